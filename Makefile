@@ -1,0 +1,1 @@
+.PHONY: test clean

@@ -1,0 +1,48 @@
+"""Errors that are for people: what was found, where, and what to do.
+
+    NmtError                 exit status 2
+    ├── ConfigError          one or more problems in a configuration, all shown at once
+    ├── DataError            a corpus, a text file or a data directory
+    │   └── HubError         a dataset on the hub could not be had
+    ├── CheckpointError      a run directory or a checkpoint
+    └── DivergedError        exit status 3: training gave up
+
+The command line prints the message of an `NmtError` and nothing else; any other exception is a defect of
+`nmt` and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class NmtError(Exception):
+    """Something a user can put right. The message is one line per problem."""
+
+    exit_status = 2
+
+
+class ConfigError(NmtError):
+    """All problems found in a configuration, a line each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class DataError(NmtError):
+    """A corpus, a text file or a data directory is not as it must be."""
+
+
+class HubError(DataError):
+    """A dataset on the hub could not be had."""
+
+
+class CheckpointError(NmtError):
+    """A run directory or a checkpoint is missing, damaged or of another model."""
+
+
+class DivergedError(NmtError):
+    """Training gave up because its numbers went wrong."""
+
+    exit_status = 3

@@ -1,0 +1,130 @@
+"""The name of every file in a data directory or a run directory, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class DataDir:
+    """A data directory, written by `prepare`.
+
+    manifest.json            what it holds and where it came from; written last
+    tokenizer/               see `TokenizerDir`
+    SPLIT.LANG               the text, a line each, ended by a line feed
+    SPLIT.LANG.ids.npy       the ids of all lines one after the other (without special ids)
+    SPLIT.LANG.ends.npy      where each line's ids end
+    """
+
+    path: Path
+
+    @property
+    def manifest(self) -> Path:
+        return self.path / "manifest.json"
+
+    @property
+    def tokenizer(self) -> TokenizerDir:
+        return TokenizerDir(self.path / "tokenizer")
+
+    def text(self, split: str, language: str) -> Path:
+        return self.path / f"{split}.{language}"
+
+    def ids(self, split: str, language: str) -> Path:
+        return self.path / f"{split}.{language}.ids.npy"
+
+    def ends(self, split: str, language: str) -> Path:
+        return self.path / f"{split}.{language}.ends.npy"
+
+
+@dataclass(frozen=True)
+class TokenizerDir:
+    """One SentencePiece model for both languages, `joint.model`, or one each, `LANG.model`."""
+
+    path: Path
+
+    @property
+    def joint(self) -> Path:
+        return self.path / "joint.model"
+
+    def language(self, language: str) -> Path:
+        return self.path / f"{language}.model"
+
+
+@dataclass(frozen=True)
+class CheckpointDir:
+    """One checkpoint: everything a resumed run needs, or the weights alone."""
+
+    path: Path
+
+    @property
+    def weights(self) -> Path:
+        return self.path / "weights.safetensors"
+
+    @property
+    def optimizer(self) -> Path:
+        return self.path / "optimizer.safetensors"
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state.json"
+
+    @property
+    def checksums(self) -> Path:
+        return self.path / "checksums.json"
+
+
+@dataclass(frozen=True)
+class RunDir:
+    """A run directory, written by `train`; it translates alone, anywhere.
+
+    config.yaml              the resolved configuration
+    run.json                 format, data directory and its fingerprint
+    tokenizer/               see `TokenizerDir`
+    checkpoints/step-…/      see `CheckpointDir`
+    checkpoints/average/     the average of the newest checkpoints
+    selected.json            which weights `translate` takes, and why
+    log.jsonl, tensorboard/  what happened
+    dev/                     translations of the development set, a file per validation
+    """
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def info(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def tokenizer(self) -> TokenizerDir:
+        return TokenizerDir(self.path / "tokenizer")
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def step(self, step: int) -> CheckpointDir:
+        return CheckpointDir(self.checkpoints / f"step-{step:08d}")
+
+    @property
+    def average(self) -> CheckpointDir:
+        return CheckpointDir(self.checkpoints / "average")
+
+    @property
+    def selected(self) -> Path:
+        return self.path / "selected.json"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log.jsonl"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.path / "tensorboard"
+
+    @property
+    def dev(self) -> Path:
+        return self.path / "dev"

@@ -1,0 +1,1 @@
+"""The Transformer. It takes tensors and layouts and knows nothing of files or batches."""

@@ -1,0 +1,1 @@
+"""Search for the best translation over anything with a `StepModel`'s two methods."""

@@ -1,0 +1,1 @@
+"""Training: the loop, its objective, optimizer, validation and log."""
