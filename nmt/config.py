@@ -109,14 +109,10 @@ class DataConfig(Section):
                     given = getattr(source, field)
                     if given is not None and set(given) != {match[1], match[2]}:
                         wanted = " and ".join(sorted({match[1], match[2]}))
-                        problems.append(
-                            f"{where}.{field}: must name {wanted}, found {', '.join(given) or 'none'}"
-                        )
+                        problems.append(f"{where}.{field}: must name {wanted}, found {', '.join(given) or 'none'}")
         for name in self.test:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or name in ("train", "valid"):
-                problems.append(
-                    f"test.{name}: a test set's name is letters, digits, _ . - and not train or valid"
-                )
+                problems.append(f"test.{name}: a test set's name is letters, digits, _ . - and not train or valid")
         _raise_together(problems)
         return self
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -16,7 +17,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from nmt.config import Config, Section
+from nmt.config import Config, Section, Source
 from nmt.errors import ConfigError
 
 
@@ -28,11 +29,9 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                raise yaml.MarkedYAMLError(
-                    problem=f"the key {key!r} is not a word", problem_mark=key_node.start_mark
-                )
+                raise yaml.MarkedYAMLError(problem=f"the key {key!r} is not a word", problem_mark=key_node.start_mark)
             if key in seen:
                 raise yaml.MarkedYAMLError(problem=f"{key} is given twice", problem_mark=key_node.start_mark)
             seen.add(key)
@@ -60,47 +59,84 @@ for _tag, _pattern, _first in (
 _Loader.add_constructor("tag:nmt,number", _Loader.construct_number)
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes what YAML 1.1 or 1.2 would read as something else than text: `no` as well as `1e5`."""
+
+
+_Dumper.add_implicit_resolver("tag:nmt,number", re.compile(f"^(?:{_NUMBER})$"), list("-+.0123456789"))
+
+
 def load_config(name: str | Path = "base.yaml", overrides: Sequence[str] = ()) -> Config:
     """Read the config `name`, apply `overrides` (`section.key=value`) and check everything.
 
-    Raises ConfigError with one line per problem: the file, the dotted key, what was found, the nearest valid key.
+    Raises ConfigError with one line per problem: the file or the override, the dotted key, what was found, the
+    nearest valid key.
     """
     where, text = _find(name)
-    try:
-        tree = yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
-        raise ConfigError([f"{where}: not readable as YAML: {_one_line(error)}"]) from error
+    tree = _parse(text, where)
     if not isinstance(tree, dict):
-        raise ConfigError([f"{where}: a config is a mapping of sections, found {type(tree).__name__}"])
+        found = "nothing" if tree is None else "a list" if isinstance(tree, list) else _shown(tree)
+        raise ConfigError([f"{where}: a config is a mapping of sections, found {found}"])
+    problems = []
     for override in overrides:
-        _apply(tree, override)
-    return check_config(tree, where)
+        try:
+            _apply(tree, override)
+        except ConfigError as error:
+            problems += error.problems
+    try:
+        config = check_config(tree, where, overrides)
+    except ConfigError as error:
+        problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return config
 
 
-def check_config(tree: dict[str, Any], where: str) -> Config:
-    """Turn a tree of plain values into a Config; `where` names its file in messages. Raises ConfigError."""
+def check_config(tree: dict[str, Any], where: str, overrides: Sequence[str] = ()) -> Config:
+    """Turn a tree of plain values into a Config; `where` names its file in messages, `overrides` what was changed
+    in it. Raises ConfigError."""
     try:
         return Config.model_validate(tree)
     except ValidationError as error:
         problems = [line for details in error.errors() for line in _describe(details)]
-        raise ConfigError([f"{where}: {problem}" for problem in problems]) from error
+        raise ConfigError([_located(problem, where, overrides) for problem in problems]) from error
+
+
+def _located(problem: str, where: str, overrides: Sequence[str]) -> str:
+    """`problem`, which begins with its key, with the place it came from: an override or the file."""
+    keys = [override.partition("=")[0] for override in overrides]
+    overridden = any(problem.startswith((f"{key}:", f"{key}.")) for key in keys)
+    return f"--set {problem}" if overridden else f"{where}: {problem}"
 
 
 def dump_config(config: Config, comments: bool = False) -> str:
     """The whole configuration as YAML that `load_config` reads back; with `comments`, each field's description."""
     tree = config.model_dump(mode="json")
+    # of a source only what is given: most of its fields are about the other kind of source
+    tree["data"] |= config.data.model_dump(mode="json", include={"train", "valid", "test"}, exclude_defaults=True)
+    tree["data"].setdefault("test", {})
     if not comments:
-        return str(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=100))
+        return _dump(tree)
     lines = []
     for section, values in tree.items():
-        model = getattr(config, section)
-        lines += [f"# {(type(model).__doc__ or '').strip()}", f"{section}:"]
+        model = type(getattr(config, section))
+        lines += [f"# {line}" for line in _wrapped(model.__doc__)] + [f"{section}:"]
         for key, value in values.items():
-            description = " ".join((type(model).model_fields[key].description or "").split())
-            dumped = yaml.safe_dump({key: value}, sort_keys=False, allow_unicode=True, width=100).rstrip()
-            lines += [f"  # {description}", *(f"  {line}" for line in dumped.split("\n"))]
+            lines += [f"  # {line}" for line in _wrapped(model.model_fields[key].description)]
+            if key == "train":
+                for name, field in Source.model_fields.items():
+                    lines += [f"  #   {line}" for line in _wrapped(f"{name}: {field.description}")]
+            lines += [f"  {line}" for line in _dump({key: value}).rstrip("\n").split("\n")]
         lines.append("")
     return "\n".join(lines)
+
+
+def _dump(tree: dict[str, Any]) -> str:
+    return str(yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+
+
+def _wrapped(text: str | None) -> list[str]:
+    return textwrap.wrap(" ".join((text or "").split()), width=100)
 
 
 def field_paths(section: type[Section] = Config, prefix: str = "") -> Iterator[str]:
@@ -135,21 +171,23 @@ def _find(name: str | Path) -> tuple[str, str]:
             except OSError as error:
                 raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from error
     names = sorted(path.name for path in shipped.glob("*.yaml"))
-    raise ConfigError(
-        [f"{name}: no such config, neither here nor in configs/; shipped are {', '.join(names)}"]
-    )
+    raise ConfigError([f"{name}: no such config, neither here nor in configs/; shipped are {', '.join(names)}"])
+
+
+def _parse(text: str, where: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits
+        raise ConfigError([f"{where}: not readable as YAML: {_one_line(error)}"]) from error
+    except RecursionError as error:
+        raise ConfigError([f"{where}: not readable as YAML: nested too deeply"]) from error
 
 
 def _apply(tree: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
-    if not equals or not key:
+    if not equals or not all(key.split(".")):
         raise ConfigError([f"--set {override}: write it as section.key=value"])
-    try:
-        value = yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
-        raise ConfigError(
-            [f"--set {override}: the value is not readable as YAML: {_one_line(error)}"]
-        ) from error
+    value = _parse(text, f"--set {override}")
     *parents, last = key.split(".")
     node: Any = tree
     try:
@@ -167,6 +205,8 @@ def _describe(details: ErrorDetails) -> Iterator[str]:
     """The problem lines of one pydantic error."""
     key = ".".join(str(part) for part in details["loc"])
     match details["type"]:
+        case "extra_forbidden" if "." in str(details["loc"][-1]):
+            yield f"{key}: a dotted key is for --set; in a file, nest it by indentation"
         case "extra_forbidden":
             yield f"{key}: no such setting{_nearest(key)}"
         case "missing":
@@ -174,12 +214,28 @@ def _describe(details: ErrorDetails) -> Iterator[str]:
         case "value_error":
             for problem in str(details["ctx"]["error"]).split("\n"):
                 yield f"{key}{'.' if key and ':' in problem.split(' ')[0] else ': ' if key else ''}{problem}"
-        case _:
-            message = details["msg"].removeprefix("Input ").replace("valid ", "")
-            yield f"{key}: {message}, found {_shown(details['input'])}"
+        case kind:
+            message = _WANTED.get(kind) or details["msg"].removeprefix("Input should ")
+            yield f"{key}: must {message}, found {_shown(details['input'])}"
+
+
+# pydantic's kinds of error that speak of Python rather than YAML
+_WANTED = {
+    "int_type": "be a whole number",
+    "int_from_float": "be a whole number",
+    "float_type": "be a number",
+    "bool_type": "be true or false",
+    "string_type": "be text",
+    "list_type": "be a list",
+    "dict_type": "be a mapping",
+    "model_type": "be a mapping",
+    "too_short": "have at least one entry",
+}
 
 
 def _shown(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "nothing", True: "true", False: "false"}[value]
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

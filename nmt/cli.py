@@ -1,0 +1,293 @@
+"""The command line: four stages and `nmt config`. Each command imports its stage inside, so help comes at once.
+
+Exit statuses: 0 done; 2 bad input or configuration; 3 training gave up; 130 interrupted; 141 nobody reads the output.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from typer.core import TyperGroup
+
+from nmt import __version__
+from nmt.config_file import dump_config, load_config
+from nmt.errors import ConfigError, DataError
+from nmt.exits import errors_for_people
+
+
+class _Commands(TyperGroup):
+    # Here and not around the whole program, because Typer has its own way with interrupts and closed pipes.
+    def invoke(self, ctx: Any) -> Any:
+        with errors_for_people():
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+
+
+app = typer.Typer(
+    cls=_Commands,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+Weights = Literal["auto", "raw", "average"]
+ConfigOption = Annotated[
+    str, typer.Option("--config", metavar="FILE", help="That file, else configs/FILE, else the shipped one.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, training.seed=2; may be repeated."),
+]
+DataOption = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the config's data.dir]")
+]
+RunOption = Annotated[
+    Path | None, typer.Option("--run", metavar="DIR", help="Run directory.  [default: the newest in runs/]")
+]
+BeamOption = Annotated[
+    int | None, typer.Option("--beam", metavar="N", min=1, help="Beam width; 1 is greedy.  [default: the config's]")
+]
+PenaltyOption = Annotated[
+    float | None,
+    typer.Option("--length-penalty", metavar="A", help="Exponent; more favours longer.  [default: the config's]"),
+]
+CheckpointOption = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which checkpoint.")]
+WeightsOption = Annotated[
+    Weights,
+    typer.Option("--weights", help="As trained, averaged, or (auto) what scored better on the development set."),
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"nmt {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def nmt(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Train a translator from raw parallel text and measure it honestly.
+
+    Four stages, each of which reads a directory and writes one:
+
+    \b
+      nmt prepare    text -> data directory    clean, train a tokenizer, encode
+      nmt train      data -> run directory     train a Transformer
+      nmt translate  run -> translations       a line for every line
+      nmt evaluate   run -> BLEU, chrF, TER    score a test set
+
+    One YAML file holds every setting; without --config it is base.yaml (IWSLT 2017, German-English).
+    `nmt config` prints it with an explanation of each. `nmt COMMAND --help` is the manual of a command.
+
+    \b
+    Example, on the German-English corpus that comes with nmt:
+      nmt prepare --config sample.yaml
+      nmt train --config sample.yaml
+      echo "Der Hund schläft." | nmt translate
+      nmt evaluate
+    """
+
+
+@app.command()
+def prepare(
+    config: ConfigOption = "base.yaml",
+    data: DataOption = None,
+    tokenizer_from: Annotated[
+        Path | None,
+        typer.Option("--tokenizer-from", metavar="RUN", help="Take this run's tokenizer instead of training one."),
+    ] = None,
+    overrides: SetOption = None,
+) -> None:
+    """Turn raw parallel text into a data directory.
+
+    Reads the corpora that the config names, drops unusable pairs and counts why, removes training pairs that
+    stand in a development or test set, trains a SentencePiece tokenizer on the training text and writes text,
+    ids and a manifest. The directory serves both translation directions. Run again with nothing changed, it
+    does nothing.
+
+    \b
+    Examples:
+      nmt prepare --config sample.yaml
+      nmt prepare --config multi30k.yaml --set data.root=corpora/multi30k
+      nmt prepare --config mine.yaml --data data/prepared/mine --tokenizer-from runs/base-de-en
+    """
+    from nmt.prepare import prepare as run_stage
+
+    settings = load_config(config, overrides or ())
+    run_stage(settings, data or settings.data.directory, tokenizer_from)
+
+
+@app.command()
+def train(
+    config: Annotated[
+        str | None,
+        typer.Option("--config", metavar="FILE", help="As for prepare.  [default: base.yaml, or the resumed run's]"),
+    ] = None,
+    data: DataOption = None,
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", metavar="DIR", help="Run directory to write.  [default: the config's training.run_dir]"),
+    ] = None,
+    overrides: SetOption = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+) -> None:
+    """Train a Transformer on a data directory.
+
+    Shows loss, perplexity, learning rate, speed and time left; validates with BLEU on the development set; keeps
+    the best and the newest checkpoints. Everything is written to the run directory, which then translates alone,
+    anywhere. `tensorboard --logdir runs` draws the curves.
+
+    With --resume the run is --run, else the run directory of --config, else the newest in runs/. It goes on with
+    its own configuration: --set (or a changed --config) may only alter limits and intervals such as
+    training.max_steps.
+
+    \b
+    Examples:
+      nmt train --config sample.yaml
+      nmt train --config multi30k.yaml --set data.direction=en-de
+      nmt train --resume --run runs/sample-de-en --set training.max_steps=4000
+    """
+    from nmt.defaults import what_to_train
+    from nmt.training.loop import fit
+
+    settings, data_dir, run_dir = what_to_train(config, data, run, overrides or (), resume)
+    fit(settings, data_dir, run_dir, resume)
+
+
+@app.command()
+def translate(
+    run: RunOption = None,
+    source: Annotated[
+        str, typer.Option("--input", metavar="F|-", help="Text to translate, - for standard input.")
+    ] = "-",
+    target: Annotated[str, typer.Option("--output", metavar="F|-", help="Where to, - for standard output.")] = "-",
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    n_best: Annotated[
+        int, typer.Option("--n-best", metavar="N", min=1, help="Translations per line; at most as many as the beam.")
+    ] = 1,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+) -> None:
+    """Translate text, a line for every line.
+
+    Raw UTF-8 text in, raw text out; blank lines stay blank. Standard output gets each line as soon as it is done; a
+    file is written as F.part and renamed when it is complete.
+
+    With --n-best N above 1 every line has up to N translations, best first, in four columns separated by tabs: line
+    number, score, log-probability, translation.
+
+    \b
+    Examples:
+      echo "Der Hund schläft." | nmt translate
+      nmt translate --run runs/multi30k-de-en --input news.de --output news.en
+      nmt translate --beam 10 --n-best 10 --input news.de
+    """
+    from nmt.defaults import run_or_newest, search_settings
+    from nmt.translate import Translator, translate_file
+
+    translator = Translator.load(run_or_newest(run), checkpoint, weights)
+    translate_file(translator, source, target, search_settings(translator.config.search, beam, length_penalty), n_best)
+
+
+@app.command()
+def evaluate(
+    run: RunOption = None,
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="NAME", help="What to translate.  [default: the only test set]")
+    ] = None,
+    hyp: Annotated[Path | None, typer.Option("--hyp", metavar="F", help="Score this file of translations …")] = None,
+    ref: Annotated[Path | None, typer.Option("--ref", metavar="F", help="… against this file of references.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the one of training]")
+    ] = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    lowercase: Annotated[
+        bool, typer.Option("--lowercase", help="Ignore case, to compare with papers that do.")
+    ] = False,
+    tokenize: Annotated[
+        str | None, typer.Option("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, intl, zh, char or none.")
+    ] = None,
+    samples: Annotated[int, typer.Option("--samples", metavar="N", min=0, help="Show N translations too.")] = 0,
+    output: Annotated[Path | None, typer.Option("--output", metavar="F", help="Write the translations to F.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure translations: BLEU, chrF and TER by sacrebleu.
+
+    Scores are of raw text, with case, and each comes with the signature that says how it was computed; scores with
+    different signatures cannot be compared. Either a run translates a split of its data directory (a test set, or
+    valid, or train), or a file of translations is scored against a file of references.
+
+    \b
+    Examples:
+      nmt evaluate
+      nmt evaluate --run runs/multi30k-de-en --split valid --beam 1
+      nmt evaluate --hyp news.en --ref news.ref.en --json
+    """
+    from nmt.evaluate import evaluate_files, render_json, render_text
+
+    render = render_json if json else render_text
+    if hyp is not None or ref is not None:
+        if hyp is None or ref is None or (run, split, data, output, samples) != (None, None, None, None, 0):
+            raise ConfigError(
+                ["--hyp F and --ref F go together, without a run's --run, --split, --data, --output, --samples"]
+            )
+        print(render(evaluate_files(hyp, ref, None, lowercase, tokenize)))
+        return
+    if json and samples:
+        raise ConfigError(["--samples is for the screen, not for --json; --output F writes all translations"])
+    if output is not None and not output.parent.is_dir():
+        raise DataError(f"{output}: there is no directory {output.parent} to write it in")
+
+    from nmt.checkpoint import replace_file
+    from nmt.defaults import run_or_newest, search_settings
+    from nmt.evaluate_run import evaluate_run
+    from nmt.translate import Translator
+
+    translator = Translator.load(run_or_newest(run), checkpoint, weights)
+    search = search_settings(translator.config.search, beam, length_penalty)
+    found = evaluate_run(translator, data, split, search, lowercase, tokenize)
+    if output is not None:
+        replace_file(output, "".join(f"{line}\n" for line in found.translations))
+    for line in found.samples(samples):
+        print(line)
+    print(render(found.report))
+
+
+@app.command("config")
+def show_config(config: ConfigOption = "base.yaml", overrides: SetOption = None) -> None:
+    """Print a configuration in full, with the meaning of every setting.
+
+    What is printed is a valid configuration file: a start for one of your own.
+
+    \b
+    Examples:
+      nmt config
+      nmt config --config multi30k.yaml --set data.direction=en-de > mine.yaml
+      nmt config --config runs/sample-de-en/config.yaml
+    """
+    print(dump_config(load_config(config, overrides or ()), comments=True), end="")
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """The console script `nmt`; always ends in SystemExit with the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # text is UTF-8, whatever the locale
+    app(args=args, prog_name="nmt")

@@ -1,0 +1,163 @@
+"""A prepared corpus on disk: text and ids by language, memory-mapped, with a manifest. It has no direction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.data.sources import checksum
+from nmt.errors import DataError
+from nmt.layout import DataDir
+from nmt.tokenizer import Tokenizers
+
+FORMAT = 1
+"""Number of the layout of a data directory; raised when an older one can no longer be read."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """The training set, the development set or a test set: `n` pairs."""
+
+    directory: DataDir
+    name: str
+    n: int
+
+    def ids(self, language: str) -> npt.NDArray[Any]:
+        """The ids of all lines one after the other, memory-mapped: uint16, or uint32 for a large vocabulary."""
+        array: npt.NDArray[Any] = np.load(self.directory.ids(self.name, language), mmap_mode="r", allow_pickle=False)
+        return array
+
+    def ends(self, language: str) -> npt.NDArray[np.int64]:
+        """(n,) where each line's ids end, memory-mapped: line i is ids[ends[i-1]:ends[i]], line 0 starts at 0."""
+        array: npt.NDArray[np.int64] = np.load(
+            self.directory.ends(self.name, language), mmap_mode="r", allow_pickle=False
+        )
+        return array
+
+    def lengths(self, language: str) -> npt.NDArray[np.int32]:
+        """(n,) number of ids of each line, without special ids."""
+        return np.diff(self.ends(language), prepend=0).astype(np.int32)
+
+    def text(self, language: str) -> list[str]:
+        """The n lines."""
+        return self.directory.text(self.name, language).read_bytes().decode("utf-8").split("\n")[:-1]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A data directory opened for reading."""
+
+    directory: DataDir
+    manifest: dict[str, Any]
+    tokenizers: Tokenizers
+
+    @classmethod
+    def open(cls, directory: DataDir) -> Corpus:
+        """Open a data directory.
+
+        Raises DataError if there is none, if it was written by another version, or if a file is missing or cut.
+        """
+        manifest = read_manifest(directory)
+        for name, facts in manifest["files"].items():
+            path = directory.path / name
+            if not path.is_file() or path.stat().st_size != facts["bytes"]:
+                found = f"{path.stat().st_size} bytes" if path.is_file() else "no such file"
+                raise DataError(f"{path}: {found}, its manifest says {facts['bytes']} bytes; run nmt prepare again")
+        tokenizers = Tokenizers.load(directory.tokenizer, manifest["languages"])
+        if tokenizers.fingerprint != manifest["tokenizer"]["fingerprint"]:
+            raise DataError(f"{directory.tokenizer.path}: not the tokenizer of the manifest; run nmt prepare again")
+        return cls(directory, manifest, tokenizers)
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits that change if and only if a text, an id or the tokenizer changes."""
+        return str(self.manifest["fingerprint"])
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Both languages in alphabetical order."""
+        first, second = self.manifest["languages"]
+        return first, second
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """`train`, `valid`, and the names of the test sets."""
+        return tuple(self.manifest["splits"])
+
+    def split(self, name: str) -> Split:
+        """One split. Raises DataError if there is none of that name."""
+        if name not in self.splits:
+            raise DataError(f"{self.directory.path}: no split {name}; there are {', '.join(self.splits)}")
+        return Split(self.directory, name, int(self.manifest["splits"][name]["pairs"]))
+
+
+def read_manifest(directory: DataDir) -> dict[str, Any]:
+    """The manifest of a data directory. Raises DataError if there is none, or one of another format."""
+    if not directory.path.is_dir():
+        raise DataError(f"{directory.path}: no such data directory; nmt prepare makes it")
+    try:
+        manifest = json.loads(directory.manifest.read_bytes())
+        number = manifest["format"]
+    except FileNotFoundError:
+        raise DataError(f"{directory.path}: no data directory: manifest.json is missing; run nmt prepare") from None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise DataError(f"{directory.manifest}: not readable: {error}") from error
+    if number != FORMAT:
+        raise DataError(f"{directory.manifest}: format {number}, this version reads {FORMAT}; run nmt prepare again")
+    return dict(manifest)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines, each ended by a line feed, in UTF-8."""
+    with path.open("wb") as file:
+        file.writelines(f"{line}\n".encode() for line in lines)
+
+
+def write_ids(directory: DataDir, split: str, language: str, chunks: Sequence[IdChunk], n_pieces: int) -> None:
+    """Write the ids and ends of one split and language; `n_pieces` is the size of the vocabulary."""
+    none = IdChunk.of([], n_pieces)
+    np.save(directory.ids(split, language), np.concatenate([none.ids, *(chunk.ids for chunk in chunks)]))
+    lengths = np.concatenate([none.lengths, *(chunk.lengths for chunk in chunks)])
+    np.save(directory.ends(split, language), np.cumsum(lengths, dtype=np.int64))
+
+
+def id_dtype(n_pieces: int) -> type[np.uint16] | type[np.uint32]:
+    """The smallest type that holds every id of a vocabulary of `n_pieces`."""
+    return np.uint16 if n_pieces <= 2**16 else np.uint32
+
+
+@dataclass(frozen=True)
+class IdChunk:
+    """Some lines' ids in a row, and how many each line has."""
+
+    ids: npt.NDArray[Any]
+    lengths: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, lines: Sequence[Sequence[int]], n_pieces: int) -> IdChunk:
+        """Pack encoded lines."""
+        lengths = np.fromiter((len(line) for line in lines), dtype=np.int64, count=len(lines))
+        flat = (i for line in lines for i in line)
+        return cls(np.fromiter(flat, dtype=id_dtype(n_pieces), count=int(lengths.sum())), lengths)
+
+
+def content_fingerprint(files: dict[str, dict[str, Any]]) -> str:
+    """Sixteen hexadecimal digits over the checksums of all files, name by name."""
+    text = "".join(f"{name} {files[name]['sha256']}\n" for name in sorted(files))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def file_facts(directory: DataDir) -> dict[str, dict[str, Any]]:
+    """Size and SHA-256 of every file below a data directory, the manifest excepted, in order of their names."""
+    paths = sorted(path for path in directory.path.rglob("*") if path.is_file() and path != directory.manifest)
+    return {
+        path.relative_to(directory.path).as_posix(): {"bytes": path.stat().st_size, "sha256": checksum(path)}
+        for path in paths
+    }

@@ -1,0 +1,148 @@
+"""Sources: local aligned files, or files of a dataset on the hub, as a stream of sentence pairs.
+
+A line ends at a line feed and nowhere else: U+2028, NUL, form feeds and lone carriage returns never shift the pairing.
+A byte order mark at the start of a file and a carriage return at the end of a line are taken off.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import hashlib
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from nmt.config import Source
+from nmt.errors import DataError
+
+
+class SentencePair(NamedTuple):
+    """A text and its translation, `src` in the alphabetically first language: pairs have no direction here."""
+
+    src: str
+    tgt: str
+    corpus: str
+
+
+@dataclass(frozen=True)
+class OpenSource:
+    """A source whose files are there: what the manifest records of it, and its pairs, which can be read again."""
+
+    record: dict[str, Any]
+    pairs: Callable[[], Iterator[SentencePair]]
+
+
+def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:
+    """Find the files of a source, downloading those of a hub, and take their checksums.
+
+    Relative file names are looked up under `root`. Raises DataError, or HubError if the hub does not give them.
+    """
+    if source.hub is not None:
+        from nmt.data.hub import open_hub  # here, since it imports `datasets`, which takes seconds
+
+        return open_hub(source, languages)
+    return open_files(source, languages, root)
+
+
+def open_files(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:
+    """A source of local aligned files. Raises DataError if one cannot be read."""
+    names = source.files or {}
+    first, second = (root / names[language] for language in languages)
+    files = {language: {"name": names[language], "sha256": checksum(root / names[language])} for language in languages}
+    record = {"corpus": source.label, "files": files}
+
+    def pairs() -> Iterator[SentencePair]:
+        for src, tgt in read_aligned(first, second):
+            yield SentencePair(src, tgt, source.label)
+
+    return OpenSource(record, pairs)
+
+
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal. Raises DataError if it is no readable file."""
+    try:
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest()
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; check data.root and files in the config") from None
+    except IsADirectoryError:
+        raise DataError(f"{path}: a directory, where a text file is needed") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def read_aligned(first: Path, second: Path) -> Iterator[tuple[str, str]]:
+    """Line n of one file with line n of the other, to the end.
+
+    Raises DataError if they have different numbers of lines, or on what `read_lines` raises.
+    """
+    lines, others = read_lines(first), read_lines(second)
+    n = 0
+    for n, line in enumerate(lines, start=1):
+        other = next(others, None)
+        if other is None:
+            raise _unequal(first, n + sum(1 for _ in lines), second, n - 1)
+        yield line, other
+    rest = sum(1 for _ in others)
+    if rest:
+        raise _unequal(first, n, second, n + rest)
+
+
+def _unequal(first: Path, n_first: int, second: Path, n_second: int) -> DataError:
+    names = (first.name, second.name) if first.parent == second.parent else (str(first), str(second))
+    counts = f"{names[0]} has {n_first} lines, {names[1]} {n_second}"
+    where = f" (in {first.parent})" if first.parent == second.parent else ""
+    return DataError(f"{counts}: they must pair line by line{where}")
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file, without their ends; a name in .gz is decompressed.
+
+    Raises DataError with the line and the byte where the file is not UTF-8.
+    """
+    number = 0
+    try:
+        with _open(path) as file:
+            for number, raw in enumerate(file, start=1):
+                if number == 1:
+                    _refuse_other_formats(path, raw)
+                    raw = raw.removeprefix(codecs.BOM_UTF8)
+                yield raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError as error:
+        found = f"0x{error.object[error.start]:02X}"
+        raise DataError(
+            f"{path}: not UTF-8 at line {number}, byte {error.start + 1} of the line ({found}); convert it first"
+        ) from None
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; check data.root and files in the config") from None
+    except IsADirectoryError:
+        raise DataError(f"{path}: a directory, where a text file is needed") from None
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{path}: not readable as gzip after line {number}: {error}") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _open(path: Path) -> IO[bytes]:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+
+
+_MAGIC = {
+    b"\x1f\x8b": "compressed with gzip, but its name does not end in .gz",
+    b"PK\x03\x04": "a zip archive, where a text file is needed",
+    b"PAR1": "a parquet file, where a text file is needed",
+    codecs.BOM_UTF16_LE: "UTF-16; convert it to UTF-8 first",
+    codecs.BOM_UTF16_BE: "UTF-16; convert it to UTF-8 first",
+}
+
+
+def _refuse_other_formats(path: Path, start: bytes) -> None:
+    for magic, what in _MAGIC.items():
+        if start.startswith(magic):
+            raise DataError(f"{path}: {what}")

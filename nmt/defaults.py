@@ -1,0 +1,53 @@
+"""What a command takes when an option is left out."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.checkpoint import read_info
+from nmt.config import Config, SearchConfig
+from nmt.config_file import load_config
+from nmt.errors import CheckpointError, ConfigError
+from nmt.layout import RunDir
+from nmt.translate import newest_run
+
+
+def run_or_newest(run: Path | None) -> Path:
+    """`run`, by default the newest one, which is named on standard error. Raises CheckpointError if there is none."""
+    if run is None:
+        run = newest_run()
+        print(f"nmt: using the newest run, {run}", file=sys.stderr)
+    return run
+
+
+def what_to_train(
+    config: str | None, data: Path | None, run: Path | None, overrides: Sequence[str], resume: bool
+) -> tuple[Config, Path, Path]:
+    """Configuration, data directory and run directory of `nmt train`.
+
+    A resumed run goes on with its own configuration and, if it is still there, its own data directory; with `config`
+    the run is the one that it names. Raises ConfigError or CheckpointError.
+    """
+    if config is None and resume:
+        run = run_or_newest(run)
+        if not RunDir(run).config.is_file():
+            raise CheckpointError(f"{run}: no run here to resume; without --resume a new one starts")
+        settings = load_config(RunDir(run).config, overrides)
+    else:
+        settings = load_config(config or "base.yaml", overrides)
+    run = run or settings.run_directory
+    if data is None and resume and RunDir(run).info.is_file():
+        recorded = Path(read_info(RunDir(run))["data_dir"])
+        data = recorded if recorded.is_dir() else None
+    return settings, data or settings.data.directory, run
+
+
+def search_settings(search: SearchConfig, beam: int | None, length_penalty: float | None) -> SearchConfig:
+    """A run's search settings with those of the command line. Raises ConfigError."""
+    if length_penalty is not None and not math.isfinite(length_penalty):
+        raise ConfigError([f"--length-penalty: must be a finite number, found {length_penalty}"])
+    changes = {"beam": beam, "length_penalty": length_penalty}
+    return search.model_copy(update={name: value for name, value in changes.items() if value is not None})

@@ -1,0 +1,51 @@
+"""How a command ends: one line on standard error for each thing a user can put right, and an exit status."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from nmt.errors import NmtError
+
+INTERRUPTED, NOBODY_READS = 130, 141  # 128 + the signal's number, as shells report it
+# What a user can put right; any other OSError is a defect and keeps its traceback.
+USER_ERRNOS = {
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT,
+    errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG,
+}  # fmt: skip
+
+
+@contextmanager
+def errors_for_people() -> Iterator[None]:
+    """Turn what a user can put right into `nmt: message` lines on standard error and an exit status."""
+    try:
+        yield
+    except NmtError as error:
+        _fail(error.exit_status, *str(error).split("\n"))
+    except KeyboardInterrupt:
+        _fail(INTERRUPTED, "interrupted")
+    except BrokenPipeError:
+        _forget_output()  # `nmt translate | head`
+        sys.exit(NOBODY_READS)
+    except OSError as error:
+        if error.errno not in USER_ERRNOS:
+            raise
+        _forget_output()
+        _fail(2, f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror))
+
+
+def _forget_output() -> None:
+    """Let Python not complain once more, at exit, when it cannot write what is left."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fail(status: int, *lines: str) -> None:
+    for line in lines:
+        print(f"nmt: {line}", file=sys.stderr)
+    sys.exit(status)

@@ -1,0 +1,103 @@
+"""The two masks of the paper, and the two layouts in which sentences lie in a tensor.
+
+A mask is boolean and True means "may be attended", as in `scaled_dot_product_attention`. For two sentences of three
+and two tokens
+
+    padding_mask([3, 2])  T T T        subsequent_mask(3)  T . .
+                          T T .                            T T .
+                                                           T T T
+
+Legend: B sentences, L longest, N real tokens, Q query and K key positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+def padding_mask(lengths: Tensor, max_len: int | None = None) -> Tensor:
+    """(B,) lengths -> (B, L) bool, True where a token stands. L is `max_len`, else the largest length."""
+    longest = int(lengths.max()) if max_len is None else max_len
+    return torch.arange(longest, device=lengths.device) < lengths[:, None]
+
+
+def subsequent_mask(length: int, device: torch.device | None = None) -> Tensor:
+    """(L, L) bool, True where position i (row) may see position j (column): j <= i."""
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril()
+
+
+@dataclass(frozen=True)
+class Padded:
+    """Sentences side by side: tensors are (B, L, ...), `mask` is (B, L) bool, tokens left, padding right."""
+
+    mask: Tensor
+
+    @property
+    def max_len(self) -> int:
+        """Positions a row has room for."""
+        return self.mask.size(1)
+
+    @property
+    def positions(self) -> Tensor:
+        """(L,) position of each column in its sentence."""
+        return torch.arange(self.max_len, device=self.mask.device)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Sentences one after the other without padding: tensors are (1, N, ...), `ends` (B,) is where each ends."""
+
+    ends: Tensor
+    max_len: int
+
+    @property
+    def sentence(self) -> Tensor:
+        """(N,) index of the sentence that each token belongs to."""
+        return torch.repeat_interleave(torch.diff(self.ends, prepend=self.ends.new_zeros(1)))
+
+    @property
+    def positions(self) -> Tensor:
+        """(N,) position of each token in its sentence."""
+        starts = torch.cat((self.ends.new_zeros(1), self.ends[:-1]))
+        return torch.arange(int(self.ends[-1]), device=self.ends.device) - starts[self.sentence]
+
+
+Layout = Padded | Packed
+
+
+@dataclass(frozen=True)
+class Visible:
+    """What queries may see, in the form the fast attention kernels like best.
+
+    `mask` is bool, broadcastable to (B, H, Q, K), or None for everything. `causal` says that position i sees j <= i as
+    well; it aligns the upper left corners, so it is never used with a cache.
+    """
+
+    mask: Tensor | None = None
+    causal: bool = False
+
+    def explicit(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor:
+        """The same as one bool mask, broadcastable to (B, H, Q, K)."""
+        full = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
+        if self.causal:
+            full = subsequent_mask(n_queries, device)
+        return full[None, None] if self.mask is None else full & self.mask
+
+
+def visible(queries: Layout, keys: Layout, causal: bool = False) -> Visible:
+    """What each position of `queries` may see of `keys`: its own sentence, no padding, with `causal` no future.
+
+    Padded and causal needs no mask: padding lies to the right of every token, and what padding sees is never used.
+    """
+    match queries, keys:
+        case Padded(), Padded(mask=mask):
+            return Visible(causal=True) if causal else Visible(mask[:, None, None, :])
+        case Packed(), Packed():
+            same = queries.sentence[:, None] == keys.sentence
+            if causal:
+                same = same & (keys.positions <= queries.positions[:, None])
+            return Visible(same[None, None])
+    raise AssertionError("queries and keys share one kind of layout")

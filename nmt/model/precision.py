@@ -1,0 +1,53 @@
+"""Which device, and which number format its matrix products use. Weights, softmax and norms stay float32."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+from nmt.errors import ConfigError
+
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto`, `cpu` or `cuda` -> a device; auto takes a GPU if there is one. Raises ConfigError without a GPU."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(["training.device: cuda was asked for, but this PyTorch sees no GPU; take auto or cpu"])
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+def pick_precision(name: str, device: torch.device) -> str:
+    """`auto` -> float32, bf16 or fp16, whichever is fastest and safe on `device`; any other name as it is.
+
+    On a CPU this is a matter of instructions that no name tells reliably (bf16 can be four times faster or forty times
+    slower than float32), so matrix products are timed, for about a tenth of a second.
+    """
+    if name != "auto":
+        return name
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    return "bf16" if _seconds(torch.bfloat16) * 1.3 < _seconds(torch.float32) else "float32"
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
+    """A context in which matrix products run in `precision`."""
+    if precision == "float32":
+        return nullcontext()
+    return torch.autocast(device.type, dtype=_DTYPES[precision])
+
+
+def _seconds(dtype: torch.dtype) -> float:
+    """The fastest of a few products of the size that training does most."""
+    a, b = torch.randn(1024, 256).to(dtype), torch.randn(256, 1024).to(dtype)
+    times: list[float] = []
+    deadline = time.perf_counter() + 0.05
+    while len(times) < 3 or (time.perf_counter() < deadline and len(times) < 50):
+        start = time.perf_counter()
+        a @ b
+        times.append(time.perf_counter() - start)
+    return min(times)

@@ -1,0 +1,281 @@
+"""The Transformer: encoder, decoder, and the state of a decoder that goes step by step.
+
+Encoder and decoder return hidden states, not logits: `hidden @ output_weight.T` gives logits, and the loss takes the
+hidden states of real tokens only. Both stand alone: an `Encoder` needs no decoder, and `Decoder(cross_attention=False)`
+is a language model.
+
+Legend: B sentences, S source and T target length, M hypotheses of a sentence, D width, V vocabulary, H heads,
+E = D / H.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt.config import ModelConfig
+from nmt.model.attention import KeyValue, MultiHeadAttention
+from nmt.model.masks import Layout, Visible, visible
+from nmt.model.positions import LearnedPositions, SinusoidalPositions
+
+# With a gain of one the logits of an untrained model would have variance one, and tied embeddings would favour the
+# token just read: the first loss would be far above ln V. A smaller gain before the output layer brings it there.
+OUTPUT_GAIN = 0.25
+
+
+class Embedding(nn.Module):
+    """Token embeddings, scaled by the square root of the width, plus positions, with dropout."""
+
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        super().__init__()
+        self.scale = config.d_model**0.5
+        self.weight = nn.Parameter(torch.randn(vocab_size, config.d_model) * config.d_model**-0.5)
+        self.positions = (
+            SinusoidalPositions(config.d_model)
+            if config.positions == "sinusoidal"
+            else LearnedPositions(config.d_model, config.max_positions)
+        )
+        self.dropout = nn.Dropout(config.embedding_dropout)
+
+    def forward(self, ids: Tensor, positions: Tensor, end: int) -> Tensor:
+        """ids (B, L) int64 at `positions` (L,), all below `end` -> (B, L, D)."""
+        embedded: Tensor = self.dropout(F.embedding(ids, self.weight) * self.scale + self.positions(positions, end))
+        return embedded
+
+
+class FeedForward(nn.Module):
+    """Position-wise: two linear layers with a non-linearity between (section 3.3)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.inner = nn.Linear(config.d_model, config.d_ff)
+        self.outer = nn.Linear(config.d_ff, config.d_model)
+        self.activation = F.relu if config.activation == "relu" else F.gelu
+        self.dropout = nn.Dropout(config.activation_dropout)
+        for linear in (self.inner, self.outer):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., D)."""
+        output: Tensor = self.outer(self.dropout(self.activation(self.inner(x))))
+        return output
+
+
+class SubLayer(nn.Module):
+    """The residual connection and layer norm around every sub-layer.
+
+    pre:  x + dropout(f(norm(x)))      post: norm(x + dropout(f(x)))
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.pre = config.norm == "pre"
+        self.norm = nn.LayerNorm(config.d_model)
+        self.dropout = nn.Dropout(config.residual_dropout)
+
+    def before(self, x: Tensor) -> Tensor:
+        """What the sub-layer reads."""
+        return self.norm(x) if self.pre else x
+
+    def after(self, x: Tensor, output: Tensor) -> Tensor:
+        """The residual stream with the sub-layer's output added."""
+        x = x + self.dropout(output)
+        return x if self.pre else self.norm(x)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+        self.feed_forward = FeedForward(config)
+        self.attention_residual = SubLayer(config)
+        self.feed_forward_residual = SubLayer(config)
+
+    def forward(self, x: Tensor, see: Visible) -> Tensor:
+        """(B, S, D) -> (B, S, D)."""
+        x = self.attention_residual.after(x, self.attention(self.attention_residual.before(x), see))
+        return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x)))
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention, attention to the memory unless `cross_attention` is off, and feed-forward."""
+
+    def __init__(self, config: ModelConfig, cross_attention: bool) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+        self.attention_residual = SubLayer(config)
+        self.cross_attention: MultiHeadAttention | None = None
+        if cross_attention:
+            self.cross_attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+            self.cross_attention_residual = SubLayer(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_residual = SubLayer(config)
+
+    def forward(self, x: Tensor, see: Visible, memory: KeyValue | None, see_memory: Visible) -> Tensor:
+        """Teacher forcing: (B, T, D) -> (B, T, D)."""
+        x = self.attention_residual.after(x, self.attention(self.attention_residual.before(x), see))
+        return self._rest(x, memory, see_memory)
+
+    def step(
+        self, x: Tensor, past: KeyValue | None, memory: KeyValue | None, see_memory: Visible
+    ) -> tuple[Tensor, KeyValue]:
+        """One position: (B, M, D) -> (B, M, D) and the past with it added. To the memory, M is the query length."""
+        output, past = self.attention.step(self.attention_residual.before(x), past)
+        return self._rest(self.attention_residual.after(x, output), memory, see_memory), past
+
+    def _rest(self, x: Tensor, memory: KeyValue | None, see_memory: Visible) -> Tensor:
+        if self.cross_attention is not None:
+            assert memory is not None, "a decoder with cross-attention needs a memory"
+            query = self.cross_attention_residual.before(x)
+            x = self.cross_attention_residual.after(x, self.cross_attention.cross(query, memory, see_memory))
+        return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x)))
+
+
+@dataclass
+class DecoderState:
+    """What a decoder remembers between steps.
+
+    `memory_kv` holds each layer's keys and values of the source, (B, H, S, E), one per sentence; `self_kv` each layer's
+    past, (B, M, H, length, E), one per hypothesis, None before the first step. `src_mask` is (B, S), True = token.
+    """
+
+    memory_kv: list[KeyValue | None]
+    self_kv: list[KeyValue | None]
+    src_mask: Tensor
+    length: int = 0
+
+    def select(self, sentences: Tensor, beams: Tensor) -> DecoderState:
+        """Keep `sentences` (B',), ascending, and of each the hypotheses `beams` (B', M'), repeats allowed."""
+        kept = slice(None) if len(sentences) == len(self.src_mask) else sentences
+        rows = sentences[:, None]
+        return DecoderState(
+            memory_kv=[kv and (kv[0][kept], kv[1][kept]) for kv in self.memory_kv],
+            self_kv=[kv and (kv[0][rows, beams], kv[1][rows, beams]) for kv in self.self_kv],
+            src_mask=self.src_mask[kept],
+            length=self.length,
+        )
+
+
+class Encoder(nn.Module):
+    """A stack of self-attention layers."""
+
+    def __init__(self, config: ModelConfig, embedding: Embedding) -> None:
+        super().__init__()
+        self.embedding = embedding
+        layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.layers = cast(Sequence[EncoderLayer], layers)
+        self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+
+    def forward(self, ids: Tensor, layout: Layout) -> Tensor:
+        """ids (B, S) int64 -> hidden states (B, S, D)."""
+        x = self.embedding(ids, layout.positions, layout.max_len)
+        see = visible(layout, layout)
+        for layer in self.layers:
+            x = layer(x, see)
+        output: Tensor = self.norm(x)
+        return output
+
+
+class Decoder(nn.Module):
+    """A stack of causal self-attention layers, with attention to a memory unless `cross_attention` is off."""
+
+    def __init__(self, config: ModelConfig, embedding: Embedding, cross_attention: bool = True) -> None:
+        super().__init__()
+        self.embedding = embedding
+        layers = nn.ModuleList(DecoderLayer(config, cross_attention) for _ in range(config.decoder_layers))
+        self.layers = cast(Sequence[DecoderLayer], layers)
+        self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+        last = self.norm if isinstance(self.norm, nn.LayerNorm) else self.layers[-1].feed_forward_residual.norm
+        nn.init.constant_(last.weight, OUTPUT_GAIN)
+
+    def memory_kv(self, memory: Tensor | None) -> list[KeyValue | None]:
+        """Each layer's keys and values of a memory (B, S, D)."""
+        return [
+            None if memory is None or layer.cross_attention is None else layer.cross_attention.keys_values(memory)
+            for layer in self.layers
+        ]
+
+    def forward(
+        self, ids: Tensor, layout: Layout, memory: Tensor | None = None, memory_layout: Layout | None = None
+    ) -> Tensor:
+        """Teacher forcing: ids (B, T) int64, `<s>` first -> hidden states (B, T, D)."""
+        x = self.embedding(ids, layout.positions, layout.max_len)
+        see = visible(layout, layout, causal=True)
+        see_memory = visible(layout, memory_layout) if memory_layout is not None else Visible()
+        for layer, kv in zip(self.layers, self.memory_kv(memory), strict=True):
+            x = layer(x, see, kv, see_memory)
+        output: Tensor = self.norm(x)
+        return output
+
+    def step(self, ids: Tensor, state: DecoderState) -> Tensor:
+        """The next position of every hypothesis: ids (B, M) -> (B, M, D). Advances `state`."""
+        position = torch.full((1,), state.length, device=ids.device)
+        x = self.embedding(ids, position, state.length + 1)
+        see_memory = Visible(state.src_mask[:, None, None, :])
+        for i, layer in enumerate(self.layers):
+            x, state.self_kv[i] = layer.step(x, state.self_kv[i], state.memory_kv[i], see_memory)
+        state.length += 1
+        output: Tensor = self.norm(x)
+        return output
+
+    def cross_weights(self, ids: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
+        """The last layer's attention to the memory in teacher forcing, for looking at: (B, H, T, S)."""
+        x = self.embedding(ids, layout.positions, layout.max_len)
+        see, see_memory = visible(layout, layout, causal=True), visible(layout, memory_layout)
+        *below, last = zip(self.layers, self.memory_kv(memory), strict=True)
+        for layer, kv in below:
+            x = layer(x, see, kv, see_memory)
+        layer, kv = last
+        assert layer.cross_attention is not None and kv is not None, "needs cross-attention"
+        x = layer.attention_residual.after(x, layer.attention(layer.attention_residual.before(x), see))
+        _, weights = layer.cross_attention.cross_weights(layer.cross_attention_residual.before(x), kv, see_memory)
+        return weights
+
+
+class Transformer(nn.Module):
+    """Encoder and decoder, with embeddings tied as the configuration says."""
+
+    def __init__(self, config: ModelConfig, src_vocab: int, tgt_vocab: int) -> None:
+        super().__init__()
+        tgt_embedding = Embedding(config, tgt_vocab)
+        src_embedding = tgt_embedding if config.tie_embeddings == "all" else Embedding(config, src_vocab)
+        self.encoder = Encoder(config, src_embedding)
+        self.decoder = Decoder(config, tgt_embedding)
+        self.output: nn.Parameter | None = None
+        if config.tie_embeddings == "none":
+            self.output = nn.Parameter(torch.randn(tgt_vocab, config.d_model) * config.d_model**-0.5)
+
+    @property
+    def output_weight(self) -> Tensor:
+        """(V, D): logits are hidden @ output_weight.T."""
+        return self.decoder.embedding.weight if self.output is None else self.output
+
+    def encode(self, src: Tensor, layout: Layout) -> Tensor:
+        """src (B, S) int64 ending in `</s>` -> memory (B, S, D)."""
+        memory: Tensor = self.encoder(src, layout)
+        return memory
+
+    def decode(self, tgt_in: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
+        """tgt_in (B, T) int64 from `<s>` -> hidden states (B, T, D)."""
+        hidden: Tensor = self.decoder(tgt_in, layout, memory, memory_layout)
+        return hidden
+
+    def forward(self, src: Tensor, src_layout: Layout, tgt_in: Tensor, tgt_layout: Layout) -> Tensor:
+        """Teacher forcing from ids to hidden states (B, T, D)."""
+        return self.decode(tgt_in, tgt_layout, self.encode(src, src_layout), src_layout)
+
+    def start(self, memory: Tensor, src_mask: Tensor) -> DecoderState:
+        """The state before the first step: one hypothesis for each sentence of memory (B, S, D)."""
+        return DecoderState(self.decoder.memory_kv(memory), [None] * len(self.decoder.layers), src_mask)
+
+    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+        """The next position of every hypothesis: tokens (B, M) -> (B, M, D). Advances `state`."""
+        return self.decoder.step(tokens, state)

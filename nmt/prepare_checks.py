@@ -1,0 +1,102 @@
+"""What `prepare` asks before it works: is there anything to do, and may the directory be replaced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nmt.config import Config
+from nmt.config_file import load_config
+from nmt.data.corpus import FORMAT, Corpus
+from nmt.data.sources import checksum
+from nmt.errors import DataError
+from nmt.layout import DataDir, RunDir
+from nmt.tokenizer import Tokenizers
+
+
+def recipe(config: Config, reused: Tokenizers | None) -> dict[str, Any]:
+    """What a data directory is made from, but for the files' contents: it names no direction and no place."""
+    data = config.data.model_dump(mode="json", exclude={"direction", "dir", "root"})
+    tokenizer: dict[str, Any] = config.tokenizer.model_dump(mode="json")
+    if reused is not None:
+        tokenizer = {"joint": reused.joint, "reused": reused.fingerprint}
+    return {"config": {"languages": list(config.data.languages), "data": data, "tokenizer": tokenizer}}
+
+
+def changes_since(directory: DataDir, wanted: dict[str, Any], config: Config) -> list[str] | None:
+    """What has changed since the directory was written, in words; None if there is no directory yet."""
+    if not directory.manifest.is_file():
+        return None
+    manifest = json.loads(directory.manifest.read_bytes())
+    if manifest["format"] != FORMAT:
+        return [f"it has format {manifest['format']}, this version writes {FORMAT}"]
+    try:
+        Corpus.open(directory)
+    except DataError as error:
+        return [str(error).removesuffix("; run nmt prepare again")]
+    changes = list(_differences(manifest["config"], wanted["config"], ""))
+    if changes:
+        return changes
+    root = Path(config.data.root)
+    for key, source in config.data.sources():
+        for language, name in (source.files or {}).items():
+            if checksum(root / name) != manifest["sources"][key]["files"][language]["sha256"]:
+                changes.append(f"{root / name} has changed")
+    return changes
+
+
+def _differences(old: Any, new: Any, key: str) -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in dict.fromkeys([*old, *new]):
+            yield from _differences(old.get(name), new.get(name), f"{key}.{name}" if key else name)
+    elif old != new:
+        yield f"{key} was {json.dumps(old, ensure_ascii=False)}, is {json.dumps(new, ensure_ascii=False)}"
+
+
+def check_replaceable(directory: DataDir) -> None:
+    """Raise DataError if the directory holds anything that `prepare` did not write."""
+    path = directory.path
+    if not path.exists() and not path.is_symlink():
+        return
+    if not path.is_dir():
+        raise DataError(f"{path}: a file, where a data directory is to be written; name another with --data")
+    found = {item.relative_to(path).as_posix() for item in path.rglob("*") if not item.is_dir() or item.is_symlink()}
+    if not found:
+        return
+    try:
+        manifest = json.loads(directory.manifest.read_bytes())
+        ours = {*manifest["files"], directory.manifest.name} if isinstance(manifest["format"], int) else set()
+    except (OSError, ValueError, TypeError, KeyError):
+        ours = set()
+    if found - ours:
+        example = min(found - ours)
+        raise DataError(
+            f"{path}: holds {example}, which prepare did not write, so it is not replaced; "
+            "name another directory with --data or move it away"
+        )
+
+
+def reused_tokenizers(path: Path, config: Config) -> Tokenizers:
+    """The tokenizers of a run or data directory. Raises DataError if there are none or they do not suit the config."""
+    run, data = RunDir(path), DataDir(path)
+    if not run.tokenizer.path.is_dir():
+        raise DataError(f"{path}: neither a run nor a data directory: it has no tokenizer/")
+    languages = config.data.languages
+    if data.manifest.is_file():
+        found = tuple(json.loads(data.manifest.read_bytes())["languages"])
+    elif run.config.is_file():
+        found = load_config(run.config).data.languages
+    else:
+        raise DataError(f"{path}: neither manifest.json nor config.yaml tells the languages of its tokenizer")
+    if found != languages:
+        raise DataError(f"{path}: its tokenizer is for {' and '.join(found)}, the config is for {' and '.join(languages)}")
+    tokenizers = Tokenizers.load(run.tokenizer, languages)
+    if tokenizers.joint != config.tokenizer.joint:
+        kinds = {True: "one joint vocabulary", False: "one vocabulary for each language"}
+        raise DataError(
+            f"{path}: has {kinds[tokenizers.joint]}, but tokenizer.joint is {str(config.tokenizer.joint).lower()}; "
+            f"set tokenizer.joint={str(tokenizers.joint).lower()}"
+        )
+    return tokenizers

@@ -1,0 +1,44 @@
+"""The optimizer, and the learning rate as a function of the step."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from nmt.config import TrainingConfig
+
+
+def learning_rate(step: int, config: TrainingConfig, d_model: int) -> float:
+    """The learning rate of update number `step`, counted from 1.
+
+    noam is equation 3 of Vaswani et al. (2017) times `factor`; the other schedules rise linearly to `peak_lr` at
+    `warmup_steps`, and linear and cosine reach 0 one update after `max_steps`, so that the last update still learns.
+    """
+    warmup = config.warmup_steps
+    if config.schedule == "noam":
+        return config.factor / math.sqrt(d_model) * min(1 / math.sqrt(step), step / warmup**1.5)
+    if step <= warmup:
+        return config.peak_lr * step / warmup
+    done = min(1.0, (step - warmup) / (config.max_steps + 1 - warmup))
+    match config.schedule:
+        case "inverse_sqrt":
+            return config.peak_lr * math.sqrt(warmup / step)
+        case "linear":
+            return config.peak_lr * (1.0 - done)
+        case "cosine":
+            return config.peak_lr * 0.5 * (1.0 + math.cos(math.pi * done))
+        case "constant":
+            return config.peak_lr
+
+
+def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+    """Adam or AdamW over all parameters; weight decay falls on matrices, not on biases and norms."""
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
+        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
+    ]
+    kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
+    return kind(groups, lr=0.0, betas=(config.beta1, config.beta2), eps=config.eps, fused=True)

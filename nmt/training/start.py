@@ -1,0 +1,168 @@
+"""Everything the loop needs, made for a new run or restored for one that goes on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from nmt.checkpoint import (
+    FORMAT,
+    TrainState,
+    assign,
+    load_optimizer,
+    load_state,
+    load_weights,
+    read_info,
+    replace_file,
+    restore_optimizer,
+    saved_steps,
+)
+from nmt.config import Config
+from nmt.config_file import dump_config, load_config
+from nmt.data.batching import Pairs
+from nmt.data.corpus import Corpus
+from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.layout import DataDir, RunDir
+from nmt.model.precision import pick_device, pick_precision
+from nmt.model.transformer import Transformer
+from nmt.training.optim import make_optimizer
+from nmt.training.validate import Validator
+
+# settings that may change when a run goes on: they decide when it ends, what it keeps and shows, and what fits
+MAY_CHANGE = {
+    "max_steps", "max_epochs", "max_minutes", "patience", "log_every_steps", "validate_every_steps",
+    "save_every_steps", "keep_last", "average_last", "max_tokens", "device", "run_dir",
+}  # fmt: skip
+
+
+@dataclass
+class Session:
+    """One training run in memory."""
+
+    config: Config
+    run: RunDir
+    pairs: Pairs
+    validator: Validator
+    model: Transformer
+    optimizer: torch.optim.Optimizer
+    scaler: torch.amp.GradScaler
+    state: TrainState
+    device: torch.device
+    precision: str
+
+    @property
+    def optimizer_names(self) -> list[str]:
+        """Parameter names in the order in which the optimizer's groups hold them."""
+        names = {id(parameter): name for name, parameter in self.model.named_parameters()}
+        return [names[id(p)] for group in self.optimizer.param_groups for p in group["params"]]
+
+
+def start(config: Config, data_dir: Path, run_dir: Path, resume: bool) -> Session:
+    """Check everything, then make a new run directory or read one.
+
+    Raises ConfigError, DataError or CheckpointError, before anything is written.
+    """
+    run, corpus = RunDir(run_dir), Corpus.open(DataDir(data_dir))
+    if tuple(corpus.languages) != config.data.languages:
+        found, wanted = " and ".join(corpus.languages), " and ".join(config.data.languages)
+        raise DataError(f"{data_dir}: holds {found}, but data.direction = {config.data.direction} needs {wanted}")
+    device = pick_device(config.training.device)
+    if resume:
+        precision = _check_resume(config, run, corpus)
+    elif run_dir.exists() and (not run_dir.is_dir() or any(run_dir.iterdir())):
+        raise CheckpointError(f"{run_dir}: exists already; --resume continues it, --run DIR starts another")
+    else:
+        precision = pick_precision(config.training.precision, device)
+    pairs = Pairs(corpus.split("train"), config.data.src, config.data.tgt)
+    _check_room(config, pairs)
+
+    torch.manual_seed(config.training.seed)
+    n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (config.data.src, config.data.tgt))
+    model = Transformer(config.model, n_src, n_tgt).to(device)
+    session = Session(
+        config=config,
+        run=run,
+        pairs=pairs,
+        validator=Validator(config, corpus, device, precision),
+        model=model,
+        optimizer=make_optimizer(model, config.training),
+        scaler=torch.amp.GradScaler(device.type, enabled=precision == "fp16"),
+        state=TrainState(),
+        device=device,
+        precision=precision,
+    )
+    if resume:
+        _restore(session)
+    else:
+        _create(run, corpus, precision)
+    replace_file(run.config, dump_config(config))
+    return session
+
+
+def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> str:
+    """Refuse to go on with another model, tokenizer or text than before; return the run's precision."""
+    if not run.info.exists():
+        raise CheckpointError(f"{run.path}: no run here to resume; without --resume a new one starts")
+    before = load_config(run.config)
+    changed = [
+        f"{section}.{field}"
+        for section in ("data", "tokenizer", "model", "training")
+        for field, value in getattr(before, section)
+        if value != getattr(getattr(config, section), field)
+        and (section, field) not in {("data", "dir"), ("data", "root")}
+        and not (section == "training" and field in MAY_CHANGE)
+    ]
+    if changed:
+        raise ConfigError([f"{run.config}: {key} cannot change when a run goes on" for key in changed])
+    info = read_info(run)
+    if info["tokenizer"] != corpus.tokenizers.fingerprint:
+        raise DataError(f"{corpus.directory.path}: its tokenizer is not the one that {run.path} was trained with")
+    if info["corpus"] != corpus.fingerprint:
+        raise DataError(f"{corpus.directory.path}: its text is not the one that {run.path} was trained on")
+    return str(info["precision"])
+
+
+def _check_room(config: Config, pairs: Pairs) -> None:
+    longest = int(max(pairs.lengths.src.max(), pairs.lengths.tgt.max()))
+    if longest > config.training.max_tokens:
+        raise ConfigError(
+            [
+                f"training.max_tokens: {config.training.max_tokens} has no room for the longest sentence, {longest} pieces"
+            ]
+        )
+
+
+def _create(run: RunDir, corpus: Corpus, precision: str) -> None:
+    """Make the run directory under a temporary name, so that none is ever half there."""
+    part = RunDir(run.path.with_name(run.path.name + ".part"))
+    shutil.rmtree(part.path, ignore_errors=True)
+    for path in (part.tokenizer.path, part.checkpoints, part.dev):
+        path.mkdir(parents=True)
+    corpus.tokenizers.save(part.tokenizer)
+    info = {
+        "format": FORMAT,
+        "data_dir": str(corpus.directory.path.resolve()),
+        "corpus": corpus.fingerprint,
+        "tokenizer": corpus.tokenizers.fingerprint,
+        "precision": precision,
+    }
+    replace_file(part.info, json.dumps(info, indent=1) + "\n")
+    if run.path.exists():
+        run.path.rmdir()  # it is empty: start() has looked
+    part.path.rename(run.path)
+
+
+def _restore(session: Session) -> None:
+    """Read the newest checkpoint into the session; without one the run starts from its first update."""
+    steps = saved_steps(session.run, resumable=True)
+    if not steps:
+        return
+    newest = session.run.step(steps[-1])
+    session.state = TrainState(**load_state(newest))
+    assign(session.model, load_weights(newest), str(newest.path))
+    restore_optimizer(session.optimizer, session.optimizer_names, load_optimizer(newest))
+    session.scaler.load_state_dict(session.state.scaler)

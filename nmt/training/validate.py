@@ -1,0 +1,89 @@
+"""How good the model is on the development set: its loss by teacher forcing, BLEU and chrF by real translation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from nmt.config import Config
+from nmt.data.batching import Pairs, even_batches
+from nmt.data.corpus import Corpus
+from nmt.metrics import corpus_score
+from nmt.model.masks import Padded
+from nmt.model.precision import autocast
+from nmt.model.transformer import Transformer
+from nmt.training.log import TrainingLog
+from nmt.training.loss import LossSums
+from nmt.training.objective import objective
+from nmt.translate import Translator
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What a look at the development set found; `loss` is without smoothing (nats per token)."""
+
+    loss: float
+    perplexity: float
+    accuracy: float
+    bleu: float
+    chrf: float
+    translations: list[str]
+
+    def score(self, select_by: str) -> float:
+        """The number that decides which checkpoint is best: higher is better."""
+        return {"bleu": self.bleu, "chrf": self.chrf, "loss": -self.loss}[select_by]
+
+
+class Validator:
+    """The development set, held ready."""
+
+    def __init__(self, config: Config, corpus: Corpus, device: torch.device, precision: str) -> None:
+        self.config, self.tokenizers = config, corpus.tokenizers
+        self.device, self.precision = device, precision
+        split = corpus.split("valid")
+        self.pairs = Pairs(split, config.data.src, config.data.tgt)
+        self.src_lines, self.references = split.text(config.data.src), split.text(config.data.tgt)
+        # a development line of middling length, to show the attention of
+        order = sorted(range(split.n), key=lambda i: (abs(self.pairs.lengths.tgt[i] - 12), i))
+        self.shown = order[0]
+
+    @torch.inference_mode()
+    def validate(self, model: Transformer) -> Validation:
+        """Loss and scores of `model` as it stands; it is back in training mode afterwards."""
+        model.eval()
+        sums: LossSums | None = None
+        for rows in even_batches(self.pairs.lengths, self.config.training.max_tokens):
+            batch = self.pairs.batch(rows).to(self.device)
+            with autocast(self.precision, self.device):
+                found = objective(model, batch, label_smoothing=0.0)
+            sums = found if sums is None else sums + found
+        assert sums is not None, "prepare refuses an empty development set"
+        translator = Translator(model, self.tokenizers, self.config, self.device, self.precision)
+        translations = [best[0].text for best in translator.translate(self.src_lines, self.config.search)]
+        model.train()
+        scores = {
+            metric: corpus_score(metric, translations, self.references, tgt_lang=self.config.data.tgt).value
+            for metric in ("bleu", "chrf")
+        }
+        return Validation(sums.loss_per_token, sums.perplexity, sums.accuracy, **scores, translations=translations)
+
+    def show(self, model: Transformer, found: Validation, log: TrainingLog, step: int) -> None:
+        """Sample translations and a picture of the attention, for TensorBoard."""
+        every = max(1, len(self.references) // 8)
+        rows = list(zip(self.src_lines, self.references, found.translations, strict=True))[::every][:8]
+        log.samples(step, rows)
+        weights, src_pieces, tgt_pieces = self._attention(model)
+        log.attention(step, weights.numpy(), src_pieces, tgt_pieces)
+
+    @torch.inference_mode()
+    def _attention(self, model: Transformer) -> tuple[torch.Tensor, list[str], list[str]]:
+        src, tgt = self.config.data.src, self.config.data.tgt
+        batch = self.pairs.batch(self.pairs.lengths.sort(torch.tensor([self.shown]).numpy())).to(self.device)
+        model.eval()
+        memory = model.encode(batch.src, Padded(batch.src_mask))
+        weights = model.decoder.cross_weights(batch.tgt_in, Padded(batch.tgt_mask), memory, Padded(batch.src_mask))
+        model.train()
+        src_pieces = [*self.tokenizers[src].pieces(batch.src[0, :-1].tolist()), "</s>"]
+        tgt_pieces = [*self.tokenizers[tgt].pieces(batch.tgt_out[0, :-1].tolist()), "</s>"]
+        return weights[0].mean(0).float().cpu(), src_pieces, tgt_pieces

@@ -1,0 +1,298 @@
+"""Translating: lines -> batches -> search -> lines, in input order.
+
+Training's validation, `nmt translate` and `nmt evaluate` all call `Translator.translate`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from nmt.checkpoint import assign, choose_weights
+from nmt.config import Config, SearchConfig
+from nmt.config_file import load_config
+from nmt.data.sources import read_lines
+from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.evaluate import Subject
+from nmt.layout import RunDir
+from nmt.model.masks import Padded
+from nmt.model.precision import autocast, pick_device, pick_precision
+from nmt.model.transformer import Transformer
+from nmt.search.beam import search as search_best
+from nmt.search.step import Hypothesis, TransformerStep
+from nmt.tokenizer import CONTROL, EOS, N_SPECIAL, PAD, Tokenizers
+
+WINDOW = 4096
+"""Lines that are sorted by length together."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The weights that translate, and why these."""
+
+    run: Path
+    step: int
+    weights: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of one line."""
+
+    text: str
+    score: float
+    """What is ranked: log_prob divided by the length penalty."""
+    log_prob: float
+    """The sum over all pieces and the end of sentence (nats)."""
+    finished: bool = True
+    """False if it was ended by the length limit."""
+    cut: bool = False
+    """True if only the start of the line was read: it has more pieces than the model has learned positions."""
+
+
+BLANK = Translation("", 0.0, 0.0)
+
+
+class Translator:
+    """Everything that translating needs."""
+
+    origin: Origin | None = None
+    """Which weights these are, if they were loaded from a run."""
+
+    def __init__(
+        self, model: Transformer, tokenizers: Tokenizers, config: Config, device: torch.device, precision: str
+    ) -> None:
+        """`model` is on `device`; matrix products run in `precision`: float32, bf16 or fp16."""
+        self.model = model
+        self.config = config
+        self.device = device
+        self.precision = precision
+        self._src = tokenizers[config.data.src]
+        self._tgt = tokenizers[config.data.tgt]
+        self._banned = torch.tensor([i for i in range(N_SPECIAL) if i != EOS], device=device)
+        self._positions = config.model.max_positions if config.model.positions == "learned" else None
+
+    @classmethod
+    def load(cls, run_dir: Path, checkpoint: str = "best", weights: str = "auto", device: str = "auto") -> Translator:
+        """The translator of a run. `checkpoint`: best, last or a step; `weights`: auto, raw or average; `device`: auto,
+        cpu or cuda. Raises CheckpointError if there is no such run or checkpoint or it is damaged, DataError for its
+        tokenizer."""
+        run = RunDir(run_dir)
+        if not run.config.is_file():
+            raise CheckpointError(f"{run_dir}: not a run directory, it has no config.yaml; make one with nmt train")
+        config = load_config(run.config)
+        chosen = choose_weights(run, checkpoint, weights)
+        tokenizers = Tokenizers.load(run.tokenizer, config.data.languages)
+        place = pick_device(device)
+        model = Transformer(config.model, len(tokenizers[config.data.src]), len(tokenizers[config.data.tgt]))
+        assign(model, chosen.tensors, str(run_dir))
+        translator = cls(model.to(place).eval(), tokenizers, config, place, _precision(run, place))
+        translator.origin = Origin(run_dir, chosen.step, chosen.kind, chosen.reason)
+        return translator
+
+    def translate(
+        self, lines: Iterable[str], search: SearchConfig | None = None, n_best: int = 1, window: int = WINDOW
+    ) -> Iterator[list[Translation]]:
+        """For each line, in order, up to `n_best` translations, best first; a blank line has one, which is blank.
+
+        `window` lines are read ahead and sorted by length; a line is given out as soon as all before it are. A
+        translation has no line feed in it. `search` is by default the configuration's. The model is left in the mode
+        (training or evaluation) it was in. Raises ConfigError if n_best is more than the beam.
+        """
+        search = search or self.config.search
+        if not 1 <= n_best <= search.beam:
+            raise ConfigError([f"n_best: {n_best} needs a beam of at least as many, found search.beam {search.beam}"])
+        return self._translate(iter(lines), search, n_best, window)
+
+    def subject(self, split: str, search: SearchConfig | None = None) -> Subject:
+        """What a report says about the translations of `split`."""
+        search = search or self.config.search
+        how = f"beam {search.beam}, length penalty {search.length_penalty_kind} {search.length_penalty:g}"
+        if self.origin is None:
+            return Subject(split=split, search=how)
+        return Subject(str(self.origin.run), split, self.origin.step, self.origin.weights, how)
+
+    def _translate(
+        self, lines: Iterator[str], search: SearchConfig, n_best: int, window: int
+    ) -> Iterator[list[Translation]]:
+        while chunk := list(islice(lines, window)):
+            ids = self._src.encode_all(["" if _is_blank(line) else line for line in chunk])
+            found: dict[int, list[Translation]] = {i: [BLANK] for i, line in enumerate(ids) if not line}
+            ready = 0
+            for rows in _batches([len(line) + 1 for line in ids], search.batch_tokens):
+                translations = self._translate_batch([ids[i] for i in rows], search, n_best)
+                found |= zip(rows, translations, strict=True)
+                while ready in found:
+                    yield found.pop(ready)
+                    ready += 1
+            while ready in found:
+                yield found.pop(ready)
+                ready += 1
+
+    @torch.inference_mode()
+    def _translate_batch(
+        self, sources: Sequence[Sequence[int]], search: SearchConfig, n_best: int
+    ) -> list[list[Translation]]:
+        longest = self._positions and self._positions - 1  # one is for the end of sentence
+        src = pad_sequence(
+            [torch.tensor([*ids[:longest], EOS]) for ids in sources], batch_first=True, padding_value=PAD
+        ).to(self.device)  # (B, S)
+        limits = [int(search.max_length_ratio * len(ids[:longest]) + search.max_length_offset) for ids in sources]
+        if self._positions is not None:
+            limits = [min(limit, self._positions) for limit in limits]
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            with autocast(self.precision, self.device):
+                mask = src != PAD
+                step = TransformerStep(self.model, self.model.encode(src, Padded(mask)), mask)
+                found = search_best(step, torch.tensor(limits, device=self.device), search, self._banned, n_best)
+        finally:
+            self.model.train(was_training)
+        return [
+            [self._translation(hypothesis, cut=longest is not None and len(ids) > longest) for hypothesis in hypotheses]
+            for ids, hypotheses in zip(sources, found, strict=True)
+        ]
+
+    def _translation(self, found: Hypothesis, cut: bool) -> Translation:
+        return Translation(self._tgt.decode(found.ids), found.score, found.log_prob, found.finished, cut)
+
+
+def _is_blank(line: str) -> bool:
+    return not CONTROL.sub(" ", line).strip()  # to the tokenizer, control characters are spaces
+
+
+def _precision(run: RunDir, device: torch.device) -> str:
+    try:
+        trained_in = json.loads(run.info.read_text(encoding="utf-8"))["precision"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{run.info}: missing or damaged: it should name the precision of training") from error
+    # What was trained in half precision may be translated so, where that is fast: this may be another machine.
+    return "float32" if trained_in == "float32" else pick_precision("auto", device)
+
+
+def _batches(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
+    """Row numbers of similar lengths together, rows x longest <= max_tokens, or a row alone; the rows of length 1,
+    which are blank, in none. Batches are in the order of their first rows, so that the first lines are done early."""
+    batches: list[list[int]] = []
+    for row in sorted((row for row, length in enumerate(lengths) if length > 1), key=lambda row: lengths[row]):
+        if batches and (len(batches[-1]) + 1) * lengths[row] <= max_tokens:
+            batches[-1].append(row)
+        else:
+            batches.append([row])
+    return sorted(batches, key=min)
+
+
+def newest_run(root: Path = Path("runs")) -> Path:
+    """The run directory under `root` that was written to last. Raises CheckpointError if there is none."""
+    runs = [RunDir(path) for path in root.glob("*") if RunDir(path).config.is_file()]
+    if not runs:
+        raise CheckpointError(f"{root}: no run directory here; make one with nmt train, or name one with --run")
+    return max(runs, key=_last_written).path
+
+
+def _last_written(run: RunDir) -> tuple[float, str]:
+    files = (run.config, run.checkpoints, run.selected)
+    return max(path.stat().st_mtime for path in files if path.exists()), run.path.name
+
+
+def translate_file(
+    translator: Translator,
+    source: Path | str,
+    target: Path | str,
+    search: SearchConfig | None = None,
+    n_best: int = 1,
+) -> None:
+    """Translate the lines of a file, or of standard input (`-`), into a file or to standard output (`-`).
+
+    Line n is the translation of line n. With `n_best` above 1 every translation has a line of four tab-separated
+    columns: number of the source line (from 1), score, log-probability, translation; best first. Standard output gets
+    each line as soon as it is ready, and at a terminal every line is answered at once; a file is written as F.part
+    and renamed at the end. What deserves a warning is counted on standard error.
+    Raises DataError if the input is missing or not UTF-8; OSError if the output cannot be written.
+    """
+    interactive = str(source) == "-" and sys.stdin.isatty()
+    lines = read_lines(_input(source))
+    found = translator.translate(lines, search, n_best, window=1 if interactive else WINDOW)
+    warnings = Warnings()
+    with _output(target) as out:
+        for number, translations in enumerate(found, start=1):
+            warnings.see(number, translations)
+            for each in translations:
+                row = f"{number}\t{each.score:.6f}\t{each.log_prob:.6f}\t{each.text}" if n_best > 1 else each.text
+                out.write(row.encode() + b"\n")
+            out.flush()
+    for warning in warnings.lines():
+        print(f"nmt: {warning}", file=sys.stderr)
+
+
+class Warnings:
+    """Counts what a user should know about the translations of a text."""
+
+    def __init__(self) -> None:
+        self.n_unfinished = 0
+        self.cut: list[int] = []
+
+    def see(self, number: int, translations: Sequence[Translation]) -> None:
+        """Take note of the translations of the line with this number."""
+        self.n_unfinished += not translations[0].finished
+        if translations[0].cut:
+            self.cut.append(number)
+
+    def lines(self) -> list[str]:
+        """A line for each kind of warning there is."""
+        lines = []
+        if self.n_unfinished:
+            lines.append(
+                f"{_count(self.n_unfinished, 'translation')} reached the greatest length "
+                "(search.max_length_ratio, search.max_length_offset) and may lack an end"
+            )
+        if self.cut:
+            numbers = ", ".join(map(str, self.cut[:10])) + (", …" if len(self.cut) > 10 else "")
+            lines.append(
+                f"{_count(len(self.cut), 'line')} had more pieces than the model has positions "
+                f"(model.max_positions); only the start was translated: {numbers}"
+            )
+        return lines
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _input(source: Path | str) -> Path:
+    if str(source) == "-":
+        return Path("/dev/stdin")
+    if not Path(source).exists():
+        raise DataError(f"{source}: no such file")
+    return Path(source)
+
+
+@contextmanager
+def _output(target: Path | str) -> Iterator[IO[bytes]]:
+    """A file to write, which has its name only when it is complete."""
+    path = Path(target)
+    if str(target) == "-":
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+    elif path.exists() and not path.is_file():  # a device or a named pipe, which no file may replace
+        with path.open("wb") as out:
+            yield out
+    else:
+        part = path.with_name(path.name + ".part")
+        try:
+            with part.open("wb") as out:
+                yield out
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
