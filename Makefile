@@ -1,1 +1,49 @@
-.PHONY: test clean
+# Every target works in a fresh clone: the first one makes the environment in .venv.
+
+PYTHON ?= python3
+
+# The small CPU build of torch comes from here. With an NVIDIA GPU take the CUDA build instead, for example
+#   make demo TORCH_INDEX=https://download.pytorch.org/whl/cu130
+# or TORCH_INDEX= (empty) for the build on the default package index.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+
+BIN := .venv/bin
+READY := .venv/.ready
+DEMO := runs/demo
+
+# One thread: the tests' models are so small that more threads only wait for each other.
+test check: export OMP_NUM_THREADS = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check clean
+
+help:  ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: $(READY)  ## Train a German-English translator on the embedded corpus and score it (minutes)
+	$(BIN)/nmt prepare --config sample.yaml
+	rm -rf $(DEMO)
+	$(BIN)/nmt train --config sample.yaml --run $(DEMO)
+	head -n 3 data/sample/test.de | $(BIN)/nmt translate --run $(DEMO)
+	$(BIN)/nmt evaluate --run $(DEMO) --samples 10
+
+test: check  ## Run every check and the whole test suite with coverage
+	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=90
+
+check: $(READY)  ## Run ruff and mypy
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+clean:  ## Remove the environment, caches, the prepared sample corpus and the demo's run; other runs stay
+	rm -rf .venv build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.*
+	rm -rf data/prepared/sample $(DEMO)
+	find nmt scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# torch goes first and alone, so that only this one package is looked up in the index of torch builds.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --retries 1 --no-deps -c constraints.txt \
+		$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@

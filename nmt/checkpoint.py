@@ -255,8 +255,11 @@ def _verify(source: CheckpointDir, path: Path) -> None:
 
 
 def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _write(path: Path, text: str) -> None:

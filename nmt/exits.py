@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ INTERRUPTED, NOBODY_READS = 130, 141  # 128 + the signal's number, as shells rep
 # What a user can put right; any other OSError is a defect and keeps its traceback.
 USER_ERRNOS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT,
-    errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG,
+    errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG, errno.EEXIST,
 }  # fmt: skip
 
 
@@ -28,21 +27,11 @@ def errors_for_people() -> Iterator[None]:
     except KeyboardInterrupt:
         _fail(INTERRUPTED, "interrupted")
     except BrokenPipeError:
-        _forget_output()  # `nmt translate | head`
-        sys.exit(NOBODY_READS)
+        sys.exit(NOBODY_READS)  # `nmt translate | head`
     except OSError as error:
         if error.errno not in USER_ERRNOS:
             raise
-        _forget_output()
         _fail(2, f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror))
-
-
-def _forget_output() -> None:
-    """Let Python not complain once more, at exit, when it cannot write what is left."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(status: int, *lines: str) -> None:

@@ -1,7 +1,7 @@
 """`nmt prepare`: sources -> cleaning -> tokenizer -> ids, into a data directory that serves both directions.
 
 Training text passes through twice and is never held in memory: it is cleaned into two files, the vocabulary is
-learned from those, and then they are encoded piece by piece. The directory appears only when it is complete.
+learned from those, and then they are encoded chunk by chunk. The directory appears only when it is complete.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config
-from nmt.data.clean import REASONS, Cleaner, CleanReport
-from nmt.data.corpus import FORMAT, Corpus, IdChunk, content_fingerprint, file_facts, write_ids, write_lines
+from nmt.data.clean import Cleaner, CleanReport, counted
+from nmt.data.corpus import FORMAT, Corpus
 from nmt.data.sources import OpenSource, SentencePair, open_source
 from nmt.data.staging import staged_directory
+from nmt.data.writing import SplitWriter, content_fingerprint, file_facts
 from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.prepare_checks import changes_since, check_replaceable, recipe, reused_tokenizers
-from nmt.tokenizer import CONTROL, N_SPECIAL, Tokenizer, Tokenizers, train_tokenizer
-
-Echo = Callable[[str], None]
+from nmt.prepare_report import table
+from nmt.tokenizer import CONTROL, Tokenizer, Tokenizers, train_tokenizer
 
 _CHUNK = 20_000  # pairs encoded at a time
 _TOKENIZER_LINES = 10_000_000  # SentencePiece holds its training text in memory
 
 
-def prepare(config: Config, data_dir: Path, tokenizer_from: Path | None = None, echo: Echo = print) -> None:
+def prepare(
+    config: Config, data_dir: Path, tokenizer_from: Path | None = None, echo: Callable[[str], None] = print
+) -> None:
     """Make the data directory of a config, or say that nothing has changed since it was made.
 
     tokenizer_from: a run or data directory whose vocabulary is taken instead of learning one.
@@ -43,27 +45,40 @@ def prepare(config: Config, data_dir: Path, tokenizer_from: Path | None = None, 
     check_replaceable(directory)
     changes = changes_since(directory, wanted, config)
     if changes == []:
-        corpus = Corpus.open(directory)
-        asked = "" if not _uses_hub(config) else " (the hub was not asked: its sources are configured as before)"
-        echo(f"{data_dir} is up to date with {corpus.split('train').n:,} training pairs: nothing to do{asked}")
+        n = Corpus.open(directory).split("train").n
+        hub = any(source.hub is not None for _, source in config.data.sources())
+        asked = "; the hub was not asked, since its sources are configured as before" if hub else ""
+        echo(f"{data_dir} is up to date with {n:,} training pairs: nothing to do{asked}")
         return
     if changes:
-        echo(f"{data_dir} is prepared again: {'; '.join(changes)}")
-    languages, root = config.data.languages, Path(config.data.root)
-    sources = {key: open_source(source, languages, root) for key, source in config.data.sources()}
+        echo(f"preparing {data_dir} again: {'; '.join(changes)}")
+    root = Path(config.data.root)
+    sources = {key: open_source(source, config.data.languages, root) for key, source in config.data.sources()}
     with staged_directory(data_dir) as staged:
-        build = _Build(config, DataDir(staged), sources, reused)
-        build.write(wanted, echo)
+        report = _Build(config, DataDir(staged), sources, reused).write(wanted)
+    for line in report:
+        echo(line)
     echo(f"wrote {data_dir}")
 
 
-def _uses_hub(config: Config) -> bool:
-    return any(source.hub is not None for _, source in config.data.sources())
+@dataclass
+class _Cleaned:
+    """The cleaned training text in temporary files, how many pairs up to the end of each source, and its characters."""
+
+    files: dict[str, Path]
+    report: CleanReport
+    source_ends: list[int] = field(default_factory=list)
+    alphabet: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def lines(self, language: str) -> Iterator[str]:
+        with self.files[language].open("rb") as file:
+            for raw in file:
+                yield raw[:-1].decode("utf-8")
 
 
 @dataclass
 class _Build:
-    """One writing of a data directory."""
+    """The making of one data directory."""
 
     config: Config
     directory: DataDir
@@ -75,18 +90,24 @@ class _Build:
     def languages(self) -> tuple[str, str]:
         return self.config.data.languages
 
-    def write(self, wanted: dict[str, Any], echo: Echo) -> None:
+    @property
+    def train_keys(self) -> list[str]:
+        return [f"train.{i}" for i in range(len(self.config.data.train))]
+
+    def write(self, wanted: dict[str, Any]) -> list[str]:
+        """Write everything; the lines of the report."""
         held_out = self._read_held_out()
         cleaned = self._clean_train(held_out)
         tokenizers = self.reused or self._train_tokenizers(cleaned)
         tokenizers.save(self.directory.tokenizer)
         self._encode_train(cleaned, tokenizers)
-        cleaned.remove()
+        for path in cleaned.files.values():
+            path.unlink()
         for name, pairs in held_out.items():
             self._encode_held_out(name, pairs, tokenizers)
         self._write_manifest(wanted, tokenizers)
-        for line in _table(self.splits, self.config, tokenizers, self.reused is not None):
-            echo(line)
+        asked = None if self.reused else self.config.tokenizer.vocab_size
+        return list(table(self.splits, tokenizers, asked))
 
     def _read_held_out(self) -> dict[str, list[SentencePair]]:
         """The development and test sets by split."""
@@ -95,7 +116,7 @@ class _Build:
         for name, key in keys.items():
             held_out[name] = list(self.sources[key].pairs())
             if not held_out[name]:
-                raise DataError(f"data.{key}: {held_out[name]!r} has no lines".replace("[]", "the source"))
+                raise DataError(f"data.{key}: {self.sources[key].record['corpus']} is empty: 0 pairs were read")
             self.sources[key].record["read"] = len(held_out[name])
         return held_out
 
@@ -104,39 +125,28 @@ class _Build:
         pairs = [pair for split in held_out.values() for pair in split]
         cleaner = Cleaner(self.config.data, {pair.src for pair in pairs}, {pair.tgt for pair in pairs})
         cleaned = _Cleaned({name: self.directory.path / f"cleaned.{name}" for name in self.languages}, cleaner.report)
-        first, second = self.languages
-        with cleaned.files[first].open("wb") as src_file, cleaned.files[second].open("wb") as tgt_file:
-            for key in self._train_keys():
+        src_count, tgt_count = Counter[str](), Counter[str]()
+        src_path, tgt_path = cleaned.files.values()
+        with src_path.open("wb") as src_file, tgt_path.open("wb") as tgt_file:
+            for key in self.train_keys:
                 before = cleaner.report.read
-                for raw in self.sources[key].pairs():
-                    pair = cleaner.clean(raw)
-                    if pair is not None:
-                        src_file.write(f"{pair.src}\n".encode())
-                        tgt_file.write(f"{pair.tgt}\n".encode())
-                        cleaned.alphabet[first].update(pair.src)
-                        cleaned.alphabet[second].update(pair.tgt)
+                for pair in filter(None, map(cleaner.clean, self.sources[key].pairs())):
+                    src_file.write(f"{pair.src}\n".encode())
+                    tgt_file.write(f"{pair.tgt}\n".encode())
+                    src_count.update(pair.src)
+                    tgt_count.update(pair.tgt)
                 self.sources[key].record["read"] = cleaner.report.read - before
                 cleaned.source_ends.append(cleaner.report.kept)
-        self._refuse_nothing(cleaner.report)
+        cleaned.alphabet = dict(zip(self.languages, (src_count, tgt_count), strict=True))
+        _refuse_nothing(cleaner.report)
         return cleaned
 
-    def _train_keys(self) -> list[str]:
-        return [f"train.{i}" for i in range(len(self.config.data.train))]
-
-    def _refuse_nothing(self, report: CleanReport) -> None:
-        if report.read == 0:
-            raise DataError("data.train: the training corpus is empty: 0 pairs were read")
-        if report.kept == 0:
-            raise DataError(f"data.train: all {report.read:,} training pairs were dropped: {_reasons(report.dropped)}")
-
     def _train_tokenizers(self, cleaned: _Cleaned) -> Tokenizers:
-        size = self.config.tokenizer.vocab_size
-        stride = -(-2 * cleaned.report.kept // _TOKENIZER_LINES)
-
         def train(*languages: str) -> Tokenizer:
             lines = itertools.chain.from_iterable(cleaned.lines(language) for language in languages)
-            alphabet: Counter[str] = sum((cleaned.alphabet[language] for language in languages), Counter())
-            return train_tokenizer(itertools.islice(lines, 0, None, stride), size, alphabet)
+            stride = -(-len(languages) * cleaned.report.kept // _TOKENIZER_LINES)
+            alphabet = sum((cleaned.alphabet[language] for language in languages), Counter[str]())
+            return train_tokenizer(itertools.islice(lines, 0, None, stride), self.config.tokenizer.vocab_size, alphabet)
 
         if self.config.tokenizer.joint:
             return Tokenizers(dict.fromkeys(self.languages, train(*self.languages)), joint=True)
@@ -144,68 +154,50 @@ class _Build:
 
     def _encode_train(self, cleaned: _Cleaned, tokenizers: Tokenizers) -> None:
         """Write text and ids of the training pairs whose sides have at most `data.max_pieces` pieces."""
-        first, second = self.languages
-        chunks: dict[str, list[IdChunk]] = {first: [], second: []}
-        facts = _Facts(tokenizers)
         kept_by_source = [end - start for start, end in itertools.pairwise([0, *cleaned.source_ends])]
-        number = 0
-        with (
-            self.directory.text("train", first).open("wb") as src_file,
-            self.directory.text("train", second).open("wb") as tgt_file,
-        ):
-            pairs = zip(cleaned.lines(first), cleaned.lines(second), strict=True)
+        pairs = enumerate(zip(*(cleaned.lines(language) for language in self.languages), strict=True))
+        with SplitWriter(self.directory, "train", tokenizers) as writer:
             while chunk := list(itertools.islice(pairs, _CHUNK)):
-                encoded = [
-                    tokenizers[language].encode_all([pair[side] for pair in chunk])
-                    for side, language in enumerate(self.languages)
-                ]
-                kept = []
-                for i, (src, tgt) in enumerate(chunk):
-                    if max(len(encoded[0][i]), len(encoded[1][i])) <= self.config.data.max_pieces:
-                        kept.append(i)
-                    else:
-                        cleaned.report.kept -= 1
-                        cleaned.report.drop("pieces", src, tgt)
-                        kept_by_source[bisect.bisect_right(cleaned.source_ends, number + i)] -= 1
-                number += len(chunk)
-                for side, (language, file) in enumerate(((first, src_file), (second, tgt_file))):
-                    ids, lines = [encoded[side][i] for i in kept], [chunk[i][side] for i in kept]
-                    file.writelines(f"{line}\n".encode() for line in lines)
-                    chunks[language].append(IdChunk.of(ids, len(tokenizers[language])))
-                    facts.count(language, lines, ids)
-        self._refuse_nothing(cleaned.report)
-        for language in self.languages:
-            write_ids(self.directory, "train", language, chunks[language], len(tokenizers[language]))
-        for key, count in zip(self._train_keys(), kept_by_source, strict=True):
+                lines = [[pair[side] for _, pair in chunk] for side in (0, 1)]
+                ids = [tokenizers[name].encode_all(lines[side]) for side, name in enumerate(self.languages)]
+                fits = [max(len(ids[0][i]), len(ids[1][i])) <= self.config.data.max_pieces for i in range(len(chunk))]
+                for number, pair in itertools.compress(chunk, (not fit for fit in fits)):
+                    cleaned.report.kept -= 1
+                    cleaned.report.drop("pieces", *pair)
+                    kept_by_source[bisect.bisect_right(cleaned.source_ends, number)] -= 1
+                writer.add(
+                    [list(itertools.compress(side, fits)) for side in lines],
+                    [list(itertools.compress(side, fits)) for side in ids],
+                )
+        _refuse_nothing(cleaned.report)
+        for key, count in zip(self.train_keys, kept_by_source, strict=True):
             self.sources[key].record["kept"] = count
-        self.splits["train"] = {"pairs": cleaned.report.kept, "clean": cleaned.report.as_dict(), **facts.as_dict()}
+        self.splits["train"] = {"pairs": writer.pairs, "clean": cleaned.report.as_dict(), "text": writer.counts}
 
     def _encode_held_out(self, name: str, pairs: list[SentencePair], tokenizers: Tokenizers) -> None:
         """Write text and ids of a development or test set, and see that the ids spell the text."""
-        facts = _Facts(tokenizers)
-        round_trip = {"lines": 0, "exact": 0, "control": 0}
+        lines = [[pair.src for pair in pairs], [pair.tgt for pair in pairs]]
+        ids = [tokenizers[language].encode_all(lines[side]) for side, language in enumerate(self.languages)]
+        with SplitWriter(self.directory, name, tokenizers) as writer:
+            writer.add(lines, ids)
+        exact = control = 0
         for side, language in enumerate(self.languages):
-            tokenizer = tokenizers[language]
-            lines = [str(pair[side]) for pair in pairs]
-            ids = tokenizer.encode_all(lines)
-            write_lines(self.directory.text(name, language), lines)
-            write_ids(self.directory, name, language, [IdChunk.of(ids, len(tokenizer))], len(tokenizer))
-            facts.count(language, lines, ids)
-            for number, (line, line_ids) in enumerate(zip(lines, ids, strict=True), start=1):
-                round_trip["lines"] += 1
+            for number, (line, line_ids) in enumerate(zip(lines[side], ids[side], strict=True), start=1):
                 if CONTROL.search(line):
-                    round_trip["control"] += 1
-                elif tokenizer.decode(line_ids) == line:
-                    round_trip["exact"] += 1
+                    control += 1
+                elif tokenizers[language].decode(line_ids) == line:
+                    exact += 1
                 else:
                     raise DataError(f"{name}.{language}, line {number}: the tokenizer does not give it back as it was")
-        report = CleanReport(read=len(pairs), kept=len(pairs))
         self.splits[name] = {
-            "pairs": len(pairs), "clean": report.as_dict(), **facts.as_dict(), "round_trip": round_trip
+            "pairs": writer.pairs,
+            "clean": CleanReport(read=len(pairs), kept=len(pairs)).as_dict(),
+            "text": writer.counts,
+            "round_trip": {"lines": 2 * len(pairs), "exact": exact, "control": control},
         }
 
     def _write_manifest(self, wanted: dict[str, Any], tokenizers: Tokenizers) -> None:
-        files = file_facts(self.directory)
+        files = file_facts(self.directory.path)
         manifest = {
             "format": FORMAT,
             "languages": list(self.languages),
@@ -221,75 +213,11 @@ class _Build:
             "files": files,
         }
         text = json.dumps(manifest, ensure_ascii=False, indent=1)
-        self.directory.manifest.write_text(f"{text}\n", encoding="utf-8", newline="\n")
+        self.directory.manifest.write_bytes(f"{text}\n".encode())
 
 
-@dataclass
-class _Cleaned:
-    """The cleaned training text, before it is encoded."""
-
-    files: dict[str, Path]
-    report: CleanReport
-    source_ends: list[int] = field(default_factory=list)
-    alphabet: dict[str, Counter[str]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.alphabet = {language: Counter() for language in self.files}
-
-    def lines(self, language: str) -> Iterator[str]:
-        with self.files[language].open("rb") as file:
-            for raw in file:
-                yield raw[:-1].decode("utf-8")
-
-    def remove(self) -> None:
-        for path in self.files.values():
-            path.unlink()
-
-
-class _Facts:
-    """Words, pieces, and pieces that are single bytes or unknown, by language."""
-
-    def __init__(self, tokenizers: Tokenizers) -> None:
-        self._counts = {
-            language: {"words": 0, "pieces": 0, "bytes": 0, "unknown": 0} for language in tokenizers.languages
-        }
-
-    def count(self, language: str, lines: list[str], ids: list[list[int]]) -> None:
-        counts = self._counts[language]
-        counts["words"] += sum(len(line.split()) for line in lines)
-        counts["pieces"] += sum(map(len, ids))
-        counts["bytes"] += sum(N_SPECIAL <= i < N_SPECIAL + 256 for line in ids for i in line)
-        counts["unknown"] += sum(i < N_SPECIAL for line in ids for i in line)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"text": self._counts}
-
-
-def _reasons(dropped: dict[str, int]) -> str:
-    return ", ".join(f"{REASONS[reason]} {dropped[reason]:,}" for reason in REASONS if reason in dropped)
-
-
-def _table(splits: dict[str, dict[str, Any]], config: Config, tokenizers: Tokenizers, reused: bool) -> Iterator[str]:
-    """What was done, for the screen."""
-    width = max(len(name) for name in splits)
-    yield f"{'split':<{width}}  {'read':>11}  {'kept':>11}  {'dropped':>11}"
-    for name, split in splits.items():
-        clean = split["clean"]
-        n_dropped = clean["read"] - clean["kept"]
-        reasons = _reasons(clean["dropped"])
-        yield f"{name:<{width}}  {clean['read']:>11,}  {clean['kept']:>11,}  {n_dropped:>11,}  {reasons}".rstrip()
-    wanted = config.tokenizer.vocab_size
-    for group in [tokenizers.languages] if tokenizers.joint else [(name,) for name in tokenizers.languages]:
-        size = len(tokenizers[group[0]])
-        how = ", taken as it is" if reused else f", all that this text has to merge ({wanted:,} were asked for)"
-        yield f"vocabulary: {size:,} pieces for {' and '.join(group)}{how if reused or size < wanted else ''}"
-    for language, counts in splits["train"]["text"].items():
-        yield (
-            f"{language}: {counts['pieces'] / max(counts['words'], 1):.2f} pieces per word, "
-            f"{100 * counts['bytes'] / max(counts['pieces'], 1):.2f} % of them single bytes, {counts['unknown']} unknown"
-        )
-    for name, split in splits.items():
-        if "round_trip" in split:
-            trip = split["round_trip"]
-            control = f", {trip['control']:,} with control characters left out" if trip["control"] else ""
-            yield f"{name}: all {trip['exact']:,} lines come back exactly from their pieces (BLEU 100.0){control}"
+def _refuse_nothing(report: CleanReport) -> None:
+    if report.read == 0:
+        raise DataError("data.train: the training corpus is empty: 0 pairs were read")
+    if report.kept == 0:
+        raise DataError(f"data.train: all {report.read:,} training pairs were dropped: {counted(report.dropped)}")

@@ -48,11 +48,19 @@ def changes_since(directory: DataDir, wanted: dict[str, Any], config: Config) ->
 
 
 def _differences(old: Any, new: Any, key: str) -> Iterator[str]:
+    """`KEY was OLD, is NEW` for each place where two trees of plain values differ."""
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        old, new = dict(enumerate(old)), dict(enumerate(new))
     if isinstance(old, dict) and isinstance(new, dict):
         for name in dict.fromkeys([*old, *new]):
-            yield from _differences(old.get(name), new.get(name), f"{key}.{name}" if key else name)
+            yield from _differences(old.get(name), new.get(name), f"{key}.{name}" if key else str(name))
     elif old != new:
-        yield f"{key} was {json.dumps(old, ensure_ascii=False)}, is {json.dumps(new, ensure_ascii=False)}"
+        yield f"{key} was {_shown(old)}, is {_shown(new)}"
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def check_replaceable(directory: DataDir) -> None:
@@ -91,7 +99,9 @@ def reused_tokenizers(path: Path, config: Config) -> Tokenizers:
     else:
         raise DataError(f"{path}: neither manifest.json nor config.yaml tells the languages of its tokenizer")
     if found != languages:
-        raise DataError(f"{path}: its tokenizer is for {' and '.join(found)}, the config is for {' and '.join(languages)}")
+        raise DataError(
+            f"{path}: its tokenizer is for {' and '.join(found)}, the config is for {' and '.join(languages)}"
+        )
     tokenizers = Tokenizers.load(run.tokenizer, languages)
     if tokenizers.joint != config.tokenizer.joint:
         kinds = {True: "one joint vocabulary", False: "one vocabulary for each language"}

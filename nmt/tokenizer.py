@@ -34,6 +34,8 @@ CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 """A control character: Unicode category Cc without the tab."""
 
 _SPACE = "\u2581"  # how SentencePiece writes a space inside its pieces
+_OWN_SIGNS = {_SPACE, "\u2585"}  # U+2585 is how it marks an unknown character in training
+_NO_PIECE = re.compile(rf"{CONTROL.pattern}|[{''.join(sorted(_OWN_SIGNS))}]")
 _SPACE_IDS = [N_SPECIAL + byte for byte in _SPACE.encode()]
 _PROBE = " a\t é  \u2581\U0001f600 "
 _THREADS = 4
@@ -46,7 +48,8 @@ class Tokenizer:
         """`model`: a serialised SentencePiece model. Raises DataError unless it is one `train_tokenizer` made."""
         self._model = model
         try:
-            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            self._processor = sentencepiece.SentencePieceProcessor()
+            self._processor.LoadFromSerializedProto(model)
             ours = self._processor.piece_to_id("<0x00>") == N_SPECIAL and self.decode(self.encode(_PROBE)) == _PROBE
         except (RuntimeError, ValueError, UnicodeDecodeError) as error:
             raise DataError("not a SentencePiece model") from error
@@ -150,18 +153,19 @@ class Tokenizers:
 def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str, int] | None = None) -> Tokenizer:
     """Learn a BPE vocabulary of at most `vocab_size` pieces from lines; fewer if they have no more to merge.
 
-    `alphabet` counts the characters of the lines, where the caller has counted them already; otherwise `lines` is
+    `alphabet` counts the characters of the lines, where the caller has counted them already; without it `lines` is
     held in memory to count them. The result is a function of the lines and `vocab_size` alone.
     Raises DataError if the lines hold no text. BPE: Sennrich et al., 2016, arXiv:1508.07909.
     """
     if alphabet is None:
         lines = list(lines)
         alphabet = Counter(character for line in lines for character in line)
-    if not any(character.strip() for character in alphabet):
+    replaced = _left_out(alphabet, (vocab_size - N_SPECIAL - 256) // 2)
+    if not any(_NO_PIECE.sub("", character).strip() for character in alphabet):
         raise DataError("no text to learn a vocabulary from")
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=_training_lines(lines),
+        sentence_iterator=_training_lines(lines, replaced),
         model_writer=model,
         model_type="bpe",
         vocab_size=vocab_size,
@@ -175,7 +179,7 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str
         normalization_rule_name="identity",
         remove_extra_whitespaces=False,
         add_dummy_prefix=False,
-        character_coverage=_coverage(alphabet, (vocab_size - N_SPECIAL - 256) // 2),
+        character_coverage=1.0,
         max_sentence_length=2**30,
         num_threads=_THREADS,
         minloglevel=2,
@@ -183,18 +187,18 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str
     return Tokenizer(model.getvalue())
 
 
-def _training_lines(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        yield f" {CONTROL.sub(' ', line).replace(_SPACE, ' ')}"
-
-
-def _coverage(alphabet: Mapping[str, int], limit: int) -> float:
-    """The share of all characters that the `limit` most frequent ones make up: the others are spelled in bytes.
-
-    A script of many signs would otherwise leave a small vocabulary no room for merges.
+def _left_out(alphabet: Mapping[str, int], limit: int) -> set[str]:
+    """The characters that get no piece of their own: all but the `limit` most frequent, and two that SentencePiece
+    uses itself. They are spelled in bytes: a script of many signs would leave a small vocabulary no room for merges.
     """
-    counts = sorted(alphabet.values(), reverse=True)
-    if len(counts) <= limit:
-        return 1.0
-    before, after = sum(counts[: limit - 1]), sum(counts[:limit])
-    return (before + after) / 2 / sum(counts)
+    by_count = sorted(alphabet, key=lambda character: (-alphabet[character], character))
+    return {*by_count[limit:], *_OWN_SIGNS}
+
+
+def _training_lines(lines: Iterable[str], replaced: set[str]) -> Iterator[str]:
+    """The lines as they are encoded, with a space for what gets no piece, so that no piece reaches across it."""
+    # the few own signs and control characters are found faster by a pattern than by a table, which rare signs need
+    table = {ord(character): " " for character in replaced - _OWN_SIGNS}
+    for line in lines:
+        text = _NO_PIECE.sub(" ", line)
+        yield f" {text.translate(table) if table else text}"

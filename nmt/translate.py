@@ -5,7 +5,6 @@ Training's validation, `nmt translate` and `nmt evaluate` all call `Translator.t
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,12 +16,11 @@ from typing import IO
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from nmt.checkpoint import assign, choose_weights
+from nmt.checkpoint import assign, choose_weights, read_info
 from nmt.config import Config, SearchConfig
 from nmt.config_file import load_config
 from nmt.data.sources import read_lines
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.evaluate import Subject
 from nmt.layout import RunDir
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast, pick_device, pick_precision
@@ -91,12 +89,16 @@ class Translator:
         if not run.config.is_file():
             raise CheckpointError(f"{run_dir}: not a run directory, it has no config.yaml; make one with nmt train")
         config = load_config(run.config)
-        chosen = choose_weights(run, checkpoint, weights)
+        info, chosen = read_info(run), choose_weights(run, checkpoint, weights)
         tokenizers = Tokenizers.load(run.tokenizer, config.data.languages)
+        if tokenizers.fingerprint != info["tokenizer"]:
+            raise CheckpointError(f"{run.tokenizer.path}: not the tokenizer that this run was trained with")
         place = pick_device(device)
+        # What was trained in half precision may be translated so, where that is fast: this may be another machine.
+        precision = "float32" if info["precision"] == "float32" else pick_precision("auto", place)
         model = Transformer(config.model, len(tokenizers[config.data.src]), len(tokenizers[config.data.tgt]))
         assign(model, chosen.tensors, str(run_dir))
-        translator = cls(model.to(place).eval(), tokenizers, config, place, _precision(run, place))
+        translator = cls(model.to(place).eval(), tokenizers, config, place, precision)
         translator.origin = Origin(run_dir, chosen.step, chosen.kind, chosen.reason)
         return translator
 
@@ -111,16 +113,8 @@ class Translator:
         """
         search = search or self.config.search
         if not 1 <= n_best <= search.beam:
-            raise ConfigError([f"n_best: {n_best} needs a beam of at least as many, found search.beam {search.beam}"])
+            raise ConfigError([f"n_best: {n_best} needs a beam of at least {n_best}, found search.beam {search.beam}"])
         return self._translate(iter(lines), search, n_best, window)
-
-    def subject(self, split: str, search: SearchConfig | None = None) -> Subject:
-        """What a report says about the translations of `split`."""
-        search = search or self.config.search
-        how = f"beam {search.beam}, length penalty {search.length_penalty_kind} {search.length_penalty:g}"
-        if self.origin is None:
-            return Subject(split=split, search=how)
-        return Subject(str(self.origin.run), split, self.origin.step, self.origin.weights, how)
 
     def _translate(
         self, lines: Iterator[str], search: SearchConfig, n_best: int, window: int
@@ -128,16 +122,13 @@ class Translator:
         while chunk := list(islice(lines, window)):
             ids = self._src.encode_all(["" if _is_blank(line) else line for line in chunk])
             found: dict[int, list[Translation]] = {i: [BLANK] for i, line in enumerate(ids) if not line}
-            ready = 0
-            for rows in _batches([len(line) + 1 for line in ids], search.batch_tokens):
-                translations = self._translate_batch([ids[i] for i in rows], search, n_best)
-                found |= zip(rows, translations, strict=True)
-                while ready in found:
-                    yield found.pop(ready)
-                    ready += 1
-            while ready in found:
-                yield found.pop(ready)
-                ready += 1
+            batches = iter(_batches([len(line) for line in ids], search.batch_tokens))
+            for i in range(len(chunk)):
+                while i not in found:
+                    rows = next(batches)
+                    translations = self._translate_batch([ids[row] for row in rows], search, n_best)
+                    found |= zip(rows, translations, strict=True)
+                yield found.pop(i)
 
     @torch.inference_mode()
     def _translate_batch(
@@ -172,21 +163,14 @@ def _is_blank(line: str) -> bool:
     return not CONTROL.sub(" ", line).strip()  # to the tokenizer, control characters are spaces
 
 
-def _precision(run: RunDir, device: torch.device) -> str:
-    try:
-        trained_in = json.loads(run.info.read_text(encoding="utf-8"))["precision"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{run.info}: missing or damaged: it should name the precision of training") from error
-    # What was trained in half precision may be translated so, where that is fast: this may be another machine.
-    return "float32" if trained_in == "float32" else pick_precision("auto", device)
-
-
 def _batches(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
-    """Row numbers of similar lengths together, rows x longest <= max_tokens, or a row alone; the rows of length 1,
-    which are blank, in none. Batches are in the order of their first rows, so that the first lines are done early."""
+    """Rows of similar lengths together: n rows of at most n * (longest + end of sentence) <= max_tokens, or one row.
+
+    Blank rows are in none. Batches are in the order of their first rows, so that the first rows are done early.
+    """
     batches: list[list[int]] = []
-    for row in sorted((row for row, length in enumerate(lengths) if length > 1), key=lambda row: lengths[row]):
-        if batches and (len(batches[-1]) + 1) * lengths[row] <= max_tokens:
+    for row in sorted((row for row, length in enumerate(lengths) if length), key=lambda row: lengths[row]):
+        if batches and (len(batches[-1]) + 1) * (lengths[row] + 1) <= max_tokens:
             batches[-1].append(row)
         else:
             batches.append([row])

@@ -17,7 +17,7 @@ Development and test sets are references: they are never dropped or altered.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,10 +51,6 @@ class CleanReport:
     dropped: dict[str, int] = field(default_factory=dict)
     samples: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
-    def keep(self) -> None:
-        """Count a pair that was kept."""
-        self.kept += 1
-
     def drop(self, reason: str, src: str, tgt: str) -> None:
         """Count a pair that was dropped, and remember the first few."""
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
@@ -73,8 +69,13 @@ class CleanReport:
         }
 
 
+def counted(dropped: Mapping[str, int]) -> str:
+    """Reasons with their counts for a person, `duplicate 3, length ratio 1`; empty if nothing was dropped."""
+    return ", ".join(f"{words} {dropped[reason]:,}" for reason, words in REASONS.items() if reason in dropped)
+
+
 class Cleaner:
-    """Decides pair by pair, and remembers what it has seen: 16 bytes a pair, whatever its length."""
+    """Decides pair by pair, and remembers what it has seen: a hash of 128 bits a pair, whatever its length."""
 
     def __init__(self, config: DataConfig, held_out_src: Collection[str], held_out_tgt: Collection[str]) -> None:
         """`held_out_src`, `held_out_tgt`: the lines of all development and test sets, by side."""
@@ -92,7 +93,7 @@ class Cleaner:
         if reason is not None:
             self.report.drop(reason, src, tgt)
             return None
-        self.report.keep()
+        self.report.kept += 1
         return SentencePair(src, tgt, pair.corpus)
 
     def _reason(self, src: str, tgt: str) -> str | None:

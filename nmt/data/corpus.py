@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.sources import checksum
 from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.tokenizer import Tokenizers
@@ -112,52 +108,3 @@ def read_manifest(directory: DataDir) -> dict[str, Any]:
     if number != FORMAT:
         raise DataError(f"{directory.manifest}: format {number}, this version reads {FORMAT}; run nmt prepare again")
     return dict(manifest)
-
-
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines, each ended by a line feed, in UTF-8."""
-    with path.open("wb") as file:
-        file.writelines(f"{line}\n".encode() for line in lines)
-
-
-def write_ids(directory: DataDir, split: str, language: str, chunks: Sequence[IdChunk], n_pieces: int) -> None:
-    """Write the ids and ends of one split and language; `n_pieces` is the size of the vocabulary."""
-    none = IdChunk.of([], n_pieces)
-    np.save(directory.ids(split, language), np.concatenate([none.ids, *(chunk.ids for chunk in chunks)]))
-    lengths = np.concatenate([none.lengths, *(chunk.lengths for chunk in chunks)])
-    np.save(directory.ends(split, language), np.cumsum(lengths, dtype=np.int64))
-
-
-def id_dtype(n_pieces: int) -> type[np.uint16] | type[np.uint32]:
-    """The smallest type that holds every id of a vocabulary of `n_pieces`."""
-    return np.uint16 if n_pieces <= 2**16 else np.uint32
-
-
-@dataclass(frozen=True)
-class IdChunk:
-    """Some lines' ids in a row, and how many each line has."""
-
-    ids: npt.NDArray[Any]
-    lengths: npt.NDArray[np.int64]
-
-    @classmethod
-    def of(cls, lines: Sequence[Sequence[int]], n_pieces: int) -> IdChunk:
-        """Pack encoded lines."""
-        lengths = np.fromiter((len(line) for line in lines), dtype=np.int64, count=len(lines))
-        flat = (i for line in lines for i in line)
-        return cls(np.fromiter(flat, dtype=id_dtype(n_pieces), count=int(lengths.sum())), lengths)
-
-
-def content_fingerprint(files: dict[str, dict[str, Any]]) -> str:
-    """Sixteen hexadecimal digits over the checksums of all files, name by name."""
-    text = "".join(f"{name} {files[name]['sha256']}\n" for name in sorted(files))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def file_facts(directory: DataDir) -> dict[str, dict[str, Any]]:
-    """Size and SHA-256 of every file below a data directory, the manifest excepted, in order of their names."""
-    paths = sorted(path for path in directory.path.rglob("*") if path.is_file() and path != directory.manifest)
-    return {
-        path.relative_to(directory.path).as_posix(): {"bytes": path.stat().st_size, "sha256": checksum(path)}
-        for path in paths
-    }

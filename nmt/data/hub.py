@@ -61,7 +61,7 @@ def _resolve(source: Source) -> tuple[str, list[str]]:
     for pattern in source.paths:
         matching = _matching(there, pattern)
         if not matching:
-            same_kind = [path for path in there if Path(path).suffix == Path(pattern).suffix] or there
+            same_kind = sorted(path for path in there if Path(path).suffix == Path(pattern).suffix) or sorted(there)
             raise HubError(f"{_where(source)}: no file matches {pattern}; there are {_some(same_kind)}")
         paths += [path for path in matching if path not in paths]
     return commit, paths
@@ -87,6 +87,7 @@ def _rows(source: Source, files: list[Path]) -> Iterator[dict[str, Any]]:
     """The rows of the files, which are read in parts and never held whole."""
     import datasets
 
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what goes wrong is said once, below
     kind = {".parquet": "parquet", ".jsonl": "json"}[Path(source.paths[0]).suffix]
     try:
         stream = datasets.load_dataset(kind, data_files=[str(file) for file in files], split="train", streaming=True)
@@ -102,7 +103,7 @@ def _rows(source: Source, files: list[Path]) -> Iterator[dict[str, Any]]:
 
 def _text(source: Source, row: dict[str, Any], language: str, number: int) -> str:
     """The text of one side of a row; line breaks within it become spaces."""
-    values, within = row, ""
+    values, within, name = row, "", (source.columns or {}).get(language, language)
     if source.column is not None:
         values, within = _value(source, row, source.column, ""), f" of {source.column}"
         if not isinstance(values, dict):
@@ -110,11 +111,13 @@ def _text(source: Source, row: dict[str, Any], language: str, number: int) -> st
                 f"{_where(source)}: column {source.column} holds no mapping from language to text; "
                 f"leave column out and name the columns in columns; there are {', '.join(row)}"
             )
-    text = _value(source, values, (source.columns or {}).get(language, language), within)
+    text = _value(source, values, name, within)
     if text is None:
         return ""
     if not isinstance(text, str):
-        raise DataError(f"{_where(source)}: row {number} has {type(text).__name__} for {language}, where text is needed")
+        raise DataError(
+            f"{_where(source)}: row {number} has {type(text).__name__} for {language}, where text is needed"
+        )
     return _BREAKS.sub(" ", text.rstrip("\r\n"))
 
 
@@ -125,16 +128,18 @@ def _value(source: Source, values: dict[str, Any], name: str, within: str) -> An
 
 
 def _unreachable(source: Source, error: Exception, path: str = "") -> HubError:
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
+    from huggingface_hub import errors
 
     match error:
-        case GatedRepoError():
+        case errors.HFValidationError():
+            what = _one_line(error)
+        case errors.GatedRepoError():
             what = "its owner asks for agreement to terms: accept them on the hub and log in"
-        case RepositoryNotFoundError():
+        case errors.RepositoryNotFoundError():
             what = "no such dataset, or a private one"
-        case RevisionNotFoundError():
+        case errors.RevisionNotFoundError():
             what = "no such revision"
-        case HfHubHTTPError():
+        case errors.HfHubHTTPError():
             what = f"the hub answered: {_one_line(error)}"
         case _:
             what = f"the hub cannot be reached: {_one_line(error) or type(error).__name__}"

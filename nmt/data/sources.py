@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 from nmt.config import Source
 from nmt.errors import DataError
@@ -130,7 +130,8 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def _open(path: Path) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+    opened = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115 (the caller's)
+    return cast(IO[bytes], opened)
 
 
 _MAGIC = {

@@ -37,8 +37,10 @@ def staged_directory(final: Path) -> Iterator[Path]:
         staged.rename(final)
         _sync(final.parent)
         shutil.rmtree(old, ignore_errors=True)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(staged, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise DataError(f"{final}: cannot be written: {error.strerror or error}") from error
         raise
     finally:
         os.close(lock)

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmt.model.dropout import Dropout
 from nmt.model.masks import Visible
 
 KeyValue = tuple[Tensor, Tensor]
@@ -19,7 +20,8 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, dropout: float) -> None:
         super().__init__()
-        self.d_model, self.n_heads, self.dropout = d_model, n_heads, dropout
+        self.d_model, self.n_heads = d_model, n_heads
+        self.dropout = Dropout(dropout)
         self.in_weight = nn.Parameter(torch.empty(3 * d_model, d_model))
         self.in_bias = nn.Parameter(torch.zeros(3 * d_model))
         self.output = nn.Linear(d_model, d_model)
@@ -43,17 +45,12 @@ class MultiHeadAttention(nn.Module):
         return self._merge(self._attend(self._query(x), *memory, see))
 
     def cross_weights(self, x: Tensor, memory: KeyValue, see: Visible) -> tuple[Tensor, Tensor]:
-        """The same by an explicit softmax, with the weights (B, H, Q, K) that the fast kernels do not give."""
-        query, (key, value) = self._query(x), memory
-        scores = query @ key.transpose(-1, -2) / query.size(-1) ** 0.5  # (B, H, Q, K)
-        allowed = see.explicit(query.size(2), key.size(2), x.device)
-        weights = scores.float().masked_fill(~allowed, -torch.inf).softmax(-1)
-        weights = weights.nan_to_num(0.0)  # a query that may see nothing gets nothing, as in the fast kernels
-        dropped = F.dropout(weights, self.dropout, self.training)
-        return self._merge(dropped.to(value.dtype) @ value), weights
+        """The same, with the attention weights (B, H, Q, K) that the fast kernels do not give."""
+        attended, weights = self._attend_explicitly(self._query(x), *memory, see)
+        return self._merge(attended), weights
 
     def self_weights(self, x: Tensor, see: Visible) -> tuple[Tensor, Tensor]:
-        """Self-attention by an explicit softmax: (B, Q, D) and the weights (B, H, Q, Q)."""
+        """Self-attention with its weights: (B, Q, D) and (B, H, Q, Q)."""
         return self.cross_weights(x, self.keys_values(x), see)
 
     def step(self, x: Tensor, past: KeyValue | None) -> tuple[Tensor, KeyValue]:
@@ -79,17 +76,28 @@ class MultiHeadAttention(nn.Module):
         return projected.view(b, length, parts, self.n_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, L, E)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, see: Visible) -> Tensor:
-        if query.device.type == "cpu" and torch.is_grad_enabled():
-            # the CPU's bf16 attention kernel has a backward pass several times slower than its float32 twin
-            query, key, value = query.float(), key.float(), value.float()
+        """(B, H, Q, E), (B, H, K, E) twice -> (B, H, Q, E), the fastest way there is."""
+        if query.device.type == "cpu" and query.dtype != torch.float32:
+            # the CPU's bf16 kernel takes ten times as long in its backward pass as a plain softmax does
+            return self._attend_explicitly(query, key, value, see)[0]
         return F.scaled_dot_product_attention(
             query,
             key,
             value,
             attn_mask=see.mask,
-            dropout_p=self.dropout if self.training else 0.0,
+            dropout_p=self.dropout.p if self.training else 0.0,
             is_causal=see.causal,
         )
+
+    def _attend_explicitly(self, query: Tensor, key: Tensor, value: Tensor, see: Visible) -> tuple[Tensor, Tensor]:
+        """Equation 1 as it is written, softmax in float32; also returns the weights (B, H, Q, K), without dropout."""
+        scores = query @ key.transpose(-1, -2) / query.size(-1) ** 0.5  # (B, H, Q, K)
+        allowed = see.explicit(query.size(2), key.size(2), query.device)
+        weights = scores.float().masked_fill(~allowed, -torch.inf).softmax(-1)
+        if see.mask is not None:  # a query that may see nothing gets nothing, as in the fast kernels
+            weights = weights.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
+        dropped = self.dropout(weights)
+        return dropped.to(value.dtype) @ value, weights
 
     def _merge(self, attended: Tensor) -> Tensor:
         b, _, length, _ = attended.shape

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from nmt.config import ModelConfig
 from nmt.model.attention import KeyValue, MultiHeadAttention
+from nmt.model.dropout import Dropout
 from nmt.model.masks import Layout, Visible, visible
 from nmt.model.positions import LearnedPositions, SinusoidalPositions
 
@@ -40,7 +41,7 @@ class Embedding(nn.Module):
             if config.positions == "sinusoidal"
             else LearnedPositions(config.d_model, config.max_positions)
         )
-        self.dropout = nn.Dropout(config.embedding_dropout)
+        self.dropout = Dropout(config.embedding_dropout)
 
     def forward(self, ids: Tensor, positions: Tensor, end: int) -> Tensor:
         """ids (B, L) int64 at `positions` (L,), all below `end` -> (B, L, D)."""
@@ -56,7 +57,7 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(config.d_model, config.d_ff)
         self.outer = nn.Linear(config.d_ff, config.d_model)
         self.activation = F.relu if config.activation == "relu" else F.gelu
-        self.dropout = nn.Dropout(config.activation_dropout)
+        self.dropout = Dropout(config.activation_dropout)
         for linear in (self.inner, self.outer):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
@@ -77,7 +78,7 @@ class SubLayer(nn.Module):
         super().__init__()
         self.pre = config.norm == "pre"
         self.norm = nn.LayerNorm(config.d_model)
-        self.dropout = nn.Dropout(config.residual_dropout)
+        self.dropout = Dropout(config.residual_dropout)
 
     def before(self, x: Tensor) -> Tensor:
         """What the sub-layer reads."""

@@ -125,7 +125,7 @@ def _best_continuations(logits: Tensor, log_z: Tensor, log_prob: Tensor, beam: i
 def _finish(rows: _Rows, ended: Tensor, length: int, penalty: float) -> None:
     """Move the hypotheses `ended` (B, M) from the living to the finished, of which the N best stay."""
     n_best = rows.best_score.size(1)
-    log_prob = rows.log_prob.masked_fill(~ended | rows.log_prob.isnan(), MINUS_INF)
+    log_prob = rows.log_prob.masked_fill(~ended, MINUS_INF)
     all_scores = torch.cat((rows.best_score, log_prob / penalty), 1)
     rows.best_score, order = all_scores.sort(dim=1, descending=True, stable=True)
     rows.best_score, order = rows.best_score[:, :n_best], order[:, :n_best]

@@ -41,9 +41,10 @@ def fit(config: Config, data_dir: Path, run_dir: Path, resume: bool = False) -> 
     """
     session = start(config, data_dir, run_dir, resume)
     state, settings = session.state, config.training
-    if resume and finished(session):
-        print(f"{run_dir}: finished at step {state.step}, {stop_reason(session)}; to go on: "
-              "--set training.max_steps=…", file=sys.stderr)  # fmt: skip
+    if resume and finished(session) and (reason := stop_reason(session)) is not None:
+        print(
+            f"{run_dir}: finished at step {state.step}, {reason}; raise that limit with --set to go on", file=sys.stderr
+        )
         return
     plan = BatchPlan(settings.update_tokens, settings.max_tokens, settings.pool_pairs, settings.seed)
     log = TrainingLog(session.run, state.step, settings.max_steps)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CHUNK_ELEMENTS = 2**21  # logits that are alive at once: small enough to stay in a CPU's cache, large enough for a GPU
+CHUNK_ELEMENTS = 2**20  # logits that are alive at once: small enough to stay in a CPU's cache, large enough for a GPU
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,12 @@ def label_smoothed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
+    """Loss and gradient in one pass over chunks of rows.
+
+    With p the probabilities, the gradient of a row's logits is p - (1 - smoothing) * one_hot(target) - smoothing / V.
+    The last term is the same for every logit, so its share of the products with weight and hidden is added afterwards.
+    """
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -86,39 +92,39 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         grad_dtype = torch.float32 if compute == torch.float16 else compute
         with torch.autocast(hidden.device.type, enabled=False):
             h, w = hidden.to(compute), weight.to(compute)
-            n, v = h.size(0), w.size(0)
-            sums = torch.zeros(
-                3, dtype=torch.float32 if hidden.dtype != torch.float64 else hidden.dtype, device=h.device
-            )
-            grad_hidden = torch.empty(h.shape, dtype=grad_dtype, device=h.device) if needs_grad else None
-            grad_weight = torch.zeros_like(w, dtype=sums.dtype) if needs_grad else None
-            rows = max(1, CHUNK_ELEMENTS // v)
-            for start in range(0, n, rows):
+            w_grad = w.to(grad_dtype)
+            full = weight.dtype
+            sums = torch.zeros(3, dtype=full, device=h.device)
+            grad_hidden = torch.zeros_like(h, dtype=grad_dtype)
+            grad_weight = torch.zeros_like(weight)
+            mean_weight = w.to(full).mean(0)  # (D,): hidden @ mean_weight is the mean of a row's logits
+            rows = max(1, CHUNK_ELEMENTS // len(w))
+            for start in range(0, len(h), rows):
                 part = slice(start, start + rows)
                 target = targets[part, None]
-                logits = (h[part] @ w.T).to(sums.dtype)  # (rows, V)
-                log_z = logits.logsumexp(-1, keepdim=True)
-                at_target = logits.gather(-1, target)
-                nll = log_z - at_target
-                uniform = log_z - logits.mean(-1, keepdim=True)
-                sums[0] += ((1 - smoothing) * nll + smoothing * uniform).sum()
-                sums[1] += nll.sum()
-                sums[2] += (logits.argmax(-1, keepdim=True) == target).sum()
-                if grad_hidden is not None and grad_weight is not None:
-                    grad = logits.sub_(log_z).exp_().sub_(smoothing / v)
-                    grad.scatter_add_(-1, target, torch.full_like(at_target, smoothing - 1))
-                    grad = grad.to(grad_dtype)
-                    grad_hidden[part] = grad @ w.to(grad_dtype)
+                logits = h[part] @ w.T  # (rows, V)
+                log_probs = logits.log_softmax(-1, dtype=full)
+                at_target = log_probs.gather(-1, target)  # (rows, 1)
+                log_z = logits.gather(-1, target).to(full) - at_target
+                mean_log_prob = (h[part].to(full) @ mean_weight)[:, None] - log_z
+                sums[0] -= ((1 - smoothing) * at_target + smoothing * mean_log_prob).sum()
+                sums[1] -= at_target.sum()
+                sums[2] += (at_target >= log_probs.amax(-1, keepdim=True)).sum()
+                if needs_grad:
+                    grad = log_probs.exp_().to(grad_dtype)
+                    grad.scatter_add_(-1, target, grad.new_full(target.shape, smoothing - 1))
+                    grad_hidden[part] = grad @ w_grad
                     grad_weight += grad.T @ h[part].to(grad_dtype)
+            if needs_grad and smoothing:
+                grad_hidden -= (smoothing * mean_weight).to(grad_dtype)
+                grad_weight -= smoothing / len(w) * h.sum(0, dtype=full)
         ctx.save_for_backward(grad_hidden, grad_weight)
-        ctx.dtypes = hidden.dtype, weight.dtype
-        loss, nll_sum, n_correct = (value.clone() for value in sums)
-        ctx.mark_non_differentiable(nll_sum, n_correct)
-        return loss, nll_sum, n_correct
+        ctx.hidden_dtype = hidden.dtype
+        loss, nll, n_correct = (value.clone() for value in sums)
+        ctx.mark_non_differentiable(nll, n_correct)
+        return loss, nll, n_correct
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         grad_hidden, grad_weight = ctx.saved_tensors
-        hidden_dtype, weight_dtype = ctx.dtypes
-        scale = grads[0]
-        return (grad_hidden * scale).to(hidden_dtype), (grad_weight * scale).to(weight_dtype), None, None, None, None
+        return (grad_hidden * grads[0]).to(ctx.hidden_dtype), grad_weight * grads[0], None, None, None, None

@@ -1,0 +1,38 @@
+"""What `prepare` shows on the screen when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nmt.data.clean import counted
+from nmt.tokenizer import Tokenizers
+
+
+def table(splits: Mapping[str, dict[str, Any]], tokenizers: Tokenizers, asked: int | None) -> Iterator[str]:
+    """The lines of the report on the `splits` of a manifest.
+
+    asked: the vocabulary size of the config, None if the vocabulary was taken from elsewhere.
+    """
+    width = max(len(name) for name in splits)
+    yield f"{'split':<{width}}  {'read':>11}  {'kept':>11}  {'dropped':>11}"
+    for name, split in splits.items():
+        read, kept = split["clean"]["read"], split["clean"]["kept"]
+        reasons = counted(split["clean"]["dropped"])
+        yield f"{name:<{width}}  {read:>11,}  {kept:>11,}  {read - kept:>11,}  {reasons}".rstrip()
+    for group in [tokenizers.languages] if tokenizers.joint else [(name,) for name in tokenizers.languages]:
+        size, how = len(tokenizers[group[0]]), ""
+        if asked is None:
+            how = ", not learned from this text"
+        elif size < asked:
+            how = f": this text has no more to merge, {asked:,} were asked for"
+        yield f"vocabulary: {size:,} pieces for {' and '.join(group)}{how}"
+    for language, counts in splits["train"]["text"].items():
+        words, pieces = counts["words"], counts["pieces"]
+        shares = f"{counts['bytes'] / pieces:.2%} are single bytes, {counts['unknown'] / pieces:.2%} unknown"
+        yield f"{language}: {pieces / words:.2f} pieces per word; of the pieces {shares}"
+    for name, split in splits.items():
+        if "round_trip" in split:
+            trip = split["round_trip"]
+            control = f"; {trip['control']:,} with control characters do not" if trip["control"] else ""
+            yield f"{name}: {trip['exact']:,} lines come back exactly from their pieces (BLEU 100.0){control}"

@@ -1,0 +1,1 @@
+"""The seeded German-English grammar behind ``data/sample``."""

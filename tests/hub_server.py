@@ -1,0 +1,160 @@
+"""A small Hugging Face hub on the loopback interface: what `huggingface_hub` and `datasets` ask a real one for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+Files = dict[str, bytes]
+
+
+class Hub:
+    """Dataset repositories by name and revision, each a mapping from path to content, and the requests made so far."""
+
+    def __init__(self) -> None:
+        self.repositories: dict[str, dict[str, Files]] = {}
+        self.requests: list[str] = []
+        self.unlisted: set[str] = set()
+        """Repositories whose description does not list their files: the tree must be asked for."""
+        self.failing: set[str] = set()
+        """Repositories at which the hub itself fails."""
+        self.endpoint = ""
+
+    def add(self, repository: str, revision: str, files: Files) -> str:
+        """Put files at a revision; returns the commit."""
+        commit = hashlib.sha1(b"".join(k.encode() + v for k, v in sorted(files.items()))).hexdigest()
+        self.repositories.setdefault(repository, {}).update({revision: files, commit: files})
+        return commit
+
+    def commit(self, repository: str, revision: str) -> str:
+        """The commit of a revision."""
+        revisions = self.repositories[repository]
+        return next(name for name, files in revisions.items() if len(name) == 40 and files is revisions[revision])
+
+
+@contextmanager
+def serve(hub: Hub) -> Iterator[Hub]:
+    """Serve a hub until the block ends; its `endpoint` is the value for HF_ENDPOINT."""
+
+    class Handler(_Handler):
+        pass
+
+    Handler.hub = hub
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    hub.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+_API = re.compile(r"/api/datasets/(?P<repository>[^/]+/[^/]+)(?:/(?P<what>revision|tree|paths-info)/(?P<rest>.+))?")
+_RESOLVE = re.compile(r"/datasets/(?P<repository>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<path>.+)")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    hub: Hub
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class's own name)
+        """Nothing on the screen."""
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+
+    def _answer(self, body: bytes = b"") -> None:
+        path = urlsplit(self.path).path
+        self.hub.requests.append(f"{self.command} {path}")
+        if match := _RESOLVE.fullmatch(path):
+            self._file(match["repository"], unquote(match["revision"]), unquote(match["path"]))
+        elif match := _API.fullmatch(path):
+            self._api(match["repository"], match["what"], match["rest"], body)
+        else:
+            self._refuse("EntryNotFound", f"no such page: {path}")
+
+    def _revision(self, repository: str, revision: str) -> tuple[str, Files] | None:
+        """The commit and files of a revision; None after an error answer."""
+        if repository in self.hub.failing:
+            self._refuse("", "no disk is left", status=500)
+            return None
+        if repository not in self.hub.repositories:
+            self._refuse("RepoNotFound", "Repository not found", status=401)
+            return None
+        if revision not in self.hub.repositories[repository]:
+            self._refuse("RevisionNotFound", f"Invalid rev id: {revision}")
+            return None
+        return self.hub.commit(repository, revision), self.hub.repositories[repository][revision]
+
+    def _api(self, repository: str, what: str | None, rest: str | None, body: bytes) -> None:
+        quoted, _, folder = (rest or "main").partition("/")
+        found = self._revision(repository, unquote(quoted))
+        if found is None:
+            return
+        commit, files = found
+        if what == "tree":
+            self._json([_entry(name, data) for name, data in files.items() if name.startswith(unquote(folder))])
+        elif what == "paths-info":
+            wanted = json.loads(body)["paths"]
+            self._json([_entry(name, data) for name, data in files.items() if name in wanted])
+        else:
+            siblings = [{"rfilename": name} for name in files if repository not in self.hub.unlisted]
+            self._json({"id": repository, "sha": commit, "private": False, "tags": [], "siblings": siblings})
+
+    def _file(self, repository: str, revision: str, path: str) -> None:
+        found = self._revision(repository, revision)
+        if found is None:
+            return
+        commit, files = found
+        if path not in files:
+            self._refuse("EntryNotFound", f"no file {path}")
+            return
+        data = files[path]
+        start, end, status = 0, len(data), 200
+        if span := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
+            start, end, status = int(span[1]), int(span[2] or len(data) - 1) + 1, 206
+        headers = {
+            "ETag": f'"{hashlib.sha256(data).hexdigest()}"',
+            "X-Repo-Commit": commit,
+            "Accept-Ranges": "bytes",
+            "Content-Type": "application/octet-stream",
+        }
+        if status == 206:
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{len(data)}"
+        self._send(status, data[start:end], headers)
+
+    def _json(self, value: Any) -> None:
+        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+
+    def _refuse(self, code: str, message: str, status: int = 404) -> None:
+        headers = {"X-Error-Code": code, "X-Error-Message": message, "Content-Type": "application/json"}
+        self._send(status, json.dumps({"error": message}).encode(), headers)
+
+    def _send(self, status: int, data: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(data))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+
+def _entry(name: str, data: bytes) -> dict[str, Any]:
+    return {"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}

@@ -1,0 +1,40 @@
+"""Tiny models and batches for the tests."""
+
+import torch
+from torch import Tensor
+
+from nmt.config import ModelConfig
+from nmt.model.transformer import Transformer
+
+VOCAB = 40
+
+
+def model_config(**changes: object) -> ModelConfig:
+    """A model that takes no time: two layers each, width 16, no dropout."""
+    settings: dict[str, object] = {
+        "d_model": 16, "n_heads": 2, "d_ff": 32, "encoder_layers": 2, "decoder_layers": 2,
+        "embedding_dropout": 0.0, "residual_dropout": 0.0,
+    }  # fmt: skip
+    return ModelConfig(**{**settings, **changes})  # type: ignore[arg-type]
+
+
+def tiny_model(seed: int = 0, **changes: object) -> Transformer:
+    """A Transformer with weights large enough that every part of it shows in its output."""
+    torch.manual_seed(seed)
+    model = Transformer(model_config(**changes), VOCAB, VOCAB)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" not in name:
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+    return model
+
+
+def sentences(lengths: list[int], seed: int = 1) -> list[Tensor]:
+    """Random ids that are no special ones."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randint(20, VOCAB, (length,), generator=generator) for length in lengths]
+
+
+def pad(rows: list[Tensor]) -> Tensor:
+    """Rows of different length as one tensor, 0 on the right."""
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)

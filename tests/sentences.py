@@ -1,0 +1,32 @@
+"""German-English pairs for tests that need a corpus, made on the spot."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+_WHO = "Der Hund|The dog,Die Katze|The cat,Das Kind|The child,Ein Bäcker|A baker,Mein Großvater|My grandfather"
+_DOES = "sieht|sees,kauft|buys,sucht|looks for,fürchtet|fears,zeichnet|draws,findet|finds"
+_WHAT = "den Zug|the train,die Straße|the street,das Pferd|the horse,einen Apfel|an apple,Öl|oil,nichts|nothing"
+_WHEN = "heute|today,am Abend|in the evening,im Winter|in winter,um 7:30 Uhr|at 7:30"
+
+
+def sentence_pairs(n: int, seed: int = 1) -> list[tuple[str, str]]:
+    """`n` (at most 720) different pairs, German first."""
+    slots = [[entry.split("|") for entry in slot.split(",")] for slot in (_WHO, _DOES, _WHAT, _WHEN)]
+    combinations = list(itertools.product(*slots))
+    chosen = random.Random(seed).sample(combinations, n)
+    return [
+        (f"{who[0]} {does[0]} {when[0]} {what[0]}.", f"{who[1]} {does[1]} {what[1]} {when[1]}.")
+        for who, does, what, when in chosen
+    ]
+
+
+def write_pairs(folder: Path, name: str, pairs: Sequence[tuple[str, str]]) -> None:
+    """Write NAME.de and NAME.en."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for side, language in enumerate(("de", "en")):
+        text = "".join(f"{pair[side]}\n" for pair in pairs)
+        (folder / f"{name}.{language}").write_bytes(text.encode())

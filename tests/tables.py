@@ -1,0 +1,65 @@
+"""Tables of probabilities as models: what search over them must find can be worked out by other means."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from nmt.tokenizer import BOS, EOS, PAD, UNK
+
+BANNED = torch.tensor([PAD, UNK, BOS])
+A, B = 4, 5  # the two ordinary ids of the smallest tables
+
+Prefix = tuple[int, ...]
+Table = Callable[[int, Prefix], Tensor]  # sentence, ids so far -> logits (V,)
+
+
+class TableModel:
+    """A `StepModel` that looks its logits up, by the sentence and everything chosen so far."""
+
+    def __init__(self, table: Table, sentences: Sequence[int]) -> None:
+        self.table = table
+        self.sentences = list(sentences)
+        self.prefixes: list[list[Prefix]] = [[()] for _ in sentences]
+        self.rows_seen: list[int] = []
+
+    def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        self.rows_seen.append(len(tokens))
+        assert tokens.shape == (len(self.sentences), len(self.prefixes[0]))
+        for prefixes, row in zip(self.prefixes, tokens.tolist(), strict=True):
+            prefixes[:] = [(*prefix, token) for prefix, token in zip(prefixes, row, strict=True)]
+        logits = torch.stack(
+            [
+                torch.stack([self.table(sentence, prefix[1:]) for prefix in prefixes])
+                for sentence, prefixes in zip(self.sentences, self.prefixes, strict=True)
+            ]
+        )
+        return logits, logits.logsumexp(-1)
+
+    def select(self, sentences: Tensor, beams: Tensor) -> None:
+        rows = sentences.tolist()
+        assert rows == sorted(set(rows)), "ascending, each once"
+        chosen = zip(rows, beams.tolist(), strict=True)
+        self.prefixes = [[self.prefixes[row][beam] for beam in row_beams] for row, row_beams in chosen]
+        self.sentences = [self.sentences[row] for row in rows]
+
+
+def random_table(seed: int, vocab: int = 6, sharpness: float = 2.0) -> Table:
+    """Independent random logits after every prefix of every sentence."""
+
+    def table(sentence: int, prefix: Prefix) -> Tensor:
+        key = zlib.crc32(repr((seed, sentence, prefix)).encode())
+        return torch.randn(vocab, generator=torch.Generator().manual_seed(key)) * sharpness
+
+    return table
+
+
+def forced_log_prob(table: Table, sentence: int, ids: Prefix) -> float:
+    """The log-probability of ids and `</s>` by the table."""
+    total = 0.0
+    for i, token in enumerate((*ids, EOS)):
+        total += float(table(sentence, ids[:i]).double().log_softmax(-1)[token])
+    return total

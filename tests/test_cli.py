@@ -1,0 +1,300 @@
+"""The command line: its manual, its exit statuses, and one line for everything a user can put right."""
+
+import errno
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import Command
+
+from nmt.config_file import load_config
+from nmt.errors import ConfigError, DivergedError, NmtError
+
+SCRIPT = Path(sys.executable).with_name("nmt")
+CONFIG = """\
+data:
+  direction: de-en
+  dir: prepared
+  train:
+    - files: {de: a.de, en: a.en}
+  valid:
+    files: {de: v.de, en: v.en}
+"""
+COMMANDS = ["prepare", "train", "translate", "evaluate", "config"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.yaml").write_text(CONFIG)
+    for name in ("a", "v"):
+        for language in ("de", "en"):
+            lines = [f"{name} {language} {i} word{i * 7 % 13}" for i in range(20)]
+            (tmp_path / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines))
+    return tmp_path
+
+
+# --- the manual ---------------------------------------------------------------------------------
+
+
+def test_help_is_a_short_manual(nmt: Command) -> None:
+    page = nmt("--help")
+    assert page.status == 0
+    assert page.err == ""
+    for word in (*COMMANDS, "Example", "--version"):
+        assert word in page.out
+    assert "completion" not in page.out
+    assert max(map(len, page.out.splitlines())) <= 100
+
+
+OPTIONS = {
+    "prepare": ["--config", "--data", "--tokenizer-from", "--set"],
+    "train": ["--config", "--data", "--run", "--set", "--resume"],
+    "translate": [
+        "--run", "--input", "--output", "--beam", "--length-penalty", "--n-best", "--checkpoint", "--weights",
+    ],
+    "evaluate": ["--run", "--split", "--hyp", "--ref", "--data", "--json", "--lowercase", "--tokenize"],
+    "config": ["--config", "--set"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_manual_of_a_command(command: str, nmt: Command) -> None:
+    page = nmt(command, "--help")
+    assert page.status == 0
+    assert re.search(r"^  Examples:\n    (nmt|echo) ", page.out, re.M)
+    for option in OPTIONS[command]:
+        assert re.search(rf"^  {option}\b", page.out, re.M), option
+    assert "\\" not in page.out
+
+
+def test_help_comes_without_torch() -> None:
+    code = """
+import sys
+from nmt.cli import main
+for arguments in (["--help"], ["train", "--help"], ["config"]):
+    try:
+        main(arguments)
+    except SystemExit as end:
+        assert end.code == 0, end.code
+heavy = {"torch", "numpy", "datasets", "sacrebleu", "sentencepiece", "matplotlib"} & set(sys.modules)
+print("heavy:", sorted(heavy))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.endswith("heavy: []\n")
+
+
+def test_version(nmt: Command) -> None:
+    shown = nmt("--version")
+    assert (shown.status, shown.out) == (0, "nmt 0.1.0\n")
+
+
+def test_config_prints_a_config_with_its_meaning(nmt: Command) -> None:
+    shown = nmt("config", "--config", "c.yaml", "--set", "training.seed=7")
+    assert shown.status == 0
+    assert "  # Seed of the initial weights" in shown.out
+    assert "  seed: 7\n" in shown.out
+    Path("mine.yaml").write_text(shown.out)
+    assert load_config("mine.yaml") == load_config("c.yaml", ["training.seed=7"])
+
+
+# --- usage and bad input ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "Usage: nmt"),
+        (["trian"], "No such command 'trian'"),
+        (["train", "--confg", "x"], "No such option: --confg"),
+        (["translate", "--beam", "0"], "Invalid value for '--beam'"),
+        (["translate", "--n-best", "0"], "Invalid value for '--n-best'"),
+        (["translate", "--weights", "best"], "Invalid value for '--weights'"),
+        (["translate", "stray"], "unexpected extra argument"),
+    ],
+)
+def test_usage_errors(arguments: list[str], expected: str, nmt: Command) -> None:
+    result = nmt(*arguments)
+    assert result.status == 2
+    assert expected in result.err
+    assert result.out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (
+            ["prepare", "--config", "no.yaml"],
+            [
+                "no.yaml: no such config, neither here nor in configs/; "
+                "shipped are base.yaml, iwslt14.yaml, multi30k.yaml, sample.yaml"
+            ],
+        ),
+        (
+            ["prepare", "--config", "c.yaml", "--set", "training.warmup=1", "--set", "search.beam=none"],
+            [
+                "--set search.beam: must be a whole number, found 'none'",
+                "--set training.warmup: no such setting; did you mean training.warmup_steps?",
+            ],
+        ),
+        (
+            ["prepare", "--config", "c.yaml", "--set", "data.root=nowhere"],
+            ["nowhere/a.de: no such file; check data.root and files in the config"],
+        ),
+        (
+            ["prepare", "--config", "c.yaml", "--tokenizer-from", "nowhere"],
+            ["nowhere: neither a run nor a data directory: it has no tokenizer/"],
+        ),
+        (["train", "--config", "c.yaml"], ["prepared: no such data directory; nmt prepare makes it"]),
+        (["train", "--resume"], ["runs: no run directory here; make one with nmt train, or name one with --run"]),
+        (
+            ["train", "--resume", "--run", "nowhere"],
+            ["nowhere: no run here to resume; without --resume a new one starts"],
+        ),
+        (["translate"], ["runs: no run directory here; make one with nmt train, or name one with --run"]),
+        (["evaluate"], ["runs: no run directory here; make one with nmt train, or name one with --run"]),
+        (
+            ["translate", "--run", "nowhere"],
+            ["nowhere: not a run directory, it has no config.yaml; make one with nmt train"],
+        ),
+        (["evaluate", "--hyp", "nowhere", "--ref", "a.en"], ["nowhere: no such file"]),
+        (
+            ["evaluate", "--hyp", "a.en"],
+            ["--hyp F and --ref F go together, without a run's --run, --split, --data, --output, --samples"],
+        ),
+        (
+            ["evaluate", "--hyp", "a.en", "--ref", "v.en", "--split", "test"],
+            ["--hyp F and --ref F go together, without a run's --run, --split, --data, --output, --samples"],
+        ),
+        (
+            ["evaluate", "--json", "--samples", "3"],
+            ["--samples is for the screen, not for --json; --output F writes all translations"],
+        ),
+        (["evaluate", "--output", "no/where"], ["no/where: there is no directory no to write it in"]),
+        (
+            ["evaluate", "--hyp", "a.en", "--ref", "v.en", "--tokenize", "moses"],
+            ["tokenize: 'moses' is none of 13a, intl, zh, char, none"],
+        ),
+    ],
+)
+def test_bad_input_is_a_line_each_and_status_2(
+    arguments: list[str], lines: list[str], nmt: Command, folder: Path
+) -> None:
+    before = sorted(folder.rglob("*"))
+    result = nmt(*arguments)
+    assert (result.status, sorted(result.err.splitlines())) == (2, [f"nmt: {line}" for line in lines])
+    assert result.out == ""
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.en", b"one\ntwo\n", r"a\.de has 20 lines, a\.en 2: they must pair line by line"),
+        ("a.de", b"gut\nsch\xf6n\n" + b"x\n" * 18, r"a\.de: not UTF-8 at line 2, byte 4 .*"),
+        ("v.en", b"", r"v\.de has 20 lines, v\.en 0: they must pair line by line"),
+    ],
+)
+def test_text_that_does_not_do(name: str, content: bytes, expected: str, nmt: Command) -> None:
+    Path(name).write_bytes(content)
+    result = nmt("prepare", "--config", "c.yaml")
+    assert result.status == 2
+    assert re.fullmatch(rf"nmt: (\./)?{expected}.*\n", result.err), result.err
+    assert not Path("prepared").exists()
+    assert not list(Path().glob("*.part*"))
+
+
+def test_files_of_unequal_length_are_not_scored(nmt: Command) -> None:
+    Path("hyp.en").write_text("a\nb\n")
+    result = nmt("evaluate", "--hyp", "hyp.en", "--ref", "a.en")
+    assert result.status == 2
+    assert re.match(r"nmt: hyp\.en has 2 lines, a\.en 20: they must pair line by line", result.err)
+    assert result.err.count("\n") == 1
+
+
+def test_the_console_script_prints_no_traceback() -> None:
+    ran = subprocess.run([SCRIPT, "prepare", "--config", "no.yaml"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert ran.stderr.startswith("nmt: no.yaml: no such config")
+    assert ran.stderr.count("\n") == 1
+
+
+def test_output_that_nobody_takes() -> None:
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run([SCRIPT, "config"], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (ran.returncode, ran.stderr) == (2, b"nmt: No space left on device\n")
+    read, write = os.pipe()
+    os.close(read)
+    ran = subprocess.run([SCRIPT, "config"], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (ran.returncode, ran.stderr) == (141, b"")
+
+
+def test_text_is_utf8_whatever_the_locale() -> None:
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    Path("c.yaml").write_text(CONFIG.replace("prepared", "vorbereitet-für"), encoding="utf-8")
+    command = [SCRIPT, "config", "--config", "c.yaml"]
+    ran = subprocess.run(command, env=environment, capture_output=True, check=True)
+    assert "dir: vorbereitet-für\n" in ran.stdout.decode()
+
+
+# --- how a command ends -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "err"),
+    [
+        (NmtError("no good"), 2, "nmt: no good\n"),
+        (ConfigError(["one", "two\u2028still two"]), 2, "nmt: one\nnmt: two\u2028still two\n"),
+        (DivergedError("nan"), 3, "nmt: nan\n"),
+        (KeyboardInterrupt(), 130, "nmt: interrupted\n"),
+        (PermissionError(errno.EACCES, "Permission denied", "x/y"), 2, "nmt: x/y: Permission denied\n"),
+        (IsADirectoryError(errno.EISDIR, "Is a directory", "x"), 2, "nmt: x: Is a directory\n"),
+        (OSError(errno.ENOSPC, "No space left on device"), 2, "nmt: No space left on device\n"),
+    ],
+)
+def test_how_errors_end_a_command(
+    error: BaseException, status: int, err: str, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("nmt.cli.load_config", fail)
+    result = nmt("config")
+    assert (result.status, result.err) == (status, err)
+
+
+@pytest.mark.parametrize("error", [ValueError("a defect"), OSError(errno.EBADF, "Bad file descriptor")])
+def test_a_defect_keeps_its_traceback(error: Exception, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("nmt.cli.load_config", fail)
+    with pytest.raises(type(error)):
+        nmt("config")
+
+
+def test_a_directory_that_cannot_be_made(nmt: Command, folder: Path) -> None:
+    Path("locked").write_text("a file where a directory is wanted\n")
+    result = nmt("prepare", "--config", "c.yaml", "--data", "locked/data")
+    assert (result.status, result.err) == (2, f"nmt: {folder}/locked: cannot be written: File exists\n")
+
+
+def test_ctrl_c_is_one_line() -> None:
+    os.mkfifo("slow.de")  # opened for reading, it waits for a writer
+    config = CONFIG.replace("a.de", "slow.de")
+    Path("c.yaml").write_text(config)
+    command = [SCRIPT, "prepare", "--config", "c.yaml"]
+    with (
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process,
+        Path("slow.de").open("wb"),  # returns when the reader is there
+    ):
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert (process.returncode, err) == (130, "nmt: interrupted\n")
+    assert not Path("prepared").exists()

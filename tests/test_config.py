@@ -1,0 +1,395 @@
+"""The configuration: what is read, what is refused and in which words."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.config import Config, Section, Source
+from nmt.config_file import dump_config, field_paths, load_config
+from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, HubError, NmtError
+
+BASE = """\
+data:
+  direction: de-en
+  train:
+    - files: {de: a.de, en: a.en}
+  valid:
+    files: {de: v.de, en: v.en}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def load(text: str | bytes, *overrides: str) -> Config:
+    Path("c.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    return load_config("c.yaml", overrides)
+
+
+def problems(text: str | bytes, *overrides: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(text, *overrides)
+    assert str(caught.value) == "\n".join(caught.value.problems)
+    return caught.value.problems
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("training: {warmup_step: 3}", "training.warmup_step: no such setting; did you mean training.warmup_steps?"),
+        ("model: {warmup_steps: 3}", "model.warmup_steps: no such setting; did you mean training.warmup_steps?"),
+        ("trainng: {seed: 3}", "trainng: no such setting; did you mean training?"),
+        ("quux: 3", "quux: no such setting"),
+        ("training.seed: 3", "training.seed: a dotted key is for --set; in a file, nest it by indentation"),
+        ("training: {seed: many}", "training.seed: must be a whole number, found 'many'"),
+        ('training: {seed: "4"}', "training.seed: must be a whole number, found '4'"),
+        ("training: {seed: 4.5}", "training.seed: must be a whole number, found 4.5"),
+        ("training: {seed: 1_000}", "training.seed: must be a whole number, found '1_000'"),
+        ("training: {seed: }", "training.seed: must be a whole number, found nothing"),
+        ("training: {seed: true}", "training.seed: must be a whole number, found true"),
+        ("training: {peak_lr: fast}", "training.peak_lr: must be a number, found 'fast'"),
+        ("training: {peak_lr: 1:30}", "training.peak_lr: must be a number, found '1:30'"),
+        ("training: {peak_lr: .nan}", "training.peak_lr: must be a finite number, found nan"),
+        ("training: {peak_lr: .inf}", "training.peak_lr: must be a finite number, found inf"),
+        ("training: {run_dir: 7}", "training.run_dir: must be text, found 7"),
+        ("tokenizer: {joint: yes}", "tokenizer.joint: must be true or false, found 'yes'"),
+        ("tokenizer: 3", "tokenizer: must be a mapping, found 3"),
+        ("tokenizer:", "tokenizer: must be a mapping, found nothing"),
+        ("training: {warmup_steps: 0}", "training.warmup_steps: must be greater than or equal to 1, found 0"),
+        ("training: {label_smoothing: 1.0}", "training.label_smoothing: must be less than 1, found 1.0"),
+        ("training: {max_minutes: -1}", "training.max_minutes: must be greater than 0, found -1"),
+        ("model: {norm: middle}", "model.norm: must be 'pre' or 'post', found 'middle'"),
+        (f"training: {{run_dir: [{'x' * 99}]}}", f"training.run_dir: must be text, found ['{'x' * 55}..."),
+        # checks of several fields together
+        ("model: {d_model: 100, n_heads: 3}", "model.n_heads: 3 does not divide d_model = 100"),
+        ("model: {d_model: 3, n_heads: 1}", "model.d_model: sinusoidal positions need an even width, found 3"),
+        ("training: {average_last: 9}", "training.average_last: 9 is more than keep_last = 5"),
+        (
+            "training: {schedule: cosine, max_steps: 50, warmup_steps: 50}",
+            "training.warmup_steps: 50 leaves nothing of max_steps = 50 for the cosine schedule to fall in",
+        ),
+        (
+            "tokenizer: {joint: false}",
+            "model.tie_embeddings: all needs tokenizer.joint: true; take target or none",
+        ),
+        (
+            "training: {max_tokens: 250}",
+            "training.max_tokens: 250 has no room for the longest pair, data.max_pieces = 250 and its end of sentence",
+        ),
+        (
+            "model: {positions: learned, max_positions: 250}",
+            "model.max_positions: 250 has no room for data.max_pieces = 250 and an end of sentence",
+        ),
+    ],
+)
+def test_one_problem_is_one_line(text: str, expected: str) -> None:
+    assert problems(BASE + text + "\n") == [f"c.yaml: {expected}"]
+
+
+def test_all_problems_come_at_once() -> None:
+    text = BASE + "training: {warmup_step: 0, clip_norm: -1}\nmodel: {d_model: 100, n_heads: 3}\n"
+    assert sorted(problems(text, "search.beam=0", "search.baem=1", "nonsense")) == [
+        "--set nonsense: write it as section.key=value",
+        "--set search.baem: no such setting; did you mean search.beam?",
+        "--set search.beam: must be greater than or equal to 1, found 0",
+        "c.yaml: model.n_heads: 3 does not divide d_model = 100",
+        "c.yaml: training.clip_norm: must be greater than or equal to 0, found -1",
+        "c.yaml: training.warmup_step: no such setting; did you mean training.warmup_steps?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("data.direction=deen", ["data.direction: 'deen' is not of the form de-en"]),
+        ("data.direction=de-de", ["data.direction: 'de-de' names one language twice"]),
+        ("data.valid={}", ["data.valid: give either files or hub"]),
+        ("data.valid={hub: a/b}", ["data.valid: hub needs paths: the .parquet or .jsonl files within the repository"]),
+        (
+            "data.valid={hub: a/b, paths: [x.csv]}",
+            ["data.valid: paths must all end in .parquet or all in .jsonl, found ['.csv']"],
+        ),
+        (
+            "data.valid={hub: a/b, paths: [x.jsonl], column: t, columns: {de: a, en: b}}",
+            ["data.valid: give either column or columns"],
+        ),
+        (
+            "data.valid={files: {de: a, en: b}, column: t}",
+            ["data.valid: paths, column and columns belong to hub"],
+        ),
+        (
+            "data.valid={file: {de: a, en: b}}",
+            ["data.valid.file: no such setting; did you mean data.valid.files?"],
+        ),
+        (
+            "data.train.0.file=x",
+            ["data.train.0.file: no such setting; did you mean data.train.0.files?"],
+        ),
+        ("data.train=[]", ["data.train: must have at least one entry, found []"]),
+        (
+            "data.test={dev/2: {files: {de: a, en: b}}}",
+            ["data.test.dev/2: a test set's name is letters, digits, _ . - and not train or valid"],
+        ),
+        (
+            "data.test={train: {files: {de: a, en: b}}}",
+            ["data.test.train: a test set's name is letters, digits, _ . - and not train or valid"],
+        ),
+        ("data.test={x: {files: {de: a, fr: b}}}", ["data.test.x.files: must name de and en, found de, fr"]),
+        ("data.test={x: {files: {}}}", ["data.test.x.files: must name de and en, found none"]),
+    ],
+)
+def test_problems_with_sources(override: str, expected: list[str]) -> None:
+    assert problems(BASE, override) == [f"--set {line}" for line in expected]
+
+
+def test_files_of_another_pair() -> None:
+    assert problems(BASE, "data.direction=fr-en") == [
+        "c.yaml: data.train.0.files: must name en and fr, found de, en",
+        "c.yaml: data.valid.files: must name en and fr, found de, en",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("training.seed", "--set training.seed: write it as section.key=value"),
+        ("=3", "--set =3: write it as section.key=value"),
+        ("training.=3", "--set training.=3: write it as section.key=value"),
+        ("data.train.9.name=x", "--set data.train.9.name=x: data.train.9.name leads to no setting"),
+        ("data.train.first.name=x", "--set data.train.first.name=x: data.train.first.name leads to no setting"),
+        ("training.seed=", "--set training.seed: must be a whole number, found nothing"),
+    ],
+)
+def test_problems_with_overrides(override: str, expected: str) -> None:
+    assert problems(BASE, override) == [expected]
+
+
+def test_an_override_that_is_no_yaml_is_one_line() -> None:
+    (problem,) = problems(BASE, "training.seed=[")
+    assert problem.startswith("--set training.seed=[: not readable as YAML: ")
+    assert "\n" not in problem
+
+
+def test_overrides_take_every_form() -> None:
+    config = load(
+        BASE + "training: {peak_lr: 1, max_minutes: 3}\n",
+        "training.peak_lr=3e-4",
+        "training.max_minutes=null",
+        "data.dir=a=b/{direction}",
+        "data.train.0.name=first",
+        "data.test.new={files: {de: t.de, en: t.en}}",
+        "data.test.other.files={de: o.de, en: o.en}",
+        "model.tie_embeddings=none",
+        "search.beam=1",
+        "search.beam=2",
+    )
+    assert config.training.peak_lr == 3e-4
+    assert config.training.max_minutes is None
+    assert config.data.directory == Path("a=b/de-en")
+    assert config.data.train[0].label == "first"
+    assert list(config.data.test) == ["new", "other"]
+    assert config.model.tie_embeddings == "none"
+    assert config.search.beam == 2  # the last one counts
+
+
+def test_yaml_is_read_by_the_rules_of_1_2() -> None:
+    text = BASE.replace("de", "no").replace("noer", "der").replace("direction: no-en", "direction: no-en")
+    config = load(text, "training.peak_lr=3e-4", "training.seed=010", "data.root=2020-01-01", "training.run_dir=on")
+    assert config.data.languages == ("en", "no")
+    assert config.data.train[0].files == {"no": "a.no", "en": "a.en"}
+    assert config.training.peak_lr == 3e-4
+    assert config.training.seed == 10  # octal in YAML 1.1
+    assert config.data.root == "2020-01-01"  # a date in YAML 1.1
+    assert config.training.run_dir == "on"  # true in YAML 1.1
+    assert load(BASE + "training: {seed: 0x1F, eps: +1.5E-9, factor: .5}").training.seed == 31
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("training: {seed: 1, seed: 2}", r"seed is given twice at line 7, column 21"),
+        ("training: {seed: 1}\ntraining: {seed: 1}", r"training is given twice at line 8, column 1"),
+        ("training:\n\tseed: 1", r"found character '\\t' that cannot start any token at line 8"),
+        ("training: [", r"expected the node content, but found '<stream end>'"),
+        ("training: a: b", r"mapping values are not allowed here at line 7"),
+        ("training: {1: 2}", r"the key 1 is not a word at line 7"),
+        ("training: !!python/object/apply:os.system [ls]", r"could not determine a constructor"),
+        ("training: *nowhere", r"undefined alias"),
+        ("---\nmore: 1", r"expected a single document"),
+        ("training: {seed: " + "9" * 5000 + "}", r"Exceeds the limit"),
+        ("training: " + "[" * 5000, r"nested too deeply"),
+    ],
+)
+def test_what_is_no_yaml_is_one_line(text: str, expected: str) -> None:
+    (problem,) = problems(BASE + text + "\n")
+    assert re.match(r"c\.yaml: not readable as YAML: .*" + expected, problem), problem
+    assert "\n" not in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "c.yaml: a config is a mapping of sections, found nothing"),
+        ("# a comment\n", "c.yaml: a config is a mapping of sections, found nothing"),
+        ("- data\n- model\n", "c.yaml: a config is a mapping of sections, found a list"),
+        ("hello\n", "c.yaml: a config is a mapping of sections, found 'hello'"),
+        ("model: {}\n", "c.yaml: data: must be given"),
+        (b"data:\n  \xff\xfe\x00", "c.yaml: not UTF-8 at byte 9"),
+        (b"\x89PNG\r\n\x1a\n", "c.yaml: not UTF-8 at byte 1"),
+    ],
+)
+def test_files_that_are_no_config(text: str | bytes, expected: str) -> None:
+    assert problems(text) == [expected]
+
+
+def test_byte_order_mark_and_windows_line_ends_do_no_harm() -> None:
+    assert load(b"\xef\xbb\xbf" + BASE.replace("\n", "\r\n").encode()) == load(BASE)
+
+
+def test_where_a_config_is_looked_for() -> None:
+    shipped = load_config("sample.yaml")
+    Path("configs").mkdir()
+    Path("configs/sample.yaml").write_text(BASE)
+    beside = load_config("sample.yaml")
+    Path("sample.yaml").write_text(BASE.replace("v.de", "here.de"))
+    here = load_config("sample.yaml")
+    assert shipped.data.root == "data/sample"
+    assert beside.data.valid.files == {"de": "v.de", "en": "v.en"}
+    assert here.data.valid.files == {"de": "here.de", "en": "v.en"}
+    for name in ("nope.yaml", ".", ""):
+        with pytest.raises(ConfigError) as caught:
+            load_config(name)
+        assert str(caught.value) == (
+            f"{name}: no such config, neither here nor in configs/; "
+            "shipped are base.yaml, iwslt14.yaml, multi30k.yaml, sample.yaml"
+        )
+
+
+def test_names_that_hold_the_direction() -> None:
+    forth, back = load(BASE), load(BASE, "data.direction=en-de")
+    assert (forth.data.src, forth.data.tgt, back.data.src, back.data.tgt) == ("de", "en", "en", "de")
+    assert forth.data.directory == back.data.directory == Path("data/prepared/de-en")
+    assert (forth.run_directory, back.run_directory) == (Path("runs/de-en"), Path("runs/en-de"))
+    assert load(BASE.replace("de", "pt_BR").replace("inpt_BRr", "inder")).data.languages == ("en", "pt_BR")
+
+
+def test_labels_of_sources() -> None:
+    assert Source(files={"de": "some/where.de", "en": "b"}).label == "where.de"
+    assert Source(hub="a/b", paths=["x.jsonl"]).label == "a/b"
+    assert Source(hub="a/b", paths=["x.jsonl"], name="mine").label == "mine"
+
+
+def test_a_config_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load(BASE).training.seed = 3  # type: ignore[misc]
+
+
+# --- dump and load ------------------------------------------------------------------------------
+
+# What a file name may hold, and what YAML 1.1 or 1.2 could take for something else.
+WORDS = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=150),
+    st.sampled_from(["no", "yes", "on", "null", "~", "true", "1e5", "3e-4", "0o17", "010", "1_000", ".inf", "1:30"]),
+    st.sampled_from(
+        [
+            "2020-01-01",
+            "=",
+            "<<",
+            "-",
+            "?",
+            "a: b",
+            "a #b",
+            "# a",
+            "{direction}",
+            "[a]",
+            "'",
+            '"',
+            "!x",
+            "&x",
+            "*x",
+            "|",
+            ">",
+            "%",
+            "@",
+            "`",
+        ]
+    ),
+)
+FILES = st.fixed_dictionaries({"de": WORDS, "en": WORDS})
+HUB = {"hub": WORDS, "paths": st.just(["a/*.parquet"])}
+SOURCES = st.one_of(
+    st.fixed_dictionaries({"files": FILES}, optional={"name": WORDS}),
+    st.fixed_dictionaries(HUB, optional={"revision": WORDS, "column": WORDS, "name": WORDS}),
+    st.fixed_dictionaries({**HUB, "columns": FILES}),
+)
+RATES = st.floats(0, 0.99)
+CONFIGS = st.fixed_dictionaries(
+    {
+        "data": st.fixed_dictionaries(
+            {"direction": st.sampled_from(["de-en", "en-de"]), "train": st.lists(SOURCES, min_size=1, max_size=3)}
+            | {"valid": SOURCES},
+            optional={
+                "dir": WORDS,
+                "root": WORDS,
+                "test": st.dictionaries(st.sampled_from(["test", "no", "1e5", "t.1"]), SOURCES),
+                "max_ratio": st.floats(1, 1e300),
+            },
+        ),
+    },
+    optional={
+        "tokenizer": st.fixed_dictionaries({}, optional={"vocab_size": st.integers(300, 1_000_000)}),
+        "model": st.fixed_dictionaries(
+            {}, optional={"norm": st.sampled_from(["pre", "post"]), "residual_dropout": RATES}
+        ),
+        "training": st.fixed_dictionaries(
+            {},
+            optional={
+                "peak_lr": st.floats(0, exclude_min=True, allow_infinity=False),
+                "max_minutes": st.none() | st.floats(1e-9, 1e9),
+                "max_epochs": st.none() | st.integers(1, 2**70),
+                "clip_norm": RATES,
+                "run_dir": WORDS,
+            },
+        ),
+        "search": st.fixed_dictionaries({}, optional={"length_penalty": st.floats(-1e9, 1e9)}),
+    },
+)
+
+
+@given(CONFIGS, st.booleans())
+def test_any_config_survives_dump_and_load(tree: dict[str, object], comments: bool) -> None:
+    config = Config.model_validate(tree)
+    assert load(dump_config(config, comments)) == config
+
+
+def test_a_dump_with_comments_explains_every_field() -> None:
+    text = " ".join(dump_config(load(BASE), comments=True).replace("#", " ").split())
+    sections: list[type[Section]] = [Source, *(type(section) for _, section in load(BASE))]
+    for section in sections:
+        for name, field in section.model_fields.items():
+            assert field.description, f"{section.__name__}.{name} has no description"
+            assert " ".join(field.description.split()) in text, f"{section.__name__}.{name} is not explained"
+
+
+def test_field_paths_name_every_setting() -> None:
+    paths = list(field_paths())
+    assert len(paths) == len(set(paths))
+    assert {"data.direction", "data.train.*.files", "data.test.*.hub", "search.beam"} <= set(paths)
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+def test_errors_and_their_exit_statuses() -> None:
+    for kind in (NmtError, ConfigError, DataError, HubError, CheckpointError):
+        assert issubclass(kind, NmtError)
+        assert kind.exit_status == 2
+    assert issubclass(HubError, DataError)
+    assert DivergedError.exit_status == 3
+    assert ConfigError(["a", "b"]).problems == ["a", "b"]
+    assert str(ConfigError(["a", "b"])) == "a\nb"

@@ -1,0 +1,104 @@
+"""Opening and writing a data directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt.data.corpus import FORMAT, Corpus
+from nmt.data.writing import SplitWriter, content_fingerprint, file_facts, id_dtype
+from nmt.errors import DataError
+from nmt.layout import DataDir
+from nmt.tokenizer import Tokenizers, train_tokenizer
+
+LINES = [["eins  zwei", "", "drei\u2028vier"], ["one\ttwo", "x", ""]]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> DataDir:
+    """A data directory of three pairs."""
+    directory = DataDir(tmp_path / "data")
+    tokenizer = train_tokenizer(LINES[0] + LINES[1], 300)
+    tokenizers = Tokenizers({"de": tokenizer, "en": tokenizer}, joint=True)
+    tokenizers.save(directory.tokenizer)
+    with SplitWriter(directory, "train", tokenizers) as writer:
+        for part in (slice(0, 2), slice(2, 3)):
+            lines = [side[part] for side in LINES]
+            writer.add(lines, [tokenizer.encode_all(side) for side in lines])
+    assert writer.counts["de"]["words"] == 4
+    files = file_facts(directory.path)
+    manifest = {
+        "format": FORMAT,
+        "languages": ["de", "en"],
+        "fingerprint": content_fingerprint(files),
+        "tokenizer": {"fingerprint": tokenizers.fingerprint},
+        "splits": {"train": {"pairs": writer.pairs}},
+        "files": files,
+    }
+    directory.manifest.write_text(json.dumps(manifest))
+    return directory
+
+
+def test_lines_come_back_whatever_they_hold(directory: DataDir) -> None:
+    split = Corpus.open(directory).split("train")
+    assert [split.text("de"), split.text("en")] == LINES
+    assert split.lengths("de")[1] == 0
+    assert split.ends("en")[2] == split.ends("en")[1] == len(split.ids("en"))
+    assert isinstance(split.ids("de"), np.memmap)
+    assert isinstance(split.ends("de"), np.memmap)
+
+
+def test_a_split_that_is_not_there(directory: DataDir) -> None:
+    with pytest.raises(DataError, match="data: no split test; there are train"):
+        Corpus.open(directory).split("test")
+
+
+def test_no_data_directory(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="absent: no such data directory; nmt prepare makes it"):
+        Corpus.open(DataDir(tmp_path / "absent"))
+    with pytest.raises(DataError, match=r"no data directory: manifest\.json is missing; run nmt prepare"):
+        Corpus.open(DataDir(tmp_path))
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(DataError, match=r"manifest\.json: not readable: "):
+        Corpus.open(DataDir(tmp_path))
+
+
+def test_files_that_are_missing_or_cut(directory: DataDir) -> None:
+    path = directory.ids("train", "en")
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(
+        DataError, match=rf"train\.en\.ids\.npy: {size - 2} bytes, its manifest says {size} bytes; run nmt"
+    ):
+        Corpus.open(directory)
+    path.unlink()
+    with pytest.raises(DataError, match=r"train\.en\.ids\.npy: no such file, its manifest says"):
+        Corpus.open(directory)
+
+
+def test_another_tokenizer(directory: DataDir) -> None:
+    other = train_tokenizer(["ganz andere Worte"], 300)
+    other.save(directory.tokenizer.joint)
+    manifest = json.loads(directory.manifest.read_bytes())
+    manifest["files"]["tokenizer/joint.model"]["bytes"] = directory.tokenizer.joint.stat().st_size
+    directory.manifest.write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match=r"tokenizer: not the tokenizer of the manifest; run nmt prepare again"):
+        Corpus.open(directory)
+
+
+def test_the_fingerprint_changes_with_every_file(directory: DataDir) -> None:
+    seen = {content_fingerprint(file_facts(directory.path))}
+    for path in sorted(path for path in directory.path.rglob("*") if path.is_file()):
+        data = path.read_bytes()
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        seen.add(content_fingerprint(file_facts(directory.path)))
+        path.write_bytes(data)
+    assert len(seen) == 1 + len(list(directory.path.rglob("*.*")))
+
+
+def test_the_type_of_ids() -> None:
+    assert id_dtype(65_536) is np.uint16
+    assert id_dtype(65_537) is np.uint32

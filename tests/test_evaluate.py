@@ -1,0 +1,88 @@
+"""A report says how each score was computed and of what; files must pair line by line."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import DataError
+from nmt.evaluate import Subject, evaluate, evaluate_files, render_json, render_text
+from nmt.metrics import METRICS, corpus_score
+
+HYPS = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer Bank."]
+REFS = ["Ein Hund rennt durch den Schnee.", "Zwei Frauen sitzen auf der Bank."]
+RUN = Subject(run="runs/de-en", split="test", step=4000, weights="average", search="beam 5")
+
+
+def write(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def test_the_report_holds_each_score_and_what_was_scored() -> None:
+    report = evaluate(HYPS, REFS, RUN, tgt_lang="de")
+    assert report.scores == tuple(corpus_score(metric, HYPS, REFS, tgt_lang="de") for metric in METRICS)
+    assert report.n_lines == 2
+    assert report.notes == ()
+
+    text = render_text(report).split("\n")
+    for line, name, score in zip(text, ["BLEU", "chrF", "TER"], report.scores, strict=False):
+        assert re.split(" +", line)[:3] == [name, f"{score.value:.2f}", score.signature]
+    assert text[2].endswith("(lower is better)")
+    assert text[3:] == ["lines 2, run runs/de-en, split test, step 4000, weights average, search beam 5"]
+
+
+def test_json_holds_the_same() -> None:
+    report = evaluate(HYPS, REFS, RUN)
+    told = json.loads(render_json(report))
+    assert [score["metric"] for score in told["scores"]] == ["bleu", "chrf", "ter"]
+    assert [score["value"] for score in told["scores"]] == [score.value for score in report.scores]
+    assert [score["signature"] for score in told["scores"]] == [score.signature for score in report.scores]
+    assert [score["higher_is_better"] for score in told["scores"]] == [True, True, False]
+    facts = {name: told[name] for name in ("lines", "run", "split", "step", "weights", "hyp", "ref", "notes")}
+    assert facts == {
+        "lines": 2, "run": "runs/de-en", "split": "test", "step": 4000, "weights": "average",
+        "hyp": None, "ref": None, "notes": [],
+    }  # fmt: skip
+
+
+def test_what_is_only_for_comparison_with_papers_says_so() -> None:
+    report = evaluate(HYPS, REFS, RUN, lowercase=True, tokenize="none")
+    assert [note.split(":")[0] for note in report.notes] == ["lowercased", "BLEU with tokenize=none"]
+    text = render_text(report)
+    assert "note: lowercased: not comparable with cased scores" in text
+    assert "note: BLEU with tokenize=none: not comparable with BLEU of another tokenization" in text
+    assert "case:lc" in report.scores[0].signature
+    assert "tok:none" in report.scores[0].signature
+    assert json.loads(render_json(report))["notes"] == list(report.notes)
+
+
+def test_files_are_read_line_by_line(tmp_path: Path) -> None:
+    lines = ["a\u2028b c d e", "f\x0cg\x85h i j k", "", "l m\x00n o p"]
+    hyp = write(tmp_path / "hyp", "".join(f"{line}\n" for line in lines).encode())
+    ref = write(tmp_path / "ref", b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
+    report = evaluate_files(hyp, ref)
+    assert report.n_lines == 4
+    assert [score.value for score in report.scores] == pytest.approx([100.0, 100.0, 0.0])
+    assert report.subject == Subject(hyp=str(hyp), ref=str(ref))
+
+
+def test_files_that_do_not_pair_are_refused(tmp_path: Path) -> None:
+    hyp, ref = write(tmp_path / "hyp", b"a\nb\nc\n"), write(tmp_path / "ref", b"a\nb\nc\nd\n")
+    with pytest.raises(DataError, match=r"hyp has 3 lines, ref 4: they must pair line by line"):
+        evaluate_files(hyp, ref)
+    with pytest.raises(DataError, match=r"ref has 4 lines, hyp 3: they must pair line by line"):
+        evaluate_files(ref, hyp)
+
+
+def test_files_without_text_are_refused(tmp_path: Path) -> None:
+    empty, text = write(tmp_path / "empty", b""), write(tmp_path / "text", b"a\n")
+    with pytest.raises(DataError, match=r"empty and .*empty are empty: there is nothing to score"):
+        evaluate_files(empty, empty)
+    with pytest.raises(DataError, match=r"none: no such file$"):
+        evaluate_files(tmp_path / "none", text)
+    with pytest.raises(DataError, match=r"latin: not UTF-8 at line 2, byte 4 of the line \(0xE9\)"):
+        evaluate_files(write(tmp_path / "latin", b"a\ncaf\xe9\n"), write(tmp_path / "two", b"a\nb\n"))

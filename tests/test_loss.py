@@ -1,0 +1,85 @@
+"""Label-smoothed cross-entropy against PyTorch's own and against a loop."""
+
+import math
+
+import pytest
+import torch
+
+from nmt.training import loss as loss_module
+from nmt.training.loss import label_smoothed_cross_entropy
+
+
+def example(n: int = 12, d: int = 5, v: int = 30) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(n, d, dtype=torch.float64, generator=generator, requires_grad=True)
+    weight = torch.randn(v, d, dtype=torch.float64, generator=generator, requires_grad=True)
+    return hidden, weight, torch.randint(0, v, (n,), generator=generator)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
+@pytest.mark.parametrize("rows", [1, 5, 100])
+def test_equals_torchs_own_with_gradients(smoothing, rows, monkeypatch):
+    hidden, weight, targets = example()
+    monkeypatch.setattr(loss_module, "CHUNK_ELEMENTS", rows * len(weight))
+    found = label_smoothed_cross_entropy(hidden, weight, targets, smoothing)
+    grads = torch.autograd.grad(found.loss * 0.25, (hidden, weight))
+    expected = torch.nn.functional.cross_entropy(
+        hidden @ weight.T, targets, label_smoothing=smoothing, reduction="sum"
+    )
+    torch.testing.assert_close(found.loss, expected)
+    for one, two in zip(grads, torch.autograd.grad(expected * 0.25, (hidden, weight)), strict=True):
+        torch.testing.assert_close(one, two)
+
+
+def test_equals_a_loop_over_tokens():
+    hidden, weight, targets = example()
+    found = label_smoothed_cross_entropy(hidden, weight, targets, 0.1)
+    loss = nll = n_correct = 0.0
+    for h, target in zip(hidden, targets.tolist(), strict=True):
+        probs = (weight @ h).softmax(0)
+        nll -= math.log(probs[target])
+        loss -= sum((0.9 * (v == target) + 0.1 / 30) * math.log(probs[v]) for v in range(30))
+        n_correct += int(probs.argmax()) == target
+    assert float(found.loss.detach()) == pytest.approx(loss)
+    assert float(found.nll) == pytest.approx(nll)
+    assert float(found.n_correct) == n_correct
+    assert found.n_tokens == 12
+
+
+def test_sums_add_up():
+    hidden, weight, targets = example()
+    whole = label_smoothed_cross_entropy(hidden, weight, targets, 0.1).detach()
+    parts = [label_smoothed_cross_entropy(hidden[i], weight, targets[i], 0.1).detach() for i in (slice(5), slice(5, 12))]
+    both = parts[0] + parts[1]
+    assert both.n_tokens == whole.n_tokens
+    assert both.loss_per_token == pytest.approx(whole.loss_per_token)
+    assert both.perplexity == pytest.approx(whole.perplexity)
+    assert both.accuracy == pytest.approx(whole.accuracy)
+
+
+def test_no_tokens_give_zero_and_not_nan():
+    hidden, weight, targets = example()
+    found = label_smoothed_cross_entropy(hidden[:0], weight, targets[:0], 0.1)
+    found.loss.backward()
+    assert float(found.loss.detach()) == 0.0 and found.loss_per_token == 0.0
+    assert weight.grad.abs().max() == 0.0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_low_precision_stays_near(dtype):
+    hidden, weight, targets = (x.detach().float().requires_grad_() if x.is_floating_point() else x for x in example())
+    with torch.autocast("cpu", dtype=dtype):
+        found = label_smoothed_cross_entropy(hidden, weight, targets, 0.1)
+    grads = torch.autograd.grad(found.loss, (hidden, weight))
+    exact = label_smoothed_cross_entropy(hidden, weight, targets, 0.1)
+    assert found.loss.dtype == torch.float32
+    torch.testing.assert_close(found.loss, exact.loss, rtol=0.01, atol=0.01)
+    for one, two in zip(grads, torch.autograd.grad(exact.loss, (hidden, weight)), strict=True):
+        torch.testing.assert_close(one, two, rtol=0.05, atol=0.05)
+
+
+def test_a_hopeless_prediction_has_a_finite_loss():
+    hidden, weight = torch.tensor([[1000.0]], requires_grad=True), torch.tensor([[1.0], [-1.0]])
+    found = label_smoothed_cross_entropy(hidden, weight, torch.tensor([1]), 0.1)
+    assert float(found.nll) == pytest.approx(2000.0)
+    assert found.perplexity < math.inf

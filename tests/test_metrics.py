@@ -1,0 +1,92 @@
+"""Scores must be sacrebleu's own, and what sacrebleu lets pass in silence must not pass."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+from nmt.errors import DataError
+from nmt.metrics import METRICS, corpus_score
+
+HYPS = ["The cat sits on the mat .", "He doesn't know it.", "", "Two dogs run in the Park"]
+REFS = ["The cat sat on the mat.", "He does not know it.", "An empty line", "Two dogs run in the park"]
+SACREBLEU = [sys.executable, "-W", "ignore", "-m", "sacrebleu"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    hyp, ref = tmp_path / "hyp", tmp_path / "ref"
+    hyp.write_text("".join(f"{line}\n" for line in HYPS), encoding="utf-8")
+    ref.write_text("".join(f"{line}\n" for line in REFS), encoding="utf-8")
+    return hyp, ref
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_value_and_signature_are_those_of_the_sacrebleu_command(files: tuple[Path, Path], lowercase: bool) -> None:
+    hyp, ref = files
+    case = ["-lc", "--chrf-lowercase"] if lowercase else ["--ter-case-sensitive"]
+    command = [*SACREBLEU, str(ref), "-i", str(hyp), "-m", *METRICS, "-w", "10", *case]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    for metric, theirs in zip(METRICS, told, strict=True):
+        ours = corpus_score(metric, HYPS, REFS, tgt_lang="en", lowercase=lowercase)
+        assert ours.value == pytest.approx(theirs["score"], abs=1e-9)
+        assert ours.signature == f"{theirs['name']}|{theirs['signature']}"
+
+
+def test_scores_are_cased_unless_asked_otherwise() -> None:
+    for metric in METRICS:
+        perfect = 0.0 if metric == "ter" else 100.0
+        hyps, refs = [line.lower() for line in REFS], REFS
+        assert corpus_score(metric, hyps, refs).value != perfect
+        assert "case:mixed" in corpus_score(metric, hyps, refs).signature
+        lowercased = corpus_score(metric, hyps, refs, lowercase=True)
+        assert lowercased.value == pytest.approx(perfect)
+        assert "case:lc" in lowercased.signature
+
+
+def test_which_way_is_better() -> None:
+    assert {metric: corpus_score(metric, HYPS, REFS).higher_is_better for metric in METRICS} == {
+        "bleu": True,
+        "chrf": True,
+        "ter": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("tgt_lang", "tok"),
+    [("de", "13a"), (None, "13a"), ("zh", "zh"), ("zh_TW", "zh"), ("ja", "char"), ("ko", "char"), ("th", "char")],
+)
+def test_the_tokenizer_suits_the_target_language(tgt_lang: str | None, tok: str) -> None:
+    assert f"|tok:{tok}|" in corpus_score("bleu", HYPS, REFS, tgt_lang=tgt_lang).signature
+    assert "|tok:intl|" in corpus_score("bleu", HYPS, REFS, tgt_lang=tgt_lang, tokenize="intl").signature
+
+
+def test_without_spaces_between_words_edits_are_still_counted_within_the_sentence() -> None:
+    hyps, refs = ["猫在垫子上睡觉"], ["猫在垫子上坐着"]
+    assert corpus_score("ter", hyps, refs).value == 100.0  # one word, and it is wrong
+    assert corpus_score("ter", hyps, refs, tgt_lang="zh").value == pytest.approx(200 / 7)
+    assert corpus_score("bleu", hyps, refs, tgt_lang="zh").value > 50
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_unequal_counts_are_refused(metric: str) -> None:
+    # sacrebleu itself cuts the longer one, or stops with another message
+    with pytest.raises(DataError, match=r"^3 hypotheses, 4 references: they must pair line by line$"):
+        corpus_score(metric, HYPS[:3], REFS)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"^no hypotheses and no references: there is nothing to score$"):
+        corpus_score(metric, [], [])  # type: ignore[arg-type]
+
+
+def test_an_unknown_tokenizer_is_refused() -> None:
+    with pytest.raises(DataError, match=r"^tokenize: 'moses' is none of 13a, intl, zh, char, none$"):
+        corpus_score("bleu", HYPS, REFS, tokenize="moses")
+
+
+def test_detokenised_text_is_what_is_scored() -> None:
+    assert corpus_score("bleu", REFS, REFS).value == pytest.approx(100.0)
+    assert corpus_score("bleu", REFS, REFS).signature.endswith(f"|version:{sacrebleu.__version__}")

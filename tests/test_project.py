@@ -1,0 +1,250 @@
+"""The project itself: who imports whom, what is shipped, and whether the README tells the truth."""
+
+import ast
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+import nmt
+from nmt.cli import app
+from nmt.config import Config, Section, Source
+from nmt.config_file import load_config
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "nmt"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
+
+# The table of the design: a module imports from lower layers only.
+LAYERS = (
+    {"errors", "exits", "config", "config_file", "layout"},
+    {"tokenizer", "data", "model", "metrics"},
+    {"search", "checkpoint", "evaluate", "prepare_checks", "prepare_report"},
+    {"prepare", "translate"},
+    {"training", "evaluate_run", "defaults"},
+    {"cli", "__main__"},
+)
+SIDEWAYS = {
+    ("config_file", "config"),
+    ("config_file", "errors"),
+    ("exits", "errors"),
+    ("data", "tokenizer"),
+    ("__main__", "cli"),
+}
+LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
+HEAVY = {"torch", "safetensors", "datasets", "tensorboard", "matplotlib", "sentencepiece", "sacrebleu", "numpy"}
+
+
+def room_of(path: Path) -> str:
+    """The room of the house a module is in: its subpackage, or its own name."""
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide the room they come from"
+            # `from nmt import cli` names the room last
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def rooms_imported(path: Path) -> set[str]:
+    names = [name.split(".") for name in imports(ast.parse(path.read_text(encoding="utf-8")))]
+    return {parts[1] for parts in names if parts[0] == "nmt" and parts[1] != "__version__"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_imports_from_lower_layers_only(path: Path) -> None:
+    room = room_of(path)
+    if room == "__init__":
+        assert rooms_imported(path) == set()
+        return
+    assert room in LAYER, f"{room} has no place in the table of layers"
+    for other in rooms_imported(path) - {room}:
+        assert other in LAYER, f"{path.name} imports nmt.{other}, which has no place in the table of layers"
+        assert LAYER[other] < LAYER[room] or (room, other) in SIDEWAYS, f"{room} may not import {other}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_who_may_see_what(path: Path) -> None:
+    room = room_of(path)
+    outside = {name.split(".")[0] for name in imports(ast.parse(path.read_text(encoding="utf-8")))}
+    if room in LAYERS[0]:
+        assert not outside & HEAVY
+    if room == "metrics":
+        assert "torch" not in outside, "metrics sees strings only"
+    if room == "search" and path.name != "step.py":
+        assert "model" not in rooms_imported(path), "search sees the model in step.py only"
+
+
+def test_the_command_line_imports_its_stages_late() -> None:
+    tree = ast.parse((PACKAGE / "cli.py").read_text(encoding="utf-8"))
+    top = ast.Module([node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
+    names = set(imports(top))
+    assert not {name.split(".")[0] for name in names} & HEAVY
+    rooms = {name.split(".")[1] for name in names if name.startswith("nmt.")} - {"__version__"}
+    assert rooms <= LAYERS[0]
+
+
+def test_the_imports_are_really_seen() -> None:
+    assert "tokenizer" in rooms_imported(PACKAGE / "data" / "corpus.py")
+    assert set(imports(ast.parse("import a.b\nfrom nmt import cli\nfrom c.d import e"))) == {"a.b", "nmt.cli", "c.d.e"}
+
+
+def test_every_package_is_installed() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    listed = ast.literal_eval(re.search(r"^packages = (\[.*?\])", text, re.M | re.S)[1])  # type: ignore[index]
+    found = {".".join(path.parent.relative_to(ROOT).parts) for path in PACKAGE.rglob("__init__.py")}
+    assert set(listed) == found | {"nmt.configs"}
+    assert f'version = "{nmt.__version__}"' in text
+
+
+# --- configuration ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_shipped_config_loads_in_both_directions(name: str) -> None:
+    config = load_config(ROOT / "configs" / name)
+    other = load_config(ROOT / "configs" / name, [f"data.direction={config.data.tgt}-{config.data.src}"])
+    assert other.data.directory == config.data.directory
+    assert other.run_directory != config.run_directory
+
+
+def test_the_shipped_configs() -> None:
+    assert CONFIGS == ["base.yaml", "iwslt14.yaml", "multi30k.yaml", "sample.yaml"]
+    base = load_config(ROOT / "configs" / "base.yaml")
+    assert (base.training.optimizer, base.training.schedule) == ("adam", "noam")
+    assert (base.training.beta1, base.training.beta2, base.training.eps) == (0.9, 0.98, 1e-9)
+    directories = [load_config(ROOT / "configs" / name).data.directory for name in CONFIGS]
+    assert len(set(directories)) == len(CONFIGS)
+
+
+def sections() -> list[type[Section]]:
+    found: list[type[Section]] = [Source]
+    for field in Config.model_fields.values():
+        assert isinstance(field.annotation, type)
+        found.append(field.annotation)
+    return found
+
+
+@pytest.mark.parametrize("section", sections(), ids=lambda section: section.__name__)
+def test_every_field_is_documented(section: type[Section]) -> None:
+    assert section.__doc__
+    for name, field in section.model_fields.items():
+        assert field.description, f"{section.__name__}.{name} says nothing of its meaning"
+        assert field.description.rstrip().endswith("."), f"{section.__name__}.{name} is no sentence"
+
+
+def attributes_read(tree: ast.AST) -> set[str]:
+    return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+
+
+def test_every_field_is_read_somewhere() -> None:
+    config_tree = ast.parse((PACKAGE / "config.py").read_text(encoding="utf-8"))
+    read: set[str] = set()
+    for path in MODULES:
+        if path.name not in ("config.py", "config_file.py"):
+            read |= attributes_read(ast.parse(path.read_text(encoding="utf-8")))
+    # a field may also be read through a method or property of the configuration that is itself read
+    properties = {
+        node.name: attributes_read(node)
+        for node in ast.walk(config_tree)
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    }
+    for name in list(properties) * 2:
+        if name in read:
+            read |= properties[name]
+    unread = [f"{part.__name__}.{name}" for part in sections() for name in part.model_fields if name not in read]
+    assert unread == []
+
+
+# --- what is written about it -------------------------------------------------------------------
+
+COMMANDS = get_command(app)
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """The arguments of every `nmt` command in lines of shell."""
+    found = []
+    for line in text.replace("\\\n", " ").splitlines():
+        if "nmt" not in line or "[--" in line or "…" in line:  # a synopsis is no command
+            continue
+        lexer = shlex.shlex(line.strip().removeprefix("$ "), posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words: list[str] = []
+        for word in [*lexer, ";"]:
+            if set(word) <= set("();<>|&"):
+                if words[:1] == ["nmt"]:
+                    found.append(words[1:])
+                words = []
+            else:
+                words.append(word)
+    return found
+
+
+def check_command(arguments: list[str]) -> None:
+    """Parse one command without running it; a shipped config is loaded with its overrides."""
+    name, *rest = arguments
+    if name.startswith("-"):
+        return
+    command = COMMANDS.commands[name]  # type: ignore[attr-defined]
+    if "--help" in rest:
+        return
+    context = command.make_context(name, list(rest))
+    if context.params.get("config") in CONFIGS:
+        load_config(ROOT / "configs" / context.params["config"], context.params.get("overrides") or ())
+
+
+def test_commands_are_found_in_shell() -> None:
+    text = 'cd nmt\n$ nmt prepare --set "a=b c"  # words\necho x | nmt translate --beam 1 > out\nnmt \\\n  evaluate'
+    assert commands_in(text) == [["prepare", "--set", "a=b c"], ["translate", "--beam", "1"], ["evaluate"]]
+    with pytest.raises(Exception, match="No such option"):
+        check_command(["train", "--confg", "x"])
+
+
+@pytest.mark.parametrize("page", ["README.md", "data/README.md"])
+def test_the_commands_of_the_pages_parse(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```[a-z]*\n(.*?)^```", text, re.M | re.S)
+    commands = commands_in("\n".join(blocks))
+    assert commands
+    for arguments in commands:
+        check_command(arguments)
+
+
+def test_the_examples_of_the_manual_parse() -> None:
+    pages = [COMMANDS, *COMMANDS.commands.values()]  # type: ignore[attr-defined]
+    for page in pages:
+        _, _, examples = (page.help or "").partition("Example")
+        commands = commands_in(examples)
+        assert commands, f"nmt {page.name} --help shows no example"
+        for arguments in commands:
+            check_command(arguments)
+
+
+def test_the_makefile_calls_real_commands() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    commands = commands_in(text.replace("$(BIN)/nmt", "nmt").replace("$(DEMO)", "runs/demo"))
+    assert [arguments[0] for arguments in commands] == ["prepare", "train", "translate", "evaluate"]
+    for arguments in commands:
+        check_command(arguments)
+
+
+def test_no_file_names_a_place_on_one_machine() -> None:
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(listing, cwd=ROOT, capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("not a git checkout")
+    places = [b"/" + name + b"/" for name in (b"root", b"work", b"home")]
+    for name in done.stdout.decode().split("\0")[:-1]:
+        path = ROOT / name
+        if path.is_file():
+            content = path.read_bytes()
+            assert not any(place in content for place in places), f"{name} names a place on one machine"

@@ -1,0 +1,135 @@
+"""Search over a real Transformer, in float32: step by step it must say what it says when all is given at once."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from nmt.config import ModelConfig, SearchConfig
+from nmt.model.masks import Padded
+from nmt.model.transformer import Transformer
+from nmt.search.beam import search
+from nmt.search.step import Hypothesis, TransformerStep, length_penalty
+from nmt.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK
+
+VOCAB = 48
+BANNED = torch.tensor([i for i in range(N_SPECIAL) if i != EOS])
+PLAIN = ModelConfig(d_model=32, n_heads=4, d_ff=64, encoder_layers=2, decoder_layers=2)
+VARIANTS = {
+    "pre": PLAIN,
+    "post": PLAIN.model_copy(update={"norm": "post", "tie_embeddings": "none"}),
+    "learned": PLAIN.model_copy(update={"positions": "learned", "max_positions": 40, "decoder_layers": 1}),
+}
+
+
+@pytest.fixture(params=VARIANTS)
+def model(request: pytest.FixtureRequest) -> Transformer:
+    torch.manual_seed(4)
+    made = Transformer(VARIANTS[request.param], VOCAB, VOCAB).eval()
+    with torch.no_grad():
+        for parameter in made.parameters():  # far from uniform probabilities
+            parameter.mul_(1.0 if parameter.dim() == 1 else 2.0)
+    return made
+
+
+SOURCES = [torch.tensor([*range(20, 20 + n), EOS]) for n in (7, 2, 12, 1, 5, 12, 9)]
+
+
+def read(model: Transformer, sources: list[Tensor]) -> tuple[Tensor, Tensor]:
+    src = pad_sequence(sources, batch_first=True, padding_value=PAD)
+    return model.encode(src, Padded(src != PAD)), src != PAD
+
+
+@torch.inference_mode()
+def find(model: Transformer, sources: list[Tensor], config: SearchConfig, n_best: int) -> list[list[Hypothesis]]:
+    step = TransformerStep(model, *read(model, sources))
+    return search(step, torch.tensor([20] * len(sources)), config, BANNED, n_best)
+
+
+@torch.inference_mode()
+def forced(model: Transformer, source: Tensor, tgt_in: Tensor) -> Tensor:
+    """Log-probabilities (T, V) after each token of tgt_in (T,), by teacher forcing."""
+    memory, mask = read(model, [source])
+    hidden = model.decode(tgt_in[None], Padded(torch.ones(1, len(tgt_in), dtype=torch.bool)), memory, Padded(mask))
+    return (hidden[0] @ model.output_weight.T).log_softmax(-1)
+
+
+@torch.inference_mode()
+def test_steps_with_a_cache_equal_teacher_forcing(model: Transformer) -> None:
+    torch.manual_seed(1)
+    tgt_in = torch.randint(N_SPECIAL, VOCAB, (3, 9))
+    tgt_in[:, 0] = BOS
+    sources = SOURCES[:3]
+    step = TransformerStep(model, *read(model, sources))
+    rows = torch.arange(3)
+    for t in range(9):
+        logits, log_z = step.step(tgt_in[rows, t : t + 1])
+        assert logits.dtype == log_z.dtype == torch.float32
+        for i, row in enumerate(rows.tolist()):
+            expected = forced(model, sources[row], tgt_in[row, : t + 1])[-1]
+            torch.testing.assert_close(logits[i, 0] - log_z[i, 0], expected, atol=2e-5, rtol=0)
+        if t == 4:  # the middle sentence leaves
+            rows = torch.tensor([0, 2])
+            step.select(rows, torch.zeros(2, 1, dtype=torch.int64))
+
+
+@torch.inference_mode()
+def test_hypotheses_keep_their_own_past(model: Transformer) -> None:
+    step = TransformerStep(model, *read(model, SOURCES[:2]))
+    step.step(torch.tensor([[BOS], [BOS]]))
+    step.select(torch.tensor([0, 1]), torch.tensor([[0, 0, 0], [0, 0, 0]]))
+    step.step(torch.tensor([[30, 31, 32], [33, 34, 35]]))
+    step.select(torch.tensor([0, 1]), torch.tensor([[2, 0, 2], [1, 1, 0]]))
+    logits, log_z = step.step(torch.tensor([[40, 41, 42], [43, 44, 45]]))
+    for sentence, pasts in enumerate([[(32, 40), (30, 41), (32, 42)], [(34, 43), (34, 44), (33, 45)]]):
+        for beam, past in enumerate(pasts):
+            expected = forced(model, SOURCES[sentence], torch.tensor([BOS, *past]))[-1]
+            found = logits[sentence, beam] - log_z[sentence, beam]
+            torch.testing.assert_close(found, expected, atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_the_score_is_what_teacher_forcing_gives(model: Transformer, beam: int) -> None:
+    config = SearchConfig(beam=beam, length_penalty=0.9)
+    for source, hypotheses in zip(SOURCES, find(model, SOURCES, config, n_best=beam), strict=True):
+        assert len(hypotheses) == beam
+        for hypothesis in hypotheses:
+            log_probs = forced(model, source, torch.tensor([BOS, *hypothesis.ids]))
+            total = float(log_probs.gather(1, torch.tensor([[*hypothesis.ids, EOS]]).T).sum())
+            assert hypothesis.log_prob == pytest.approx(total, abs=1e-4)
+            length = len(hypothesis.ids) + 1
+            assert hypothesis.score == pytest.approx(total / length_penalty(length, config), abs=1e-4)
+            assert not {PAD, UNK, BOS, EOS, *range(4, N_SPECIAL)} & set(hypothesis.ids)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_batched_is_one_by_one(model: Transformer, beam: int) -> None:
+    config = SearchConfig(beam=beam)
+    together = find(model, SOURCES, config, n_best=beam)
+    alone = [find(model, [source], config, n_best=beam)[0] for source in SOURCES]
+    backwards = find(model, SOURCES[::-1], config, n_best=beam)[::-1]
+    for expected, *others in zip(together, alone, backwards, strict=True):
+        for other in others:
+            assert [hypothesis.ids for hypothesis in other] == [hypothesis.ids for hypothesis in expected]
+            scores = [hypothesis.score for hypothesis in other]
+            assert scores == pytest.approx([hypothesis.score for hypothesis in expected], abs=1e-4)
+
+
+class Endless(TransformerStep):
+    """A Transformer for which the end is as unlikely as can be."""
+
+    def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        logits, log_z = super().step(tokens)
+        logits[..., EOS] = -50.0
+        return logits, log_z
+
+
+@torch.inference_mode()
+def test_learned_positions_are_enough_for_the_greatest_length() -> None:
+    torch.manual_seed(0)
+    made = Transformer(VARIANTS["learned"], VOCAB, VOCAB).eval()
+    step = Endless(made, *read(made, SOURCES))
+    found = search(step, torch.tensor([40] * len(SOURCES)), SearchConfig(beam=2), BANNED)
+    assert [len(hypothesis.ids) for [hypothesis] in found] == [39] * len(SOURCES)

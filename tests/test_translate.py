@@ -1,0 +1,169 @@
+"""Line n in is line n out, whatever the lines are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, tiny_tokenizer, words
+
+from nmt.config import SearchConfig
+from nmt.errors import ConfigError
+from nmt.model.masks import Padded
+from nmt.tokenizer import N_SPECIAL, Tokenizer
+from nmt.translate import BLANK, Translator, Warnings, translate_file
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return tiny_tokenizer()
+
+
+@pytest.fixture(scope="module")
+def translator(tokenizer: Tokenizer) -> Translator:
+    return make(tokenizer, tiny_config())
+
+
+@pytest.mark.parametrize("search", [GREEDY, BEAM], ids=["greedy", "beam"])
+def test_every_line_has_its_own_translation_in_its_place(translator: Translator, search: SearchConfig) -> None:
+    lines = [line for pair in zip(STRANGE, PLAIN * 3, strict=False) for line in pair]
+    alone = [texts(translator, [line], search)[0] for line in lines]
+    assert texts(translator, lines, search) == alone
+    assert texts(translator, lines[::-1], search) == alone[::-1]
+    tight = search.model_copy(update={"batch_tokens": 24})
+    assert texts(translator, lines, tight) == alone
+    assert len(set(texts(translator, PLAIN, search))) == len(PLAIN), "the model tells the lines apart"
+
+
+def test_blank_lines_stay_blank_and_are_not_searched(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translator.model, "encode", None)  # calling it would fail
+    blank = ["", " ", "\t \u3000", "\u2028", "\x00", "\x1f\x85\r"]
+    assert list(translator.translate(blank, BEAM, n_best=3)) == [[BLANK]] * len(blank)
+    assert list(translator.translate([])) == []
+
+
+def test_a_translation_is_one_line(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = make(tokenizer, tiny_config())
+    bytes_of_breaks = [N_SPECIAL + byte for byte in b"\n\r"]
+    with torch.no_grad():  # now these are the likeliest pieces
+        translator.model.output_weight[bytes_of_breaks] *= 8.0
+    decoded: list[int] = []
+    decode = Tokenizer.decode
+    monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: (decoded.extend(ids), decode(self, ids))[1])
+    assert not any({"\n", "\r"} & set(text) for text in texts(translator, [*STRANGE, *PLAIN], BEAM))
+    assert set(bytes_of_breaks) & set(decoded)
+
+
+def test_batches_keep_to_the_budget(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = []
+    encode = translator.model.encode
+
+    def spy(src: torch.Tensor, layout: Padded) -> torch.Tensor:
+        shapes.append(tuple(src.shape))
+        return encode(src, layout)
+
+    monkeypatch.setattr(translator.model, "encode", spy)
+    lines = [" ".join(words(1 + i % 13, seed=i)) for i in range(60)] + [" ".join(words(90))]
+    search = GREEDY.model_copy(update={"batch_tokens": 100, "max_length_ratio": 0.2})
+    assert len(texts(translator, lines, search)) == 61
+    assert all(rows * longest <= 100 or rows == 1 for rows, longest in shapes)
+    assert sum(rows for rows, _ in shapes) == 61
+    assert sum(longest > 100 for _, longest in shapes) == 1, "the line beyond the budget is alone, and is translated"
+    assert len(shapes) < 20
+
+
+def test_the_first_line_is_given_out_after_one_batch(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = []
+    translate_batch = translator._translate_batch
+    monkeypatch.setattr(translator, "_translate_batch", lambda *args: (batches.append(1), translate_batch(*args))[1])
+    lines = sorted(PLAIN, key=len, reverse=True)
+    found = translator.translate(["", *lines], GREEDY.model_copy(update={"batch_tokens": 1}))
+    assert next(found) == [BLANK]
+    assert len(batches) == 0
+    next(found)
+    assert len(batches) == 1
+
+
+def test_a_line_is_given_out_before_the_next_window_is_read(translator: Translator) -> None:
+    read = []
+
+    def lines() -> Iterator[str]:
+        for line in PLAIN:
+            read.append(line)
+            yield line
+
+    found = translator.translate(lines(), GREEDY, window=1)
+    next(found)
+    assert read == PLAIN[:1]
+    next(found)
+    assert read == PLAIN[:2]
+    assert [best.text for best, *_ in found] == texts(translator, PLAIN[2:])
+
+
+def test_n_best(translator: Translator) -> None:
+    for translations, [best] in zip(
+        translator.translate(PLAIN, BEAM, n_best=3), translator.translate(PLAIN, BEAM), strict=True
+    ):
+        assert len(translations) == 3
+        assert translations[0].text == best.text
+        scores = [translation.score for translation in translations]
+        assert scores == sorted(scores, reverse=True)
+        assert all(translation.log_prob < translation.score < 0 for translation in translations)
+    with pytest.raises(ConfigError, match=r"^n_best: 4 needs a beam of at least 4, found search\.beam 3$"):
+        translator.translate(PLAIN, BEAM, n_best=4)
+
+
+def test_the_model_translates_without_dropout_and_trains_on(tokenizer: Tokenizer) -> None:
+    translator = make(tokenizer, tiny_config())
+    expected = texts(translator, PLAIN)
+    translator.model.train()
+    assert texts(translator, PLAIN) == expected
+    assert translator.model.training
+    # the table of positions grows while gradients are off
+    list(translator.translate([" ".join(words(700))], GREEDY.model_copy(update={"max_length_ratio": 0.0})))
+    ids = torch.randint(20, 40, (2, 600))
+    layout = Padded(torch.ones(2, 600, dtype=torch.bool))
+    translator.model(ids, layout, ids, layout).sum().backward()
+    assert all(parameter.grad is not None for parameter in translator.model.parameters())
+
+
+def test_a_line_of_five_thousand_words(translator: Translator) -> None:
+    search = GREEDY.model_copy(update={"max_length_ratio": 0.0, "max_length_offset": 12})
+    lines = [PLAIN[0], " ".join(words(5000)), PLAIN[1]]
+    found = texts(translator, lines, search)
+    assert found[0] == texts(translator, PLAIN[:1], search)[0]
+    assert found[1]
+    assert found[2] == texts(translator, PLAIN[1:2], search)[0]
+
+
+def test_learned_positions_cut_a_line_and_say_so(tokenizer: Tokenizer, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    translator = make(tokenizer, tiny_config(positions="learned", max_positions=20))
+    long = " ".join(words(40))
+    [first], [second] = translator.translate([PLAIN[2], long], GREEDY)
+    assert (first.cut, second.cut) == (False, True)
+    start = tokenizer.decode(tokenizer.encode(long)[:19])
+    assert second.text == texts(translator, [start])[0]
+    (tmp_path / "in").write_text(f"{PLAIN[2]}\n{long}\n")
+    translate_file(translator, tmp_path / "in", tmp_path / "out", GREEDY)
+    assert (
+        "nmt: 1 line had more pieces than the model has positions (model.max_positions); only the start was "
+        "translated: 2\n"
+    ) in capsys.readouterr().err
+
+
+def test_translations_that_reach_the_greatest_length_are_counted(
+    translator: Translator, tmp_path: Path, capsys
+) -> None:  # type: ignore[no-untyped-def]
+    endless = SearchConfig(beam=2, max_length_ratio=0.0, max_length_offset=2)
+    found = list(translator.translate(PLAIN, endless))
+    n_unfinished = sum(not best.finished for [best] in found)
+    assert n_unfinished > 1
+    (tmp_path / "in").write_text("\n".join([*PLAIN, ""]))
+    translate_file(translator, tmp_path / "in", tmp_path / "out", endless)
+    assert capsys.readouterr().err == (
+        f"nmt: {n_unfinished} translations reached the greatest length "
+        "(search.max_length_ratio, search.max_length_offset) and may lack an end\n"
+    )
+    assert Warnings().lines() == []

@@ -1,0 +1,166 @@
+"""From file to file and from pipe to pipe; what is written appears whole or not at all; runs are found and checked."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, tiny_tokenizer, write_run
+
+from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.layout import RunDir
+from nmt.tokenizer import Tokenizer
+from nmt.translate import Translator, newest_run, translate_file
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return tiny_tokenizer()
+
+
+@pytest.fixture(scope="module")
+def translator(tokenizer: Tokenizer) -> Translator:
+    return make(tokenizer, tiny_config())
+
+
+@pytest.fixture
+def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> Path:
+    return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.model)
+
+
+def test_files(translator: Translator, tmp_path: Path, capsysbinary) -> None:  # type: ignore[no-untyped-def]
+    lines = [*PLAIN, "", *(line for line in STRANGE if "\r" not in line and "\ufeff" not in line)]
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
+    target.write_text("what was there before")
+    translate_file(translator, source, target, BEAM)
+    expected = "".join(f"{text}\n" for text in texts(translator, lines, BEAM))
+    assert target.read_bytes().decode() == expected
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]
+    translate_file(translator, source, "-", BEAM)
+    assert capsysbinary.readouterr().out.decode() == expected
+
+
+def test_n_best_in_columns(translator: Translator, tmp_path: Path) -> None:
+    source, target = tmp_path / "in", tmp_path / "out"
+    source.write_text(f"{PLAIN[0]}\n\n{PLAIN[1]}\n")
+    translate_file(translator, source, target, BEAM, n_best=2)
+    rows = [line.split("\t", 3) for line in target.read_text().split("\n")[:-1]]
+    assert [row[0] for row in rows] == ["1", "1", "2", "3", "3"]
+    assert rows[2] == ["2", "0.000000", "0.000000", ""]
+    best, second = next(translator.translate([PLAIN[0]], BEAM, n_best=2))
+    assert (rows[0][3], float(rows[0][1])) == (best.text, pytest.approx(best.score, abs=1e-4))
+    assert float(rows[0][2]) == pytest.approx(best.log_prob, abs=1e-4)
+    assert rows[1][3] == second.text
+
+
+def test_an_error_leaves_nothing_half_written(translator: Translator, tmp_path: Path) -> None:
+    source, target = tmp_path / "in", tmp_path / "out"
+    target.write_text("before")
+    source.write_bytes(b"good line\n" * 3 + b"caf\xe9\n")
+    with pytest.raises(DataError, match=r"in: not UTF-8 at line 4, byte 4 of the line \(0xE9\)"):
+        translate_file(translator, source, target, GREEDY)
+    with pytest.raises(DataError, match=r"none: no such file$"):
+        translate_file(translator, tmp_path / "none", target, GREEDY)
+    with pytest.raises(ConfigError):
+        translate_file(translator, source, target, GREEDY, n_best=2)
+    assert target.read_text() == "before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+
+
+def test_a_named_pipe_is_written_to_and_not_replaced(translator: Translator, tmp_path: Path) -> None:
+    source, pipe = tmp_path / "in", tmp_path / "pipe"
+    source.write_text("mali bore\n")
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    translate_file(translator, source, pipe, GREEDY)
+    assert os.read(reader, 10_000).decode() == texts(translator, ["mali bore"])[0] + "\n"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_a_run_directory_translates_as_the_model_did(translator: Translator, run_dir: Path) -> None:
+    loaded = Translator.load(run_dir, device="cpu")
+    assert texts(loaded, PLAIN, BEAM) == texts(translator, PLAIN, BEAM)
+    assert loaded.origin is not None
+    assert (loaded.origin.run, loaded.origin.step, loaded.origin.weights) == (run_dir, 7, "raw")
+    assert (loaded.precision, loaded.model.training) == ("float32", False)
+    assert Translator.load(run_dir, checkpoint="7", weights="raw", device="cpu").origin is not None
+
+
+def test_what_is_no_run_directory_is_refused(
+    translator: Translator, tokenizer: Tokenizer, run_dir: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(CheckpointError, match=r"nowhere: not a run directory, it has no config\.yaml"):
+        Translator.load(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match=r"no checkpoint 8; there are 7, best and last"):
+        Translator.load(run_dir, checkpoint="8")
+    info = json.loads(RunDir(run_dir).info.read_text())
+    RunDir(run_dir).info.write_text(json.dumps({**info, "tokenizer": "0" * 16}))
+    with pytest.raises(CheckpointError, match=r"tokenizer: not the tokenizer that this run was trained with"):
+        Translator.load(run_dir)
+    other = write_run(tmp_path / "other", tiny_config(d_ff=48), tokenizer, translator.model)
+    with pytest.raises(CheckpointError, match=r"has shape \(32, 16\), the model of config\.yaml needs \(48, 16\)"):
+        Translator.load(other)
+
+
+def test_half_precision_is_kept_only_where_it_is_fast(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunDir(run_dir)
+    run.info.write_text(run.info.read_text().replace("float32", "bf16"))
+    for fast in ("bf16", "float32"):
+        monkeypatch.setattr("nmt.translate.pick_precision", lambda *_, fast=fast: fast)
+        loaded = Translator.load(run_dir, device="cpu")
+        assert loaded.precision == fast
+        assert len(texts(loaded, PLAIN)) == len(PLAIN)
+
+
+def test_the_newest_run(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"runs: no run directory here; make one with nmt train, or name one"):
+        newest_run(tmp_path / "runs")
+    for name, seconds in (("a", 100), ("b", 300), ("c", 200)):
+        run = RunDir(tmp_path / "runs" / name)
+        run.path.mkdir(parents=True)
+        run.config.touch()
+        os.utime(run.config, (seconds, seconds))
+    (tmp_path / "runs" / "notes").mkdir()
+    assert newest_run(tmp_path / "runs").name == "b"
+    selected = RunDir(tmp_path / "runs" / "c").selected
+    selected.touch()
+    os.utime(selected, (400, 400))
+    assert newest_run(tmp_path / "runs").name == "c"
+
+
+def command(run_dir: Path) -> list[str]:
+    script = f"from pathlib import Path; from nmt.translate import *; r = Translator.load(Path({str(run_dir)!r})); "
+    return [sys.executable, "-c", script + "translate_file(r, '-', '-', r.config.search)"]
+
+
+def test_standard_input_and_a_terminal(run_dir: Path) -> None:
+    """Piped, the lines come out as they went in; at a terminal a line is answered before the next is typed."""
+    piped = subprocess.run(command(run_dir), input=b"mali bore\n\nta go\n", capture_output=True, check=True)
+    expected = piped.stdout.split(b"\n")
+    assert len(expected) == 4
+    assert expected[1] == b""
+
+    ours, theirs = pty.openpty()
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(command(run_dir), stdin=theirs, stdout=subprocess.PIPE, env=buffered) as process:
+        os.close(theirs)
+        rescue = threading.Timer(60, process.kill)  # instead of waiting forever for an answer
+        rescue.start()
+        assert isinstance(process.stdout, io.BufferedReader)
+        for line, answer in zip((b"mali bore", b"", b"ta go"), expected, strict=False):
+            os.write(ours, line + b"\n")
+            assert process.stdout.readline() == answer + b"\n"
+        os.write(ours, b"\x04")
+        assert process.stdout.read() == b""
+        assert process.wait() == 0
+        rescue.cancel()
+    os.close(ours)

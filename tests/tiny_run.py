@@ -1,0 +1,79 @@
+"""A translator and a run directory with a tiny untrained model, and lines for it."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import torch
+
+from nmt.checkpoint import FORMAT, save_checkpoint
+from nmt.config import Config, SearchConfig
+from nmt.config_file import dump_config, load_config
+from nmt.layout import RunDir
+from nmt.model.transformer import Transformer
+from nmt.tokenizer import Tokenizer, Tokenizers, train_tokenizer
+from nmt.translate import Translator
+
+TINY = {
+    "d_model": 16, "n_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1,
+    "embedding_dropout": 0.3, "residual_dropout": 0.3,
+}  # fmt: skip
+
+
+def words(n: int, seed: int = 0) -> list[str]:
+    """`n` pronounceable words."""
+    rng = random.Random(seed)
+    return ["".join(rng.choice("bdfglmnrst") + rng.choice("aeiou") for _ in range(rng.randint(1, 4))) for _ in range(n)]
+
+
+GREEDY, BEAM = SearchConfig(beam=1, max_length_ratio=1.0), SearchConfig(beam=3, max_length_ratio=1.0)
+PLAIN = [" ".join(words(n, seed=n)) for n in (3, 9, 1, 14, 2, 6, 5, 11)]
+STRANGE = [
+    "", "   ", "\t", "\u00a0\u2003", "\u2028", "\x00", "\x1f \x85", "mali bo\u2028re", "ta\x00go", "a\tb",
+    "\U0001f600 \U0001f1e9\U0001f1ea", "te ra\r", "\ufeff", "ri\x0csu", "ß\u0301" * 40,
+    "<s> </s> <pad> <reserved_3>", "\u2581 \u2581", "||| x ||| y",
+]  # fmt: skip
+
+
+def tiny_tokenizer() -> Tokenizer:
+    return train_tokenizer([" ".join(words(8, seed)) for seed in range(300)], 400)
+
+
+def tiny_config(**model: object) -> Config:
+    config = load_config("sample.yaml")
+    return config.model_copy(update={"model": config.model.model_copy(update={**TINY, **model})})
+
+
+def tiny_model(config: Config, tokenizer: Tokenizer, seed: int = 3) -> Transformer:
+    """Weights so large that the outputs differ from line to line."""
+    torch.manual_seed(seed)
+    model = Transformer(config.model, len(tokenizer), len(tokenizer))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(3.0)
+    return model.eval()
+
+
+def write_run(path: Path, config: Config, tokenizer: Tokenizer, model: Transformer, step: int = 7) -> Path:
+    """What `train` leaves behind, as far as translating needs it."""
+    run = RunDir(path)
+    tokenizers = Tokenizers(dict.fromkeys(config.data.languages, tokenizer), joint=True)
+    tokenizers.save(run.tokenizer)
+    run.config.write_text(dump_config(config), encoding="utf-8")
+    info = {"format": FORMAT, "data_dir": "", "corpus": "", "tokenizer": tokenizers.fingerprint, "precision": "float32"}
+    run.info.write_text(json.dumps(info), encoding="utf-8")
+    save_checkpoint(run.step(step), dict(model.named_parameters()), None, {})
+    return path
+
+
+def make(tokenizer: Tokenizer, config: Config) -> Translator:
+    tokenizers = Tokenizers(dict.fromkeys(config.data.languages, tokenizer), joint=True)
+    return Translator(tiny_model(config, tokenizer), tokenizers, config, torch.device("cpu"), "float32")
+
+
+def texts(translator: Translator, lines: list[str], search: SearchConfig = GREEDY) -> list[str]:
+    """The best translation of each line."""
+    return [best.text for best, *_ in translator.translate(lines, search)]
