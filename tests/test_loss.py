@@ -23,9 +23,7 @@ def test_equals_torchs_own_with_gradients(smoothing, rows, monkeypatch):
     monkeypatch.setattr(loss_module, "CHUNK_ELEMENTS", rows * len(weight))
     found = label_smoothed_cross_entropy(hidden, weight, targets, smoothing)
     grads = torch.autograd.grad(found.loss * 0.25, (hidden, weight))
-    expected = torch.nn.functional.cross_entropy(
-        hidden @ weight.T, targets, label_smoothing=smoothing, reduction="sum"
-    )
+    expected = torch.nn.functional.cross_entropy(hidden @ weight.T, targets, label_smoothing=smoothing, reduction="sum")
     torch.testing.assert_close(found.loss, expected)
     for one, two in zip(grads, torch.autograd.grad(expected * 0.25, (hidden, weight)), strict=True):
         torch.testing.assert_close(one, two)
@@ -49,7 +47,9 @@ def test_equals_a_loop_over_tokens():
 def test_sums_add_up():
     hidden, weight, targets = example()
     whole = label_smoothed_cross_entropy(hidden, weight, targets, 0.1).detach()
-    parts = [label_smoothed_cross_entropy(hidden[i], weight, targets[i], 0.1).detach() for i in (slice(5), slice(5, 12))]
+    parts = [
+        label_smoothed_cross_entropy(hidden[i], weight, targets[i], 0.1).detach() for i in (slice(5), slice(5, 12))
+    ]
     both = parts[0] + parts[1]
     assert both.n_tokens == whole.n_tokens
     assert both.loss_per_token == pytest.approx(whole.loss_per_token)

@@ -18,7 +18,7 @@ from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.layout import DataDir, RunDir
 from nmt.prepare import prepare
-from nmt.tokenizer import EOS, UNK
+from nmt.tokenizer import EOS, UNK, Tokenizer
 
 PAIRS = sentence_pairs(300)
 TRAIN, VALID, TEST = PAIRS[:240], PAIRS[240:270], PAIRS[270:]
@@ -306,6 +306,25 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 def test_all_pairs_dropped_for_their_pieces(place: Workplace) -> None:
     with pytest.raises(DataError, match=r"all 240 training pairs were dropped: too long \(pieces\) 240"):
         place.prepare(data__max_pieces=1)
+    assert place.left() == set()
+
+
+def test_the_longest_side_that_is_kept(place: Workplace) -> None:
+    place.prepare()
+    split = place.corpus().split("train")
+    longest = max(split.lengths("de").max(), split.lengths("en").max())
+    place.prepare(data__max_pieces=int(longest))
+    assert place.corpus().split("train").n == 240
+    place.prepare(data__max_pieces=int(longest) - 1)
+    assert place.corpus().split("train").n < 240
+
+
+def test_a_reference_that_does_not_come_back_stops_it(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write(test=[("eins", "one"), ("zwei ", "two")])
+    decode = Tokenizer.decode
+    monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: decode(self, ids).replace("zwei ", "zwei"))
+    with pytest.raises(DataError, match=r"^test\.de, line 2: the tokenizer does not give it back as it was$"):
+        place.prepare()
     assert place.left() == set()
 
 

@@ -26,7 +26,9 @@ SETTINGS = {
 def tiny_text(folder: Path, n_train: int = 200) -> None:
     """Aligned files train, dev and test in the languages aa and bb."""
     rng = random.Random(5)
-    words = ["".join(rng.choice("bdfglmnrst") + rng.choice("aeiou") for _ in range(rng.randint(1, 3))) for _ in range(60)]
+    words = [
+        "".join(rng.choice("bdfglmnrst") + rng.choice("aeiou") for _ in range(rng.randint(1, 3))) for _ in range(60)
+    ]
     folder.mkdir(parents=True, exist_ok=True)
     for name, n in (("train", n_train), ("dev", 12), ("test", 10)):
         lines = [" ".join(rng.choices(words, k=rng.randint(2, 9))) for _ in range(n)]

@@ -87,8 +87,10 @@ class TrainingLog:
         axes.set_title(f"Attention of the last layer, mean of the heads, step {step}")
         self._board.add_figure("valid/attention", figure, step)
 
-    def close(self) -> None:
-        """Flush everything."""
+    def __enter__(self) -> TrainingLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
         self._board.close()

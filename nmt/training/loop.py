@@ -46,9 +46,15 @@ def fit(config: Config, data_dir: Path, run_dir: Path, resume: bool = False) -> 
             f"{run_dir}: finished at step {state.step}, {reason}; raise that limit with --set to go on", file=sys.stderr
         )
         return
+    with TrainingLog(session.run, state.step, settings.max_steps) as log:
+        announce(session, log)
+        train(session, log)
+
+
+def train(session: Session, log: TrainingLog) -> None:
+    """From where the session stands to the end of the run."""
+    state, settings = session.state, session.config.training
     plan = BatchPlan(settings.update_tokens, settings.max_tokens, settings.pool_pairs, settings.seed)
-    log = TrainingLog(session.run, state.step, settings.max_steps)
-    announce(session, log)
     meter = Meter(session)
     while (reason := stop_reason(session)) is None:
         updates = epoch_updates(session.pairs.lengths, plan, state.epoch)
@@ -130,7 +136,6 @@ def conclude(session: Session, meter: Meter, log: TrainingLog, reason: str) -> N
     meter.go()
     save(session)
     select_at_end(session, log)
-    log.close()
 
 
 def save(session: Session) -> None:

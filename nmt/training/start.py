@@ -130,9 +130,7 @@ def _check_room(config: Config, pairs: Pairs) -> None:
     longest = int(max(pairs.lengths.src.max(), pairs.lengths.tgt.max()))
     if longest > config.training.max_tokens:
         raise ConfigError(
-            [
-                f"training.max_tokens: {config.training.max_tokens} has no room for the longest sentence, {longest} pieces"
-            ]
+            [f"training.max_tokens: {config.training.max_tokens} has no room for a sentence of {longest} pieces"]
         )
 
 

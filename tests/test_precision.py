@@ -1,0 +1,44 @@
+"""Device and number format are chosen by what is there and what is fast."""
+
+import pytest
+import torch
+
+from nmt.errors import ConfigError
+from nmt.model import precision
+from nmt.model.precision import autocast, pick_device, pick_precision
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("bf16", "float32", "chosen"), [(1.0, 4.0, "bf16"), (44.0, 1.0, "float32"), (1.0, 1.1, "float32")]
+)
+def test_the_probe_decides_on_a_cpu(monkeypatch, bf16, float32, chosen):
+    times = {torch.bfloat16: bf16, torch.float32: float32}
+    monkeypatch.setattr(precision, "_seconds", times.__getitem__)
+    assert pick_precision("auto", CPU) == chosen
+
+
+def test_the_probe_runs():
+    assert pick_precision("auto", CPU) in ("bf16", "float32")
+
+
+@pytest.mark.parametrize("name", ["float32", "bf16", "fp16"])
+def test_a_named_precision_is_taken(name):
+    assert pick_precision(name, CPU) == name
+    with autocast(name, CPU):
+        dtype = (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
+    assert dtype == {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[name]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there():
+    assert pick_device("auto") == CPU
+    with pytest.raises(ConfigError, match=r"training.device: cuda was asked for, but this PyTorch sees no GPU"):
+        pick_device("cuda")
+
+
+@pytest.mark.parametrize(("supported", "chosen"), [(True, "bf16"), (False, "fp16")])
+def test_on_a_gpu_bf16_unless_it_is_missing(monkeypatch, supported, chosen):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: supported)
+    assert pick_precision("auto", torch.device("cuda")) == chosen

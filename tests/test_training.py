@@ -1,0 +1,341 @@
+"""The training loop: what it learns, what it keeps, how it goes on and how it ends."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tiny_corpus import tiny_settings, tiny_text
+
+from nmt.checkpoint import choose_weights, load_state, load_weights, saved_steps
+from nmt.config import Config
+from nmt.data.batching import BatchPlan, epoch_updates
+from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError
+from nmt.layout import RunDir
+from nmt.prepare import prepare
+from nmt.training import loop
+from nmt.training.loop import fit, train_step
+from nmt.training.start import Session, start
+
+TIMES = ("minutes", "tokens_per_second")
+
+
+@pytest.fixture
+def text(tiny_data: Path) -> Path:
+    return tiny_data.parent / "text"
+
+
+def records(run: Path, kind: str | None = None) -> list[dict[str, object]]:
+    found = [json.loads(line) for line in RunDir(run).log.read_text(encoding="utf-8").splitlines()]
+    return [{k: v for k, v in r.items() if k not in TIMES} for r in found if kind in (None, r["kind"])]
+
+
+def final_weights(run: Path) -> dict[str, torch.Tensor]:
+    return load_weights(RunDir(run).step(saved_steps(RunDir(run))[-1]))
+
+
+def die_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Training dies without a word once so many steps are done."""
+
+    def dying(session: Session, update: object) -> object:
+        if session.state.step == steps:
+            raise KeyboardInterrupt
+        return train_step(session, update)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(loop, "train_step", dying)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
+def test_stopped_and_resumed_equals_never_stopped(tiny_data, text, tmp_path, monkeypatch, precision):
+    """With micro-batches, all dropouts, in the middle of an epoch and two steps after the last checkpoint."""
+    config = tiny_settings(text, training={"precision": precision})
+    fit(config, tiny_data, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        die_after(patch, 8)
+        with pytest.raises(KeyboardInterrupt):
+            fit(config, tiny_data, tmp_path / "parts")
+    assert saved_steps(RunDir(tmp_path / "parts"))[-1] == 6
+    fit(config, tiny_data, tmp_path / "parts", resume=True)
+    whole, parts = final_weights(tmp_path / "whole"), final_weights(tmp_path / "parts")
+    assert whole.keys() == parts.keys() and all(torch.equal(whole[name], parts[name]) for name in whole)
+    assert records(tmp_path / "whole") == records(tmp_path / "parts")
+
+
+def test_a_run_that_died_before_its_first_checkpoint_starts_over(tiny_data, text, tmp_path, monkeypatch):
+    config = tiny_settings(text)
+    fit(config, tiny_data, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        die_after(patch, 2)
+        with pytest.raises(KeyboardInterrupt):
+            fit(config, tiny_data, tmp_path / "parts")
+    fit(config, tiny_data, tmp_path / "parts", resume=True)
+    assert records(tmp_path / "whole") == records(tmp_path / "parts")
+
+
+def test_a_finished_run_says_so_and_can_be_prolonged(tiny_data, text, tmp_path, capsys):
+    fit(tiny_settings(text, training={"max_steps": 6}), tiny_data, tmp_path / "run")
+    before = RunDir(tmp_path / "run").log.read_bytes()
+    capsys.readouterr()
+    fit(tiny_settings(text, training={"max_steps": 6}), tiny_data, tmp_path / "run", resume=True)
+    assert "finished at step 6, training.max_steps = 6 reached" in capsys.readouterr().err
+    assert RunDir(tmp_path / "run").log.read_bytes() == before
+    fit(tiny_settings(text), tiny_data, tmp_path / "run", resume=True)
+    fit(tiny_settings(text), tiny_data, tmp_path / "whole")
+    longer, whole = final_weights(tmp_path / "run"), final_weights(tmp_path / "whole")
+    assert all(torch.equal(whole[name], longer[name]) for name in whole)
+
+
+def session_of(tiny_data: Path, text: Path, run: Path, **training: object) -> Session:
+    return start(tiny_settings(text, training=training, model={
+        "embedding_dropout": 0.0, "residual_dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0,
+    }), tiny_data, run, resume=False)  # fmt: skip
+
+
+def first_update(session: Session):
+    settings = session.config.training
+    plan = BatchPlan(settings.update_tokens, settings.max_tokens, settings.pool_pairs, settings.seed)
+    return epoch_updates(session.pairs.lengths, plan, 0)[0]
+
+
+def test_one_micro_batch_or_many_give_the_same_gradient(tiny_data, text, tmp_path):
+    """Sums divided once by the tokens of the whole update: no micro-batch weighs more than its tokens do."""
+    outcomes = []
+    for name, max_tokens in (("one", 5000), ("many", 101)):
+        session = session_of(tiny_data, text, tmp_path / name, max_tokens=max_tokens, clip_norm=0.0, update_tokens=900)
+        update = first_update(session)
+        sums, norm = train_step(session, update)
+        moments = [session.optimizer.state[p]["exp_avg"] for p in session.model.parameters()]
+        outcomes.append((len(update.micro_batches), sums, norm, moments))
+    (n_one, sums_one, norm_one, one), (n_many, sums_many, norm_many, many) = outcomes
+    assert n_one == 1 and n_many >= 8
+    assert norm_one == pytest.approx(norm_many, rel=1e-5)
+    assert sums_one.n_tokens == sums_many.n_tokens
+    assert sums_one.loss_per_token == pytest.approx(sums_many.loss_per_token, rel=1e-5)
+    for x, y in zip(one, many, strict=True):
+        torch.testing.assert_close(x, y, atol=1e-7, rtol=1e-4)
+
+
+def test_clipping_bounds_the_gradient_that_adam_sees(tiny_data, text, tmp_path):
+    session = session_of(tiny_data, text, tmp_path / "run", clip_norm=0.01)
+    _, norm = train_step(session, first_update(session))
+    clipped = sum(
+        float((session.optimizer.state[p]["exp_avg"] / 0.1).square().sum()) for p in session.model.parameters()
+    )
+    assert norm > 0.01
+    assert math.sqrt(clipped) == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["float32", "fp16"])
+def test_a_gradient_that_is_not_finite_changes_nothing(tiny_data, text, tmp_path, monkeypatch, precision):
+    session = session_of(tiny_data, text, tmp_path / "run", precision=precision)
+    update = first_update(session)
+    train_step(session, update)
+    before = [p.detach().clone() for p in session.model.parameters()]
+    moments = [session.optimizer.state[p]["exp_avg"].clone() for p in session.model.parameters()]
+    scale, step, n_tokens = session.scaler.get_scale(), session.state.step, session.state.n_tokens
+    real = loop.objective
+
+    def infinite(*arguments: object):
+        sums = real(*arguments)  # type: ignore[arg-type]
+        return loop.LossSums(sums.loss * math.inf, sums.nll, sums.n_correct, sums.n_tokens)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "objective", infinite)
+        _, norm = train_step(session, update)
+        assert not math.isfinite(norm)
+        assert all(torch.equal(b, p) for b, p in zip(before, session.model.parameters(), strict=True))
+        now = [session.optimizer.state[p]["exp_avg"] for p in session.model.parameters()]
+        assert all(torch.equal(b, m) for b, m in zip(moments, now, strict=True))
+        assert (session.state.step, session.state.n_tokens, session.state.n_skipped) == (step, n_tokens, 1)
+        if precision == "fp16":
+            assert session.scaler.get_scale() == scale / 2
+        with pytest.raises(DivergedError, match=r"the gradients of 50 updates in a row were not finite at step 1"):
+            for _ in range(60):
+                train_step(session, update)
+    assert DivergedError.exit_status == 3
+
+
+def test_thirty_two_pairs_are_learned_by_heart(tmp_path):
+    tiny_text(tmp_path / "text", n_train=32)
+    for language in ("aa", "bb"):
+        train = (tmp_path / "text" / f"train.{language}").read_text(encoding="utf-8")
+        (tmp_path / "text" / f"dev.{language}").write_text(train, encoding="utf-8")
+    config = tiny_settings(
+        tmp_path / "text",
+        # a training pair that stands in the development set would be removed, so that set is read as another's
+        data={"valid": {"files": {"aa": "test.aa", "bb": "test.bb"}}, "test": {}},
+        model={"d_model": 64, "d_ff": 128, "n_heads": 4, "embedding_dropout": 0.0, "residual_dropout": 0.0,
+               "attention_dropout": 0.0, "activation_dropout": 0.0},
+        training={"label_smoothing": 0.0, "schedule": "constant", "peak_lr": 3e-3, "warmup_steps": 20, "max_steps": 150,
+                  "max_tokens": 2000, "update_tokens": 1000, "validate_every_steps": 150, "average_last": 1,
+                  "log_every_steps": 50, "save_every_steps": 150},
+    )  # fmt: skip
+    prepare(config, tmp_path / "data", echo=lambda _: None)
+    fit(config, tmp_path / "data", tmp_path / "run")
+    assert records(tmp_path / "run", "train")[-1]["accuracy"] > 0.99
+    from nmt.metrics import corpus_score
+    from nmt.translate import Translator
+
+    src, tgt = ((tmp_path / "text" / f"dev.{lang}").read_text(encoding="utf-8").splitlines() for lang in ("aa", "bb"))
+    hyps = [best[0].text for best in Translator.load(tmp_path / "run").translate(src)]
+    assert corpus_score("bleu", hyps, tgt).value > 95
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ({"max_steps": 5}, "training.max_steps = 5 reached after 5 steps"),
+        ({"max_epochs": 2}, "training.max_epochs = 2 reached after"),
+        ({"max_minutes": 1e-4}, "training.max_minutes = 0.0001 reached after 1 steps"),
+        ({"patience": 1, "max_steps": 60, "validate_every_steps": 1, "peak_lr": 1e-12, "schedule": "constant"},
+         "no new best in training.patience = 1 validations"),
+    ],
+)  # fmt: skip
+def test_every_limit_ends_the_run_with_a_validated_checkpoint(tiny_data, text, tmp_path, capsys, limit, reason):
+    fit(tiny_settings(text, training={"max_steps": 500, **limit}), tiny_data, tmp_path / "run")
+    assert reason in capsys.readouterr().err
+    last = saved_steps(RunDir(tmp_path / "run"))[-1]
+    assert records(tmp_path / "run", "valid")[-1]["step"] == last
+    if "max_epochs" in limit:
+        assert load_state(RunDir(tmp_path / "run").step(last))["epoch"] == 2
+
+
+def test_what_a_run_leaves_behind(tiny_data, text, tmp_path):
+    run = RunDir(tmp_path / "run")
+    fit(tiny_settings(text), tiny_data, run.path)
+    assert sorted(path.name for path in run.path.iterdir()) == [
+        "checkpoints", "config.yaml", "dev", "log.jsonl", "run.json", "selected.json", "tensorboard", "tokenizer",
+    ]  # fmt: skip
+    train, valid = records(run.path, "train"), records(run.path, "valid")
+    assert [record["step"] for record in train] == list(range(1, 13))
+    assert [record["step"] for record in valid] == [6, 12]
+    for record in train:
+        assert 0 < record["lr"] < 0.2 and record["gradient_norm"] > 0 and 0 <= record["padding_share"] < 0.5
+        assert 0 <= record["accuracy"] <= 1 and record["perplexity"] > 1
+    speeds = [json.loads(line).get("tokens_per_second", 1.0) for line in run.log.read_text().splitlines()]
+    assert all(0 < speed < 1e7 for speed in speeds)
+    assert len((run.dev / "step-00000012.bb").read_text(encoding="utf-8").splitlines()) == 12
+
+    board = EventAccumulator(str(run.tensorboard)).Reload()
+    tags = board.Tags()
+    assert {"train/loss", "train/perplexity", "train/accuracy", "train/lr", "train/gradient_norm",
+            "train/tokens_per_second", "train/padding_share", "valid/bleu", "valid/loss"} <= set(tags["scalars"])  # fmt: skip
+    assert tags["images"] == ["valid/attention"]
+    assert [image.step for image in board.Images("valid/attention")] == [6, 12]
+    assert board.Scalars("train/loss")[-1].value == pytest.approx(train[-1]["loss"])
+    texts = board.Tensors("valid/translations/text_summary")
+    assert b"| source | reference | translation |" in texts[-1].tensor_proto.string_val[0]
+
+
+def test_the_best_survives_a_worse_check_and_old_checkpoints_go(tiny_data, text, tmp_path, monkeypatch):
+    scores = iter([10.0, 30.0, 20.0, 5.0, 6.0, 7.0, 0.0])
+    from nmt.training import validate
+
+    class Scored(validate.Validator):
+        def validate(self, model: object) -> validate.Validation:
+            found = super().validate(model)  # type: ignore[arg-type]
+            return validate.Validation(
+                found.loss, found.perplexity, found.accuracy, next(scores), 1.0, found.translations
+            )
+
+    monkeypatch.setattr("nmt.training.start.Validator", Scored)
+    run = RunDir(tmp_path / "run")
+    fit(tiny_settings(text, training={"validate_every_steps": 2, "save_every_steps": 2}), tiny_data, run.path)
+    assert saved_steps(run) == [4, 8, 10, 12]
+    assert saved_steps(run, resumable=True) == [10, 12]
+    chosen = choose_weights(run)
+    assert (chosen.step, chosen.kind) == (4, "raw")
+    assert chosen.reason == "step 4, bleu 30 on the development set"
+    state = load_state(run.step(12))
+    assert (state["best_step"], state["best_score"], state["checks_since_best"]) == (4, 30.0, 4)
+
+
+@pytest.mark.parametrize(("select_by", "better"), [("bleu", max), ("chrf", max), ("loss", min)])
+def test_the_best_is_by_bleu_chrf_or_loss(tiny_data, text, tmp_path, select_by, better):
+    fit(tiny_settings(text, training={"select_by": select_by, "validate_every_steps": 3, "average_last": 1}),
+        tiny_data, tmp_path / "run")  # fmt: skip
+    valid = records(tmp_path / "run", "valid")
+    best = better(record[select_by] for record in valid)
+    state = load_state(RunDir(tmp_path / "run").step(12))
+    assert state["best_step"] == next(record["step"] for record in valid if record[select_by] == best)
+
+
+def test_the_average_of_the_last_is_validated_and_may_win(tiny_data, text, tmp_path):
+    run = RunDir(tmp_path / "run")
+    fit(tiny_settings(text, training={"select_by": "loss"}), tiny_data, run.path)
+    (average,) = records(run.path, "average")
+    best = min(record["loss"] for record in records(run.path, "valid"))
+    tensors = [load_weights(run.step(step)) for step in (9, 12)]
+    stored = choose_weights(run, weights="average")
+    for name, tensor in stored.tensors.items():
+        torch.testing.assert_close(tensor, (tensors[0][name] + tensors[1][name]) / 2)
+    assert choose_weights(run).kind == ("average" if average["loss"] < best else "raw")
+
+
+def test_a_directory_with_something_in_it_is_not_trained_into(tiny_data, text, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "thesis.txt").write_text("mine")
+    with pytest.raises(CheckpointError, match=r"run: exists already; --resume continues it, --run DIR starts another"):
+        fit(tiny_settings(text), tiny_data, run)
+    assert [path.name for path in tmp_path.rglob("*")] == ["run", "thesis.txt"]
+
+
+def test_resume_without_a_run(tiny_data, text, tmp_path):
+    with pytest.raises(CheckpointError, match=r"nothing: no run here to resume; without --resume a new one starts"):
+        fit(tiny_settings(text), tiny_data, tmp_path / "nothing", resume=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_may_not_change_when_a_run_goes_on(tiny_data, text, tmp_path):
+    fit(tiny_settings(text, training={"max_steps": 3}), tiny_data, tmp_path / "run")
+    other = tiny_settings(text, model={"d_ff": 65}, training={"seed": 2, "max_steps": 9})
+    with pytest.raises(ConfigError) as caught:
+        fit(other, tiny_data, tmp_path / "run", resume=True)
+    assert len(caught.value.problems) == 2
+    assert "model.d_ff cannot change when a run goes on" in caught.value.problems[0]
+    assert "training.seed cannot change when a run goes on" in caught.value.problems[1]
+
+
+def other_data(text: Path, folder: Path, **changes: dict[str, object]) -> tuple[Config, Path]:
+    config = tiny_settings(text, **changes)
+    prepare(config, folder, echo=lambda _: None)
+    return config, folder
+
+
+def test_resume_with_another_tokenizer_or_text(tiny_data, text, tmp_path):
+    config = tiny_settings(text, training={"max_steps": 3})
+    fit(config, tiny_data, tmp_path / "run")
+    _, data = other_data(text, tmp_path / "other", tokenizer={"vocab_size": 300})
+    with pytest.raises(DataError, match=r"other: its tokenizer is not the one that .*run was trained with"):
+        fit(config, data, tmp_path / "run", resume=True)
+    tiny_text(tmp_path / "text", n_train=150)
+    same_tokenizer = tiny_settings(tmp_path / "text")
+    prepare(same_tokenizer, tmp_path / "more", tokenizer_from=tmp_path / "run", echo=lambda _: None)
+    with pytest.raises(DataError, match=r"more: its text is not the one that .*run was trained on"):
+        fit(config, tmp_path / "more", tmp_path / "run", resume=True)
+
+
+def test_data_of_another_language_pair(tiny_data, text, tmp_path):
+    names = {"aa": "train.aa", "cc": "train.bb"}
+    config = tiny_settings(
+        text, data={"direction": "aa-cc", "train": [{"files": names}], "valid": {"files": names}, "test": {}}
+    )
+    with pytest.raises(DataError, match=r"data: holds aa and bb, but data.direction = aa-cc needs aa and cc"):
+        fit(config, tiny_data, tmp_path / "run")
+
+
+def test_a_micro_batch_needs_room_for_the_longest_sentence(tiny_data, text, tmp_path):
+    config = tiny_settings(text, data={"max_pieces": 5}, training={"max_tokens": 6})
+    with pytest.raises(ConfigError, match=r"training.max_tokens: 6 has no room for a sentence of \d+ pieces"):
+        fit(config, tiny_data, tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_either_direction_trains_on_one_data_directory(tiny_data, text, tmp_path):
+    fit(tiny_settings(text, data={"direction": "bb-aa"}, training={"max_steps": 3}), tiny_data, tmp_path / "back")
+    assert len((tmp_path / "back" / "dev" / "step-00000003.aa").read_text(encoding="utf-8").splitlines()) == 12
