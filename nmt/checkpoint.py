@@ -31,8 +31,9 @@ Tensors = dict[str, Tensor]
 class TrainState:
     """What a resumed run needs besides weights and optimizer; everything else is a function of it.
 
-    `update_in_epoch` updates of `epoch` are done; `last_check` is the step of the last validation; `n_tokens` target tokens and `seconds` were spent over all resumes;
-    `n_skipped` updates had a gradient that was not finite. `scaler` is the loss scaler's state with fp16.
+    `update_in_epoch` updates of `epoch` are done; `last_check` is the step of the last validation; `n_tokens` target
+    tokens and `seconds` were spent over all resumes; `n_skipped` updates had a gradient that was not finite,
+    `skipped_in_a_row` of them just now. `scaler` is the loss scaler's state with fp16.
     """
 
     step: int = 0

@@ -6,6 +6,7 @@ Exit statuses: 0 done; 2 bad input or configuration; 3 training gave up; 130 int
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -287,6 +288,8 @@ def show_config(config: ConfigOption = "base.yaml", overrides: SetOption = None)
 
 def main(args: Sequence[str] | None = None) -> None:
     """The console script `nmt`; always ends in SystemExit with the exit status."""
+    # Threads that wait for each other by spinning make training ten times slower when another program wants a core.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # text is UTF-8, whatever the locale

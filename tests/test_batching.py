@@ -30,7 +30,7 @@ some_pairs = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_siz
 def test_every_pair_once_and_no_batch_over_its_budget(pairs, update_tokens, max_tokens, pool_pairs):
     lengths = lengths_of(*map(list, zip(*pairs, strict=True)))
     updates = epoch_updates(lengths, plan(update_tokens, max_tokens, pool_pairs), epoch=0)
-    assert sorted(sum(rows_of(updates), [])) == list(range(len(pairs)))
+    assert sorted(row for rows in rows_of(updates) for row in rows) == list(range(len(pairs)))
     longest = int(lengths.tgt.max())
     for update in updates:
         assert update.n_tokens == sum(int(lengths.tgt[rows].sum()) for rows in update.micro_batches)

@@ -223,7 +223,8 @@ def test_what_a_run_leaves_behind(tiny_data, text, tmp_path):
     board = EventAccumulator(str(run.tensorboard)).Reload()
     tags = board.Tags()
     assert {"train/loss", "train/perplexity", "train/accuracy", "train/lr", "train/gradient_norm",
-            "train/tokens_per_second", "train/padding_share", "valid/bleu", "valid/loss"} <= set(tags["scalars"])  # fmt: skip
+            "train/tokens_per_second", "train/padding_share", "valid/bleu", "valid/loss",
+            } <= set(tags["scalars"])  # fmt: skip
     assert tags["images"] == ["valid/attention"]
     assert [image.step for image in board.Images("valid/attention")] == [6, 12]
     assert board.Scalars("train/loss")[-1].value == pytest.approx(train[-1]["loss"])

@@ -18,7 +18,7 @@ def learning_rate(step: int, config: TrainingConfig, d_model: int) -> float:
     """
     warmup = config.warmup_steps
     if config.schedule == "noam":
-        return config.factor / math.sqrt(d_model) * min(1 / math.sqrt(step), step / warmup**1.5)
+        return config.factor / math.sqrt(d_model) * min(1 / math.sqrt(step), step * math.pow(warmup, -1.5))
     if step <= warmup:
         return config.peak_lr * step / warmup
     done = min(1.0, (step - warmup) / (config.max_steps + 1 - warmup))
