@@ -9,7 +9,7 @@ from typing import Any
 
 from nmt.config import Config
 from nmt.config_file import load_config
-from nmt.data.corpus import FORMAT, Corpus
+from nmt.data.corpus import FORMAT, Corpus, read_manifest
 from nmt.data.sources import checksum
 from nmt.errors import DataError
 from nmt.layout import DataDir, RunDir
@@ -93,7 +93,7 @@ def reused_tokenizers(path: Path, config: Config) -> Tokenizers:
         raise DataError(f"{path}: neither a run nor a data directory: it has no tokenizer/")
     languages = config.data.languages
     if data.manifest.is_file():
-        found = tuple(json.loads(data.manifest.read_bytes())["languages"])
+        found = tuple(read_manifest(data)["languages"])
     elif run.config.is_file():
         found = load_config(run.config).data.languages
     else:

@@ -216,8 +216,9 @@ def test_files_of_unequal_length_are_not_scored(nmt: Command) -> None:
     assert result.err.count("\n") == 1
 
 
-def test_the_console_script_prints_no_traceback() -> None:
-    ran = subprocess.run([SCRIPT, "prepare", "--config", "no.yaml"], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("command", [[SCRIPT], [sys.executable, "-m", "nmt"]])
+def test_the_console_script_prints_no_traceback(command: list[str]) -> None:
+    ran = subprocess.run([*command, "prepare", "--config", "no.yaml"], capture_output=True, text=True, check=False)
     assert ran.returncode == 2
     assert ran.stdout == ""
     assert ran.stderr.startswith("nmt: no.yaml: no such config")

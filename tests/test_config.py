@@ -247,6 +247,11 @@ def test_files_that_are_no_config(text: str | bytes, expected: str) -> None:
     assert problems(text) == [expected]
 
 
+def test_a_file_that_cannot_be_read() -> None:
+    with pytest.raises(ConfigError, match="^/proc/self/mem: cannot be read: Input/output error$"):
+        load_config("/proc/self/mem")
+
+
 def test_byte_order_mark_and_windows_line_ends_do_no_harm() -> None:
     assert load(b"\xef\xbb\xbf" + BASE.replace("\n", "\r\n").encode()) == load(BASE)
 

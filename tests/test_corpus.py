@@ -64,6 +64,9 @@ def test_no_data_directory(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(DataError, match=r"manifest\.json: not readable: "):
         Corpus.open(DataDir(tmp_path))
+    (tmp_path / "manifest.json").write_text('{"format": 1, "languages": [], "tokenizer": {}, "files": {}}')
+    with pytest.raises(DataError, match=r"manifest\.json: not a manifest of nmt: it lacks fingerprint, splits"):
+        Corpus.open(DataDir(tmp_path))
 
 
 def test_files_that_are_missing_or_cut(directory: DataDir) -> None:

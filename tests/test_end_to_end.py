@@ -285,6 +285,12 @@ def test_without_a_test_set(nmt: Command) -> None:
     assert (result.status, result.err.splitlines()[-1]) == (2, "nmt: bare: no split toy; there are train, valid")
 
 
+def test_a_length_penalty_that_is_no_number(nmt: Command) -> None:
+    result = nmt("translate", "--run", RUN, "--length-penalty", "nan", "--output", "out")
+    assert (result.status, result.err) == (2, "nmt: --length-penalty: must be a finite number, found nan\n")
+    assert not Path("out").exists()
+
+
 def test_a_reader_that_leaves_early() -> None:
     script = Path(sys.executable).with_name("nmt")
     Path("long.de").write_text("aba oko\n" * 20_000)

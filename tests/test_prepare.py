@@ -1,73 +1,19 @@
-"""`prepare` with local files: what it writes, when it works again, what it refuses, what it leaves behind."""
+"""`prepare` with local files: what it writes and reports, and what it says about bad input."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sentences import sentence_pairs, write_pairs
+from workplace import TEST, TRAIN, VALID, Workplace, files
 
 from nmt import prepare as module
-from nmt.config import Config
-from nmt.config_file import check_config, dump_config
-from nmt.data.corpus import Corpus
 from nmt.errors import DataError
-from nmt.layout import DataDir, RunDir
-from nmt.prepare import prepare
 from nmt.tokenizer import EOS, UNK, Tokenizer
 
-PAIRS = sentence_pairs(300)
-TRAIN, VALID, TEST = PAIRS[:240], PAIRS[240:270], PAIRS[270:]
 ODD = [("a\x00b", "c"), ("  zwei  ", ""), ("x\u2028y\ty", "z\u2581"), ("gleich", "gleich"), ("", ""), ("k" * 2000, "l")]
-
-
-class Workplace:
-    """A folder with a small corpus, and `prepare` run on it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.data = folder, folder / "data"
-        self.said: list[str] = []
-        self.write(train=TRAIN, valid=VALID, test=TEST)
-
-    def write(self, **files: list[tuple[str, str]]) -> None:
-        for name, pairs in files.items():
-            write_pairs(self.folder / "text", name, pairs)
-
-    def config(self, direction: str = "de-en", **changes: Any) -> Config:
-        """`data__max_chars=5` changes that key."""
-        tree: dict[str, Any] = {
-            "data": {"direction": direction, "root": str(self.folder / "text"), "train": [files("train")]},
-            "tokenizer": {"vocab_size": 400},
-        }
-        tree["data"] |= {"valid": files("valid"), "test": {"test": files("test")}}
-        for key, value in changes.items():
-            section, name = key.split("__")
-            tree.setdefault(section, {})[name] = value
-        return check_config(tree, "test.yaml")
-
-    def prepare(self, tokenizer_from: Path | None = None, **changes: Any) -> str:
-        """Run it; what it said."""
-        self.said.clear()
-        prepare(self.config(**changes), self.data, tokenizer_from, echo=self.said.append)
-        return "\n".join(self.said)
-
-    def corpus(self) -> Corpus:
-        return Corpus.open(DataDir(self.data))
-
-    def content(self) -> dict[str, bytes]:
-        return {str(path.relative_to(self.data)): path.read_bytes() for path in self.data.rglob("*") if path.is_file()}
-
-    def left(self) -> set[str]:
-        """What stands beside the text."""
-        return {path.name for path in self.folder.iterdir()} - {"text"}
-
-
-def files(name: str) -> dict[str, Any]:
-    return {"files": {"de": f"{name}.de", "en": f"{name}.en"}}
 
 
 @pytest.fixture
@@ -149,120 +95,6 @@ def test_only_training_text_is_learned_from(place: Workplace) -> None:
     tokenizer = place.corpus().tokenizers["de"]
     assert len(tokenizer.encode("Quatsch")) > 3
     assert len(tokenizer.encode("Pferd")) == 1
-
-
-def test_both_directions_are_the_same_bytes(place: Workplace) -> None:
-    place.prepare()
-    first = place.content()
-    assert "nothing to do" in place.prepare(direction="en-de")
-    shutil.rmtree(place.data)
-    place.prepare(direction="en-de")
-    assert place.content() == first
-
-
-def test_again_with_nothing_changed_it_does_nothing(place: Workplace) -> None:
-    place.prepare()
-    times = {path: path.stat().st_mtime_ns for path in place.data.rglob("*")}
-    said = place.prepare()
-    assert said == f"{place.data} is up to date with 240 training pairs: nothing to do"
-    assert {path: path.stat().st_mtime_ns for path in place.data.rglob("*")} == times
-    assert "nothing to do" in place.prepare(training__seed=7, data__dir="elsewhere")
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"tokenizer__vocab_size": 350}, "tokenizer.vocab_size was 400, is 350"),
-        ({"data__max_chars": 40}, "data.max_chars was 1000, is 40"),
-        (
-            {"data__test": {}},
-            'data.test.test was {"files": {"de": "test.de", "en": "test.en"}, "hub": null..., is null',
-        ),
-        ({"data__train": [files("train") | {"name": "n"}]}, 'data.train.0.name was null, is "n"'),
-        ({"tokenizer__joint": False, "model__tie_embeddings": "none"}, "tokenizer.joint was true, is false"),
-    ],
-)
-def test_a_changed_config_is_named_and_prepared_again(place: Workplace, changes: dict[str, Any], said: str) -> None:
-    place.prepare()
-    before = place.corpus().fingerprint
-    assert place.prepare(**changes).split("\n")[0] == f"preparing {place.data} again: {said}"
-    assert "nothing to do" in place.prepare(**changes)
-    assert (place.corpus().fingerprint == before) == ("name" in said)
-    assert place.left() == {"data"}
-
-
-def test_a_changed_file_is_named_and_prepared_again(place: Workplace) -> None:
-    place.prepare()
-    before = place.corpus().fingerprint
-    place.write(test=[*TEST, ("neu", "new")])
-    text = place.folder / "text"
-    said = f"preparing {place.data} again: {text / 'test.de'} has changed; {text / 'test.en'} has changed\n"
-    assert place.prepare().startswith(said)
-    assert place.corpus().split("test").n == 31
-    assert place.corpus().fingerprint != before
-
-
-def test_a_damaged_directory_is_prepared_again(place: Workplace) -> None:
-    place.prepare()
-    first = place.content()
-    (place.data / "valid.en").write_bytes(first["valid.en"][:-5])
-    assert "valid.en: " in place.prepare().split("\n")[0]
-    assert place.content() == first
-    (place.data / "tokenizer" / "joint.model").unlink()
-    assert "joint.model: no such file" in place.prepare().split("\n")[0]
-    assert place.content() == first
-
-
-def test_another_format_is_prepared_again(place: Workplace) -> None:
-    place.prepare()
-    manifest = json.loads((place.data / "manifest.json").read_bytes())
-    (place.data / "manifest.json").write_text(json.dumps(manifest | {"format": 0}))
-    with pytest.raises(DataError, match=r"manifest\.json: format 0, this version reads 1; run nmt prepare again"):
-        place.corpus()
-    assert "it has format 0, this version writes 1" in place.prepare()
-    assert "nothing to do" in place.prepare()
-
-
-def test_what_prepare_did_not_write_is_not_replaced(place: Workplace) -> None:
-    place.data.mkdir()
-    (place.data / "thesis.txt").write_text("years of work")
-    with pytest.raises(DataError, match=r"data: holds thesis\.txt, which prepare did not write, so it is not replaced"):
-        place.prepare()
-    assert (place.data / "thesis.txt").read_text() == "years of work"
-    (place.data / "thesis.txt").unlink()
-    place.prepare()
-    (place.data / "notes").mkdir()
-    (place.data / "notes" / "a.txt").write_text("mine")
-    with pytest.raises(DataError, match=r"data: holds notes/a\.txt, which prepare did not write"):
-        place.prepare(data__max_chars=50)
-    assert (place.data / "notes" / "a.txt").exists()
-    shutil.rmtree(place.data)
-    place.data.write_text("")
-    with pytest.raises(DataError, match="data: a file, where a data directory is to be written"):
-        place.prepare()
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-@pytest.mark.parametrize("step", ["train_tokenizer", "file_facts"])
-def test_interrupted_it_leaves_nothing(
-    place: Workplace, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
-) -> None:
-    def interrupt(*_: object) -> None:
-        raise error
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, step, interrupt)
-        with pytest.raises(error):
-            place.prepare()
-        assert place.left() == set()
-    place.prepare()
-    first = place.content()
-    with monkeypatch.context() as patch:
-        patch.setattr(module, step, interrupt)
-        with pytest.raises(error):
-            place.prepare(data__max_chars=50)
-    assert place.content() == first
-    assert place.left() == {"data"}
 
 
 def unequal(place: Workplace) -> None:
@@ -356,39 +188,3 @@ def test_a_corpus_too_small_for_the_vocabulary(place: Workplace) -> None:
     size = len(place.corpus().tokenizers["de"])
     assert size < 1000
     assert f"vocabulary: {size} pieces for de and en: this text has no more to merge, 30,000 were asked for" in said
-
-
-def test_a_tokenizer_taken_from_a_data_directory(place: Workplace) -> None:
-    place.prepare()
-    other = place.data.rename(place.folder / "other")
-    place.write(train=TRAIN[:50])
-    said = place.prepare(tokenizer_from=other)
-    assert "vocabulary: 400 pieces for de and en, not learned from this text" in said
-    assert place.corpus().tokenizers.fingerprint == Corpus.open(DataDir(other)).tokenizers.fingerprint
-    assert "nothing to do" in place.prepare(tokenizer_from=other)
-    assert "tokenizer.reused was" in place.prepare()
-
-
-def test_a_tokenizer_taken_from_a_run(place: Workplace) -> None:
-    place.prepare()
-    run = RunDir(place.folder / "run")
-    run.path.mkdir()
-    shutil.copytree(place.data / "tokenizer", run.tokenizer.path)
-    with pytest.raises(DataError, match=r"run: neither manifest\.json nor config\.yaml tells the languages"):
-        place.prepare(tokenizer_from=run.path)
-    run.config.write_text(dump_config(place.config(direction="en-de")), encoding="utf-8")
-    assert "not learned from this text" in place.prepare(tokenizer_from=run.path)
-
-
-def test_a_tokenizer_that_does_not_suit(place: Workplace) -> None:
-    place.prepare()
-    other = place.data.rename(place.folder / "other")
-    with pytest.raises(DataError, match="absent: neither a run nor a data directory: it has no tokenizer/"):
-        place.prepare(tokenizer_from=place.folder / "absent")
-    with pytest.raises(DataError, match=r"other: has one joint vocabulary, but .* false; set tokenizer\.joint=true"):
-        place.prepare(tokenizer_from=other, tokenizer__joint=False, model__tie_embeddings="none")
-    french = {"files": {"de": "train.de", "fr": "train.en"}}
-    changes: dict[str, Any] = {"data__train": [french], "data__valid": french, "data__test": {}}
-    with pytest.raises(DataError, match="other: its tokenizer is for de and en, the config is for de and fr"):
-        place.prepare(tokenizer_from=other, direction="de-fr", **changes)
-    assert place.left() == {"other"}

@@ -107,4 +107,7 @@ def read_manifest(directory: DataDir) -> dict[str, Any]:
         raise DataError(f"{directory.manifest}: not readable: {error}") from error
     if number != FORMAT:
         raise DataError(f"{directory.manifest}: format {number}, this version reads {FORMAT}; run nmt prepare again")
+    lacking = {"languages", "fingerprint", "tokenizer", "splits", "files"} - set(manifest)
+    if lacking:
+        raise DataError(f"{directory.manifest}: not a manifest of nmt: it lacks {', '.join(sorted(lacking))}")
     return dict(manifest)
