@@ -281,7 +281,7 @@ class SearchConfig(Section):
 
     beam: int = Field(5, ge=1)
     """Hypotheses kept per sentence; 1 is greedy search."""
-    length_penalty: float = 1.0
+    length_penalty: float = Field(1.0, ge=-10.0, le=10.0)
     """Exponent A of the length penalty by which a hypothesis's log-probability is divided; 0 does not divide."""
     length_penalty_kind: Literal["power", "gnmt"] = "power"
     """power: length^A; gnmt: ((5 + length) / 6)^A (Wu et al., 2016). Length is in pieces, end of sentence counted."""

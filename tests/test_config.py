@@ -181,6 +181,7 @@ def test_overrides_take_every_form() -> None:
         "training.peak_lr=3e-4",
         "training.max_minutes=null",
         "data.dir=a=b/{direction}",
+        "data.train.0={files: {de: b.de, en: b.en}}",
         "data.train.0.name=first",
         "data.test.new={files: {de: t.de, en: t.en}}",
         "data.test.other.files={de: o.de, en: o.en}",
@@ -191,7 +192,7 @@ def test_overrides_take_every_form() -> None:
     assert config.training.peak_lr == 3e-4
     assert config.training.max_minutes is None
     assert config.data.directory == Path("a=b/de-en")
-    assert config.data.train[0].label == "first"
+    assert config.data.train[0] == Source(files={"de": "b.de", "en": "b.en"}, name="first")
     assert list(config.data.test) == ["new", "other"]
     assert config.model.tie_embeddings == "none"
     assert config.search.beam == 2  # the last one counts
@@ -248,7 +249,7 @@ def test_files_that_are_no_config(text: str | bytes, expected: str) -> None:
 
 
 def test_a_file_that_cannot_be_read() -> None:
-    with pytest.raises(ConfigError, match="^/proc/self/mem: cannot be read: Input/output error$"):
+    with pytest.raises(ConfigError, match=r"^/proc/self/mem: cannot be read: Input/output error$"):
         load_config("/proc/self/mem")
 
 

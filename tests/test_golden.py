@@ -1,4 +1,4 @@
-"""What was once right must stay: the first losses of the sample run, a run of an older version, sacrebleu's own words."""
+"""What was once right must stay: the first losses of the sample run, a run of an older version, sacrebleu's score."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from nmt.config import Config
 from nmt.config_file import check_config
 
-SETTINGS = {
+SETTINGS: dict[str, dict[str, object]] = {
     "tokenizer": {"vocab_size": 330},
     "model": {
         "d_model": 32, "n_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1,
