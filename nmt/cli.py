@@ -201,7 +201,7 @@ def translate(
     from nmt.translate import Translator, translate_file
 
     translator = Translator.load(run_or_newest(run), checkpoint, weights)
-    translate_file(translator, source, target, search_settings(translator.config.search, beam, length_penalty), n_best)
+    translate_file(translator, source, target, search_settings(translator.config, beam, length_penalty), n_best)
 
 
 @app.command()
@@ -262,7 +262,7 @@ def evaluate(
     from nmt.translate import Translator
 
     translator = Translator.load(run_or_newest(run), checkpoint, weights)
-    search = search_settings(translator.config.search, beam, length_penalty)
+    search = search_settings(translator.config, beam, length_penalty)
     found = evaluate_run(translator, data, split, search, lowercase, tokenize)
     if output is not None:
         replace_file(output, "".join(f"{line}\n" for line in found.translations))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.checkpoint import read_info
 from nmt.config import Config, SearchConfig
-from nmt.config_file import load_config
-from nmt.errors import CheckpointError, ConfigError
+from nmt.config_file import check_config, load_config
+from nmt.errors import CheckpointError
 from nmt.layout import RunDir
 from nmt.translate import newest_run
 
@@ -45,9 +44,8 @@ def what_to_train(
     return settings, data or settings.data.directory, run
 
 
-def search_settings(search: SearchConfig, beam: int | None, length_penalty: float | None) -> SearchConfig:
+def search_settings(config: Config, beam: int | None, length_penalty: float | None) -> SearchConfig:
     """A run's search settings with those of the command line. Raises ConfigError."""
-    if length_penalty is not None and not math.isfinite(length_penalty):
-        raise ConfigError([f"--length-penalty: must be a finite number, found {length_penalty}"])
     changes = {"beam": beam, "length_penalty": length_penalty}
-    return search.model_copy(update={name: value for name, value in changes.items() if value is not None})
+    search = config.search.model_dump() | {name: value for name, value in changes.items() if value is not None}
+    return check_config(config.model_dump() | {"search": search}, "command line").search

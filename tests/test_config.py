@@ -362,7 +362,7 @@ CONFIGS = st.fixed_dictionaries(
                 "run_dir": WORDS,
             },
         ),
-        "search": st.fixed_dictionaries({}, optional={"length_penalty": st.floats(-1e9, 1e9)}),
+        "search": st.fixed_dictionaries({}, optional={"length_penalty": st.floats(-10, 10)}),
     },
 )
 

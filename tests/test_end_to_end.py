@@ -285,9 +285,13 @@ def test_without_a_test_set(nmt: Command) -> None:
     assert (result.status, result.err.splitlines()[-1]) == (2, "nmt: bare: no split toy; there are train, valid")
 
 
-def test_a_length_penalty_that_is_no_number(nmt: Command) -> None:
-    result = nmt("translate", "--run", RUN, "--length-penalty", "nan", "--output", "out")
-    assert (result.status, result.err) == (2, "nmt: --length-penalty: must be a finite number, found nan\n")
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [("nan", "must be a finite number, found nan"), ("1000", "must be less than or equal to 10, found 1000.0")],
+)
+def test_a_length_penalty_that_will_not_do(value: str, problem: str, nmt: Command) -> None:
+    result = nmt("translate", "--run", RUN, "--length-penalty", value, "--output", "out")
+    assert (result.status, result.err) == (2, f"nmt: command line: search.length_penalty: {problem}\n")
     assert not Path("out").exists()
 
 

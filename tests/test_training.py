@@ -84,9 +84,17 @@ def test_a_finished_run_says_so_and_can_be_prolonged(tiny_data, text, tmp_path, 
     assert "finished at step 6, training.max_steps = 6 reached" in capsys.readouterr().err
     assert RunDir(tmp_path / "run").log.read_bytes() == before
     fit(tiny_settings(text), tiny_data, tmp_path / "run", resume=True)
+    assert "schedule" not in capsys.readouterr().err
     fit(tiny_settings(text), tiny_data, tmp_path / "whole")
     longer, whole = final_weights(tmp_path / "run"), final_weights(tmp_path / "whole")
     assert all(torch.equal(whole[name], longer[name]) for name in whole)
+
+
+def test_a_schedule_that_ends_at_max_steps_is_told_to_have_changed(tiny_data, text, tmp_path, capsys):
+    settings = {"schedule": "cosine", "warmup_steps": 2}
+    fit(tiny_settings(text, training={**settings, "max_steps": 3}), tiny_data, tmp_path / "run")
+    fit(tiny_settings(text, training={**settings, "max_steps": 6}), tiny_data, tmp_path / "run", resume=True)
+    assert "the cosine schedule now falls to 0 at training.max_steps = 6: the learning rate" in capsys.readouterr().err
 
 
 def session_of(tiny_data: Path, text: Path, run: Path, **training: object) -> Session:

@@ -43,7 +43,7 @@ class LossSums:
     @property
     def loss_per_token(self) -> float:
         """The smoothed loss of a token (nats)."""
-        return float(self.loss) / max(self.n_tokens, 1)
+        return float(self.loss.detach()) / max(self.n_tokens, 1)
 
     @property
     def perplexity(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,6 +119,12 @@ def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> str:
     ]
     if changed:
         raise ConfigError([f"{run.config}: {key} cannot change when a run goes on" for key in changed])
+    if before.training.max_steps != config.training.max_steps and config.training.schedule in ("linear", "cosine"):
+        print(
+            f"nmt: the {config.training.schedule} schedule now falls to 0 at training.max_steps = "
+            f"{config.training.max_steps}: the learning rate jumps from the old curve to the new one",
+            file=sys.stderr,
+        )
     info = read_info(run)
     if info["tokenizer"] != corpus.tokenizers.fingerprint:
         raise DataError(f"{corpus.directory.path}: its tokenizer is not the one that {run.path} was trained with")
