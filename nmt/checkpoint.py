@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
 from nmt.layout import CheckpointDir, RunDir
 
@@ -118,6 +119,14 @@ def rotate(run: RunDir, keep_last: int, best_step: int | None) -> None:
             shutil.rmtree(run.step(step).path)
     for step in steps[:-2]:
         run.step(step).optimizer.unlink(missing_ok=True)
+    for unfinished in run.checkpoints.glob("*.part"):  # of a save that died
+        shutil.rmtree(unfinished)
+
+
+def steps_to_average(run: RunDir, settings: TrainingConfig, last: int) -> list[int]:
+    """The newest `average_last` checkpoints up to step `last`; an old best that was kept alone is none of them."""
+    recent = [step for step in saved_steps(run)[-settings.keep_last :] if step <= last]
+    return recent[-settings.average_last :] or [last]
 
 
 def average(run: RunDir, steps: Sequence[int]) -> Tensors:
@@ -142,12 +151,14 @@ def read_selected(run: RunDir) -> dict[str, Any]:
     return selected
 
 
-def choose_weights(run: RunDir, checkpoint: str = "best", weights: str = "auto") -> ChosenWeights:
+def choose_weights(
+    run: RunDir, settings: TrainingConfig, checkpoint: str = "best", weights: str = "auto"
+) -> ChosenWeights:
     """The weights that `translate` takes.
 
     `checkpoint` is best, last or a step; `weights` is raw (as they were at that step), average (of the newest
-    checkpoints up to it) or auto: for the best checkpoint what did better on the development set, else raw.
-    Raises CheckpointError.
+    `training.average_last` checkpoints up to it) or auto: for the best checkpoint what did better on the
+    development set, else raw. Raises CheckpointError.
     """
     steps = saved_steps(run)
     if not steps:
@@ -171,7 +182,7 @@ def choose_weights(run: RunDir, checkpoint: str = "best", weights: str = "auto")
         known = ", ".join(str(step) for step in steps)
         raise CheckpointError(f"{run.path}: no checkpoint {checkpoint}; there are {known}, best and last")
     if kind == "average":
-        last_steps = [other for other in steps if other <= step]
+        last_steps = steps_to_average(run, settings, step)
         reason = f"average of {', '.join(map(str, last_steps))}"
         return ChosenWeights(step, "average", reason, average(run, last_steps))
     return ChosenWeights(step, "raw", reason, load_weights(run.step(step)))
@@ -223,11 +234,6 @@ def read_info(run: RunDir) -> dict[str, Any]:
     return info
 
 
-def state_dict(state: TrainState) -> dict[str, Any]:
-    """A TrainState as plain values."""
-    return asdict(state)
-
-
 def replace_file(path: Path, text: str) -> None:
     """Write a small text file whole or not at all."""
     temporary = path.with_name(path.name + ".part")
@@ -250,9 +256,9 @@ def _verify(source: CheckpointDir, path: Path) -> None:
         expected = json.loads(source.checksums.read_text(encoding="utf-8"))[path.name]
         found = _sha256(path)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path}: missing or damaged; take another checkpoint of the run") from error
+        raise CheckpointError(f"{path}: missing or damaged") from error
     if found != expected:
-        raise CheckpointError(f"{path}: damaged, its checksum is not what was written; take another checkpoint")
+        raise CheckpointError(f"{path}: damaged, its checksum is not what was written")
 
 
 def _sha256(path: Path) -> str:

@@ -40,6 +40,15 @@ app = typer.Typer(
 )
 
 
+# What PyTorch's libraries read when they are loaded.
+ENVIRONMENT = {
+    # Threads that wait for each other by spinning make training ten times slower when another program wants a core.
+    "OMP_WAIT_POLICY": "PASSIVE",
+    # Compiled kernels are kept by shape, and a batch of text has almost always a new one: gigabytes that serve nobody.
+    "LRU_CACHE_CAPACITY": "64",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
+}
+
 Weights = Literal["auto", "raw", "average"]
 ConfigOption = Annotated[
     str, typer.Option("--config", metavar="FILE", help="That file, else configs/FILE, else the shipped one.")
@@ -288,8 +297,8 @@ def show_config(config: ConfigOption = "base.yaml", overrides: SetOption = None)
 
 def main(args: Sequence[str] | None = None) -> None:
     """The console script `nmt`; always ends in SystemExit with the exit status."""
-    # Threads that wait for each other by spinning make training ten times slower when another program wants a core.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # text is UTF-8, whatever the locale

@@ -89,7 +89,7 @@ class Translator:
         if not run.config.is_file():
             raise CheckpointError(f"{run_dir}: not a run directory, it has no config.yaml; make one with nmt train")
         config = load_config(run.config)
-        info, chosen = read_info(run), choose_weights(run, checkpoint, weights)
+        info, chosen = read_info(run), choose_weights(run, config.training, checkpoint, weights)
         tokenizers = Tokenizers.load(run.tokenizer, config.data.languages)
         if tokenizers.fingerprint != info["tokenizer"]:
             raise CheckpointError(f"{run.tokenizer.path}: not the tokenizer that this run was trained with")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -24,17 +25,17 @@ from nmt.checkpoint import (
     rotate,
     save_checkpoint,
     saved_steps,
-    state_dict,
     write_selected,
 )
+from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
 
+SETTINGS = TrainingConfig(keep_last=4, average_last=3)
+
 
 def save(run: RunDir, step: int, value: float) -> None:
-    save_checkpoint(
-        run.step(step), {"w": torch.full((3,), value)}, {"w/m": torch.zeros(3)}, state_dict(TrainState(step))
-    )
+    save_checkpoint(run.step(step), {"w": torch.full((3,), value)}, {"w/m": torch.zeros(3)}, asdict(TrainState(step)))
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ def test_the_average_of_identical_ones_is_identical(run):
 
 def test_which_weights_are_chosen(run):
     def chosen(*arguments: str) -> tuple[int, str, float]:
-        found = choose_weights(run, *arguments)
+        found = choose_weights(run, SETTINGS, *arguments)
         return found.step, found.kind, float(found.tensors["w"][0])
 
     assert chosen() == (30, "raw", 30.0)  # nothing is validated yet
@@ -138,18 +139,30 @@ def test_which_weights_are_chosen(run):
     assert chosen() == (30, "average", 25.0)
     assert chosen("best", "raw") == (20, "raw", 20.0)
     assert chosen("last", "auto") == (30, "raw", 30.0)
-    assert choose_weights(run).reason == "better"
+    assert choose_weights(run, SETTINGS).reason == "better"
 
 
 @pytest.mark.parametrize("wanted", ["15", "newest", "-1", ""])
 def test_a_checkpoint_that_is_not_there(run, wanted):
     with pytest.raises(CheckpointError, match=rf"run: no checkpoint {wanted}; there are 10, 20, 30, best and last"):
-        choose_weights(run, wanted)
+        choose_weights(run, SETTINGS, wanted)
+
+
+def test_an_average_takes_the_newest_and_not_the_lone_best(run):
+    for step in (40, 50):
+        save(run, step, float(step))  # 10 is kept as the best; the newest four are 20 to 50
+
+    def mean(*arguments: str) -> float:
+        return float(choose_weights(run, SETTINGS, *arguments).tensors["w"][0])
+
+    assert mean("last", "average") == 40.0
+    assert mean("30", "average") == 25.0
+    assert mean("10", "average") == 10.0
 
 
 def test_a_run_without_a_checkpoint(tmp_path):
     with pytest.raises(CheckpointError, match=r"run: no checkpoint yet; nmt train writes one every"):
-        choose_weights(RunDir(tmp_path / "run"))
+        choose_weights(RunDir(tmp_path / "run"), SETTINGS)
 
 
 @pytest.mark.parametrize(

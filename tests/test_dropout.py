@@ -35,6 +35,14 @@ def test_the_seed_decides():
     assert torch.equal(first, dropout(x))
 
 
+@pytest.mark.parametrize(("p", "share"), [(0.001, 1 / 256), (0.999, 255 / 256)])
+def test_extreme_rates_are_the_nearest_there_are(p, share):
+    torch.manual_seed(0)
+    found = Dropout(p)(torch.ones(100_000))
+    assert found.isfinite().all()
+    assert (found == 0).float().mean().item() == pytest.approx(share, abs=0.002)
+
+
 def test_nothing_is_dropped_in_evaluation_or_at_zero():
     x = torch.randn(9)
     assert Dropout(0.5).eval()(x) is x

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -19,6 +21,8 @@ from nmt.layout import RunDir
 from nmt.prepare import prepare
 from nmt.training import loop
 from nmt.training.loop import fit, train_step
+from nmt.training.meter import Meter
+from nmt.training.objective import objective
 from nmt.training.start import Session, start
 
 TIMES = ("minutes", "tokens_per_second")
@@ -253,10 +257,11 @@ def test_the_best_survives_a_worse_check_and_old_checkpoints_go(tiny_data, text,
 
     monkeypatch.setattr("nmt.training.start.Validator", Scored)
     run = RunDir(tmp_path / "run")
-    fit(tiny_settings(text, training={"validate_every_steps": 2, "save_every_steps": 2}), tiny_data, run.path)
+    config = tiny_settings(text, training={"validate_every_steps": 2, "save_every_steps": 2})
+    fit(config, tiny_data, run.path)
     assert saved_steps(run) == [4, 8, 10, 12]
     assert saved_steps(run, resumable=True) == [10, 12]
-    chosen = choose_weights(run)
+    chosen = choose_weights(run, config.training)
     assert (chosen.step, chosen.kind) == (4, "raw")
     assert chosen.reason == "step 4, bleu 30 on the development set"
     state = load_state(run.step(12))
@@ -275,14 +280,15 @@ def test_the_best_is_by_bleu_chrf_or_loss(tiny_data, text, tmp_path, select_by, 
 
 def test_the_average_of_the_last_is_validated_and_may_win(tiny_data, text, tmp_path):
     run = RunDir(tmp_path / "run")
-    fit(tiny_settings(text, training={"select_by": "loss"}), tiny_data, run.path)
+    config = tiny_settings(text, training={"select_by": "loss"})
+    fit(config, tiny_data, run.path)
     (average,) = records(run.path, "average")
     best = min(record["loss"] for record in records(run.path, "valid"))
     tensors = [load_weights(run.step(step)) for step in (9, 12)]
-    stored = choose_weights(run, weights="average")
+    stored = choose_weights(run, config.training, weights="average")
     for name, tensor in stored.tensors.items():
         torch.testing.assert_close(tensor, (tensors[0][name] + tensors[1][name]) / 2)
-    assert choose_weights(run).kind == ("average" if average["loss"] < best else "raw")
+    assert choose_weights(run, config.training).kind == ("average" if average["loss"] < best else "raw")
 
 
 def test_a_directory_with_something_in_it_is_not_trained_into(tiny_data, text, tmp_path):
@@ -348,3 +354,153 @@ def test_a_micro_batch_needs_room_for_the_longest_sentence(tiny_data, text, tmp_
 def test_either_direction_trains_on_one_data_directory(tiny_data, text, tmp_path):
     fit(tiny_settings(text, data={"direction": "bb-aa"}, training={"max_steps": 3}), tiny_data, tmp_path / "back")
     assert len((tmp_path / "back" / "dev" / "step-00000003.aa").read_text(encoding="utf-8").splitlines()) == 12
+
+
+def test_the_development_loss_is_without_smoothing_and_without_dropout(tiny_data, text, tmp_path):
+    config = tiny_settings(text, model={"residual_dropout": 0.5})
+    session = start(config, tiny_data, tmp_path / "run", resume=False)
+    found = session.validator.validate(session.model)
+    assert session.model.training
+    session.model.eval()
+    pairs = session.validator.pairs
+    with torch.no_grad():
+        sums = objective(session.model, pairs.batch(np.arange(len(pairs))), label_smoothing=0.0)
+    assert found.loss == pytest.approx(sums.loss_per_token, rel=1e-5)
+    assert found.perplexity == pytest.approx(math.exp(found.loss), rel=1e-5)
+
+
+def test_a_best_off_the_save_interval_is_saved(tiny_data, text, tmp_path):
+    config = tiny_settings(text, training={"validate_every_steps": 2, "save_every_steps": 5, "select_by": "loss",
+                                           "average_last": 1, "keep_last": 2})  # fmt: skip
+    fit(config, tiny_data, tmp_path / "run")
+    run = RunDir(tmp_path / "run")
+    best = load_state(run.step(12))["best_step"]
+    assert best % 5 != 0
+    assert choose_weights(run, config.training).step == best
+
+
+def test_work_is_saved_before_a_validation_that_fails(tiny_data, text, tmp_path, monkeypatch):
+    def failing(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(loop, "check", failing)
+    with pytest.raises(MemoryError):
+        fit(tiny_settings(text), tiny_data, tmp_path / "run")
+    assert saved_steps(RunDir(tmp_path / "run")) == [3, 6]
+
+
+@pytest.mark.parametrize(("average_bleu", "kind"), [(31.0, "average"), (29.0, "raw")])
+def test_the_average_is_taken_if_and_only_if_it_is_better(tiny_data, text, tmp_path, monkeypatch, average_bleu, kind):
+    scores = iter([30.0, 20.0, average_bleu])
+    from nmt.training import validate
+
+    class Scored(validate.Validator):
+        def validate(self, model: object) -> validate.Validation:
+            return replace(super().validate(model), bleu=next(scores))  # type: ignore[arg-type]
+
+    monkeypatch.setattr("nmt.training.start.Validator", Scored)
+    config = tiny_settings(text)
+    fit(config, tiny_data, tmp_path / "run")
+    chosen = choose_weights(RunDir(tmp_path / "run"), config.training)
+    assert (chosen.kind, chosen.step) == (kind, 12 if kind == "average" else 6)
+    assert "step 6, bleu 30 on the development set" in chosen.reason
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tiny_data, text, tmp_path, monkeypatch, capsys):
+    config = tiny_settings(text)
+    fit(config, tiny_data, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        die_after(patch, 8)
+        with pytest.raises(KeyboardInterrupt):
+            fit(config, tiny_data, tmp_path / "parts")
+    run = RunDir(tmp_path / "parts")
+    run.step(6).optimizer.write_bytes(b"")
+    with run.log.open("a") as log:
+        log.write('{"kind": "train", "st')  # torn by the same accident
+    fit(config, tiny_data, run.path, resume=True)
+    assert "optimizer.safetensors: damaged" in capsys.readouterr().err
+    whole, parts = final_weights(tmp_path / "whole"), final_weights(run.path)
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+    assert records(tmp_path / "whole") == records(run.path)
+
+    for step in saved_steps(run, resumable=True):
+        run.step(step).weights.unlink()
+    longer = tiny_settings(text, training={"max_steps": 15})
+    with pytest.raises(CheckpointError, match=r"parts: no checkpoint here is whole; start another run"):
+        fit(longer, tiny_data, run.path, resume=True)
+
+
+def test_resuming_restores_scale_and_counts_and_never_probes(tiny_data, text, tmp_path, monkeypatch):
+    config = tiny_settings(text, training={"precision": "fp16"})
+    session = start(config, tiny_data, tmp_path / "run", resume=False)
+    train_step(session, first_update(session))
+    session.scaler.update(1024.0)
+    loop.save(session)
+
+    def probing(*_: object) -> str:
+        raise AssertionError("resuming never probes")
+
+    monkeypatch.setattr("nmt.training.start.pick_precision", probing)
+    resumed = start(config, tiny_data, tmp_path / "run", resume=True)
+    assert resumed.precision == "fp16"
+    assert resumed.scaler.get_scale() == 1024.0
+    assert resumed.state.n_tokens == first_update(session).n_tokens > 0
+    assert resumed.state == session.state
+
+
+def test_on_another_device_the_precision_is_chosen_again(tiny_data, text, tmp_path, capsys):
+    config = tiny_settings(text, training={"max_steps": 3})
+    fit(config, tiny_data, tmp_path / "run")
+    info = RunDir(tmp_path / "run").info
+    info.write_text(info.read_text().replace('"device": "cpu"', '"device": "cuda"').replace("float32", "bf16"))
+    session = start(config, tiny_data, tmp_path / "run", resume=True)
+    assert session.precision == "float32"
+    assert "the run was on cuda in bf16 and goes on on cpu in float32" in capsys.readouterr().err
+    assert json.loads(info.read_text())["device"] == "cpu"
+
+
+def test_speed_and_padding_are_those_of_real_tokens(tiny_data, text, tmp_path, monkeypatch):
+    from nmt.training import meter as meter_module
+
+    now = iter(float(i) for i in range(1000))
+    monkeypatch.setattr(meter_module.time, "monotonic", lambda: next(now))
+    session = session_of(tiny_data, text, tmp_path / "run")
+    update = first_update(session)
+    meter = Meter(session)
+    meter.add(update, *train_step(session, update))
+    record = meter.record()
+    batches = [session.pairs.batch(rows) for rows in update.micro_batches]
+    real = sum(int(batch.src_mask.sum()) + int(batch.tgt_mask.sum()) for batch in batches)
+    slots = sum(batch.src.numel() + batch.tgt_out.numel() for batch in batches)
+    assert record["padding_share"] == pytest.approx(1 - real / slots)
+    assert record["tokens_per_second"] == sum(batch.n_tokens for batch in batches)  # the clock went on by one second
+    meter.pause()
+    meter.go()  # a second of something else
+    meter.add(update, *train_step(session, update))
+    assert meter.record()["tokens_per_second"] == pytest.approx(update.n_tokens / 2)
+    assert session.state.seconds == 4.0
+
+
+def test_a_skipped_update_leaves_no_nan_in_the_record(tiny_data, text, tmp_path):
+    session = session_of(tiny_data, text, tmp_path / "run")
+    update = first_update(session)
+    meter = Meter(session)
+    sums, norm = train_step(session, update)
+    meter.add(update, sums, math.nan)
+    meter.add(update, sums, norm)
+    assert meter.record()["gradient_norm"] == norm
+
+
+def test_learned_positions_need_room_for_every_sentence(tiny_data, text, tmp_path):
+    config = tiny_settings(text, data={"max_pieces": 10}, model={"positions": "learned", "max_positions": 12})
+    with pytest.raises(ConfigError) as caught:
+        fit(config, tiny_data, tmp_path / "run")
+    assert [problem.split(":")[0] for problem in caught.value.problems] == ["model.max_positions"] * 2
+    assert caught.value.problems[1].endswith("pieces in the development set")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_run_directory_is_not_the_place_where_you_are(tiny_data, text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError, match=r"\.: is where you are; give the run a directory of its own"):
+        fit(tiny_settings(text), tiny_data, Path())

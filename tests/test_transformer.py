@@ -150,6 +150,20 @@ def test_encoder_and_decoder_stand_alone():
     assert before.shape == (2, 5, 16) and torch.equal(before[:, :3], after[:, :3])
 
 
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_what_encoder_and_decoder_give_out_is_normalised(norm):
+    """Pre-norm has a final norm, without which the residual stream would grow from layer to layer."""
+    torch.manual_seed(0)
+    model = Transformer(model_config(norm=norm), VOCAB, VOCAB)
+    ids = torch.stack(sentences([5, 5]))
+    layout = Padded(torch.ones(2, 5, dtype=torch.bool))
+    memory = model.encode(ids, layout)
+    hidden = model.decode(ids, layout, memory, layout)
+    for states, gain in ((memory, 1.0), (hidden, 0.25)):
+        torch.testing.assert_close(states.mean(-1), torch.zeros(2, 5), atol=1e-5, rtol=0)
+        torch.testing.assert_close(states.std(-1, correction=0), torch.full((2, 5), gain), atol=1e-3, rtol=0)
+
+
 def test_attention_to_the_source_for_looking_at():
     model = tiny_model().eval()
     src, tgt = sentences(SRC_LENGTHS), sentences(TGT_LENGTHS, seed=2)

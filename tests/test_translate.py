@@ -12,7 +12,7 @@ from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, tin
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.model.masks import Padded
-from nmt.tokenizer import N_SPECIAL, Tokenizer
+from nmt.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
 from nmt.translate import BLANK, Translator, Warnings, translate_file
 
 
@@ -167,3 +167,14 @@ def test_translations_that_reach_the_greatest_length_are_counted(
         "(search.max_length_ratio, search.max_length_offset) and may lack an end\n"
     )
     assert Warnings().lines() == []
+
+
+def test_the_source_that_is_read_ends_in_its_end_of_sentence(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch):
+    """As in training: see test_a_batch_holds_the_sentences_with_their_special_ids."""
+    translator = make(tokenizer, tiny_config())
+    read = []
+    encode = translator.model.encode
+    monkeypatch.setattr(translator.model, "encode", lambda src, layout: read.append(src) or encode(src, layout))
+    texts(translator, PLAIN[:3])
+    rows = {tuple(i for i in row.tolist() if i != PAD) for src in read for row in src}
+    assert rows == {(*tokenizer.encode(line), EOS) for line in PLAIN[:3]}

@@ -22,11 +22,11 @@ class Dropout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Any shape; unchanged in evaluation or with p = 0."""
-        threshold = round(256 * self.p)
-        if not self.training or threshold == 0:
+        if not self.training or self.p == 0.0:
             return x
         if x.device.type != "cpu":
             return F.dropout(x, self.p)
+        threshold = min(max(round(256 * self.p), 1), 255)
         words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(_LOWEST, None)
         kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= threshold
         return x * kept.to(x.dtype).mul_(256 / (256 - threshold))

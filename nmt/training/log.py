@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,11 +16,14 @@ from matplotlib.figure import Figure
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
+from nmt.checkpoint import replace_file
 from nmt.layout import RunDir
 
 matplotlib.use("Agg")
 
 Record = Mapping[str, Any]
+
+SHOWN_PIECES = 40  # of each side of an attention picture
 
 
 class TrainingLog:
@@ -26,8 +31,8 @@ class TrainingLog:
 
     def __init__(self, run: RunDir, step: int, total_steps: int) -> None:
         if run.log.exists():  # a resumed run does over what came after its checkpoint
-            records = run.log.read_text(encoding="utf-8").splitlines(keepends=True)
-            run.log.write_text("".join(line for line in records if json.loads(line)["step"] <= step), encoding="utf-8")
+            lines = run.log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+            replace_file(run.log, "".join(line for line in lines if _step_of(line) <= step))
         self._file = run.log.open("a", encoding="utf-8")
         self._board = SummaryWriter(str(run.tensorboard), purge_step=step + 1)
         # a progress bar in a log file is noise: there, every record becomes a line
@@ -58,6 +63,11 @@ class TrainingLog:
         if record["kind"] != "train" or self._bar is None:
             self.say(_line(record))
 
+    def total(self, steps: int) -> None:
+        """How many steps there will be, once that is known better."""
+        if self._bar is not None:
+            self._bar.total = steps
+
     def say(self, text: str) -> None:
         """A line on the screen, above the progress bar."""
         if self._bar is not None:
@@ -75,8 +85,9 @@ class TrainingLog:
     def attention(
         self, step: int, weights: npt.NDArray[np.float32], src_pieces: Sequence[str], tgt_pieces: Sequence[str]
     ) -> None:
-        """A picture of attention weights (T, S): a row for each target piece."""
-        # DejaVu, the default font, has no glyph for many scripts; a missing one is drawn as a box, which is no error
+        """A picture of attention weights (T, S), a row for each target piece; of a long sentence its start."""
+        src_pieces, tgt_pieces = src_pieces[:SHOWN_PIECES], tgt_pieces[:SHOWN_PIECES]
+        weights = weights[: len(tgt_pieces), : len(src_pieces)]
         figure = Figure(figsize=(1.5 + 0.35 * len(src_pieces), 1.5 + 0.3 * len(tgt_pieces)), layout="constrained")
         axes = figure.subplots()
         axes.imshow(weights, cmap="gray_r", vmin=0.0, vmax=1.0, aspect="auto")
@@ -85,7 +96,10 @@ class TrainingLog:
         axes.set_xlabel("source pieces")
         axes.set_ylabel("reference pieces")
         axes.set_title(f"Attention of the last layer, mean of the heads, step {step}")
-        self._board.add_figure("valid/attention", figure, step)
+        with warnings.catch_warnings():
+            # the default font has no glyph for many scripts: a box is drawn, which is no reason for a warning each
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            self._board.add_figure("valid/attention", figure, step)
 
     def __enter__(self) -> TrainingLog:
         return self
@@ -95,6 +109,14 @@ class TrainingLog:
             self._bar.close()
         self._board.close()
         self._file.close()
+
+
+def _step_of(line: str) -> float:
+    """The step of a line of log.jsonl; infinity if the line was torn when the run died."""
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, TypeError, KeyError):
+        return math.inf
 
 
 def clock(seconds: float) -> str:

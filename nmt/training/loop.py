@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
-from nmt.checkpoint import optimizer_tensors, rotate, save_checkpoint, saved_steps, state_dict
+from nmt.checkpoint import optimizer_tensors, rotate, save_checkpoint, saved_steps
 from nmt.config import Config
 from nmt.data.batching import BatchPlan, Update, epoch_updates
 from nmt.errors import DivergedError
@@ -58,6 +59,7 @@ def train(session: Session, log: TrainingLog) -> None:
     meter = Meter(session)
     while (reason := stop_reason(session)) is None:
         updates = epoch_updates(session.pairs.lengths, plan, state.epoch)
+        log.total(min(settings.max_steps, len(updates) * (settings.max_epochs or settings.max_steps)))
         for update in updates[state.update_in_epoch :]:
             sums, norm = train_step(session, update)
             meter.add(update, sums, norm)
@@ -115,13 +117,18 @@ def after_step(session: Session, meter: Meter, log: TrainingLog) -> None:
     meter.show(log)
     if state.step % settings.log_every_steps == 0:
         log.log(meter.record())
-    is_best = False
-    if state.step % settings.validate_every_steps == 0:
-        meter.pause()
-        is_best = check(session, log)
-        meter.go()
-    if is_best or state.step % settings.save_every_steps == 0:
+    save_is_due = state.step % settings.save_every_steps == 0
+    check_is_due = state.step % settings.validate_every_steps == 0
+    if not save_is_due and not check_is_due:
+        return
+    meter.pause()
+    if save_is_due:  # first: should the validation fail, the work until here is safe
         save(session)
+    if check_is_due:
+        is_best = check(session, log)
+        if save_is_due or is_best:  # with what the validation has changed in the state
+            save(session)
+    meter.go()
 
 
 def conclude(session: Session, meter: Meter, log: TrainingLog, reason: str) -> None:
@@ -130,11 +137,14 @@ def conclude(session: Session, meter: Meter, log: TrainingLog, reason: str) -> N
     if state.step == 0:
         raise DivergedError(f"{session.run.path}: {reason} before anything was learned")
     meter.pause()
+    meter.show(log, at_once=True)
     log.say(f"{reason} after {state.step} steps")
-    if state.last_check != state.step:
+    is_checked = state.last_check == state.step
+    if not is_checked:
         check(session, log)
     meter.go()
-    save(session)
+    if not is_checked or state.step not in saved_steps(session.run):
+        save(session)
     select_at_end(session, log)
 
 
@@ -144,7 +154,7 @@ def save(session: Session) -> None:
     state.scaler = session.scaler.state_dict()
     weights = dict(session.model.named_parameters())
     optimizer = optimizer_tensors(session.optimizer, session.optimizer_names)
-    save_checkpoint(session.run.step(state.step), weights, optimizer, state_dict(state))
+    save_checkpoint(session.run.step(state.step), weights, optimizer, asdict(state))
     select_best(session)
     rotate(session.run, settings.keep_last, state.best_step)
 

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CHUNK_ELEMENTS = 2**20  # logits that are alive at once: small enough to stay in a CPU's cache, large enough for a GPU
+# logits that are alive at once: few enough to stay in a CPU's cache, enough to keep a GPU busy
+CHUNK_ELEMENTS = {"cpu": 2**20, "cuda": 2**27}
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             grad_hidden = torch.zeros_like(h, dtype=grad_dtype)
             grad_weight = torch.zeros_like(weight)
             mean_weight = w.to(full).mean(0)  # (D,): hidden @ mean_weight is the mean of a row's logits
-            rows = max(1, CHUNK_ELEMENTS // len(w))
+            rows = max(1, CHUNK_ELEMENTS[h.device.type] // len(w))
             for start in range(0, len(h), rows):
                 part = slice(start, start + rows)
                 target = targets[part, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -26,8 +27,10 @@ class Meter:
         self._clock = self._shown = time.monotonic()
 
     def add(self, update: Update, sums: LossSums, norm: float) -> None:
-        """Count an update."""
+        """Count an update; of one that was skipped only the time, since its sums may not be finite either."""
         self._tick(training=True)
+        if not math.isfinite(norm):
+            return
         lengths = self._session.pairs.lengths
         self._sums = sums if self._sums is None else self._sums + sums
         self._norms += norm
@@ -67,10 +70,10 @@ class Meter:
         self._n_updates = self._n_slots = self._n_real = 0
         return record
 
-    def show(self, log: TrainingLog) -> None:
-        """Bring the progress bar up to date, a few times a second at most (it reads numbers off the device)."""
+    def show(self, log: TrainingLog, at_once: bool = False) -> None:
+        """Bring the progress bar up to date; if not at once, a few times a second (it reads numbers off the device)."""
         now = time.monotonic()
-        if self._sums is None or now - self._shown < SECONDS_BETWEEN_LOOKS:
+        if self._sums is None or (now - self._shown < SECONDS_BETWEEN_LOOKS and not at_once):
             return
         self._shown = now
         state, config = self._session.state, self._session.config

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nmt.checkpoint import assign, average, read_selected, save_checkpoint, saved_steps, write_selected
+from nmt.checkpoint import assign, average, read_selected, save_checkpoint, steps_to_average, write_selected
+from nmt.errors import CheckpointError
 from nmt.training.log import TrainingLog, clock
 from nmt.training.start import Session
 from nmt.training.validate import Validation
@@ -37,13 +38,15 @@ def select_at_end(session: Session, log: TrainingLog) -> None:
     """Average the last checkpoints, and have `translate` take the average if it did better than the best."""
     state, settings, run = session.state, session.config.training, session.run
     selected: dict[str, Any] = {"best_step": state.best_step, "weights": "raw", "reason": _reason(session)}
-    steps = saved_steps(run)[-settings.average_last :]
-    if len(steps) > 1:
-        own = {name: parameter.detach().clone() for name, parameter in session.model.named_parameters()}
+    steps = steps_to_average(run, settings, state.step)
+    try:
         tensors = average(run, steps)
+    except CheckpointError as error:
+        log.say(f"nothing is averaged: {error}")
+        steps = []
+    if len(steps) > 1:
         assign(session.model, tensors, str(run.average.path))
         found = session.validator.validate(session.model)
-        assign(session.model, own, str(run.path))
         score = found.score(settings.select_by)
         save_checkpoint(run.average, tensors, None, {"steps": steps, settings.select_by: score})
         _record(session, log, found, "average", "average")

@@ -73,13 +73,17 @@ def start(config: Config, data_dir: Path, run_dir: Path, resume: bool) -> Sessio
         raise DataError(f"{data_dir}: holds {found}, but data.direction = {config.data.direction} needs {wanted}")
     device = pick_device(config.training.device)
     if resume:
-        precision = _check_resume(config, run, corpus)
+        _check_resume(config, run, corpus)
+        precision = _recorded_precision(run, config, device)
     elif run_dir.exists() and (not run_dir.is_dir() or any(run_dir.iterdir())):
         raise CheckpointError(f"{run_dir}: exists already; --resume continues it, --run DIR starts another")
+    elif run_dir.resolve() == Path.cwd():
+        raise CheckpointError(f"{run_dir}: is where you are; give the run a directory of its own with --run DIR")
     else:
         precision = pick_precision(config.training.precision, device)
     pairs = Pairs(corpus.split("train"), config.data.src, config.data.tgt)
-    _check_room(config, pairs)
+    validator = Validator(config, corpus, device, precision)
+    _check_room(config, {"training": pairs, "development": validator.pairs})
 
     torch.manual_seed(config.training.seed)
     n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (config.data.src, config.data.tgt))
@@ -88,7 +92,7 @@ def start(config: Config, data_dir: Path, run_dir: Path, resume: bool) -> Sessio
         config=config,
         run=run,
         pairs=pairs,
-        validator=Validator(config, corpus, device, precision),
+        validator=validator,
         model=model,
         optimizer=make_optimizer(model, config.training),
         scaler=torch.amp.GradScaler(device.type, enabled=precision == "fp16"),
@@ -98,14 +102,15 @@ def start(config: Config, data_dir: Path, run_dir: Path, resume: bool) -> Sessio
     )
     if resume:
         _restore(session)
+        replace_file(run.config, dump_config(config))
+        replace_file(run.info, _info(corpus, device, precision))
     else:
-        _create(run, corpus, precision)
-    replace_file(run.config, dump_config(config))
+        _create(session, corpus)
     return session
 
 
-def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> str:
-    """Refuse to go on with another model, tokenizer or text than before; return the run's precision."""
+def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> None:
+    """Refuse to go on with another model, tokenizer or text than before."""
     if not run.info.exists():
         raise CheckpointError(f"{run.path}: no run here to resume; without --resume a new one starts")
     before = load_config(run.config)
@@ -130,44 +135,81 @@ def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> str:
         raise DataError(f"{corpus.directory.path}: its tokenizer is not the one that {run.path} was trained with")
     if info["corpus"] != corpus.fingerprint:
         raise DataError(f"{corpus.directory.path}: its text is not the one that {run.path} was trained on")
-    return str(info["precision"])
 
 
-def _check_room(config: Config, pairs: Pairs) -> None:
-    longest = int(max(pairs.lengths.src.max(), pairs.lengths.tgt.max()))
-    if longest > config.training.max_tokens:
-        raise ConfigError(
-            [f"training.max_tokens: {config.training.max_tokens} has no room for a sentence of {longest} pieces"]
-        )
+def _recorded_precision(run: RunDir, config: Config, device: torch.device) -> str:
+    """What the probe chose when the run began; on another kind of device that says nothing, so it is chosen again."""
+    info = read_info(run)
+    if info["device"] == device.type:
+        return str(info["precision"])
+    precision = pick_precision(config.training.precision, device)
+    print(
+        f"nmt: the run was on {info['device']} in {info['precision']} and goes on on {device.type} in {precision}: "
+        "the same data in the same order, but not the same bits",
+        file=sys.stderr,
+    )
+    return precision
 
 
-def _create(run: RunDir, corpus: Corpus, precision: str) -> None:
-    """Make the run directory under a temporary name, so that none is ever half there."""
-    part = RunDir(run.path.with_name(run.path.name + ".part"))
-    shutil.rmtree(part.path, ignore_errors=True)
-    for path in (part.tokenizer.path, part.checkpoints, part.dev):
-        path.mkdir(parents=True)
-    corpus.tokenizers.save(part.tokenizer)
+def _check_room(config: Config, sets: dict[str, Pairs]) -> None:
+    """Refuse sentences that the settings have no room for, rather than fail at the first one hours later."""
+    problems = []
+    for name, pairs in sets.items():
+        longest = int(max(pairs.lengths.src.max(), pairs.lengths.tgt.max()))
+        limits = {"training.max_tokens": config.training.max_tokens} if name == "training" else {}
+        if config.model.positions == "learned":
+            limits["model.max_positions"] = config.model.max_positions
+        problems += [
+            f"{key}: {limit} has no room for a sentence of {longest} pieces in the {name} set"
+            for key, limit in limits.items()
+            if longest > limit
+        ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _info(corpus: Corpus, device: torch.device, precision: str) -> str:
+    """The text of run.json."""
     info = {
         "format": FORMAT,
         "data_dir": str(corpus.directory.path.resolve()),
         "corpus": corpus.fingerprint,
         "tokenizer": corpus.tokenizers.fingerprint,
+        "device": device.type,
         "precision": precision,
     }
-    replace_file(part.info, json.dumps(info, indent=1) + "\n")
+    return json.dumps(info, indent=1) + "\n"
+
+
+def _create(session: Session, corpus: Corpus) -> None:
+    """Make the run directory under a temporary name, so that none is ever half there."""
+    run = session.run
+    part = RunDir(run.path.with_name(run.path.name + ".part"))
+    shutil.rmtree(part.path, ignore_errors=True)
+    for path in (part.tokenizer.path, part.checkpoints, part.dev):
+        path.mkdir(parents=True)
+    corpus.tokenizers.save(part.tokenizer)
+    replace_file(part.config, dump_config(session.config))
+    replace_file(part.info, _info(corpus, session.device, session.precision))
     if run.path.exists():
         run.path.rmdir()  # it is empty: start() has looked
     part.path.rename(run.path)
 
 
 def _restore(session: Session) -> None:
-    """Read the newest checkpoint into the session; without one the run starts from its first update."""
-    steps = saved_steps(session.run, resumable=True)
-    if not steps:
+    """Read the newest whole checkpoint into the session; without any the run starts from its first update."""
+    run, steps = session.run, saved_steps(session.run, resumable=True)
+    for step in reversed(steps):
+        saved = run.step(step)
+        try:
+            state, weights, moments = TrainState(**load_state(saved)), load_weights(saved), load_optimizer(saved)
+        except CheckpointError as error:
+            print(f"nmt: {error}; trying the one before", file=sys.stderr)
+            continue
+        assign(session.model, weights, str(saved.path))
+        restore_optimizer(session.optimizer, session.optimizer_names, moments)
+        session.scaler.load_state_dict(state.scaler)
+        session.state = state
         return
-    newest = session.run.step(steps[-1])
-    session.state = TrainState(**load_state(newest))
-    assign(session.model, load_weights(newest), str(newest.path))
-    restore_optimizer(session.optimizer, session.optimizer_names, load_optimizer(newest))
-    session.scaler.load_state_dict(session.state.scaler)
+    if steps:
+        raise CheckpointError(f"{run.path}: no checkpoint here is whole; start another run")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from nmt.config import Config
@@ -79,7 +80,7 @@ class Validator:
     @torch.inference_mode()
     def _attention(self, model: Transformer) -> tuple[torch.Tensor, list[str], list[str]]:
         src, tgt = self.config.data.src, self.config.data.tgt
-        batch = self.pairs.batch(self.pairs.lengths.sort(torch.tensor([self.shown]).numpy())).to(self.device)
+        batch = self.pairs.batch(np.array([self.shown])).to(self.device)
         model.eval()
         memory = model.encode(batch.src, Padded(batch.src_mask))
         weights = model.decoder.cross_weights(batch.tgt_in, Padded(batch.tgt_mask), memory, Padded(batch.src_mask))
