@@ -15,10 +15,10 @@ DEMO := runs/demo
 test check: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean
+.PHONY: help demo test check clean bench-multi30k bench-padding
 
 help:  ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: $(READY)  ## Train a German-English translator on the embedded corpus and score it (minutes)
 	$(BIN)/nmt prepare --config sample.yaml
@@ -26,6 +26,13 @@ demo: $(READY)  ## Train a German-English translator on the embedded corpus and 
 	$(BIN)/nmt train --config sample.yaml --run $(DEMO)
 	head -n 3 data/sample/test.de | $(BIN)/nmt translate --run $(DEMO)
 	$(BIN)/nmt evaluate --run $(DEMO) --samples 10
+
+MULTI30K ?= data/multi30k
+bench-multi30k: $(READY)  ## Train on Multi30k as the README's results were made (MULTI30K=folder, about an hour)
+	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/bench_multi30k.sh $(MULTI30K)
+
+bench-padding: $(READY)  ## Print the share of padding on a prepared Multi30k
+	$(BIN)/python scripts/padding_share.py data/prepared/multi30k de en
 
 test: check  ## Run every check and the whole test suite with coverage
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=90
