@@ -18,7 +18,7 @@ test check: export OMP_NUM_THREADS = 1
 .PHONY: help demo test check clean bench-multi30k bench-padding
 
 help:  ## Show this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
 
 demo: $(READY)  ## Train a German-English translator on the embedded corpus and score it (minutes)
 	$(BIN)/nmt prepare --config sample.yaml

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from nmt.config import TrainingConfig
+from nmt.data.staging import sync
 from nmt.errors import CheckpointError
 from nmt.layout import CheckpointDir, RunDir
 
@@ -75,11 +75,11 @@ def save_checkpoint(
     files = sorted(path for path in temporary.path.iterdir())
     _write(temporary.checksums, json.dumps({path.name: _sha256(path) for path in files}, indent=1))
     for path in temporary.path.iterdir():
-        _sync(path)
-    _sync(temporary.path)
+        sync(path)
+    sync(temporary.path)
     shutil.rmtree(target.path, ignore_errors=True)
     temporary.path.rename(target.path)
-    _sync(target.path.parent)
+    sync(target.path.parent)
 
 
 def load_weights(source: CheckpointDir) -> Tensors:
@@ -238,7 +238,7 @@ def replace_file(path: Path, text: str) -> None:
     """Write a small text file whole or not at all."""
     temporary = path.with_name(path.name + ".part")
     _write(temporary, text)
-    _sync(temporary)
+    sync(temporary)
     temporary.replace(path)
 
 
@@ -271,11 +271,3 @@ def _sha256(path: Path) -> str:
 
 def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -62,7 +62,7 @@ def test_a_save_that_fails_leaves_nothing_that_looks_finished(run, monkeypatch):
     def full_disk(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "_sync", full_disk)
+    monkeypatch.setattr(checkpoint, "sync", full_disk)
     with pytest.raises(OSError, match="No space left"):
         save(run, 40, 1.0)
     monkeypatch.undo()

@@ -35,7 +35,7 @@ def staged_directory(final: Path) -> Iterator[Path]:
         if final.exists():
             final.rename(old)
         staged.rename(final)
-        _sync(final.parent)
+        sync(final.parent)
         shutil.rmtree(old, ignore_errors=True)
     except BaseException as error:
         shutil.rmtree(staged, ignore_errors=True)
@@ -66,10 +66,11 @@ def _take(staged: Path) -> int:
 def _sync_tree(directory: Path) -> None:
     """Have everything on the disk before the directory gets its name."""
     for path in [*directory.rglob("*"), directory]:
-        _sync(path)
+        sync(path)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Have a file or the entries of a directory on the disk before going on."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
