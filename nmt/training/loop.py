@@ -114,8 +114,9 @@ def train_step(session: Session, update: Update) -> tuple[LossSums, float]:
 def after_step(session: Session, meter: Meter, log: TrainingLog) -> None:
     """Log, validate and save, whichever is due."""
     state, settings = session.state, session.config.training
-    meter.show(log)
-    if state.step % settings.log_every_steps == 0:
+    log_is_due = state.step % settings.log_every_steps == 0
+    meter.show(log, at_once=log_is_due)
+    if log_is_due:
         log.log(meter.record())
     save_is_due = state.step % settings.save_every_steps == 0
     check_is_due = state.step % settings.validate_every_steps == 0
