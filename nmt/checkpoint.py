@@ -68,6 +68,21 @@ def save_checkpoint(
     temporary = CheckpointDir(target.path.with_name(target.path.name + ".part"))
     shutil.rmtree(temporary.path, ignore_errors=True)
     temporary.path.mkdir(parents=True)
+    try:
+        _write_checkpoint(temporary, weights, optimizer, state)
+    except BaseException as error:
+        shutil.rmtree(temporary.path, ignore_errors=True)
+        if isinstance(error, SafetensorError):  # which is how a full disk is told there
+            raise CheckpointError(f"{target.path}: cannot be written: {error}") from error
+        raise
+    shutil.rmtree(target.path, ignore_errors=True)
+    temporary.path.rename(target.path)
+    sync(target.path.parent)
+
+
+def _write_checkpoint(
+    temporary: CheckpointDir, weights: Mapping[str, Tensor], optimizer: Tensors | None, state: Mapping[str, Any]
+) -> None:
     save_file({name: tensor.detach().contiguous().cpu() for name, tensor in weights.items()}, temporary.weights)
     if optimizer is not None:
         save_file({name: tensor.detach().contiguous().cpu() for name, tensor in optimizer.items()}, temporary.optimizer)
@@ -77,9 +92,6 @@ def save_checkpoint(
     for path in temporary.path.iterdir():
         sync(path)
     sync(temporary.path)
-    shutil.rmtree(target.path, ignore_errors=True)
-    temporary.path.rename(target.path)
-    sync(target.path.parent)
 
 
 def load_weights(source: CheckpointDir) -> Tensors:
@@ -147,7 +159,12 @@ def read_selected(run: RunDir) -> dict[str, Any]:
     """What `write_selected` wrote, or nothing if there was no validation yet."""
     if not run.selected.exists():
         return {}
-    selected: dict[str, Any] = json.loads(run.selected.read_text(encoding="utf-8"))
+    try:
+        selected = dict(json.loads(run.selected.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise CheckpointError(
+            f"{run.selected}: damaged: {error}; remove it to translate with the last checkpoint"
+        ) from error
     return selected
 
 
@@ -223,23 +240,28 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, names: Sequence[str], te
 def read_info(run: RunDir) -> dict[str, Any]:
     """run.json of a run directory. Raises CheckpointError if it is missing, damaged or of another format."""
     try:
-        info: dict[str, Any] = json.loads(run.info.read_text(encoding="utf-8"))
-        number = info["format"]
+        info = dict(json.loads(run.info.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise CheckpointError(f"{run.path}: not a run directory, run.json is missing") from None
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise CheckpointError(f"{run.info}: damaged: {error}") from error
-    if number != FORMAT:
-        raise CheckpointError(f"{run.path}: written in format {number}, this version of nmt reads {FORMAT}")
+    if info.get("format", FORMAT) != FORMAT:
+        raise CheckpointError(f"{run.path}: written in format {info['format']}, this version of nmt reads {FORMAT}")
+    lacking = {"format", "data_dir", "corpus", "tokenizer", "precision"} - info.keys()
+    if lacking:
+        raise CheckpointError(f"{run.info}: damaged: it lacks {', '.join(sorted(lacking))}")
     return info
 
 
 def replace_file(path: Path, text: str) -> None:
     """Write a small text file whole or not at all."""
     temporary = path.with_name(path.name + ".part")
-    _write(temporary, text)
-    sync(temporary)
-    temporary.replace(path)
+    try:
+        _write(temporary, text)
+        sync(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _load(source: CheckpointDir, path: Path) -> Tensors:

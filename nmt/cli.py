@@ -9,6 +9,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -73,7 +74,7 @@ PenaltyOption = Annotated[
 CheckpointOption = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which checkpoint.")]
 WeightsOption = Annotated[
     Weights,
-    typer.Option("--weights", help="As trained, averaged, or (auto) what scored better on the development set."),
+    typer.Option("--weights", help="As trained, averaged, or (auto) as trained but for the best what scored higher."),
 ]
 
 
@@ -194,8 +195,9 @@ def translate(
 ) -> None:
     """Translate text, a line for every line.
 
-    Raw UTF-8 text in, raw text out; blank lines stay blank. Standard output gets each line as soon as it is done; a
-    file is written as F.part and renamed when it is complete.
+    Raw UTF-8 text in, raw text out; blank lines stay blank. Lines are read 4,096 at a time and sorted by length (at a
+    terminal, one at a time). Standard output gets each line as soon as its batch is done; a file is written as
+    F.part and renamed when it is complete.
 
     With --n-best N above 1 every line has up to N translations, best first, in four columns separated by tabs: line
     number, score, log-probability, translation.
@@ -254,27 +256,31 @@ def evaluate(
 
     render = render_json if json else render_text
     if hyp is not None or ref is not None:
-        if hyp is None or ref is None or (run, split, data, output, samples) != (None, None, None, None, 0):
+        of_a_run = (run, split, data, output, samples, beam, length_penalty, checkpoint, weights)
+        if hyp is None or ref is None or of_a_run != (None, None, None, None, 0, None, None, "best", "auto"):
             raise ConfigError(
-                ["--hyp F and --ref F go together, without a run's --run, --split, --data, --output, --samples"]
+                [
+                    "--hyp F and --ref F go together, without what belongs to a run: --run, --split, --data, --output, "
+                    "--samples, --beam, --length-penalty, --checkpoint, --weights"
+                ]
             )
-        print(render(evaluate_files(hyp, ref, None, lowercase, tokenize)))
+        print(render(evaluate_files(hyp, ref, lowercase, tokenize)))
         return
     if json and samples:
         raise ConfigError(["--samples is for the screen, not for --json; --output F writes all translations"])
     if output is not None and not output.parent.is_dir():
         raise DataError(f"{output}: there is no directory {output.parent} to write it in")
 
-    from nmt.checkpoint import replace_file
     from nmt.defaults import run_or_newest, search_settings
     from nmt.evaluate_run import evaluate_run
-    from nmt.translate import Translator
+    from nmt.translate import Translator, open_output
 
     translator = Translator.load(run_or_newest(run), checkpoint, weights)
     search = search_settings(translator.config, beam, length_penalty)
-    found = evaluate_run(translator, data, split, search, lowercase, tokenize)
-    if output is not None:
-        replace_file(output, "".join(f"{line}\n" for line in found.translations))
+    with nullcontext() if output is None else open_output(output) as file:
+        found = evaluate_run(translator, data, split, search, lowercase, tokenize)
+        if file is not None:
+            file.writelines(f"{line}\n".encode() for line in found.translations)
     for line in found.samples(samples):
         print(line)
     print(render(found.report))

@@ -208,8 +208,8 @@ class TrainingConfig(Section):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to train: auto takes a GPU if there is one."""
     precision: Literal["auto", "float32", "bf16", "fp16"] = "auto"
-    """Number format of the matrix products; weights are always float32. auto takes what a short probe finds fastest
-    and safe on the device."""
+    """Number format of the matrix products; weights are always float32. auto takes what a short probe
+    finds fastest on a CPU, and on a GPU bf16, or fp16 where there is no bf16."""
     update_tokens: int = Field(4096, ge=1)
     """Target tokens of one optimizer update, end of sentence counted: decides what is learned."""
     max_tokens: int = Field(8192, ge=2)

@@ -25,6 +25,8 @@ class Subject:
     weights: str | None = None
     """raw or average."""
     search: str | None = None
+    precision: str | None = None
+    """The number format of the matrix products."""
     hyp: str | None = None
     ref: str | None = None
 
@@ -62,9 +64,7 @@ def evaluate(
     return Report(scores, len(hyps), subject, tuple(notes))
 
 
-def evaluate_files(
-    hyp: Path, ref: Path, tgt_lang: str | None = None, lowercase: bool = False, tokenize: str | None = None
-) -> Report:
+def evaluate_files(hyp: Path, ref: Path, lowercase: bool = False, tokenize: str | None = None) -> Report:
     """Score a file of hypotheses against a file of references.
 
     Raises DataError as `evaluate` does, and if a file is missing or is not UTF-8 text.
@@ -76,7 +76,7 @@ def evaluate_files(
     if not pairs:
         raise DataError(f"{hyp} and {ref} are empty: there is nothing to score")
     hyps, refs = zip(*pairs, strict=True)
-    return evaluate(hyps, refs, Subject(hyp=str(hyp), ref=str(ref)), tgt_lang, lowercase, tokenize)
+    return evaluate(hyps, refs, Subject(hyp=str(hyp), ref=str(ref)), None, lowercase, tokenize)
 
 
 def render_text(report: Report) -> str:

@@ -13,6 +13,7 @@ from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.evaluate import Report, Subject, evaluate
 from nmt.layout import DataDir, RunDir
+from nmt.metrics import check_tokenizer
 from nmt.translate import Translator, Warnings
 
 
@@ -87,6 +88,7 @@ def evaluate_run(
     """
     origin, config = translator.origin, translator.config.data
     assert origin is not None, "the translator was loaded from a run"
+    check_tokenizer(tokenize)
     corpus = open_corpus(RunDir(origin.run), config.languages, data_dir)
     split = corpus.split(choose_split(corpus, split_name))
     sources, references = split.text(config.src), split.text(config.tgt)
@@ -97,6 +99,13 @@ def evaluate_run(
     for warning in warnings.lines():
         print(f"nmt: {warning}", file=sys.stderr)
     how = f"beam {search.beam}, length penalty {search.length_penalty_kind} {search.length_penalty:g}"
-    subject = Subject(run=str(origin.run), split=split.name, step=origin.step, weights=origin.weights, search=how)
+    subject = Subject(
+        run=str(origin.run),
+        split=split.name,
+        step=origin.step,
+        weights=origin.weights,
+        search=how,
+        precision=translator.precision,
+    )
     report = evaluate(translations, references, subject, config.tgt, lowercase, tokenize)
     return Evaluation(report, sources, references, translations)

@@ -32,6 +32,11 @@ def errors_for_people() -> Iterator[None]:
         if error.errno not in USER_ERRNOS:
             raise
         _fail(2, f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror))
+    except Exception as error:
+        message = getattr(error, "format_message", None)  # Typer's own: an option, a value or a command there is not
+        if message is None:
+            raise
+        _fail(2, f"{message().rstrip('.')}; --help shows what there is")
 
 
 def _fail(status: int, *lines: str) -> None:

@@ -43,6 +43,12 @@ def default_tokenizer(tgt_lang: str | None) -> str:
     return _TOKENIZER_OF.get((tgt_lang or "").lower().split("_")[0], "13a")
 
 
+def check_tokenizer(tokenize: str | None) -> None:
+    """Raise DataError unless this is a tokenizer of BLEU, or None."""
+    if tokenize is not None and tokenize not in TOKENIZERS:
+        raise DataError(f"tokenize: {tokenize!r} is none of {', '.join(TOKENIZERS)}")
+
+
 def corpus_score(
     metric: MetricName,
     hyps: Sequence[str],
@@ -61,8 +67,7 @@ def corpus_score(
         raise DataError(f"{len(hyps)} hypotheses, {len(refs)} references: they must pair line by line")
     if not hyps:
         raise DataError("no hypotheses and no references: there is nothing to score")
-    if tokenize is not None and tokenize not in TOKENIZERS:
-        raise DataError(f"tokenize: {tokenize!r} is none of {', '.join(TOKENIZERS)}")
+    check_tokenizer(tokenize)
     scorer: BLEU | CHRF | TER
     match metric:
         case "bleu":

@@ -36,6 +36,8 @@ def changes_since(directory: DataDir, wanted: dict[str, Any], config: Config) ->
         Corpus.open(directory)
     except DataError as error:
         return [str(error).removesuffix("; run nmt prepare again")]
+    if not {"config", "sources"} <= manifest.keys():
+        return [f"{directory.manifest} does not say what it was made from"]
     changes = list(_differences(manifest["config"], wanted["config"], ""))
     if changes:
         return changes

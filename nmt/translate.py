@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from nmt.checkpoint import assign, choose_weights, read_info
 from nmt.config import Config, SearchConfig
 from nmt.config_file import load_config
-from nmt.data.sources import read_lines
+from nmt.data.sources import decode_lines, read_lines
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.model.masks import Padded
@@ -179,7 +179,8 @@ def _batches(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
 
 def newest_run(root: Path = Path("runs")) -> Path:
     """The run directory under `root` that was written to last. Raises CheckpointError if there is none."""
-    runs = [RunDir(path) for path in root.glob("*") if RunDir(path).config.is_file()]
+    paths = [path for path in root.glob("*") if path.suffix != ".part"]  # of a train that died as it began
+    runs = [RunDir(path) for path in paths if RunDir(path).config.is_file()]
     if not runs:
         raise CheckpointError(f"{root}: no run directory here; make one with nmt train, or name one with --run")
     return max(runs, key=_last_written).path
@@ -205,11 +206,11 @@ def translate_file(
     and renamed at the end. What deserves a warning is counted on standard error.
     Raises DataError if the input is missing or not UTF-8; OSError if the output cannot be written.
     """
-    interactive = str(source) == "-" and sys.stdin.isatty()
-    lines = read_lines(_input(source))
+    interactive = str(source) == "-" and sys.stdin is not None and sys.stdin.isatty()
+    lines = _input(source)
     found = translator.translate(lines, search, n_best, window=1 if interactive else WINDOW)
     warnings = Warnings()
-    with _output(target) as out:
+    with open_output(target) as out:
         for number, translations in enumerate(found, start=1):
             warnings.see(number, translations)
             for each in translations:
@@ -254,16 +255,18 @@ def _count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def _input(source: Path | str) -> Path:
+def _input(source: Path | str) -> Iterator[str]:
     if str(source) == "-":
-        return Path("/dev/stdin")
+        if sys.stdin is None:
+            raise DataError("standard input is closed; name a file with --input")
+        return decode_lines(sys.stdin.buffer, "standard input")
     if not Path(source).exists():
         raise DataError(f"{source}: no such file")
-    return Path(source)
+    return read_lines(Path(source))
 
 
 @contextmanager
-def _output(target: Path | str) -> Iterator[IO[bytes]]:
+def open_output(target: Path | str) -> Iterator[IO[bytes]]:
     """A file to write, which has its name only when it is complete."""
     path = Path(target)
     if str(target) == "-":

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from models import tiny_model
+from safetensors import SafetensorError
 
 from nmt import checkpoint
 from nmt.checkpoint import (
@@ -21,6 +22,7 @@ from nmt.checkpoint import (
     load_weights,
     optimizer_tensors,
     read_info,
+    replace_file,
     restore_optimizer,
     rotate,
     save_checkpoint,
@@ -170,7 +172,8 @@ def test_a_run_without_a_checkpoint(tmp_path):
     [
         (None, "not a run directory, run.json is missing"),
         ("{", "damaged"),
-        ("[]", "damaged"),
+        ("[1]", "damaged"),
+        ('{"format": 1, "corpus": "", "precision": ""}', "damaged: it lacks data_dir, tokenizer"),
         ('{"format": 99}', "written in format 99, this version of nmt reads 1"),
     ],
 )
@@ -211,3 +214,31 @@ def test_the_optimizer_comes_back_bit_for_bit(kind):
     stepped(first, ours, 2)
     stepped(second, theirs, 2)
     assert all(torch.equal(p, q) for p, q in zip(first.parameters(), second.parameters(), strict=True))
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(run, monkeypatch):
+    def full(*_: object) -> None:
+        raise SafetensorError("No space left on device")
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(CheckpointError, match=r"step-00000040: cannot be written: No space left on device"):
+        save(run, 40, 1.0)
+    assert saved_steps(run) == [10, 20, 30]
+    assert not list(run.checkpoints.glob("*.part"))
+
+
+def test_a_damaged_selection_is_one_line(run):
+    run.selected.write_text("{")
+    with pytest.raises(CheckpointError, match=r"selected.json: damaged: .*; remove it to translate with the last"):
+        choose_weights(run, SETTINGS)
+
+
+def test_a_small_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "f").write_text("before")
+    monkeypatch.setattr(checkpoint, "sync", full)
+    with pytest.raises(OSError, match="No space left"):
+        replace_file(tmp_path / "f", "after")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("f", "before")]

@@ -122,6 +122,16 @@ def test_usage_errors(arguments: list[str], expected: str, nmt: Command) -> None
     assert result.status == 2
     assert expected in result.err
     assert result.out == ""
+    if arguments:
+        assert result.err.startswith("nmt: ")
+        assert result.err.endswith("; --help shows what there is\n")
+        assert result.err.count("\n") == 1
+
+
+TOGETHER = (
+    "--hyp F and --ref F go together, without what belongs to a run: --run, --split, --data, --output, --samples, "
+    "--beam, --length-penalty, --checkpoint, --weights"
+)
 
 
 @pytest.mark.parametrize(
@@ -164,12 +174,11 @@ def test_usage_errors(arguments: list[str], expected: str, nmt: Command) -> None
         (["evaluate", "--hyp", "nowhere", "--ref", "a.en"], ["nowhere: no such file"]),
         (
             ["evaluate", "--hyp", "a.en"],
-            ["--hyp F and --ref F go together, without a run's --run, --split, --data, --output, --samples"],
+            [TOGETHER],
         ),
-        (
-            ["evaluate", "--hyp", "a.en", "--ref", "v.en", "--split", "test"],
-            ["--hyp F and --ref F go together, without a run's --run, --split, --data, --output, --samples"],
-        ),
+        (["evaluate", "--hyp", "a.en", "--ref", "v.en", "--split", "test"], [TOGETHER]),
+        (["evaluate", "--hyp", "a.en", "--ref", "v.en", "--beam", "3"], [TOGETHER]),
+        (["evaluate", "--hyp", "a.en", "--ref", "v.en", "--checkpoint", "last"], [TOGETHER]),
         (
             ["evaluate", "--json", "--samples", "3"],
             ["--samples is for the screen, not for --json; --output F writes all translations"],

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,32 @@ def test_translations_are_line_by_line_and_evaluate_agrees(nmt: Command) -> None
     assert {score["metric"]: score["value"] for score in report["scores"]}["bleu"] == pytest.approx(bleu)
     assert (report["run"], report["split"], report["lines"]) == (str(RUN), "toy", 20)
     assert report["weights"] in ("raw", "average")
+
+
+def test_evaluate_writes_into_a_pipe_and_leaves_it_one(nmt: Command) -> None:
+    os.mkfifo("pipe")
+    lines: list[str] = []
+    reader = threading.Thread(target=lambda: lines.extend(Path("pipe").read_text().splitlines()))
+    reader.start()
+    done(nmt("evaluate", "--run", RUN, "--beam", "1", "--output", "pipe"))
+    reader.join(timeout=60)
+    assert len(lines) == 20
+    assert Path("pipe").is_fifo()
+
+
+def test_evaluate_does_not_translate_for_a_tokenizer_there_is_not(
+    nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.translate.Translator.translate", None)
+    result = nmt("evaluate", "--run", RUN, "--tokenize", "moses")
+    assert (result.status, result.err) == (2, "nmt: tokenize: 'moses' is none of 13a, intl, zh, char, none\n")
+
+
+def test_the_search_of_a_run_does_not_change_when_it_goes_on(nmt: Command) -> None:
+    """Or its development scores could not be compared."""
+    result = nmt("train", "--resume", "--run", RUN, "--set", "search.beam=1")
+    assert result.status == 2
+    assert "search.beam cannot change when a run goes on" in result.err
 
 
 def test_the_report_on_the_screen(nmt: Command) -> None:

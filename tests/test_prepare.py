@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from workplace import TEST, TRAIN, VALID, Workplace, files
+from folders import TEST, TRAIN, VALID, Folder, files
 
 from nmt import prepare as module
 from nmt.errors import DataError
@@ -17,11 +17,11 @@ ODD = [("a\x00b", "c"), ("  zwei  ", ""), ("x\u2028y\ty", "z\u2581"), ("gleich",
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Workplace:
-    return Workplace(tmp_path)
+def place(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
 
 
-def test_text_and_ids_agree(place: Workplace) -> None:
+def test_text_and_ids_agree(place: Folder) -> None:
     place.prepare()
     corpus = place.corpus()
     assert corpus.languages == ("de", "en")
@@ -44,7 +44,7 @@ def test_text_and_ids_agree(place: Workplace) -> None:
             assert not {UNK, EOS} & set(ids.tolist())
 
 
-def test_the_report_on_screen(place: Workplace) -> None:
+def test_the_report_on_screen(place: Folder) -> None:
     place.write(
         train=[*TRAIN, TRAIN[0], VALID[3], TEST[4], ("leer", " "), ("Berlin", "Berlin"), ("x" * 1001, "y" * 900)]
     )
@@ -62,7 +62,7 @@ def test_the_report_on_screen(place: Workplace) -> None:
     assert said.endswith(f"wrote {place.data}")
 
 
-def test_the_manifest(place: Workplace) -> None:
+def test_the_manifest(place: Folder) -> None:
     place.write(train=[*TRAIN, VALID[0], ("leer", "")])
     place.prepare()
     manifest = json.loads((place.data / "manifest.json").read_text(encoding="utf-8"))
@@ -80,7 +80,7 @@ def test_the_manifest(place: Workplace) -> None:
     assert set(manifest["files"]) == set(place.content()) - {"manifest.json"}
 
 
-def test_references_are_never_dropped_or_altered(place: Workplace) -> None:
+def test_references_are_never_dropped_or_altered(place: Folder) -> None:
     place.write(valid=ODD)
     said = place.prepare()
     split = place.corpus().split("valid")
@@ -89,7 +89,7 @@ def test_references_are_never_dropped_or_altered(place: Workplace) -> None:
     assert "valid: 11 lines come back exactly from their pieces (BLEU 100.0); 1 with control characters do not" in said
 
 
-def test_only_training_text_is_learned_from(place: Workplace) -> None:
+def test_only_training_text_is_learned_from(place: Folder) -> None:
     place.write(valid=[("Quatsch", "xylophone")] * 500)
     place.prepare(tokenizer__vocab_size=600)
     tokenizer = place.corpus().tokenizers["de"]
@@ -97,11 +97,11 @@ def test_only_training_text_is_learned_from(place: Workplace) -> None:
     assert len(tokenizer.encode("Pferd")) == 1
 
 
-def unequal(place: Workplace) -> None:
+def unequal(place: Folder) -> None:
     (place.folder / "text" / "valid.en").write_bytes(b"one\n")
 
 
-def not_utf8(place: Workplace) -> None:
+def not_utf8(place: Folder) -> None:
     with (place.folder / "text" / "train.en").open("ab") as file:
         file.write(b"caf\xe9\n")
 
@@ -125,7 +125,7 @@ def not_utf8(place: Workplace) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(
-    place: Workplace, break_it: Callable[[Workplace], object], message: str
+    place: Folder, break_it: Callable[[Folder], object], message: str
 ) -> None:
     break_it(place)
     with pytest.raises(DataError) as caught:
@@ -135,13 +135,13 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert place.left() == set()
 
 
-def test_all_pairs_dropped_for_their_pieces(place: Workplace) -> None:
+def test_all_pairs_dropped_for_their_pieces(place: Folder) -> None:
     with pytest.raises(DataError, match=r"all 240 training pairs were dropped: too long \(pieces\) 240"):
         place.prepare(data__max_pieces=1)
     assert place.left() == set()
 
 
-def test_the_longest_side_that_is_kept(place: Workplace) -> None:
+def test_the_longest_side_that_is_kept(place: Folder) -> None:
     place.prepare()
     split = place.corpus().split("train")
     longest = max(split.lengths("de").max(), split.lengths("en").max())
@@ -151,7 +151,7 @@ def test_the_longest_side_that_is_kept(place: Workplace) -> None:
     assert place.corpus().split("train").n < 240
 
 
-def test_a_reference_that_does_not_come_back_stops_it(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_that_does_not_come_back_stops_it(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     place.write(test=[("eins", "one"), ("zwei ", "two")])
     decode = Tokenizer.decode
     monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: decode(self, ids).replace("zwei ", "zwei"))
@@ -160,7 +160,7 @@ def test_a_reference_that_does_not_come_back_stops_it(place: Workplace, monkeypa
     assert place.left() == set()
 
 
-def test_several_sources_each_with_its_counts(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_sources_each_with_its_counts(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CHUNK", 7)
     long = (" ".join(pair[0] for pair in TRAIN[:6]), " ".join(pair[1] for pair in TRAIN[:6]))
     place.write(train=TRAIN[:100], more=[long, *TRAIN[90:], long[::-1]], last=[("eins", "one"), long])
@@ -175,7 +175,7 @@ def test_several_sources_each_with_its_counts(place: Workplace, monkeypatch: pyt
     assert place.corpus().split("train").lengths("de").max() <= 60
 
 
-def test_separate_vocabularies(place: Workplace) -> None:
+def test_separate_vocabularies(place: Folder) -> None:
     said = place.prepare(tokenizer__joint=False, tokenizer__vocab_size=450, model__tie_embeddings="target")
     assert "vocabulary: 450 pieces for de\nvocabulary: 450 pieces for en\n" in said
     tokenizers = place.corpus().tokenizers
@@ -183,7 +183,7 @@ def test_separate_vocabularies(place: Workplace) -> None:
     assert len(tokenizers["de"].encode("Pferd")) < len(tokenizers["en"].encode("Pferd"))
 
 
-def test_a_corpus_too_small_for_the_vocabulary(place: Workplace) -> None:
+def test_a_corpus_too_small_for_the_vocabulary(place: Folder) -> None:
     said = place.prepare(tokenizer__vocab_size=30_000)
     size = len(place.corpus().tokenizers["de"])
     assert size < 1000

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workplace import TEST, TRAIN, Workplace, files
+from folders import TEST, TRAIN, Folder, files
 
 from nmt import prepare as module
 from nmt.config_file import dump_config
@@ -18,11 +18,11 @@ from nmt.layout import DataDir, RunDir
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Workplace:
-    return Workplace(tmp_path)
+def place(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
 
 
-def test_both_directions_are_the_same_bytes(place: Workplace) -> None:
+def test_both_directions_are_the_same_bytes(place: Folder) -> None:
     place.prepare()
     first = place.content()
     assert "nothing to do" in place.prepare(direction="en-de")
@@ -31,7 +31,7 @@ def test_both_directions_are_the_same_bytes(place: Workplace) -> None:
     assert place.content() == first
 
 
-def test_again_with_nothing_changed_it_does_nothing(place: Workplace) -> None:
+def test_again_with_nothing_changed_it_does_nothing(place: Folder) -> None:
     place.prepare()
     times = {path: path.stat().st_mtime_ns for path in place.data.rglob("*")}
     said = place.prepare()
@@ -53,7 +53,7 @@ def test_again_with_nothing_changed_it_does_nothing(place: Workplace) -> None:
         ({"tokenizer__joint": False, "model__tie_embeddings": "none"}, "tokenizer.joint was true, is false"),
     ],
 )
-def test_a_changed_config_is_named_and_prepared_again(place: Workplace, changes: dict[str, Any], said: str) -> None:
+def test_a_changed_config_is_named_and_prepared_again(place: Folder, changes: dict[str, Any], said: str) -> None:
     place.prepare()
     before = place.corpus().fingerprint
     assert place.prepare(**changes).split("\n")[0] == f"preparing {place.data} again: {said}"
@@ -62,7 +62,7 @@ def test_a_changed_config_is_named_and_prepared_again(place: Workplace, changes:
     assert place.left() == {"data"}
 
 
-def test_a_changed_file_is_named_and_prepared_again(place: Workplace) -> None:
+def test_a_changed_file_is_named_and_prepared_again(place: Folder) -> None:
     place.prepare()
     before = place.corpus().fingerprint
     place.write(test=[*TEST, ("neu", "new")])
@@ -73,7 +73,7 @@ def test_a_changed_file_is_named_and_prepared_again(place: Workplace) -> None:
     assert place.corpus().fingerprint != before
 
 
-def test_a_damaged_directory_is_prepared_again(place: Workplace) -> None:
+def test_a_damaged_directory_is_prepared_again(place: Folder) -> None:
     place.prepare()
     first = place.content()
     (place.data / "valid.en").write_bytes(first["valid.en"][:-5])
@@ -84,7 +84,7 @@ def test_a_damaged_directory_is_prepared_again(place: Workplace) -> None:
     assert place.content() == first
 
 
-def test_another_format_is_prepared_again(place: Workplace) -> None:
+def test_another_format_is_prepared_again(place: Folder) -> None:
     place.prepare()
     manifest = json.loads((place.data / "manifest.json").read_bytes())
     (place.data / "manifest.json").write_text(json.dumps(manifest | {"format": 0}))
@@ -94,7 +94,7 @@ def test_another_format_is_prepared_again(place: Workplace) -> None:
     assert "nothing to do" in place.prepare()
 
 
-def test_what_prepare_did_not_write_is_not_replaced(place: Workplace) -> None:
+def test_what_prepare_did_not_write_is_not_replaced(place: Folder) -> None:
     place.data.mkdir()
     (place.data / "thesis.txt").write_text("years of work")
     with pytest.raises(DataError, match=r"data: holds thesis\.txt, which prepare did not write, so it is not replaced"):
@@ -116,7 +116,7 @@ def test_what_prepare_did_not_write_is_not_replaced(place: Workplace) -> None:
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("step", ["train_tokenizer", "file_facts"])
 def test_interrupted_it_leaves_nothing(
-    place: Workplace, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
+    place: Folder, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
 ) -> None:
     def interrupt(*_: object) -> None:
         raise error
@@ -136,7 +136,7 @@ def test_interrupted_it_leaves_nothing(
     assert place.left() == {"data"}
 
 
-def test_a_tokenizer_taken_from_a_data_directory(place: Workplace) -> None:
+def test_a_tokenizer_taken_from_a_data_directory(place: Folder) -> None:
     place.prepare()
     other = place.data.rename(place.folder / "other")
     place.write(train=TRAIN[:50])
@@ -147,7 +147,7 @@ def test_a_tokenizer_taken_from_a_data_directory(place: Workplace) -> None:
     assert "tokenizer.reused was" in place.prepare()
 
 
-def test_a_tokenizer_taken_from_a_run(place: Workplace) -> None:
+def test_a_tokenizer_taken_from_a_run(place: Folder) -> None:
     place.prepare()
     run = RunDir(place.folder / "run")
     run.path.mkdir()
@@ -158,7 +158,7 @@ def test_a_tokenizer_taken_from_a_run(place: Workplace) -> None:
     assert "not learned from this text" in place.prepare(tokenizer_from=run.path)
 
 
-def test_a_tokenizer_that_does_not_suit(place: Workplace) -> None:
+def test_a_tokenizer_that_does_not_suit(place: Folder) -> None:
     place.prepare()
     other = place.data.rename(place.folder / "other")
     with pytest.raises(DataError, match="absent: neither a run nor a data directory: it has no tokenizer/"):
@@ -170,3 +170,13 @@ def test_a_tokenizer_that_does_not_suit(place: Workplace) -> None:
     with pytest.raises(DataError, match="other: its tokenizer is for de and en, the config is for de and fr"):
         place.prepare(tokenizer_from=other, direction="de-fr", **changes)
     assert place.left() == {"other"}
+
+
+def test_a_manifest_that_does_not_say_what_it_was_made_from(place: Folder) -> None:
+    place.prepare()
+    manifest = DataDir(place.data).manifest
+    facts = json.loads(manifest.read_bytes())
+    del facts["config"]
+    manifest.write_text(json.dumps(facts))
+    assert "manifest.json does not say what it was made from" in place.prepare().split("\n")[0]
+    assert "nothing to do" in place.prepare()

@@ -510,3 +510,13 @@ def test_the_run_directory_is_not_the_place_where_you_are(tiny_data, text, tmp_p
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CheckpointError, match=r"\.: is where you are; give the run a directory of its own"):
         fit(tiny_settings(text), tiny_data, Path())
+
+
+def test_a_run_directory_that_cannot_be_made_leaves_nothing(tiny_data, text, tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("nmt.training.start.replace_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        fit(tiny_settings(text), tiny_data, tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []

@@ -164,3 +164,31 @@ def test_standard_input_and_a_terminal(run_dir: Path) -> None:
         assert process.wait() == 0
         rescue.cancel()
     os.close(ours)
+
+
+def test_standard_input_is_read_from_where_it_stands(run_dir: Path, tmp_path: Path) -> None:
+    """What another program has read of it does not come back, and shift the lines."""
+    (tmp_path / "lines").write_bytes(b"mali bore\nta go\nri su\n")
+    with (tmp_path / "lines").open("rb", buffering=0) as file:
+        file.seek(len(b"mali bore\n"))
+        found = subprocess.run(command(run_dir), stdin=file, capture_output=True, check=True)
+    assert found.stdout.count(b"\n") == 2
+
+
+def test_standard_input_that_is_closed_or_not_text(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(DataError, match=r"standard input is closed; name a file with --input"):
+        translate_file(translator, "-", tmp_path / "out")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"mali\n\xff\n")))
+    with pytest.raises(DataError, match=r"standard input: not UTF-8 at line 2, byte 1 of the line \(0xFF\)"):
+        translate_file(translator, "-", tmp_path / "out")
+    assert list(tmp_path.glob("out*")) == []
+
+
+def test_a_run_that_died_as_it_began_is_not_the_newest(tmp_path: Path) -> None:
+    for name in ("a", "b.part"):
+        RunDir(tmp_path / name).path.mkdir()
+        RunDir(tmp_path / name).config.touch()
+    assert newest_run(tmp_path).name == "a"

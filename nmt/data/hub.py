@@ -7,6 +7,7 @@ into the hub's own cache at one commit, and read by `datasets` row by row.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -79,6 +80,10 @@ def _download(source: Source, path: str, commit: str) -> Path:
 
     try:
         return Path(hf_hub_download(str(source.hub), path, repo_type="dataset", revision=commit))
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT):
+            raise  # a matter of this machine, not of the hub
+        raise _unreachable(source, error, path) from error
     except Exception as error:  # of whichever HTTP library the client is built on
         raise _unreachable(source, error, path) from error
 

@@ -106,27 +106,33 @@ def read_lines(path: Path) -> Iterator[str]:
 
     Raises DataError with the line and the byte where the file is not UTF-8.
     """
-    number = 0
     try:
         with _open(path) as file:
-            for number, raw in enumerate(file, start=1):
-                if number == 1:
-                    _refuse_other_formats(path, raw)
-                    raw = raw.removeprefix(codecs.BOM_UTF8)
-                yield raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError as error:
-        found = f"0x{error.object[error.start]:02X}"
-        raise DataError(
-            f"{path}: not UTF-8 at line {number}, byte {error.start + 1} of the line ({found}); convert it first"
-        ) from None
+            yield from decode_lines(file, path)
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; check data.root and files in the config") from None
     except IsADirectoryError:
         raise DataError(f"{path}: a directory, where a text file is needed") from None
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise DataError(f"{path}: not readable as gzip after line {number}: {error}") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def decode_lines(file: IO[bytes], name: Path | str) -> Iterator[str]:
+    """The lines of an open file, as `read_lines` gives them; `name` is for messages."""
+    number = 0
+    try:
+        for number, raw in enumerate(file, start=1):
+            if number == 1:
+                _refuse_other_formats(name, raw)
+                raw = raw.removeprefix(codecs.BOM_UTF8)
+            yield raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError as error:
+        found = f"0x{error.object[error.start]:02X}"
+        raise DataError(
+            f"{name}: not UTF-8 at line {number}, byte {error.start + 1} of the line ({found}); convert it first"
+        ) from None
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{name}: not readable as gzip after line {number}: {error}") from error
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -143,7 +149,7 @@ _MAGIC = {
 }
 
 
-def _refuse_other_formats(path: Path, start: bytes) -> None:
+def _refuse_other_formats(name: Path | str, start: bytes) -> None:
     for magic, what in _MAGIC.items():
         if start.startswith(magic):
-            raise DataError(f"{path}: {what}")
+            raise DataError(f"{name}: {what}")

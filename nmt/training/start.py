@@ -116,7 +116,7 @@ def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> None:
     before = load_config(run.config)
     changed = [
         f"{section}.{field}"
-        for section in ("data", "tokenizer", "model", "training")
+        for section in ("data", "tokenizer", "model", "training", "search")
         for field, value in getattr(before, section)
         if value != getattr(getattr(config, section), field)
         and (section, field) not in {("data", "dir"), ("data", "root")}
@@ -140,11 +140,11 @@ def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> None:
 def _recorded_precision(run: RunDir, config: Config, device: torch.device) -> str:
     """What the probe chose when the run began; on another kind of device that says nothing, so it is chosen again."""
     info = read_info(run)
-    if info["device"] == device.type:
+    if info.get("device") == device.type:
         return str(info["precision"])
     precision = pick_precision(config.training.precision, device)
     print(
-        f"nmt: the run was on {info['device']} in {info['precision']} and goes on on {device.type} in {precision}: "
+        f"nmt: the run was on {info.get('device')} in {info['precision']} and goes on on {device.type} in {precision}: "
         "the same data in the same order, but not the same bits",
         file=sys.stderr,
     )
@@ -186,14 +186,18 @@ def _create(session: Session, corpus: Corpus) -> None:
     run = session.run
     part = RunDir(run.path.with_name(run.path.name + ".part"))
     shutil.rmtree(part.path, ignore_errors=True)
-    for path in (part.tokenizer.path, part.checkpoints, part.dev):
-        path.mkdir(parents=True)
-    corpus.tokenizers.save(part.tokenizer)
-    replace_file(part.config, dump_config(session.config))
-    replace_file(part.info, _info(corpus, session.device, session.precision))
-    if run.path.exists():
-        run.path.rmdir()  # it is empty: start() has looked
-    part.path.rename(run.path)
+    try:
+        for path in (part.tokenizer.path, part.checkpoints, part.dev):
+            path.mkdir(parents=True)
+        corpus.tokenizers.save(part.tokenizer)
+        replace_file(part.config, dump_config(session.config))
+        replace_file(part.info, _info(corpus, session.device, session.precision))
+        if run.path.exists():
+            run.path.rmdir()  # it is empty: start() has looked
+        part.path.rename(run.path)
+    except BaseException:
+        shutil.rmtree(part.path, ignore_errors=True)
+        raise
 
 
 def _restore(session: Session) -> None:

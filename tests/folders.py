@@ -17,7 +17,7 @@ PAIRS = sentence_pairs(300)
 TRAIN, VALID, TEST = PAIRS[:240], PAIRS[240:270], PAIRS[270:]
 
 
-class Workplace:
+class Folder:
     """A folder with a small corpus, and `prepare` run on it."""
 
     def __init__(self, folder: Path) -> None:
