@@ -51,6 +51,11 @@ ENVIRONMENT = {
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
 }
 
+FILES_ALONE = (
+    "--hyp F and --ref F go together, without what belongs to a run: --run, --split, --data, --output, --samples, "
+    "--beam, --length-penalty, --checkpoint, --weights"
+)
+
 Weights = Literal["auto", "raw", "average"]
 ConfigOption = Annotated[
     str, typer.Option("--config", metavar="FILE", help="That file, else configs/FILE, else the shipped one.")
@@ -259,12 +264,7 @@ def evaluate(
     if hyp is not None or ref is not None:
         of_a_run = (run, split, data, output, samples, beam, length_penalty, checkpoint, weights)
         if hyp is None or ref is None or of_a_run != (None, None, None, None, 0, None, None, "best", "auto"):
-            raise ConfigError(
-                [
-                    "--hyp F and --ref F go together, without what belongs to a run: --run, --split, --data, --output, "
-                    "--samples, --beam, --length-penalty, --checkpoint, --weights"
-                ]
-            )
+            raise ConfigError([FILES_ALONE])
         print(render(evaluate_files(hyp, ref, lowercase, tokenize)))
         return
     if json and samples:

@@ -242,3 +242,23 @@ def test_a_small_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         replace_file(tmp_path / "f", "after")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("f", "before")]
+
+
+def test_a_checkpoint_of_another_format(run):
+    state = run.step(20).state
+    state.write_text(state.read_text().replace('"format": 1', '"format": 2'))
+    sums = json.loads(run.step(20).checksums.read_text())
+    run.step(20).checksums.write_text(json.dumps({**sums, state.name: checkpoint._sha256(state)}))
+    with pytest.raises(CheckpointError, match=r"step-00000020: written in another format than 1"):
+        load_state(run.step(20))
+
+
+def test_what_a_save_that_died_left_is_removed(run):
+    (run.checkpoints / "step-00000035.part").mkdir()
+    rotate(run, keep_last=3, best_step=None)
+    assert sorted(path.name for path in run.checkpoints.iterdir()) == [f"step-000000{n}" for n in (10, 20, 30)]
+
+
+def test_an_average_before_any_validation_is_of_the_newest(run):
+    found = choose_weights(run, SETTINGS, "best", "average")
+    assert (found.step, found.tensors["w"].tolist()) == (30, [20.0] * 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -18,7 +19,10 @@ import pytest
 from hub_server import Hub, serve
 from sentences import sentence_pairs, write_pairs
 
+from nmt.config import Source
 from nmt.data.corpus import Corpus
+from nmt.data.hub import _download
+from nmt.errors import HubError
 from nmt.layout import DataDir
 
 PARQUET = "refs/convert/parquet"
@@ -206,3 +210,23 @@ def test_what_the_hub_does_not_have(hub: Hub, client: Client) -> None:
         iwslt = f"dataset IWSLT/iwslt2017, revision refs/convert/parquet, at {hub.endpoint}"
         assert line.startswith(expected.format(hub.endpoint, iwslt=iwslt))
     assert client.left() == set()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+def test_what_is_wrong_with_this_machine_is_not_laid_on_the_hub(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> str:
+        raise OSError(number, "trouble here")
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", failing)
+    with pytest.raises(OSError, match="trouble here") as caught:
+        _download(Source(hub="a/b", paths=["c.parquet"]), "c.parquet", "main")
+    assert not isinstance(caught.value, HubError)
+
+
+def test_a_download_that_breaks_off_is_the_hubs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> str:
+        raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", failing)
+    with pytest.raises(HubError, match=r"a/b.*Connection reset by peer"):
+        _download(Source(hub="a/b", paths=["c.parquet"]), "c.parquet", "main")

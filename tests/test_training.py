@@ -15,7 +15,7 @@ from tiny_corpus import tiny_settings, tiny_text
 
 from nmt.checkpoint import choose_weights, load_state, load_weights, saved_steps
 from nmt.config import Config
-from nmt.data.batching import BatchPlan, epoch_updates
+from nmt.data.batching import BatchPlan, Update, epoch_updates
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
@@ -44,15 +44,18 @@ def final_weights(run: Path) -> dict[str, torch.Tensor]:
     return load_weights(RunDir(run).step(saved_steps(RunDir(run))[-1]))
 
 
-def die_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-    """Training dies without a word once so many steps are done."""
+def die_after(steps: int, monkeypatch: pytest.MonkeyPatch, config: Config, data: Path, run: Path) -> None:
+    """Train, and die without a word once so many steps are done."""
 
-    def dying(session: Session, update: object) -> object:
+    def dying(session: Session, update: Update) -> object:
         if session.state.step == steps:
             raise KeyboardInterrupt
-        return train_step(session, update)  # type: ignore[arg-type]
+        return train_step(session, update)
 
-    monkeypatch.setattr(loop, "train_step", dying)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "train_step", dying)
+        with pytest.raises(KeyboardInterrupt):
+            fit(config, data, run)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
@@ -60,10 +63,7 @@ def test_stopped_and_resumed_equals_never_stopped(tiny_data, text, tmp_path, mon
     """With micro-batches, all dropouts, in the middle of an epoch and two steps after the last checkpoint."""
     config = tiny_settings(text, training={"precision": precision})
     fit(config, tiny_data, tmp_path / "whole")
-    with monkeypatch.context() as patch:
-        die_after(patch, 8)
-        with pytest.raises(KeyboardInterrupt):
-            fit(config, tiny_data, tmp_path / "parts")
+    die_after(8, monkeypatch, config, tiny_data, tmp_path / "parts")
     assert saved_steps(RunDir(tmp_path / "parts"))[-1] == 6
     fit(config, tiny_data, tmp_path / "parts", resume=True)
     whole, parts = final_weights(tmp_path / "whole"), final_weights(tmp_path / "parts")
@@ -74,10 +74,7 @@ def test_stopped_and_resumed_equals_never_stopped(tiny_data, text, tmp_path, mon
 def test_a_run_that_died_before_its_first_checkpoint_starts_over(tiny_data, text, tmp_path, monkeypatch):
     config = tiny_settings(text)
     fit(config, tiny_data, tmp_path / "whole")
-    with monkeypatch.context() as patch:
-        die_after(patch, 2)
-        with pytest.raises(KeyboardInterrupt):
-            fit(config, tiny_data, tmp_path / "parts")
+    die_after(2, monkeypatch, config, tiny_data, tmp_path / "parts")
     fit(config, tiny_data, tmp_path / "parts", resume=True)
     assert records(tmp_path / "whole") == records(tmp_path / "parts")
 
@@ -415,10 +412,7 @@ def test_the_average_is_taken_if_and_only_if_it_is_better(tiny_data, text, tmp_p
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tiny_data, text, tmp_path, monkeypatch, capsys):
     config = tiny_settings(text)
     fit(config, tiny_data, tmp_path / "whole")
-    with monkeypatch.context() as patch:
-        die_after(patch, 8)
-        with pytest.raises(KeyboardInterrupt):
-            fit(config, tiny_data, tmp_path / "parts")
+    die_after(8, monkeypatch, config, tiny_data, tmp_path / "parts")
     run = RunDir(tmp_path / "parts")
     run.step(6).optimizer.write_bytes(b"")
     with run.log.open("a") as log:
@@ -520,3 +514,32 @@ def test_a_run_directory_that_cannot_be_made_leaves_nothing(tiny_data, text, tmp
     with pytest.raises(OSError, match="No space left"):
         fit(tiny_settings(text), tiny_data, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_ends_though_a_checkpoint_for_the_average_is_damaged(tiny_data, text, tmp_path, monkeypatch, capsys):
+    real = loop.save
+
+    def damaging(session: Session) -> None:
+        real(session)
+        if session.state.step == 12:
+            session.run.step(9).weights.write_bytes(b"")
+
+    monkeypatch.setattr(loop, "save", damaging)
+    config = tiny_settings(text)
+    fit(config, tiny_data, tmp_path / "run")
+    assert "nothing is averaged: " in capsys.readouterr().err
+    assert choose_weights(RunDir(tmp_path / "run"), config.training).kind == "raw"
+    assert not RunDir(tmp_path / "run").average.path.exists()
+
+
+def test_an_empty_directory_may_become_a_run(tiny_data, text, tmp_path):
+    (tmp_path / "run").mkdir()
+    fit(tiny_settings(text, training={"max_steps": 3}), tiny_data, tmp_path / "run")
+    assert saved_steps(RunDir(tmp_path / "run")) == [3]
+
+
+def test_a_run_that_never_learned_anything_has_diverged(tiny_data, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda *_: math.nan)
+    config = tiny_settings(text, training={"max_epochs": 1})
+    with pytest.raises(DivergedError, match=r"run: training.max_epochs = 1 reached before anything was learned"):
+        fit(config, tiny_data, tmp_path / "run")

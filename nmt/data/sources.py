@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -63,12 +64,18 @@ def open_files(source: Source, languages: tuple[str, str], root: Path) -> OpenSo
 
 def checksum(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal. Raises DataError if it is no readable file."""
+    digest = hashlib.sha256()
+    with _reading(path), path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn what can be wrong with a file into a DataError."""
     try:
-        digest = hashlib.sha256()
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-        return digest.hexdigest()
+        yield
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; check data.root and files in the config") from None
     except IsADirectoryError:
@@ -106,15 +113,8 @@ def read_lines(path: Path) -> Iterator[str]:
 
     Raises DataError with the line and the byte where the file is not UTF-8.
     """
-    try:
-        with _open(path) as file:
-            yield from decode_lines(file, path)
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file; check data.root and files in the config") from None
-    except IsADirectoryError:
-        raise DataError(f"{path}: a directory, where a text file is needed") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    with _reading(path), _open(path) as file:
+        yield from decode_lines(file, path)
 
 
 def decode_lines(file: IO[bytes], name: Path | str) -> Iterator[str]:

@@ -96,8 +96,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             w_grad = w.to(grad_dtype)
             full = weight.dtype
             sums = torch.zeros(3, dtype=full, device=h.device)
-            grad_hidden = torch.zeros_like(h, dtype=grad_dtype)
-            grad_weight = torch.zeros_like(weight)
+            grad_hidden = torch.empty_like(h if needs_grad else h[:0], dtype=grad_dtype)
+            grad_weight = torch.zeros_like(weight if needs_grad else weight[:0])
             mean_weight = w.to(full).mean(0)  # (D,): hidden @ mean_weight is the mean of a row's logits
             rows = max(1, CHUNK_ELEMENTS[h.device.type] // len(w))
             for start in range(0, len(h), rows):

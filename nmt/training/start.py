@@ -192,9 +192,7 @@ def _create(session: Session, corpus: Corpus) -> None:
         corpus.tokenizers.save(part.tokenizer)
         replace_file(part.config, dump_config(session.config))
         replace_file(part.info, _info(corpus, session.device, session.precision))
-        if run.path.exists():
-            run.path.rmdir()  # it is empty: start() has looked
-        part.path.rename(run.path)
+        part.path.rename(run.path)  # also over an empty directory
     except BaseException:
         shutil.rmtree(part.path, ignore_errors=True)
         raise
