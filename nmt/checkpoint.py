@@ -1,6 +1,7 @@
-"""Checkpoints: written whole or not at all, verified before use, rotated, averaged, selected.
+"""Checkpoints: written whole or not at all, verified before use, rotated.
 
-Weights and optimizer are safetensors and the rest is JSON, so that loading never executes code.
+Weights and optimizer are safetensors and the rest is JSON, so that loading never executes code. state.json is the seal:
+it holds the checksums of the other files and its own, and is written last.
 """
 
 from __future__ import annotations
@@ -11,20 +12,17 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save
 from torch import Tensor
 
-from nmt.config import TrainingConfig
-from nmt.data.staging import sync
 from nmt.errors import CheckpointError
-from nmt.layout import CheckpointDir, RunDir
+from nmt.files import replace_file, sync, write_file
+from nmt.layout import FORMAT, OLD_FORMAT, CheckpointDir, RunDir
 
-FORMAT = 1
 Tensors = dict[str, Tensor]
 
 
@@ -32,9 +30,12 @@ Tensors = dict[str, Tensor]
 class TrainState:
     """What a resumed run needs besides weights and optimizer; everything else is a function of it.
 
-    `update_in_epoch` updates of `epoch` are done; `last_check` is the step of the last validation; `n_tokens` target
-    tokens and `seconds` were spent over all resumes; `n_skipped` updates had a gradient that was not finite,
-    `skipped_in_a_row` of them just now. `scaler` is the loss scaler's state with fp16.
+    `step` updates are done, `update_in_epoch` of them in `epoch`. Of these `n_skipped` had a loss or gradient that was
+    not finite and changed nothing, `skipped_in_a_row` of them just now; `n_out_of_memory` is how often memory did not
+    suffice. `last_check` is the step of the last validation. `n_tokens` target tokens and `seconds` were spent over all
+    resumes. The learning rate falls to 0 from `cooldown_start` to `cooldown_end`, once the limits `cooldown_limits`
+    have fixed these. `tally` is what the next record of the log adds up, `recent_loss` and `lowest_loss` what a rising
+    loss is held against, `log_bytes` the length of log.jsonl. `scaler` is the loss scaler's state with fp16.
     """
 
     step: int = 0
@@ -43,74 +44,87 @@ class TrainState:
     n_tokens: int = 0
     n_skipped: int = 0
     skipped_in_a_row: int = 0
+    n_out_of_memory: int = 0
     best_score: float | None = None
     best_step: int | None = None
     checks_since_best: int = 0
     last_check: int = 0
     seconds: float = 0.0
+    cooldown_start: int | None = None
+    cooldown_end: int | None = None
+    cooldown_limits: list[float | None] = field(default_factory=list)
+    recent_loss: float | None = None
+    lowest_loss: float | None = None
+    loss_is_high: bool = False
+    tally: dict[str, float] = field(default_factory=dict)
+    log_bytes: int = 0
     scaler: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def cooldown(self) -> tuple[int, int] | None:
+        """The first and the last step of the cool-down, once they are fixed."""
+        if self.cooldown_start is None or self.cooldown_end is None:
+            return None
+        return self.cooldown_start, self.cooldown_end
 
-@dataclass(frozen=True)
-class ChosenWeights:
-    """Weights to translate with, and why these."""
-
-    step: int
-    kind: Literal["raw", "average"]
-    reason: str
-    tensors: Tensors
+    @classmethod
+    def of(cls, values: Mapping[str, Any], where: str) -> TrainState:
+        """The state that `values` hold. Raises CheckpointError if they are those of another version."""
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise CheckpointError(f"{where}: written by another version of nmt: {error}") from error
 
 
 def save_checkpoint(
     target: CheckpointDir, weights: Mapping[str, Tensor], optimizer: Tensors | None, state: Mapping[str, Any]
 ) -> None:
-    """Write a checkpoint under a temporary name, sync it, and rename it into place, replacing one of that name."""
-    temporary = CheckpointDir(target.path.with_name(target.path.name + ".part"))
-    shutil.rmtree(temporary.path, ignore_errors=True)
-    temporary.path.mkdir(parents=True)
+    """Write a checkpoint under a temporary name, sync it, and rename it into place, replacing one of that name.
+
+    Raises OSError if it cannot be written; what was there is then still there.
+    """
+    part = CheckpointDir(target.path.with_name(target.path.name + ".part"))
+    shutil.rmtree(part.path, ignore_errors=True)
     try:
-        _write_checkpoint(temporary, weights, optimizer, state)
-    except BaseException as error:
-        shutil.rmtree(temporary.path, ignore_errors=True)
-        if isinstance(error, SafetensorError):  # which is how a full disk is told there
-            raise CheckpointError(f"{target.path}: cannot be written: {error}") from error
+        part.path.mkdir(parents=True)
+        checksums = {}
+        for path, tensors in ((part.weights, weights), (part.optimizer, optimizer)):
+            if tensors is not None:
+                data = save({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()})
+                checksums[path.name] = hashlib.sha256(data).hexdigest()
+                write_file(path, data)
+        write_file(part.state, _sealed(checksums, state).encode())
+        sync(part.path)
+        if target.path.exists():
+            shutil.rmtree(target.path)
+        part.path.rename(target.path)
+        sync(target.path.parent)
+    except OSError:
+        shutil.rmtree(part.path, ignore_errors=True)
         raise
-    shutil.rmtree(target.path, ignore_errors=True)
-    temporary.path.rename(target.path)
-    sync(target.path.parent)
 
 
-def _write_checkpoint(
-    temporary: CheckpointDir, weights: Mapping[str, Tensor], optimizer: Tensors | None, state: Mapping[str, Any]
-) -> None:
-    save_file({name: tensor.detach().contiguous().cpu() for name, tensor in weights.items()}, temporary.weights)
-    if optimizer is not None:
-        save_file({name: tensor.detach().contiguous().cpu() for name, tensor in optimizer.items()}, temporary.optimizer)
-    _write(temporary.state, json.dumps({"format": FORMAT, **state}, indent=1))
-    files = sorted(path for path in temporary.path.iterdir())
-    _write(temporary.checksums, json.dumps({path.name: _sha256(path) for path in files}, indent=1))
-    for path in temporary.path.iterdir():
-        sync(path)
-    sync(temporary.path)
+def update_state(target: CheckpointDir, state: Mapping[str, Any]) -> None:
+    """Replace the state of a checkpoint whose tensors stay. Raises OSError or CheckpointError."""
+    replace_file(target.state, _sealed(_read_seal(target)["checksums"], state))
 
 
 def load_weights(source: CheckpointDir) -> Tensors:
     """The verified weights of a checkpoint. Raises CheckpointError."""
-    return _load(source, source.weights)
+    return _load(source, source.weights.name)
 
 
 def load_optimizer(source: CheckpointDir) -> Tensors:
     """The verified optimizer state of a checkpoint. Raises CheckpointError."""
-    return _load(source, source.optimizer)
+    return _load(source, source.optimizer.name)
 
 
 def load_state(source: CheckpointDir) -> dict[str, Any]:
-    """The verified state.json of a checkpoint. Raises CheckpointError."""
-    _verify(source, source.state)
-    state: dict[str, Any] = json.loads(source.state.read_text(encoding="utf-8"))
-    if state.pop("format", None) != FORMAT:
-        raise CheckpointError(f"{source.path}: written in another format than {FORMAT}, by another version of nmt")
-    return state
+    """The verified state of a checkpoint. Raises CheckpointError."""
+    seal = _read_seal(source)
+    if seal["format"] != FORMAT:
+        raise CheckpointError(f"{source.path}: written in format {seal['format']}, which translates but cannot go on")
+    return dict(seal["state"])
 
 
 def saved_steps(run: RunDir, resumable: bool = False) -> list[int]:
@@ -123,99 +137,48 @@ def saved_steps(run: RunDir, resumable: bool = False) -> list[int]:
     return sorted(steps)
 
 
-def rotate(run: RunDir, keep_last: int, best_step: int | None) -> None:
-    """Remove all but the newest `keep_last` checkpoints and the best; only the newest two stay resumable."""
+def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None) -> None:
+    """Remove all but the newest `keep_last` checkpoints up to `step` and the best; the newest two stay resumable.
+
+    A checkpoint beyond `step` is of a life of the run that ended and that another has taken the place of.
+    """
     steps = saved_steps(run)
-    for step in steps[:-keep_last]:
-        if step != best_step:
-            shutil.rmtree(run.step(step).path)
-    for step in steps[:-2]:
-        run.step(step).optimizer.unlink(missing_ok=True)
+    recent = [each for each in steps if each <= step][-keep_last:]
+    for each in steps:
+        if each not in recent and each != best_step:
+            shutil.rmtree(run.step(each).path)
+        elif each not in recent[-2:]:
+            run.step(each).optimizer.unlink(missing_ok=True)
     for unfinished in run.checkpoints.glob("*.part"):  # of a save that died
         shutil.rmtree(unfinished)
 
 
-def steps_to_average(run: RunDir, settings: TrainingConfig, last: int) -> list[int]:
-    """The newest `average_last` checkpoints up to step `last`; an old best that was kept alone is none of them."""
-    recent = [step for step in saved_steps(run)[-settings.keep_last :] if step <= last]
-    return recent[-settings.average_last :] or [last]
+def most_bytes(n_parameters: int, keep_last: int) -> int:
+    """The most that the checkpoints of a run take at any time.
 
-
-def average(run: RunDir, steps: Sequence[int]) -> Tensors:
-    """The mean of the weights of several checkpoints, summed in float64. Raises CheckpointError."""
-    total: Tensors = {}
-    for step in steps:
-        for name, tensor in load_weights(run.step(step)).items():
-            total[name] = total[name] + tensor.double() if name in total else tensor.double()
-    return {name: (tensor / len(steps)).float() for name, tensor in total.items()}
-
-
-def write_selected(run: RunDir, selected: Mapping[str, Any]) -> None:
-    """Write selected.json: `best_step`, `weights` (raw or average) and the `reason`, for people."""
-    replace_file(run.selected, json.dumps(selected, indent=1) + "\n")
-
-
-def read_selected(run: RunDir) -> dict[str, Any]:
-    """What `write_selected` wrote, or nothing if there was no validation yet."""
-    if not run.selected.exists():
-        return {}
-    try:
-        selected = dict(json.loads(run.selected.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise CheckpointError(
-            f"{run.selected}: damaged: {error}; remove it to translate with the last checkpoint"
-        ) from error
-    return selected
-
-
-def choose_weights(
-    run: RunDir, settings: TrainingConfig, checkpoint: str = "best", weights: str = "auto"
-) -> ChosenWeights:
-    """The weights that `translate` takes.
-
-    `checkpoint` is best, last or a step; `weights` is raw (as they were at that step), average (of the newest
-    `training.average_last` checkpoints up to it) or auto: for the best checkpoint what did better on the
-    development set, else raw. Raises CheckpointError.
+    Weights are float32: `keep_last` newest, the best, the average and one being written; Adam has twice as much for
+    two of them and for the one being written.
     """
-    steps = saved_steps(run)
-    if not steps:
-        raise CheckpointError(f"{run.path}: no checkpoint yet; nmt train writes one every training.save_every_steps")
-    selected = read_selected(run)
-    kind = weights
-    if checkpoint == "best":
-        # before the first validation there is no best yet
-        step, reason = selected.get("best_step", steps[-1]), selected.get("reason", "the last: none is validated yet")
-        kind = selected.get("weights", "raw") if weights == "auto" else weights
-        if kind == "average" and selected.get("average_steps"):
-            newest = selected["average_steps"][-1]
-            return ChosenWeights(newest, "average", reason, load_weights(run.average))
-        if kind == "average":
-            step = steps[-1]
-    elif checkpoint == "last":
-        step, reason = steps[-1], "the last"
-    elif checkpoint.isdigit() and int(checkpoint) in steps:
-        step, reason = int(checkpoint), "asked for"
-    else:
-        known = ", ".join(str(step) for step in steps)
-        raise CheckpointError(f"{run.path}: no checkpoint {checkpoint}; there are {known}, best and last")
-    if kind == "average":
-        last_steps = steps_to_average(run, settings, step)
-        reason = f"average of {', '.join(map(str, last_steps))}"
-        return ChosenWeights(step, "average", reason, average(run, last_steps))
-    return ChosenWeights(step, "raw", reason, load_weights(run.step(step)))
+    return 4 * n_parameters * (keep_last + 3 + 2 * 3)
 
 
-def assign(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
-    """Copy `tensors` into the model's parameters of the same names. Raises CheckpointError if they do not fit."""
+def check_fit(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
+    """Raise CheckpointError unless `tensors` have the names and shapes of the model's parameters."""
     parameters = dict(model.named_parameters())
     if parameters.keys() != tensors.keys():
         odd = ", ".join(sorted(parameters.keys() ^ tensors.keys())[:3])
         raise CheckpointError(f"{where}: the weights are of another model than config.yaml describes ({odd}, …)")
+    for name, parameter in parameters.items():
+        if parameter.shape != tensors[name].shape:
+            found, wanted = tuple(tensors[name].shape), tuple(parameter.shape)
+            raise CheckpointError(f"{where}: {name} has shape {found}, the model of config.yaml needs {wanted}")
+
+
+def assign(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
+    """Copy `tensors` into the model's parameters of the same names. Raises CheckpointError if they do not fit."""
+    check_fit(model, tensors, where)
     with torch.no_grad():
-        for name, parameter in parameters.items():
-            if parameter.shape != tensors[name].shape:
-                found, wanted = tuple(tensors[name].shape), tuple(parameter.shape)
-                raise CheckpointError(f"{where}: {name} has shape {found}, the model of config.yaml needs {wanted}")
+        for name, parameter in model.named_parameters():
             parameter.copy_(tensors[name])
 
 
@@ -228,13 +191,24 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Sequence[str]) ->
     return tensors
 
 
-def restore_optimizer(optimizer: torch.optim.Optimizer, names: Sequence[str], tensors: Mapping[str, Tensor]) -> None:
-    """The reverse of `optimizer_tensors`."""
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, names: Sequence[str], tensors: Mapping[str, Tensor], where: str
+) -> None:
+    """The reverse of `optimizer_tensors`. Raises CheckpointError, with nothing changed, if they do not fit."""
+    shapes = {name: parameter.shape for name, parameter in zip(names, _parameters(optimizer), strict=True)}
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         parameter, _, key = name.rpartition("/")
+        if (tensor.dim() and tensor.shape != shapes.get(parameter)) or parameter not in shapes:
+            raise CheckpointError(f"{where}: {name} {tuple(tensor.shape)} belongs to the optimizer of another model")
         state.setdefault(names.index(parameter), {})[key] = tensor
+    if len(state) != len(names):
+        raise CheckpointError(f"{where}: the optimizer's state lacks {len(names) - len(state)} parameters")
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def read_info(run: RunDir) -> dict[str, Any]:
@@ -245,7 +219,7 @@ def read_info(run: RunDir) -> dict[str, Any]:
         raise CheckpointError(f"{run.path}: not a run directory, run.json is missing") from None
     except (OSError, ValueError, TypeError) as error:
         raise CheckpointError(f"{run.info}: damaged: {error}") from error
-    if info.get("format", FORMAT) != FORMAT:
+    if info.get("format", FORMAT) not in (OLD_FORMAT, FORMAT):
         raise CheckpointError(f"{run.path}: written in format {info['format']}, this version of nmt reads {FORMAT}")
     lacking = {"format", "data_dir", "corpus", "tokenizer", "precision"} - info.keys()
     if lacking:
@@ -253,43 +227,43 @@ def read_info(run: RunDir) -> dict[str, Any]:
     return info
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Write a small text file whole or not at all."""
-    temporary = path.with_name(path.name + ".part")
+def _sealed(checksums: Mapping[str, str], state: Mapping[str, Any]) -> str:
+    """The text of state.json."""
+    content = {"format": FORMAT, "checksums": dict(checksums), "state": dict(state)}
+    return json.dumps({**content, "seal": _digest(content)}, indent=1) + "\n"
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _read_seal(source: CheckpointDir) -> dict[str, Any]:
+    """`format`, `checksums` and `state` of a checkpoint. Raises CheckpointError unless they are what was written."""
     try:
-        _write(temporary, text)
-        sync(temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        if source.old_checksums.exists():
+            return {"format": OLD_FORMAT, "checksums": json.loads(source.old_checksums.read_text(encoding="utf-8"))}
+        content = json.loads(source.state.read_text(encoding="utf-8"))
+        seal, number = content.pop("seal"), content["format"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{source.state}: missing or damaged") from error
+    if number != FORMAT:
+        raise CheckpointError(f"{source.path}: written in format {number}, this version of nmt reads {FORMAT}")
+    if seal != _digest(content):
+        raise CheckpointError(f"{source.state}: damaged, its checksum is not what was written")
+    return dict(content)
 
 
-def _load(source: CheckpointDir, path: Path) -> Tensors:
-    _verify(source, path)
+def _load(source: CheckpointDir, name: str) -> Tensors:
+    """The tensors of one file, from the very bytes whose checksum was verified."""
+    path = source.path / name
+    checksums = _read_seal(source)["checksums"]
     try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path}: damaged: {error}") from error
-
-
-def _verify(source: CheckpointDir, path: Path) -> None:
-    """Raise CheckpointError unless `path` is there and has the checksum that was written with it."""
-    try:
-        expected = json.loads(source.checksums.read_text(encoding="utf-8"))[path.name]
-        found = _sha256(path)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        expected, data = checksums[name], path.read_bytes()
+    except (OSError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: missing or damaged") from error
-    if found != expected:
+    if hashlib.sha256(data).hexdigest() != expected:
         raise CheckpointError(f"{path}: damaged, its checksum is not what was written")
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    try:
+        return load(data)
+    except (SafetensorError, ValueError) as error:
+        raise CheckpointError(f"{path}: damaged: {error}") from error

@@ -1,6 +1,7 @@
 """The command line: four stages and `nmt config`. Each command imports its stage inside, so help comes at once.
 
-Exit statuses: 0 done; 2 bad input or configuration; 3 training gave up; 130 interrupted; 141 nobody reads the output.
+Exit statuses: 0 done; 2 bad input or configuration; 3 training gave up; 75 training was stopped and can be resumed;
+130 interrupted; 141 nobody reads the output.
 """
 
 from __future__ import annotations
@@ -160,6 +161,10 @@ def train(
     ] = None,
     overrides: SetOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    stop_after: Annotated[
+        float | None,
+        typer.Option("--stop-after", metavar="MINUTES", min=0.0, help="Stop by then, as by SIGTERM, to be resumed."),
+    ] = None,
 ) -> None:
     """Train a Transformer on a data directory.
 
@@ -171,6 +176,10 @@ def train(
     its own configuration: --set (or a changed --config) may only alter limits and intervals such as
     training.max_steps.
 
+    SIGTERM, SIGINT (Ctrl-C) and --stop-after finish the update, save, and end with status 75: --resume goes on as if
+    nothing had happened. A second Ctrl-C ends at once. Several processes train one model under torchrun:
+    torchrun --nproc-per-node 2 -m nmt train …
+
     \b
     Examples:
       nmt train --config sample.yaml
@@ -181,7 +190,7 @@ def train(
     from nmt.training.loop import fit
 
     settings, data_dir, run_dir = what_to_train(config, data, run, overrides or (), resume)
-    fit(settings, data_dir, run_dir, resume)
+    fit(settings, data_dir, run_dir, resume, stop_after)
 
 
 @app.command()
@@ -285,6 +294,54 @@ def evaluate(
     for line in found.samples(samples):
         print(line)
     print(render(found.report))
+
+
+@app.command()
+def runs(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of runs.")] = Path("runs"),
+    json: Annotated[bool, typer.Option("--json", help="Print a list of JSON objects.")] = False,
+) -> None:
+    """List the runs of a directory, the one that was written to last first.
+
+    Each with its state, its last step of training.max_steps, its best BLEU on the development set, how long it has
+    trained, and how long ago it last wrote something. A run is running (the last column says on which host and in
+    which process), finished, stopped (nmt train --resume goes on with it) or broken (the last column says what is
+    damaged).
+
+    \b
+    Examples:
+      nmt runs
+      nmt runs experiments --json
+    """
+    from nmt.runs import render_json, render_text, summarise_all
+
+    found = summarise_all(directory)
+    print(render_json(found) if json else render_text(found))
+
+
+@app.command()
+def plot(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run directories.", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("--output", metavar="FILE", help="The picture; its ending is .png, .pdf or .svg.")
+    ] = Path("plot.png"),
+) -> None:
+    """Draw the curves of one or several runs into one picture.
+
+    Loss on training and development set, BLEU on the development set and learning rate, over steps and over time of
+    training. Both losses are without label smoothing, in nats per token. The picture can be read in black and white.
+    A long training curve is drawn as means, with the range of what they stand for in grey behind them.
+
+    \b
+    Examples:
+      nmt plot runs/sample-de-en
+      nmt plot runs/multi30k-de-en runs/multi30k-en-de --output curves.pdf
+    """
+    from nmt.plot import plot as draw
+
+    for line in draw(runs, output):
+        print(f"nmt: {line}", file=sys.stderr)
+    print(f"{output}: written")
 
 
 @app.command("config")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -212,8 +212,9 @@ class TrainingConfig(Section):
     finds fastest on a CPU, and on a GPU bf16, or fp16 where there is no bf16."""
     update_tokens: int = Field(4096, ge=1)
     """Target tokens of one optimizer update, end of sentence counted: decides what is learned."""
-    max_tokens: int = Field(8192, ge=2)
-    """Largest micro-batch, rows x longest side with padding (tokens): decides memory, not what is learned."""
+    max_tokens: Annotated[int, Field(ge=2)] | Literal["auto"] = 8192
+    """Largest micro-batch, rows x longest side with padding (tokens): decides memory, not what is learned. auto: the
+    largest that fits, found once at the start and kept in the run."""
     pool_pairs: int = Field(30_000, ge=30_000)
     """Pairs that are sorted by length together; larger pools pad less."""
     label_smoothing: float = Field(0.1, ge=0.0, lt=1.0)
@@ -238,6 +239,9 @@ class TrainingConfig(Section):
     """Highest learning rate of every schedule but noam."""
     warmup_steps: int = Field(4000, ge=1)
     """Updates until the learning rate is highest."""
+    cooldown: float = Field(0.0, ge=0.0, lt=1.0)
+    """Share of the run, at its end, over which the learning rate of noam, inverse_sqrt or constant falls linearly to 0.
+    Where it starts and ends is fixed once, by the limit that is nearest then (max_steps, max_epochs or max_minutes)."""
     clip_norm: float = Field(1.0, ge=0.0)
     """Largest L2 norm of the gradient of an update, which is scaled down to it; 0 does not clip."""
     max_steps: int = Field(50_000, ge=1)
@@ -251,7 +255,7 @@ class TrainingConfig(Section):
     validate_every_steps: int = Field(1000, ge=1)
     """Updates between validations."""
     save_every_steps: int = Field(1000, ge=1)
-    """Updates between checkpoints."""
+    """Updates between checkpoints; a validation has one besides."""
     keep_last: int = Field(5, ge=2)
     """Newest checkpoints that are kept, besides the best."""
     average_last: int = Field(5, ge=1)
@@ -272,6 +276,8 @@ class TrainingConfig(Section):
                 f"warmup_steps: {self.warmup_steps} leaves nothing of max_steps = {self.max_steps} "
                 f"for the {self.schedule} schedule to fall in"
             )
+        if self.cooldown and self.schedule in ("linear", "cosine"):
+            problems.append(f"cooldown: the {self.schedule} schedule falls to 0 by itself; leave cooldown at 0")
         _raise_together(problems)
         return self
 
@@ -307,7 +313,7 @@ class Config(Section):
         problems = []
         if self.model.tie_embeddings == "all" and not self.tokenizer.joint:
             problems.append("model.tie_embeddings: all needs tokenizer.joint: true; take target or none")
-        if self.training.max_tokens <= self.data.max_pieces:
+        if self.training.max_tokens != "auto" and self.training.max_tokens <= self.data.max_pieces:
             problems.append(
                 f"training.max_tokens: {self.training.max_tokens} has no room for the longest pair, "
                 f"data.max_pieces = {self.data.max_pieces} and its end of sentence"

@@ -5,7 +5,9 @@
     ├── DataError            a corpus, a text file or a data directory
     │   └── HubError         a dataset on the hub could not be had
     ├── CheckpointError      a run directory or a checkpoint
-    └── DivergedError        exit status 3: training gave up
+    │   └── LockedError      another process works there
+    ├── DivergedError        exit status 3: training gave up
+    └── StoppedError         exit status 75: training was stopped and can go on
 
 The command line prints the message of an `NmtError` and nothing else; any other exception is a defect of
 `nmt` and keeps its traceback.
@@ -42,7 +44,17 @@ class CheckpointError(NmtError):
     """A run directory or a checkpoint is missing, damaged or of another model."""
 
 
+class LockedError(CheckpointError):
+    """Another process works in a directory; the message names it."""
+
+
 class DivergedError(NmtError):
     """Training gave up because its numbers went wrong."""
 
     exit_status = 3
+
+
+class StoppedError(NmtError):
+    """Training was stopped before its end, on demand, and can be resumed. The status is EX_TEMPFAIL of sysexits.h."""
+
+    exit_status = 75

@@ -13,7 +13,7 @@ INTERRUPTED, NOBODY_READS = 130, 141  # 128 + the signal's number, as shells rep
 # What a user can put right; any other OSError is a defect and keeps its traceback.
 USER_ERRNOS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT,
-    errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG, errno.EEXIST,
+    errno.EFBIG, errno.EIO, errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG, errno.EEXIST,
 }  # fmt: skip
 
 

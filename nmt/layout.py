@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+FORMAT = 2
+"""Number of the layout of a run directory; raised when an older version can no longer read it."""
+OLD_FORMAT = 1  # checksums in a file of their own: what was trained so still translates, but cannot go on
 
 @dataclass(frozen=True)
 class DataDir:
@@ -70,7 +73,7 @@ class CheckpointDir:
         return self.path / "state.json"
 
     @property
-    def checksums(self) -> Path:
+    def old_checksums(self) -> Path:
         return self.path / "checksums.json"
 
 
@@ -81,6 +84,7 @@ class RunDir:
     config.yaml              the resolved configuration
     run.json                 format, data directory and its fingerprint
     tokenizer/               see `TokenizerDir`
+    lock                     held while a process trains here, and who that is
     checkpoints/step-…/      see `CheckpointDir`
     checkpoints/average/     the average of the newest checkpoints
     selected.json            which weights `translate` takes, and why
@@ -97,6 +101,10 @@ class RunDir:
     @property
     def info(self) -> Path:
         return self.path / "run.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
 
     @property
     def tokenizer(self) -> TokenizerDir:

@@ -19,9 +19,9 @@ from nmt.config import Config
 from nmt.data.clean import Cleaner, CleanReport, counted
 from nmt.data.corpus import FORMAT, Corpus
 from nmt.data.sources import OpenSource, SentencePair, open_source
-from nmt.data.staging import staged_directory
 from nmt.data.writing import SplitWriter, content_fingerprint, file_facts
 from nmt.errors import DataError
+from nmt.files import staged_directory
 from nmt.layout import DataDir
 from nmt.prepare_checks import changes_since, check_replaceable, recipe, reused_tokenizers
 from nmt.prepare_report import table

@@ -16,7 +16,7 @@ from typing import IO
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from nmt.checkpoint import assign, choose_weights, read_info
+from nmt.checkpoint import assign, read_info
 from nmt.config import Config, SearchConfig
 from nmt.config_file import load_config
 from nmt.data.sources import decode_lines, read_lines
@@ -25,8 +25,10 @@ from nmt.layout import RunDir
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast, pick_device, pick_precision
 from nmt.model.transformer import Transformer
+from nmt.runs import is_run
 from nmt.search.beam import search as search_best
 from nmt.search.step import Hypothesis, TransformerStep
+from nmt.selected import choose_weights
 from nmt.tokenizer import CONTROL, EOS, N_SPECIAL, PAD, Tokenizers
 
 WINDOW = 4096
@@ -179,8 +181,7 @@ def _batches(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
 
 def newest_run(root: Path = Path("runs")) -> Path:
     """The run directory under `root` that was written to last. Raises CheckpointError if there is none."""
-    paths = [path for path in root.glob("*") if path.suffix != ".part"]  # of a train that died as it began
-    runs = [RunDir(path) for path in paths if RunDir(path).config.is_file()]
+    runs = [RunDir(path) for path in root.glob("*") if is_run(path)]
     if not runs:
         raise CheckpointError(f"{root}: no run directory here; make one with nmt train, or name one with --run")
     return max(runs, key=_last_written).path

@@ -22,10 +22,10 @@ CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 
 # The table of the design: a module imports from lower layers only.
 LAYERS = (
-    {"errors", "exits", "config", "config_file", "layout"},
+    {"errors", "exits", "config", "config_file", "layout", "files"},
     {"tokenizer", "data", "model", "metrics"},
-    {"search", "checkpoint", "evaluate", "prepare_checks", "prepare_report"},
-    {"prepare", "translate"},
+    {"search", "checkpoint", "evaluate", "runs", "selected", "prepare_checks", "prepare_report"},
+    {"prepare", "plot", "translate"},
     {"training", "evaluate_run", "defaults"},
     {"cli", "__main__"},
 )
@@ -33,6 +33,8 @@ SIDEWAYS = {
     ("config_file", "config"),
     ("config_file", "errors"),
     ("exits", "errors"),
+    ("files", "errors"),
+    ("selected", "checkpoint"),
     ("data", "tokenizer"),
     ("__main__", "cli"),
 }

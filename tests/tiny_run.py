@@ -8,10 +8,10 @@ from pathlib import Path
 
 import torch
 
-from nmt.checkpoint import FORMAT, save_checkpoint
+from nmt.checkpoint import save_checkpoint
 from nmt.config import Config, SearchConfig
 from nmt.config_file import dump_config, load_config
-from nmt.layout import RunDir
+from nmt.layout import FORMAT, RunDir
 from nmt.model.transformer import Transformer
 from nmt.tokenizer import Tokenizer, Tokenizers, train_tokenizer
 from nmt.translate import Translator

@@ -1,17 +1,17 @@
 """From a prepared corpus to updates: which pairs are learned from together, and in which order.
 
 An *update* is what one optimizer step learns from, about `update_tokens` target tokens of sentences of similar length;
-its content is a function of (seed, epoch) alone. Only then is it split into micro-batches of at most `max_tokens`
-tokens, padding counted, which is a matter of memory.
+its content is a function of (seed, epoch) alone. Only then is it shared among processes and split into micro-batches
+of at most `max_tokens` tokens, padding counted, which is a matter of memory.
 
 Legend: P pairs of the corpus, B sentences of a batch, S source and T target length, end of sentence counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ from nmt.data.corpus import Split
 from nmt.tokenizer import BOS, EOS, PAD
 
 Indices = npt.NDArray[np.int64]
+
+_BLOCK = 1 << 18  # pairs looked at together where all are looked at
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class Update:
-    """One optimizer step: the rows of each of its micro-batches, and the target tokens of all of them."""
+    """One optimizer step: its rows in the corpus, alike in length, and their target tokens."""
 
-    micro_batches: tuple[Indices, ...]
+    rows: Indices
     n_tokens: int
+
+    def share(self, rank: int, size: int) -> Indices:
+        """The rows that process `rank` of `size` learns from; the shares are alike in length, and may be empty."""
+        return self.rows[rank::size]
 
 
 @dataclass(frozen=True)
@@ -66,45 +72,59 @@ class BatchPlan:
     """How an epoch is cut up: see the fields of the same names in the configuration."""
 
     update_tokens: int
-    max_tokens: int
     pool_pairs: int
     seed: int
 
 
+class Lengths:
+    """Lengths (P,) of one side of every pair, end of sentence counted.
+
+    Held in as few bytes as they need, given out as int64: sums and products of small integers would overflow.
+    """
+
+    def __init__(self, n_ids: npt.NDArray[Any]) -> None:
+        """`n_ids` (P,): the lengths without end of sentence."""
+        self._n_ids = _narrow(n_ids)
+        self._max, self._sum = int(n_ids.max(initial=0)) + 1, int(n_ids.sum(dtype=np.int64)) + len(n_ids)
+
+    def __getitem__(self, rows: npt.NDArray[Any] | slice | int) -> Any:
+        """The lengths of `rows`, int64."""
+        return self._n_ids[rows].astype(np.int64) + 1
+
+    def max(self) -> int:
+        """The greatest length."""
+        return self._max
+
+    def sum(self) -> int:
+        """All lengths together."""
+        return self._sum
+
+
 class PairLengths:
-    """Source and target lengths (P,) of every pair, end of sentence counted."""
+    """Source and target lengths of every pair."""
 
     def __init__(self, src: npt.NDArray[Any], tgt: npt.NDArray[Any]) -> None:
-        self.src = src.astype(np.int64) + 1
-        self.tgt = tgt.astype(np.int64) + 1
+        """`src`, `tgt` (P,): lengths without end of sentence."""
+        self.src, self.tgt = Lengths(src), Lengths(tgt)
+        self._n_pairs = len(tgt)
+
+    def __len__(self) -> int:
+        return self._n_pairs
+
+    def longest(self, n: int) -> Indices:
+        """The rows of the `n` pairs with the longest sides, longest first; of equal ones the first."""
+        best = np.arange(0)
+        for start in range(0, len(self), _BLOCK):
+            rows = np.concatenate((best, np.arange(start, min(start + _BLOCK, len(self)))))
+            sides = np.maximum(self.src[rows], self.tgt[rows])
+            best = rows[np.argsort(_narrow(sides.max() - sides), kind="stable")[:n]]
+        return best
 
     def sort(self, rows: Indices) -> Indices:
         """`rows` by target length and, within one, by source length up and down in turn, so that neighbours are
         alike on both sides even where the target length changes."""
-        tgt = self.tgt[rows]
-        return rows[np.lexsort((np.where(tgt % 2 == 0, self.src[rows], -self.src[rows]), tgt))]
-
-    def cut(self, rows: Indices, n_parts: int) -> list[Indices]:
-        """`rows` in `n_parts` of about equal numbers of target tokens, alike in length on both sides.
-
-        Halved again and again, by source or by target length, whichever leaves less padding: sorting by one length
-        and then the other would leave the long and rare sentences unlike on the other side.
-        """
-        if n_parts == 1 or len(rows) < 2:
-            return [rows]
-        halves = []
-        for by, then in ((self.tgt, self.src), (self.src, self.tgt)):
-            ordered = rows[np.lexsort((then[rows], by[rows]))]
-            tokens = np.cumsum(self.tgt[ordered])
-            middle = int(np.searchsorted(tokens, tokens[-1] * (n_parts // 2) / n_parts, side="right"))
-            parts = ordered[:middle], ordered[middle:]
-            halves.append((sum(self._slots(part) for part in parts), parts))
-        _, (low, high) = min(halves, key=lambda half: half[0])
-        return [part for part in (*self.cut(low, n_parts // 2), *self.cut(high, n_parts - n_parts // 2)) if len(part)]
-
-    def _slots(self, rows: Indices) -> int:
-        """Positions of a padded batch of `rows`, both sides."""
-        return len(rows) * int(self.src[rows].max(initial=0) + self.tgt[rows].max(initial=0))
+        src, tgt = self.src[rows], self.tgt[rows]
+        return rows[np.lexsort((np.where(tgt % 2 == 0, src, -src), tgt))]
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
         """Consecutive runs of `rows` with rows x longest side <= max_tokens; a longer single pair stands alone."""
@@ -119,28 +139,103 @@ class PairLengths:
             yield rows[start:]
 
 
-def epoch_updates(lengths: PairLengths, plan: BatchPlan, epoch: int) -> list[Update]:
+class EpochUpdates(Sequence[Update]):
+    """The updates of an epoch in the order they are learned from, made as they are asked for.
+
+    What is held is one array of all rows, of the smallest integers that hold them: four bytes for each pair.
+    """
+
+    def __init__(self, lengths: PairLengths, rows: npt.NDArray[Any], ends: Indices, order: Indices) -> None:
+        """Update i is `rows` (P,) from `ends[order[i] - 1]` to `ends[order[i]]`."""
+        self._lengths, self._rows, self._ends, self._order = lengths, rows, ends, order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @overload
+    def __getitem__(self, index: int) -> Update: ...
+    @overload
+    def __getitem__(self, index: slice) -> EpochUpdates: ...
+    def __getitem__(self, index: int | slice) -> Update | EpochUpdates:
+        if isinstance(index, slice):
+            return EpochUpdates(self._lengths, self._rows, self._ends, self._order[index])
+        number = int(self._order[index])
+        start = int(self._ends[number - 1]) if number else 0
+        rows = self._rows[start : int(self._ends[number])].astype(np.int64)
+        return Update(rows, int(self._lengths.tgt[rows].sum()))
+
+
+def epoch_updates(lengths: PairLengths, plan: BatchPlan, epoch: int) -> EpochUpdates:
     """All updates of `epoch`, every pair exactly once, in an order that depends on (seed, epoch) alone.
 
     The pairs are shuffled, cut into pools of at least `pool_pairs`, sorted by length within a pool, cut into updates
     of equal numbers of target tokens (at most `update_tokens`, give or take one sentence), and these are shuffled.
     """
     rng = np.random.default_rng([plan.seed, epoch])
-    order = rng.permutation(len(lengths.tgt))
-    n_pools = max(1, len(order) // plan.pool_pairs)
-    updates = []
-    for pool in np.array_split(order, n_pools):
-        n_updates = -(-int(lengths.tgt[pool].sum()) // plan.update_tokens)
-        updates += lengths.cut(pool, n_updates)
-    return [
-        Update(tuple(lengths.split(updates[i], plan.max_tokens)), int(lengths.tgt[updates[i]].sum()))
-        for i in rng.permutation(len(updates))
-    ]
+    rows = np.arange(len(lengths), dtype=np.min_scalar_type(len(lengths)))
+    rng.shuffle(rows)
+    sizes: list[int] = []
+    for pool in np.array_split(rows, max(1, len(rows) // plan.pool_pairs)):  # views: each is put in order in place
+        src, tgt = lengths.src[pool], lengths.tgt[pool]
+        parts = cut(src, tgt, -(-int(tgt.sum()) // plan.update_tokens))
+        sizes += map(len, parts)
+        pool[:] = pool[np.concatenate(parts)]
+    return EpochUpdates(lengths, rows, np.cumsum(sizes), rng.permutation(len(sizes)))
+
+
+def cut(src: Indices, tgt: Indices, n_parts: int) -> list[Indices]:
+    """Pairs of these lengths (N,) in `n_parts` of about equal numbers of target tokens, alike in length on both sides:
+    their numbers 0 … N - 1, part by part.
+
+    Halved again and again, by source or by target length, whichever leaves less padding: sorting by one length and
+    then the other would leave the long and rare sentences unlike on the other side.
+    """
+    if n_parts == 1 or len(tgt) < 2:
+        return [np.arange(len(tgt))]
+    narrow_src, narrow_tgt = _narrow(src), _narrow(tgt)
+    orders = np.lexsort((narrow_src, narrow_tgt)), np.lexsort((narrow_tgt, narrow_src))
+    return list(_Cut(src, tgt).parts(orders, 0, n_parts))
+
+
+class _Cut:
+    """Halves pairs that are in order both ways, by target and by source length; so are the halves, without sorting."""
+
+    def __init__(self, src: Indices, tgt: Indices) -> None:
+        self._src, self._tgt = src, tgt
+        self._is_low = np.zeros(len(tgt), np.bool_)
+
+    def parts(self, orders: tuple[Indices, Indices], by: int, n_parts: int) -> Iterator[Indices]:
+        """The parts of some pairs, given in both `orders`; a part is in the order of its last halving, first `by`."""
+        if n_parts == 1 or len(orders[by]) < 2:
+            if len(orders[by]):
+                yield orders[by]
+            return
+        (tgt_middle, tgt_slots), (src_middle, src_slots) = (self._middle(order, n_parts) for order in orders)
+        by, middle = (1, src_middle) if src_slots < tgt_slots else (0, tgt_middle)
+        low, high, other = orders[by][:middle], orders[by][middle:], orders[1 - by]
+        self._is_low[low] = True
+        is_low = self._is_low[other]
+        self._is_low[low] = False
+        for half, other_half, n in ((low, other[is_low], n_parts // 2), (high, other[~is_low], n_parts - n_parts // 2)):
+            yield from self.parts((other_half, half) if by else (half, other_half), by, n)
+
+    def _middle(self, pairs: Indices, n_parts: int) -> tuple[int, int]:
+        """Where to halve `pairs`, and the positions of both halves if each was a padded batch."""
+        src, tgt = self._src[pairs], self._tgt[pairs]
+        tokens = np.cumsum(tgt)
+        middle = int(np.searchsorted(tokens, tokens[-1] * (n_parts // 2) // n_parts, side="right"))
+        halves = slice(middle), slice(middle, None)
+        return middle, sum(len(tgt[half]) * int(src[half].max(initial=0) + tgt[half].max(initial=0)) for half in halves)
+
+
+def _narrow(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A copy in the smallest unsigned integers that hold them; numpy sorts those of two bytes many times faster."""
+    return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
 def even_batches(lengths: PairLengths, max_tokens: int) -> list[Indices]:
     """Every pair once in batches of at most `max_tokens`, sorted by length: for validation."""
-    return list(lengths.split(lengths.sort(np.arange(len(lengths.tgt))), max_tokens))
+    return list(lengths.split(lengths.sort(np.arange(len(lengths))), max_tokens))
 
 
 class Pairs:
@@ -152,7 +247,7 @@ class Pairs:
         self._tgt = _Side(split.ids(tgt), split.ends(tgt))
 
     def __len__(self) -> int:
-        return len(self.lengths.tgt)
+        return len(self.lengths)
 
     def batch(self, rows: Indices) -> Batch:
         """The pairs `rows` (B,) as a Batch."""

@@ -1,10 +1,11 @@
 """The training loop.
 
     for update in updates of the epoch, from update_in_epoch:
-        n = target tokens of the update, over all its micro-batches
-        for batch in update: (loss_sum / n).backward()
-        clip; lr = schedule(step); optimizer step; step += 1      # a non-finite norm never reaches the weights
-        every so many steps: log / validate / save
+        n = target tokens of the update, over all its micro-batches and processes
+        for batch in this process's share: (loss_sum / n).backward()   # halved and done again if memory runs out
+        sum the gradients over processes; clip; lr = schedule(step)
+        optimizer step, but nothing changes if loss or gradient is not finite; step += 1
+        every so many steps: log / save / validate; stop if a signal came
 
 Where a run stands is a `TrainState`. The order of the data is a function of (seed, epoch), dropout of (seed, step), and
 the learning rate of the step, so a resumed run is the run that was never stopped.
@@ -13,165 +14,214 @@ the learning rate of the step, so a resumed run is the run that was never stoppe
 from __future__ import annotations
 
 import math
-import sys
-from dataclasses import asdict
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import torch
+from torch import Tensor
 
-from nmt.checkpoint import optimizer_tensors, rotate, save_checkpoint, saved_steps
 from nmt.config import Config
-from nmt.data.batching import BatchPlan, Update, epoch_updates
-from nmt.errors import DivergedError
-from nmt.model.precision import autocast
+from nmt.data.batching import BatchPlan, Indices, Update, epoch_updates
+from nmt.errors import CheckpointError, DivergedError, NmtError, StoppedError
+from nmt.layout import RunDir
+from nmt.model.precision import autocast, pick_device
+from nmt.training.dist import joined
+from nmt.training.keep import save, save_state
+from nmt.training.limits import End, check_is_due, ended, fix_cooldown, is_finished
+from nmt.training.lock import locked
 from nmt.training.log import TrainingLog
-from nmt.training.loss import LossSums
-from nmt.training.meter import Meter
+from nmt.training.memory import free_memory, out_of_memory, slots
+from nmt.training.meter import Meter, Outcome
 from nmt.training.objective import objective
 from nmt.training.optim import learning_rate
-from nmt.training.select import check, finished, select_at_end, select_best
+from nmt.training.select import check, select_at_end
 from nmt.training.start import Session, start
+from nmt.training.stop import Interrupted, stopping
 
-MAX_SKIPPED_IN_A_ROW = 50
+TOO_LITTLE_MEMORY = "memory does not suffice to learn from a single pair; lower data.max_pieces or take a smaller model"
 
 
-def fit(config: Config, data_dir: Path, run_dir: Path, resume: bool = False) -> None:
+def fit(
+    config: Config, data_dir: Path, run_dir: Path, resume: bool = False, stop_after_minutes: float | None = None
+) -> None:
     """Train a model on the data directory and leave the run in `run_dir`.
 
-    Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if the numbers go wrong.
+    Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if the numbers go wrong,
+    StoppedError if a signal or the time limit stopped the run, which can then be resumed.
     """
-    session = start(config, data_dir, run_dir, resume)
-    state, settings = session.state, config.training
-    if resume and finished(session) and (reason := stop_reason(session)) is not None:
-        print(
-            f"{run_dir}: finished at step {state.step}, {reason}; raise that limit with --set to go on", file=sys.stderr
-        )
-        return
-    with TrainingLog(session.run, state.step, settings.max_steps) as log:
-        announce(session, log)
-        train(session, log)
+    on_gpu = pick_device(config.training.device).type == "cuda"
+    run = RunDir(run_dir)
+    with stopping(stop_after_minutes) as stop, joined(on_gpu) as world, locked(run, resume, world):
+        session = start(config, data_dir, run_dir, resume, world, stop)
+        if resume and world.from_first(lambda: is_finished(session)):
+            return
+        if not world.is_first:
+            train(session, None)
+            return
+        state = session.state
+        is_checked = not check_is_due(session)
+        with TrainingLog(run, state.step, state.log_bytes, is_checked, config.training.max_steps) as log:
+            announce(session, log)
+            train(session, Meter(session, log))
 
 
-def train(session: Session, log: TrainingLog) -> None:
-    """From where the session stands to the end of the run."""
+def train(session: Session, meter: Meter | None) -> None:
+    """From where the session stands to the end of the run. Process 0 alone has a meter."""
     state, settings = session.state, session.config.training
-    plan = BatchPlan(settings.update_tokens, settings.max_tokens, settings.pool_pairs, settings.seed)
-    meter = Meter(session)
-    while (reason := stop_reason(session)) is None:
+    plan = BatchPlan(settings.update_tokens, settings.pool_pairs, settings.seed)
+    after_step(session, meter)  # makes up for a validation that was cut short
+    while (end := ended(session)) is None:
         updates = epoch_updates(session.pairs.lengths, plan, state.epoch)
-        log.total(min(settings.max_steps, len(updates) * (settings.max_epochs or settings.max_steps)))
+        if meter is not None:
+            meter.expect(len(updates))
         for update in updates[state.update_in_epoch :]:
-            sums, norm = train_step(session, update)
-            meter.add(update, sums, norm)
-            if math.isfinite(norm):
-                after_step(session, meter, log)
-            if (reason := stop_reason(session)) is not None:
+            outcome = train_step(session, update)
+            if meter is not None:
+                meter.add(outcome)
+            after_step(session, meter)
+            if ended(session) is not None:
                 break
         else:
             state.epoch, state.update_in_epoch = state.epoch + 1, 0
-    conclude(session, meter, log, reason)
+    if not end.is_early:
+        with suppress(Interrupted):
+            conclude(session, meter, end)
+            return
+    stop_early(session, meter, session.stop.reason or end.reason)
 
 
-def train_step(session: Session, update: Update) -> tuple[LossSums, float]:
-    """Learn from one update; returns its loss sums and the gradient's norm before clipping.
-
-    If the norm is not finite, nothing is learned and the step does not count.
-    """
+def train_step(session: Session, update: Update) -> Outcome:
+    """Learn from one update. If its loss or gradient is not finite, it changes neither weights nor moments."""
     config, state, model, optimizer = session.config.training, session.state, session.model, session.optimizer
-    torch.manual_seed((config.seed << 32) + state.step)
-    total: LossSums | None = None
-    for rows in update.micro_batches:
-        batch = session.pairs.batch(rows).to(session.device)
-        with autocast(session.precision, session.device):
-            sums = objective(model, batch, config.label_smoothing)
-        session.scaler.scale(sums.loss / update.n_tokens).backward()  # type: ignore[no-untyped-call]
-        total = sums.detach() if total is None else total + sums.detach()
-    assert total is not None, "an update has a micro-batch"
-
+    numbers = gather_gradients(session, update)
+    session.world.sum_gradients(model.parameters())
+    session.world.sum_(numbers)
     session.scaler.unscale_(optimizer)
-    norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf))
-    state.update_in_epoch += 1
-    if math.isfinite(norm):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(state.step + 1, config, session.config.model.d_model)
-        session.scaler.step(optimizer)
-        state.step += 1
-        state.n_tokens += update.n_tokens
-        state.skipped_in_a_row = 0
-    else:
-        state.n_skipped += 1
-        state.skipped_in_a_row += 1
-        if state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
-            raise DivergedError(
-                f"{session.run.path}: the gradients of {MAX_SKIPPED_IN_A_ROW} updates in a row were not finite at step "
-                f"{state.step}; lower the learning rate, warm up longer, or set training.precision to float32"
-            )
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf)
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate(state.step + 1, config, session.config.model.d_model, state.cooldown)
+    # on the device, which need not be waited for: the fused optimizers do nothing where found_inf is 1
+    is_finite = torch.isfinite(norm) & torch.isfinite(numbers[0])
+    optimizer.grad_scale, optimizer.found_inf = None, (~is_finite).float()  # type: ignore[attr-defined]
+    optimizer.step()
     session.scaler.update()
     optimizer.zero_grad(set_to_none=True)
-    return total, norm
+    state.step += 1
+    state.update_in_epoch += 1
+    state.n_tokens += update.n_tokens
+    return Outcome(update, torch.cat((numbers, norm.double()[None])))
 
 
-def after_step(session: Session, meter: Meter, log: TrainingLog) -> None:
-    """Log, validate and save, whichever is due."""
+def gather_gradients(session: Session, update: Update) -> Tensor:
+    """Forward and backward over this process's share of an update; the first five numbers of an `Outcome`.
+
+    If memory does not suffice, all is done again in micro-batches of half the size. Raises NmtError if a single pair
+    is too much.
+    """
+    rows = update.share(session.world.rank, session.world.size)
+    max_tokens, n_out_of_memory = session.max_tokens, 0
+    while True:
+        micro_batches = list(session.pairs.lengths.split(rows, max_tokens))
+        try:
+            numbers = forward_backward(session, micro_batches, update.n_tokens)
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+        else:
+            numbers[4] = n_out_of_memory
+            return numbers
+        # out of the handler, for as long as there is an exception it holds on to what was calculated
+        session.optimizer.zero_grad(set_to_none=True)
+        free_memory()
+        n_out_of_memory += 1
+        if max(map(len, micro_batches)) == 1:
+            raise NmtError(f"{session.run.path}: {TOO_LITTLE_MEMORY}")
+        max_tokens = min(max_tokens, max(slots(session.pairs.lengths, rows) for rows in micro_batches)) // 2
+
+
+def forward_backward(session: Session, micro_batches: Sequence[Indices], n_tokens: int) -> Tensor:
+    """Add up the gradients of the loss per token of an update of `n_tokens`; returns numbers as `gather_gradients`."""
+    settings, state, world = session.config.training, session.state, session.world
+    torch.manual_seed((settings.seed << 32) + state.step * world.size + world.rank)
+    numbers = torch.zeros(5, dtype=torch.float64, device=session.device)
+    for rows in micro_batches:
+        batch = session.pairs.batch(rows).to(session.device)
+        with autocast(session.precision, session.device):
+            sums = objective(session.model, batch, settings.label_smoothing)
+        session.scaler.scale(sums.loss / n_tokens).backward()  # type: ignore[no-untyped-call]
+        n_slots = batch.src.numel() + batch.tgt_in.numel()
+        numbers[0] += sums.loss.detach()
+        numbers[1] += sums.nll
+        numbers[2] += sums.n_correct
+        numbers[3] += n_slots
+    return numbers
+
+
+def after_step(session: Session, meter: Meter | None) -> None:
+    """Log, save and validate, whichever is due."""
+    if meter is None:
+        return
     state, settings = session.state, session.config.training
     log_is_due = state.step % settings.log_every_steps == 0
-    meter.show(log, at_once=log_is_due)
+    meter.show(at_once=log_is_due)
     if log_is_due:
-        log.log(meter.record())
-    save_is_due = state.step % settings.save_every_steps == 0
-    check_is_due = state.step % settings.validate_every_steps == 0
-    if not save_is_due and not check_is_due:
+        meter.record()
+    if state.step == session.saved_step and not check_is_due(session):
+        return
+    if not (fix_cooldown(session) or check_is_due(session) or state.step % settings.save_every_steps == 0):
         return
     meter.pause()
-    if save_is_due:  # first: should the validation fail, the work until here is safe
-        save(session)
-    if check_is_due:
-        is_best = check(session, log)
-        if save_is_due or is_best:  # with what the validation has changed in the state
-            save(session)
+    if state.step != session.saved_step:  # first: should the validation fail, the work until here is safe
+        save(session, meter)
+    if check_is_due(session):
+        with suppress(Interrupted):
+            check(session, meter.log)
+            save_state(session, meter)
     meter.go()
 
 
-def conclude(session: Session, meter: Meter, log: TrainingLog, reason: str) -> None:
-    """The end of a run: validate and save the last weights, and select the ones to translate with."""
-    state = session.state
-    if state.step == 0:
-        raise DivergedError(f"{session.run.path}: {reason} before anything was learned")
+def conclude(session: Session, meter: Meter | None, end: End) -> None:
+    """The end of a run: save and validate the last weights, and select the ones to translate with.
+
+    Raises Interrupted if the run is to stop before that is done, CheckpointError if the disk takes no more.
+    """
+    state, run = session.state, session.run
+    if meter is None:
+        return
+    meter.settle()
+    if state.step == state.n_skipped:
+        raise DivergedError(f"{run.path}: {end.reason} before anything was learned")
     meter.pause()
-    meter.show(log, at_once=True)
-    log.say(f"{reason} after {state.step} steps")
-    is_checked = state.last_check == state.step
-    if not is_checked:
-        check(session, log)
-    meter.go()
-    if not is_checked or state.step not in saved_steps(session.run):
-        save(session)
-    select_at_end(session, log)
+    meter.show(at_once=True)
+    meter.log.say(f"{end.reason} after {state.step} steps")
+    if session.saved_step != state.step:
+        save(session, meter)
+    if state.last_check != state.step:
+        check(session, meter.log)
+        meter.go()
+        save_state(session, meter)
+    if session.saved_step != state.step:
+        raise CheckpointError(
+            f"{run.path}: the end of the run could not be saved, only step {session.saved_step} is; free some space, "
+            f"then nmt train --resume --run {run.path} makes up for it"
+        )
+    select_at_end(session, meter.log)
 
 
-def save(session: Session) -> None:
-    """Write a checkpoint that a resumed run can start from, and remove those that are no longer needed."""
-    state, settings = session.state, session.config.training
-    state.scaler = session.scaler.state_dict()
-    weights = dict(session.model.named_parameters())
-    optimizer = optimizer_tensors(session.optimizer, session.optimizer_names)
-    save_checkpoint(session.run.step(state.step), weights, optimizer, asdict(state))
-    select_best(session)
-    rotate(session.run, settings.keep_last, state.best_step)
-
-
-def stop_reason(session: Session) -> str | None:
-    """Why training ends here, or None."""
-    state, settings = session.state, session.config.training
-    if state.step >= settings.max_steps:
-        return f"training.max_steps = {settings.max_steps} reached"
-    if settings.max_epochs is not None and state.epoch >= settings.max_epochs:
-        return f"training.max_epochs = {settings.max_epochs} reached"
-    if settings.max_minutes is not None and state.seconds >= 60 * settings.max_minutes:
-        return f"training.max_minutes = {settings.max_minutes:g} reached"
-    if settings.patience is not None and state.checks_since_best >= settings.patience:
-        return f"no new best in training.patience = {settings.patience} validations"
-    return None
+def stop_early(session: Session, meter: Meter | None, reason: str) -> NoReturn:
+    """Save, and say how to go on."""
+    state, run = session.state, session.run
+    if meter is None:
+        raise SystemExit(StoppedError.exit_status)  # process 0 tells why
+    meter.pause()
+    if session.saved_step != state.step:
+        save(session, meter)
+    saved = "" if session.saved_step == state.step else f" (saved is step {session.saved_step})"
+    raise StoppedError(
+        f"stopped at step {state.step}{saved} by {reason}; nmt train --resume --run {run.path} goes on from there"
+    )
 
 
 def announce(session: Session, log: TrainingLog) -> None:
@@ -181,6 +231,5 @@ def announce(session: Session, log: TrainingLog) -> None:
         f"{session.config.data.direction}: {len(session.pairs):,} pairs, {n_parameters:,} parameters, "
         f"{session.precision} on {session.device.type}, into {session.run.path}"
     )
-    steps = saved_steps(session.run)
-    if steps:
+    if session.state.step:
         log.say(f"going on from step {session.state.step}")

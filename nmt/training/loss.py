@@ -37,10 +37,6 @@ class LossSums:
             self.n_tokens + other.n_tokens,
         )
 
-    def detach(self) -> LossSums:
-        """The same sums without their history."""
-        return LossSums(self.loss.detach(), self.nll, self.n_correct, self.n_tokens)
-
     @property
     def loss_per_token(self) -> float:
         """The smoothed loss of a token (nats)."""

@@ -4,41 +4,120 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from nmt.data.batching import Update
+from nmt.errors import DivergedError
+from nmt.training.alarms import ADVICE, loss_alarm
 from nmt.training.log import TrainingLog
-from nmt.training.loss import LossSums
 from nmt.training.optim import learning_rate
 from nmt.training.start import Session
 
 SECONDS_BETWEEN_LOOKS = 0.5
+MAX_SKIPPED_IN_A_ROW = 50
+LAG = {"cpu": 0, "cuda": 8}  # updates after which numbers are read off the device, which then need not be waited for
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an update came to: `numbers` (6,) float64 are loss, negative log-likelihood, right predictions, positions
+    with padding, times out of memory, and the gradient's norm before clipping, over all processes."""
+
+    update: Update
+    numbers: torch.Tensor
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """An outcome on its way from the device; `step` is the update it speaks of."""
+
+    step: int
+    epoch: int
+    update: Update
+    numbers: torch.Tensor
+    arrived: torch.cuda.Event | None
 
 
 class Meter:
-    """Adds up updates between two records; pauses while something else than training goes on."""
+    """Adds up updates between two records; pauses while something else than training goes on.
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._sums: LossSums | None = None
-        self._norms = 0.0
-        self._n_updates = self._n_slots = self._n_real = 0
-        self._seconds = 0.0
+    The sums are in the state's `tally`, so that a resumed run writes the same record.
+    """
+
+    def __init__(self, session: Session, log: TrainingLog) -> None:
+        self._session, self.log = session, log
+        self._pending: deque[_Pending] = deque()
         self._clock = self._shown = time.monotonic()
 
-    def add(self, update: Update, sums: LossSums, norm: float) -> None:
-        """Count an update; of one that was skipped only the time, since its sums may not be finite either."""
+    @property
+    def _tally(self) -> dict[str, float]:
+        return self._session.state.tally
+
+    def add(self, outcome: Outcome) -> None:
+        """Count an update that was just made. Raises DivergedError if too many in a row changed nothing."""
         self._tick(training=True)
-        if not math.isfinite(norm):
-            return
-        lengths = self._session.pairs.lengths
-        self._sums = sums if self._sums is None else self._sums + sums
-        self._norms += norm
-        self._n_updates += 1
-        for rows in update.micro_batches:
-            src, tgt = lengths.src[rows], lengths.tgt[rows]
-            self._n_slots += len(rows) * int(src.max() + tgt.max())
-            self._n_real += int(src.sum() + tgt.sum())
+        state, device = self._session.state, self._session.device
+        numbers, arrived = outcome.numbers.to("cpu", non_blocking=True), None
+        if device.type == "cuda":
+            arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            arrived.record()
+        self._pending.append(_Pending(state.step, state.epoch, outcome.update, numbers, arrived))
+        self.settle(LAG[device.type])
+
+    def settle(self, n_left: int = 0) -> None:
+        """Read the numbers of all updates but the newest `n_left`."""
+        while len(self._pending) > n_left:
+            pending = self._pending.popleft()
+            if pending.arrived is not None:
+                pending.arrived.synchronize()
+            loss, nll, n_correct, n_slots, n_out_of_memory, norm = pending.numbers.tolist()
+            self._count_out_of_memory(int(n_out_of_memory))
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                self._skip(pending)
+                continue
+            self._session.state.skipped_in_a_row = 0
+            lengths, rows = self._session.pairs.lengths, pending.update.rows
+            n_real = int(lengths.src[rows].sum()) + pending.update.n_tokens
+            sums = {"loss": loss, "nll": nll, "n_correct": n_correct, "n_slots": n_slots, "norm": norm}
+            for name, value in (sums | {"n_tokens": pending.update.n_tokens, "n_real": n_real, "n_updates": 1}).items():
+                self._tally[name] = self._tally.get(name, 0) + value
+
+    def _skip(self, pending: _Pending) -> None:
+        """Count and tell of an update that changed nothing, with the corpus rows of its sentences."""
+        state, rows = self._session.state, sorted(pending.update.rows.tolist())
+        state.n_skipped += 1
+        state.skipped_in_a_row += 1
+        where = {"step": pending.step, "epoch": pending.epoch, "minutes": state.seconds / 60}
+        self.log.log({"kind": "skipped", **where, "rows": rows})
+        self.log.say(
+            f"step {pending.step}: loss or gradient is not finite, the update of {len(rows)} pairs changes nothing "
+            "(their rows are in log.jsonl)"
+        )
+        if state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
+            raise DivergedError(
+                f"{self._session.run.path}: loss or gradient of {MAX_SKIPPED_IN_A_ROW} updates in a row was not finite "
+                f"at step {pending.step}; {ADVICE}, or set training.precision to float32"
+            )
+
+    def _count_out_of_memory(self, n: int) -> None:
+        """Tell of it the first time and then ever more rarely: the number is in every record."""
+        state = self._session.state
+        before, state.n_out_of_memory = state.n_out_of_memory, state.n_out_of_memory + n
+        if before.bit_length() != state.n_out_of_memory.bit_length():
+            self.log.say(
+                f"out of memory ({state.n_out_of_memory} so far): the update was repeated in smaller micro-batches, "
+                "which changes nothing that is learned; a lower training.max_tokens saves the time"
+            )
+
+    def expect(self, n_updates: int) -> None:
+        """Have the progress bar know of an epoch's updates."""
+        settings, state = self._session.config.training, self._session.state
+        by_epochs = n_updates * (settings.max_epochs or settings.max_steps)
+        self.log.total(state.cooldown_end or min(settings.max_steps, by_epochs))
 
     def pause(self) -> None:
         """Training stops for a while."""
@@ -48,54 +127,68 @@ class Meter:
         """Training goes on: what passed since `pause` counts for the run's budget but not for its speed."""
         self._tick(training=False)
 
-    def record(self) -> dict[str, Any]:
-        """The record of the updates since the last one, and begin anew."""
-        assert self._sums is not None, "there was an update"
-        state, config = self._session.state, self._session.config
-        record = {
+    def record(self) -> None:
+        """Log the updates since the last record, if any counted, and begin anew."""
+        self.settle()
+        tally, state = dict(self._tally), self._session.state
+        if "n_updates" not in tally:
+            return
+        self._tally.clear()
+        loss, nll = (tally[name] / tally["n_tokens"] for name in ("loss", "nll"))
+        record: dict[str, Any] = {
             "kind": "train",
             "step": state.step,
             "epoch": state.epoch,
             "minutes": state.seconds / 60,
-            "loss": self._sums.loss_per_token,
-            "perplexity": self._sums.perplexity,
-            "accuracy": self._sums.accuracy,
-            "lr": learning_rate(state.step, config.training, config.model.d_model),
-            "gradient_norm": self._norms / self._n_updates,
-            "tokens_per_second": self._sums.n_tokens / max(self._seconds, 1e-9),
-            "padding_share": 1.0 - self._n_real / self._n_slots,
+            "loss": loss,
+            "perplexity": math.exp(min(nll, 700.0)),
+            "accuracy": tally["n_correct"] / tally["n_tokens"],
+            "lr": self._learning_rate(),
+            "gradient_norm": tally["norm"] / tally["n_updates"],
+            "tokens_per_second": tally["n_tokens"] / max(tally["seconds"], 1e-9),
+            "padding_share": 1.0 - tally["n_real"] / tally["n_slots"],
             "n_skipped": state.n_skipped,
+            "n_out_of_memory": state.n_out_of_memory,
         }
-        self._sums, self._norms, self._seconds = None, 0.0, 0.0
-        self._n_updates = self._n_slots = self._n_real = 0
-        return record
+        self.log.log(record)
+        alarm = loss_alarm(state, loss, int(tally["n_updates"]))
+        if alarm is not None:
+            self.log.warn(state.step, state.seconds / 60, alarm)
 
-    def show(self, log: TrainingLog, at_once: bool = False) -> None:
-        """Bring the progress bar up to date; if not at once, a few times a second (it reads numbers off the device)."""
-        now = time.monotonic()
-        if self._sums is None or (now - self._shown < SECONDS_BETWEEN_LOOKS and not at_once):
+    def show(self, at_once: bool = False) -> None:
+        """Bring the progress bar up to date; if not at once, a few times a second."""
+        now, tally = time.monotonic(), self._tally
+        if "n_updates" not in tally or (now - self._shown < SECONDS_BETWEEN_LOOKS and not at_once):
             return
         self._shown = now
+        loss, nll = (tally[name] / tally["n_tokens"] for name in ("loss", "nll"))
+        speed, perplexity = tally["n_tokens"] / max(tally["seconds"], 1e-9), math.exp(min(nll, 700.0))
+        self.log.progress(
+            self._session.state.step, loss, perplexity, self._learning_rate(), speed, self._seconds_left()
+        )
+
+    def _learning_rate(self) -> float:
         state, config = self._session.state, self._session.config
-        lr = learning_rate(state.step, config.training, config.model.d_model)
-        speed = self._sums.n_tokens / max(self._seconds, 1e-9)
-        log.progress(state.step, self._sums.loss_per_token, self._sums.perplexity, lr, speed, self._seconds_left())
+        return learning_rate(state.step, config.training, config.model.d_model, state.cooldown)
 
     def _seconds_left(self) -> float:
         """Until the first limit is reached, at the run's pace so far."""
         state, settings = self._session.state, self._session.config.training
         pace = state.seconds / max(state.step, 1)
+        if state.cooldown is not None:
+            return max(0.0, pace * (state.cooldown[1] - state.step))
         left = [pace * (settings.max_steps - state.step)]
         if settings.max_minutes is not None:
             left.append(60 * settings.max_minutes - state.seconds)
         if settings.max_epochs is not None:
-            n_pairs_tokens = int(self._session.pairs.lengths.tgt.sum())
-            left.append(state.seconds * (settings.max_epochs * n_pairs_tokens / max(state.n_tokens, 1) - 1))
+            left.append(
+                state.seconds * (settings.max_epochs * self._session.n_epoch_tokens / max(state.n_tokens, 1) - 1)
+            )
         return max(0.0, min(left))
 
     def _tick(self, training: bool) -> None:
         now = time.monotonic()
         self._session.state.seconds += now - self._clock
         if training:
-            self._seconds += now - self._clock
+            self._tally["seconds"] = self._tally.get("seconds", 0.0) + now - self._clock
         self._clock = now

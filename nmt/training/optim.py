@@ -10,12 +10,21 @@ from torch import nn
 from nmt.config import TrainingConfig
 
 
-def learning_rate(step: int, config: TrainingConfig, d_model: int) -> float:
+def learning_rate(step: int, config: TrainingConfig, d_model: int, cooldown: tuple[int, int] | None = None) -> float:
     """The learning rate of update number `step`, counted from 1.
 
     noam is equation 3 of Vaswani et al. (2017) times `factor`; the other schedules rise linearly to `peak_lr` at
-    `warmup_steps`, and linear and cosine reach 0 one update after `max_steps`, so that the last update still learns.
+    `warmup_steps`. `cooldown`: after its first step and until its last one it falls linearly. Linear, cosine and the
+    cool-down reach 0 one update after the last, so that the last update still learns.
     """
+    rate = _scheduled(step, config, d_model)
+    if cooldown is None:
+        return rate
+    start, end = cooldown
+    return rate * min(1.0, max(0.0, (end + 1 - step) / (end + 1 - start)))
+
+
+def _scheduled(step: int, config: TrainingConfig, d_model: int) -> float:
     warmup = config.warmup_steps
     if config.schedule == "noam":
         return config.factor / math.sqrt(d_model) * min(1 / math.sqrt(step), step * math.pow(warmup, -1.5))

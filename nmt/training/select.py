@@ -4,38 +4,47 @@ from __future__ import annotations
 
 from typing import Any
 
-from nmt.checkpoint import assign, average, read_selected, save_checkpoint, steps_to_average, write_selected
+from nmt.checkpoint import assign, save_checkpoint
 from nmt.errors import CheckpointError
+from nmt.selected import average, read_selected, steps_to_average, write_selected
+from nmt.training.alarms import collapse_alarm
 from nmt.training.log import TrainingLog, clock
 from nmt.training.start import Session
 from nmt.training.validate import Validation
 
 
-def check(session: Session, log: TrainingLog) -> bool:
-    """Validate the model as it is; returns whether it is the best so far, which the caller then saves."""
-    state = session.state
-    found = session.validator.validate(session.model)
-    score = found.score(session.config.training.select_by)
-    is_best = state.best_score is None or score > state.best_score
-    if is_best:
-        state.best_score, state.best_step, state.checks_since_best = score, state.step, 0
-    else:
+def check(session: Session, log: TrainingLog) -> None:
+    """Validate the model as it is. It becomes the best so far if it scores higher and its weights are saved.
+
+    Raises Interrupted if the run is to stop meanwhile; the state is then as it was.
+    """
+    state, settings = session.state, session.config.training
+    found = session.validator.validate(session.model, session.stop.poll)
+    score = found.score(settings.select_by)
+    is_better = state.best_score is None or score > state.best_score
+    if is_better and session.saved_step == state.step:
+        state.best_score, state.best_step = score, state.step
+    if is_better:
+        state.checks_since_best = 0
+    elif state.step % settings.validate_every_steps == 0:  # one at a run's end counts for no patience, should it go on
         state.checks_since_best += 1
     state.last_check = state.step
     _record(session, log, found, "valid", f"step-{state.step:08d}")
-    session.validator.show(session.model, found, log, state.step)
-    return is_best
+    session.validator.show(session.model, found, log.board, state.step)
 
 
 def select_best(session: Session) -> None:
-    """Have `translate` take the best checkpoint so far; it must have been saved."""
+    """Have `translate` take the best checkpoint so far."""
     state = session.state
     if state.best_step is not None:
         write_selected(session.run, {"best_step": state.best_step, "weights": "raw", "reason": _reason(session)})
 
 
 def select_at_end(session: Session, log: TrainingLog) -> None:
-    """Average the last checkpoints, and have `translate` take the average if it did better than the best."""
+    """Average the last checkpoints, and have `translate` take the average if it did better than the best.
+
+    Raises Interrupted if the run is to stop meanwhile, OSError if the disk takes no more.
+    """
     state, settings, run = session.state, session.config.training, session.run
     selected: dict[str, Any] = {"best_step": state.best_step, "weights": "raw", "reason": _reason(session)}
     steps = steps_to_average(run, settings, state.step)
@@ -46,7 +55,7 @@ def select_at_end(session: Session, log: TrainingLog) -> None:
         steps = []
     if len(steps) > 1:
         assign(session.model, tensors, str(run.average.path))
-        found = session.validator.validate(session.model)
+        found = session.validator.validate(session.model, session.stop.poll)
         score = found.score(settings.select_by)
         save_checkpoint(run.average, tensors, None, {"steps": steps, settings.select_by: score})
         _record(session, log, found, "average", "average")
@@ -68,24 +77,22 @@ def finished(session: Session) -> bool:
 
 def _reason(session: Session) -> str:
     state, select_by = session.state, session.config.training.select_by
-    assert state.best_score is not None, "there was a validation"
+    if state.best_score is None:
+        return "the last: none that is saved is validated"
     return f"step {state.best_step}, {select_by} {abs(state.best_score):.4g} on the development set"
 
 
 def _record(session: Session, log: TrainingLog, found: Validation, kind: str, name: str) -> None:
     """Log a validation and keep its translations."""
     state, language = session.state, session.config.data.tgt
-    record = {
-        "kind": kind,
-        "step": state.step,
-        "epoch": state.epoch,
-        "minutes": state.seconds / 60,
-        "loss": found.loss,
-        "perplexity": found.perplexity,
-        "accuracy": found.accuracy,
-        "bleu": found.bleu,
-        "chrf": found.chrf,
-    }
-    log.log(record)
-    text = "".join(f"{line}\n" for line in found.translations)
-    (session.run.dev / f"{name}.{language}").write_text(text, encoding="utf-8")
+    where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60}
+    scores = {name: getattr(found, name) for name in ("loss", "perplexity", "accuracy", "bleu", "chrf")}
+    log.log({"kind": kind, **where, **scores})
+    alarm = collapse_alarm(session.validator.src_lines, found.translations)
+    if alarm is not None:
+        log.warn(state.step, state.seconds / 60, alarm)
+    path = session.run.dev / f"{name}.{language}"
+    try:
+        path.write_text("".join(f"{line}\n" for line in found.translations), encoding="utf-8")
+    except OSError as error:
+        log.say(f"warning: {path}: cannot be written: {error.strerror}; training goes on")

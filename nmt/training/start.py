@@ -6,19 +6,22 @@ import json
 import shutil
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from nmt.checkpoint import (
-    FORMAT,
+    Tensors,
     TrainState,
     assign,
+    check_fit,
     load_optimizer,
     load_state,
     load_weights,
+    most_bytes,
     read_info,
-    replace_file,
     restore_optimizer,
     saved_steps,
 )
@@ -27,16 +30,21 @@ from nmt.config_file import dump_config, load_config
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.layout import DataDir, RunDir
-from nmt.model.precision import pick_device, pick_precision
+from nmt.files import replace_file
+from nmt.layout import FORMAT, DataDir, RunDir
+from nmt.model.precision import device_name, pick_device, pick_precision
 from nmt.model.transformer import Transformer
+from nmt.training.dist import World
+from nmt.training.memory import pick_max_tokens
 from nmt.training.optim import make_optimizer
+from nmt.training.stop import Stop
 from nmt.training.validate import Validator
 
 # settings that may change when a run goes on: they decide when it ends, what it keeps and shows, and what fits
+LIMITS = ("max_steps", "max_epochs", "max_minutes")
 MAY_CHANGE = {
-    "max_steps", "max_epochs", "max_minutes", "patience", "log_every_steps", "validate_every_steps",
-    "save_every_steps", "keep_last", "average_last", "max_tokens", "device", "run_dir",
+    *LIMITS, "patience", "log_every_steps", "validate_every_steps", "save_every_steps", "keep_last", "average_last",
+    "max_tokens", "device", "run_dir",
 }  # fmt: skip
 
 
@@ -54,6 +62,11 @@ class Session:
     state: TrainState
     device: torch.device
     precision: str
+    max_tokens: int
+    world: World
+    stop: Stop
+    saved_step: int = 0
+    """The step of the last checkpoint that this process has written or read."""
 
     @property
     def optimizer_names(self) -> list[str]:
@@ -61,33 +74,38 @@ class Session:
         names = {id(parameter): name for name, parameter in self.model.named_parameters()}
         return [names[id(p)] for group in self.optimizer.param_groups for p in group["params"]]
 
+    @cached_property
+    def n_epoch_tokens(self) -> int:
+        """Target tokens of an epoch."""
+        return int(self.pairs.lengths.tgt.sum())
 
-def start(config: Config, data_dir: Path, run_dir: Path, resume: bool) -> Session:
-    """Check everything, then make a new run directory or read one.
+
+def start(
+    config: Config, data_dir: Path, run_dir: Path, resume: bool, world: World | None = None, stop: Stop | None = None
+) -> Session:
+    """Check everything, then make a new run in the directory or read the one there.
 
     Raises ConfigError, DataError or CheckpointError, before anything is written.
     """
+    world = world or World()
     run, corpus = RunDir(run_dir), Corpus.open(DataDir(data_dir))
     if tuple(corpus.languages) != config.data.languages:
         found, wanted = " and ".join(corpus.languages), " and ".join(config.data.languages)
         raise DataError(f"{data_dir}: holds {found}, but data.direction = {config.data.direction} needs {wanted}")
     device = pick_device(config.training.device)
-    if resume:
-        _check_resume(config, run, corpus)
-        precision = _recorded_precision(run, config, device)
-    elif run_dir.exists() and (not run_dir.is_dir() or any(run_dir.iterdir())):
-        raise CheckpointError(f"{run_dir}: exists already; --resume continues it, --run DIR starts another")
-    elif run_dir.resolve() == Path.cwd():
-        raise CheckpointError(f"{run_dir}: is where you are; give the run a directory of its own with --run DIR")
-    else:
-        precision = pick_precision(config.training.precision, device)
     pairs = Pairs(corpus.split("train"), config.data.src, config.data.tgt)
-    validator = Validator(config, corpus, device, precision)
-    _check_room(config, {"training": pairs, "development": validator.pairs})
-
     torch.manual_seed(config.training.seed)
     n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (config.data.src, config.data.tgt))
     model = Transformer(config.model, n_src, n_tgt).to(device)
+
+    def choose() -> dict[str, Any]:
+        before = _check_resume(config, run, corpus) if resume else {}
+        return _choices(config, before, model, pairs, device, world)
+
+    choices = world.from_first(choose)
+    precision, max_tokens = str(choices["precision"]), int(choices["max_tokens"])
+    validator = Validator(config, corpus, device, precision, max_tokens)
+    _check_room(config, max_tokens, {"training": pairs, "development": validator.pairs})
     session = Session(
         config=config,
         run=run,
@@ -99,18 +117,20 @@ def start(config: Config, data_dir: Path, run_dir: Path, resume: bool) -> Sessio
         state=TrainState(),
         device=device,
         precision=precision,
+        max_tokens=max_tokens,
+        world=world,
+        stop=stop or Stop(),
     )
     if resume:
-        _restore(session)
-        replace_file(run.config, dump_config(config))
-        replace_file(run.info, _info(corpus, device, precision))
-    else:
-        _create(session, corpus)
+        restored = world.from_first(lambda: _restore_newest(session))
+        if restored is not None and not world.is_first:
+            _restore(session, *restored)
+    world.from_first(lambda: _write(session, corpus, choices, resume))
     return session
 
 
-def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> None:
-    """Refuse to go on with another model, tokenizer or text than before."""
+def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> dict[str, Any]:
+    """Refuse to go on with another model, tokenizer or text than before; returns what run.json holds."""
     if not run.info.exists():
         raise CheckpointError(f"{run.path}: no run here to resume; without --resume a new one starts")
     before = load_config(run.config)
@@ -125,38 +145,54 @@ def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> None:
     if changed:
         raise ConfigError([f"{run.config}: {key} cannot change when a run goes on" for key in changed])
     if before.training.max_steps != config.training.max_steps and config.training.schedule in ("linear", "cosine"):
-        print(
-            f"nmt: the {config.training.schedule} schedule now falls to 0 at training.max_steps = "
-            f"{config.training.max_steps}: the learning rate jumps from the old curve to the new one",
-            file=sys.stderr,
+        _say(
+            f"the {config.training.schedule} schedule now falls to 0 at training.max_steps = "
+            f"{config.training.max_steps}: the learning rate jumps from the old curve to the new one"
         )
     info = read_info(run)
     if info["tokenizer"] != corpus.tokenizers.fingerprint:
         raise DataError(f"{corpus.directory.path}: its tokenizer is not the one that {run.path} was trained with")
     if info["corpus"] != corpus.fingerprint:
         raise DataError(f"{corpus.directory.path}: its text is not the one that {run.path} was trained on")
+    return info
 
 
-def _recorded_precision(run: RunDir, config: Config, device: torch.device) -> str:
-    """What the probe chose when the run began; on another kind of device that says nothing, so it is chosen again."""
-    info = read_info(run)
-    if info.get("device") == device.type:
-        return str(info["precision"])
-    precision = pick_precision(config.training.precision, device)
-    print(
-        f"nmt: the run was on {info.get('device')} in {info['precision']} and goes on on {device.type} in {precision}: "
-        "the same data in the same order, but not the same bits",
-        file=sys.stderr,
-    )
-    return precision
+def _choices(
+    config: Config, before: dict[str, Any], model: Transformer, pairs: Pairs, device: torch.device, world: World
+) -> dict[str, Any]:
+    """What a probe decides, and where that holds: the device, torch, threads and processes of this run.
+
+    A resumed run takes what was chosen when it began, unless it goes on on another device. There, and with other
+    software or other numbers of threads and processes, results are as good but not the same bits, which is said.
+    """
+    settings = config.training
+    place = {
+        "device": device.type,
+        "device_name": device_name(device),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "processes": world.size,
+    }
+    moved = any(before.get(key) != place[key] for key in ("device", "device_name"))
+    precision = pick_precision(settings.precision, device) if moved else str(before["precision"])
+    max_tokens = settings.max_tokens
+    if max_tokens == "auto":
+        kept = None if moved or before.get("processes") != world.size else before.get("auto_max_tokens")
+        max_tokens = kept or pick_max_tokens(model, pairs, precision, device, 4 * settings.update_tokens // world.size)
+        place["auto_max_tokens"] = max_tokens
+    now = {"precision": precision, **place}
+    other = [f"{key} {now[key]} instead of {before[key]}" for key in now if before.get(key, now[key]) != now[key]]
+    if other:
+        _say(f"the run goes on with {', '.join(other)}: the same data in the same order, but not the same bits")
+    return {**now, "max_tokens": max_tokens}
 
 
-def _check_room(config: Config, sets: dict[str, Pairs]) -> None:
+def _check_room(config: Config, max_tokens: int, sets: dict[str, Pairs]) -> None:
     """Refuse sentences that the settings have no room for, rather than fail at the first one hours later."""
     problems = []
     for name, pairs in sets.items():
         longest = int(max(pairs.lengths.src.max(), pairs.lengths.tgt.max()))
-        limits = {"training.max_tokens": config.training.max_tokens} if name == "training" else {}
+        limits = {"training.max_tokens": max_tokens} if name == "training" else {}
         if config.model.positions == "learned":
             limits["model.max_positions"] = config.model.max_positions
         problems += [
@@ -168,50 +204,70 @@ def _check_room(config: Config, sets: dict[str, Pairs]) -> None:
         raise ConfigError(problems)
 
 
-def _info(corpus: Corpus, device: torch.device, precision: str) -> str:
-    """The text of run.json."""
+def _write(session: Session, corpus: Corpus, choices: dict[str, Any], resume: bool) -> None:
+    """Make the run, or write down how it goes on. run.json comes last: with it the directory is a run."""
+    run = session.run
+    _check_disk(session, resume)
+    if not resume:
+        for path in (run.tokenizer.path, run.checkpoints, run.dev):
+            path.mkdir(parents=True, exist_ok=True)
+        corpus.tokenizers.save(run.tokenizer)
+    replace_file(run.config, dump_config(session.config))
     info = {
         "format": FORMAT,
         "data_dir": str(corpus.directory.path.resolve()),
         "corpus": corpus.fingerprint,
         "tokenizer": corpus.tokenizers.fingerprint,
-        "device": device.type,
-        "precision": precision,
+        **choices,
     }
-    return json.dumps(info, indent=1) + "\n"
+    replace_file(run.info, json.dumps(info, indent=1) + "\n")
 
 
-def _create(session: Session, corpus: Corpus) -> None:
-    """Make the run directory under a temporary name, so that none is ever half there."""
-    run = session.run
-    part = RunDir(run.path.with_name(run.path.name + ".part"))
-    shutil.rmtree(part.path, ignore_errors=True)
-    try:
-        for path in (part.tokenizer.path, part.checkpoints, part.dev):
-            path.mkdir(parents=True)
-        corpus.tokenizers.save(part.tokenizer)
-        replace_file(part.config, dump_config(session.config))
-        replace_file(part.info, _info(corpus, session.device, session.precision))
-        part.path.rename(run.path)  # also over an empty directory
-    except BaseException:
-        shutil.rmtree(part.path, ignore_errors=True)
-        raise
+def _check_disk(session: Session, resume: bool) -> None:
+    """Say how much the checkpoints will take; refuse to begin where that is more than is free."""
+    run, n_parameters = session.run, sum(parameter.numel() for parameter in session.model.parameters())
+    most = most_bytes(n_parameters, session.config.training.keep_last)
+    here = next(path for path in (run.path, *run.path.absolute().parents) if path.exists())
+    free = shutil.disk_usage(here).free
+    taken = sum(path.stat().st_size for path in run.checkpoints.rglob("*") if path.is_file())
+    text = f"checkpoints take up to {most / 1e6:,.0f} MB (training.keep_last), {free / 1e6:,.0f} MB are free"
+    if most > free + taken and not resume:
+        raise CheckpointError(f"{run.path}: {text}: free some space or lower training.keep_last")
+    _say(f"{text}: it may not suffice" if most > free + taken else text)
 
 
-def _restore(session: Session) -> None:
+def _restore_newest(session: Session) -> tuple[TrainState, Tensors, Tensors] | None:
     """Read the newest whole checkpoint into the session; without any the run starts from its first update."""
     run, steps = session.run, saved_steps(session.run, resumable=True)
     for step in reversed(steps):
         saved = run.step(step)
         try:
-            state, weights, moments = TrainState(**load_state(saved)), load_weights(saved), load_optimizer(saved)
+            state, weights, moments = load_state(saved), load_weights(saved), load_optimizer(saved)
+            restored = TrainState.of(state, str(saved.path)), weights, moments
+            _restore(session, *restored)
         except CheckpointError as error:
-            print(f"nmt: {error}; trying the one before", file=sys.stderr)
+            _say(f"{error}; trying the one before")
             continue
-        assign(session.model, weights, str(saved.path))
-        restore_optimizer(session.optimizer, session.optimizer_names, moments)
-        session.scaler.load_state_dict(state.scaler)
-        session.state = state
-        return
+        return restored
     if steps:
         raise CheckpointError(f"{run.path}: no checkpoint here is whole; start another run")
+    return None
+
+
+def _restore(session: Session, state: TrainState, weights: Tensors, moments: Tensors) -> None:
+    """Restore what a checkpoint holds. Raises CheckpointError, with nothing changed, if that does not fit."""
+    where = str(session.run.step(state.step).path)
+    check_fit(session.model, weights, where)
+    restore_optimizer(session.optimizer, session.optimizer_names, moments, where)
+    assign(session.model, weights, where)
+    if state.scaler:
+        session.scaler.load_state_dict(state.scaler)
+    session.state, session.saved_step = state, state.step
+    limits = [getattr(session.config.training, name) for name in LIMITS]
+    if state.cooldown is not None and state.cooldown_limits != limits:
+        state.cooldown_start = state.cooldown_end = None
+        _say("the run's limits have changed: its cool-down begins anew, later, and the learning rate jumps up")
+
+
+def _say(text: str) -> None:
+    print(f"nmt: {text}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,14 +11,18 @@ import torch
 from nmt.config import Config
 from nmt.data.batching import Pairs, even_batches
 from nmt.data.corpus import Corpus
+from nmt.errors import NmtError
 from nmt.metrics import corpus_score
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
-from nmt.training.log import TrainingLog
+from nmt.training.board import Board
 from nmt.training.loss import LossSums
+from nmt.training.memory import out_of_memory
 from nmt.training.objective import objective
 from nmt.translate import Translator
+
+TOO_LITTLE_MEMORY = "memory does not suffice; lower training.max_tokens or search.batch_tokens"
 
 
 @dataclass(frozen=True)
@@ -39,9 +44,9 @@ class Validation:
 class Validator:
     """The development set, held ready."""
 
-    def __init__(self, config: Config, corpus: Corpus, device: torch.device, precision: str) -> None:
+    def __init__(self, config: Config, corpus: Corpus, device: torch.device, precision: str, max_tokens: int) -> None:
         self.config, self.tokenizers = config, corpus.tokenizers
-        self.device, self.precision = device, precision
+        self.device, self.precision, self.max_tokens = device, precision, max_tokens
         split = corpus.split("valid")
         self.pairs = Pairs(split, config.data.src, config.data.tgt)
         self.src_lines, self.references = split.text(config.data.src), split.text(config.data.tgt)
@@ -49,33 +54,49 @@ class Validator:
         order = sorted(range(split.n), key=lambda i: (abs(self.pairs.lengths.tgt[i] - 12), i))
         self.shown = order[0]
 
-    @torch.inference_mode()
-    def validate(self, model: Transformer) -> Validation:
-        """Loss and scores of `model` as it stands; it is back in training mode afterwards."""
+    def validate(self, model: Transformer, poll: Callable[[], None] = lambda: None) -> Validation:
+        """Loss and scores of `model` as it stands; it is back in training mode afterwards. `poll` is called between
+        batches and may raise, which ends the validation. Raises NmtError if memory does not suffice."""
         model.eval()
-        sums: LossSums | None = None
-        for rows in even_batches(self.pairs.lengths, self.config.training.max_tokens):
-            batch = self.pairs.batch(rows).to(self.device)
-            with autocast(self.precision, self.device):
-                found = objective(model, batch, label_smoothing=0.0)
-            sums = found if sums is None else sums + found
-        assert sums is not None, "prepare refuses an empty development set"
-        translator = Translator(model, self.tokenizers, self.config, self.device, self.precision)
-        translations = [best[0].text for best in translator.translate(self.src_lines, self.config.search)]
-        model.train()
+        try:
+            sums = self._loss(model, poll)
+            translator = Translator(model, self.tokenizers, self.config, self.device, self.precision)
+            translations = []
+            for best in translator.translate(self.src_lines, self.config.search):
+                poll()
+                translations.append(best[0].text)
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            raise NmtError(f"validation: {TOO_LITTLE_MEMORY}") from error
+        finally:
+            model.train()
         scores = {
             metric: corpus_score(metric, translations, self.references, tgt_lang=self.config.data.tgt).value
             for metric in ("bleu", "chrf")
         }
         return Validation(sums.loss_per_token, sums.perplexity, sums.accuracy, **scores, translations=translations)
 
-    def show(self, model: Transformer, found: Validation, log: TrainingLog, step: int) -> None:
+    @torch.inference_mode()
+    def _loss(self, model: Transformer, poll: Callable[[], None]) -> LossSums:
+        """Sums over the development set, in teacher forcing and without smoothing."""
+        sums: LossSums | None = None
+        for rows in even_batches(self.pairs.lengths, self.max_tokens):
+            poll()
+            batch = self.pairs.batch(rows).to(self.device)
+            with autocast(self.precision, self.device):
+                found = objective(model, batch, label_smoothing=0.0)
+            sums = found if sums is None else sums + found
+        assert sums is not None, "prepare refuses an empty development set"
+        return sums
+
+    def show(self, model: Transformer, found: Validation, board: Board, step: int) -> None:
         """Sample translations and a picture of the attention, for TensorBoard."""
         every = max(1, len(self.references) // 8)
         rows = list(zip(self.src_lines, self.references, found.translations, strict=True))[::every][:8]
-        log.samples(step, rows)
+        board.samples(step, rows)
         weights, src_pieces, tgt_pieces = self._attention(model)
-        log.attention(step, weights.numpy(), src_pieces, tgt_pieces)
+        board.attention(step, weights.numpy(), src_pieces, tgt_pieces)
 
     @torch.inference_mode()
     def _attention(self, model: Transformer) -> tuple[torch.Tensor, list[str], list[str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.data.staging import staged_directory
+from nmt.files import staged_directory
 from nmt.errors import DataError
 
 
@@ -49,7 +49,7 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     final = tmp_path / "data"
     code = (
         "import os, sys, signal, pathlib\n"
-        "from nmt.data.staging import staged_directory\n"
+        "from nmt.files import staged_directory\n"
         "with staged_directory(pathlib.Path(sys.argv[1])) as staged:\n"
         "    (staged / 'half').write_text('1')\n"
         "    (staged / 'folder').mkdir()\n"

@@ -1,0 +1,180 @@
+"""How files get to the disk: whole or not at all, and by one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from nmt.errors import DataError, LockedError
+
+CHUNK = 1 << 24  # bytes of one write: the kernel takes at most 2 GiB at a time
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file and have it on the disk before going on. A failure may leave a part of it."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest[:CHUNK]) :]
+        os.fsync(descriptor)
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a small text file whole or not at all, over what was there."""
+    part = path.with_name(path.name + ".part")
+    try:
+        write_file(part, text.encode())
+        part.replace(path)
+        sync(path.parent)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Have a file or the entries of a directory on the disk before going on."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def staged_directory(final: Path) -> Iterator[Path]:
+    """An empty directory beside `final` to write into; it takes the place of `final` if the block ends well.
+
+    The kernel holds a lock on it while its writer lives. So what a killed writer has left behind is seen to be
+    nobody's and is removed, and two writers at a time are refused. Raises DataError where nothing can be written.
+    """
+    final = final.resolve()
+    staged, old = (final.parent / f".{final.name}.{what}" for what in ("partial", "old"))
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        lock = _take(staged)
+    except OSError as error:
+        raise DataError(f"{final.parent}: cannot be written: {error.strerror}") from error
+    try:
+        yield staged
+        _sync_tree(staged)
+        if old.exists():
+            shutil.rmtree(old)
+        # a directory cannot be renamed over another one that holds files
+        if final.exists():
+            final.rename(old)
+        staged.rename(final)
+        sync(final.parent)
+        shutil.rmtree(old, ignore_errors=True)
+    except BaseException as error:
+        shutil.rmtree(staged, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise DataError(f"{final}: cannot be written: {error.strerror or error}") from error
+        raise
+    finally:
+        os.close(lock)
+
+
+def _take(staged: Path) -> int:
+    """Make or take over the directory, emptied and locked; the file descriptor that holds the lock."""
+    staged.mkdir(exist_ok=True)
+    lock = os.open(staged, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        taken = staged.exists() and os.fstat(lock).st_ino == staged.stat().st_ino
+    except BlockingIOError:
+        taken = False
+    if not taken:
+        os.close(lock)
+        raise DataError(f"{staged}: another prepare is writing here; wait for it to end")
+    for path in staged.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return lock
+
+
+def _sync_tree(directory: Path) -> None:
+    """Have everything on the disk before the directory gets its name."""
+    for path in [*directory.rglob("*"), directory]:
+        sync(path)
+
+
+class Lock:
+    """A lock file that the kernel holds for this process, so that a crash does not leave it stuck.
+
+    The file names its holder: host, process and since when. It stays when the lock is given up: a lock file that is
+    removed could be locked twice.
+    """
+
+    def __init__(self, path: Path, what: str) -> None:
+        """Take the lock; `what` is done under it. Raises LockedError if another process holds it."""
+        for _ in range(10):  # someone who only looks holds it for an instant
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            if self._taken(path):
+                break
+            os.close(self._descriptor)
+            time.sleep(0.05)
+        else:
+            holder = _read_holder(path)
+            who = "process {} on {} since {}".format(*(holder.get(key, "?") for key in ("pid", "host", "since")))
+            raise LockedError(f"{path.parent}: another process {what} here: {who}; wait for it to end or stop it")
+        holder = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "since": datetime.now(UTC).isoformat("T", "seconds"),
+        }
+        with contextlib.suppress(OSError):  # a full disk: the lock is held all the same
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, json.dumps(holder).encode() + b"\n", 0)
+
+    def _taken(self, path: Path) -> bool:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return os.fstat(self._descriptor).st_ino == path.stat().st_ino  # and not one that was just removed
+        except (BlockingIOError, FileNotFoundError):
+            return False
+        except OSError as error:  # a file system without locks: that is no reason not to work
+            print(f"nmt: {path} cannot be locked ({error.strerror}): see that one process writes here", file=sys.stderr)
+            return True
+
+    def release(self) -> None:
+        """Give the lock up."""
+        os.close(self._descriptor)
+
+
+def lock_holder(path: Path) -> dict[str, Any] | None:
+    """Host, pid and since of the living process that holds this lock file; None if none does."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read_holder(path)
+    except OSError:  # a file system without locks
+        return None
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _read_holder(path: Path) -> dict[str, Any]:
+    """What the lock file says, or nothing while its holder is about to write it."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}

@@ -1,0 +1,94 @@
+"""Which weights of a run translate: the best, the last, the average, or those of a step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from nmt.checkpoint import Tensors, load_weights, saved_steps
+from nmt.config import TrainingConfig
+from nmt.errors import CheckpointError
+from nmt.files import replace_file
+from nmt.layout import RunDir
+
+
+@dataclass(frozen=True)
+class ChosenWeights:
+    """Weights to translate with, and why these."""
+
+    step: int
+    kind: Literal["raw", "average"]
+    reason: str
+    tensors: Tensors
+
+
+def steps_to_average(run: RunDir, settings: TrainingConfig, last: int) -> list[int]:
+    """The newest `average_last` checkpoints up to step `last`; an old best that was kept alone is none of them."""
+    recent = [step for step in saved_steps(run)[-settings.keep_last :] if step <= last]
+    return recent[-settings.average_last :] or [last]
+
+
+def average(run: RunDir, steps: Sequence[int]) -> Tensors:
+    """The mean of the weights of several checkpoints, summed in float64. Raises CheckpointError."""
+    total: Tensors = {}
+    for step in steps:
+        for name, tensor in load_weights(run.step(step)).items():
+            total[name] = total[name] + tensor.double() if name in total else tensor.double()
+    return {name: (tensor / len(steps)).float() for name, tensor in total.items()}
+
+
+def write_selected(run: RunDir, selected: Mapping[str, Any]) -> None:
+    """Write selected.json: `best_step`, `weights` (raw or average) and the `reason`, for people."""
+    replace_file(run.selected, json.dumps(selected, indent=1) + "\n")
+
+
+def read_selected(run: RunDir) -> dict[str, Any]:
+    """What `write_selected` wrote, or nothing if there was no validation yet."""
+    if not run.selected.exists():
+        return {}
+    try:
+        selected = dict(json.loads(run.selected.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise CheckpointError(
+            f"{run.selected}: damaged: {error}; remove it to translate with the last checkpoint"
+        ) from error
+    return selected
+
+
+def choose_weights(
+    run: RunDir, settings: TrainingConfig, checkpoint: str = "best", weights: str = "auto"
+) -> ChosenWeights:
+    """The weights that `translate` takes.
+
+    `checkpoint` is best, last or a step; `weights` is raw (as they were at that step), average (of the newest
+    `training.average_last` checkpoints up to it) or auto: for the best checkpoint what did better on the
+    development set, else raw. Raises CheckpointError.
+    """
+    steps = saved_steps(run)
+    if not steps:
+        raise CheckpointError(f"{run.path}: no checkpoint yet; nmt train writes one every training.save_every_steps")
+    selected = read_selected(run)
+    kind = weights
+    if checkpoint == "best":
+        # before the first validation there is no best yet
+        step, reason = selected.get("best_step", steps[-1]), selected.get("reason", "the last: none is validated yet")
+        kind = selected.get("weights", "raw") if weights == "auto" else weights
+        if kind == "average" and selected.get("average_steps"):
+            newest = selected["average_steps"][-1]
+            return ChosenWeights(newest, "average", reason, load_weights(run.average))
+        if kind == "average":
+            step = steps[-1]
+    elif checkpoint == "last":
+        step, reason = steps[-1], "the last"
+    elif checkpoint.isdigit() and int(checkpoint) in steps:
+        step, reason = int(checkpoint), "asked for"
+    else:
+        known = ", ".join(str(step) for step in steps)
+        raise CheckpointError(f"{run.path}: no checkpoint {checkpoint}; there are {known}, best and last")
+    if kind == "average":
+        last_steps = steps_to_average(run, settings, step)
+        reason = f"average of {', '.join(map(str, last_steps))}"
+        return ChosenWeights(step, "average", reason, average(run, last_steps))
+    return ChosenWeights(step, "raw", reason, load_weights(run.step(step)))

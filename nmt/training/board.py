@@ -1,0 +1,89 @@
+"""TensorBoard: curves, sample translations and a picture of the attention."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+from torch.utils.tensorboard import SummaryWriter
+
+matplotlib.use("Agg")
+
+SHOWN_PIECES = 40  # of each side of an attention picture
+
+
+class Board:
+    """Writes to a TensorBoard folder. Where it cannot, it says so, and tries again at the next save."""
+
+    def __init__(self, path: Path, purge_step: int, say: Callable[[str], None]) -> None:
+        """What an earlier life of the run wrote from step `purge_step` on is no longer shown."""
+        self._path, self._purge_step, self._say = path, purge_step, say
+        self._writer: SummaryWriter | None = None
+        self._in_trouble = False
+        self.flush()
+
+    def scalars(self, record: Mapping[str, Any]) -> None:
+        """The numbers of a record."""
+
+        def write(writer: SummaryWriter) -> None:
+            for name, value in record.items():
+                if isinstance(value, (int, float)) and name not in ("step", "kind"):
+                    writer.add_scalar(f"{record['kind']}/{name}", value, record["step"])
+
+        self._do(write)
+
+    def samples(self, step: int, rows: Sequence[tuple[str, str, str]]) -> None:
+        """Source, reference and translation of a few development sentences, as text."""
+        table = "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)
+        text = f"| source | reference | translation |\n|---|---|---|\n{table}"
+        self._do(lambda writer: writer.add_text("valid/translations", text, step))
+
+    def attention(
+        self, step: int, weights: npt.NDArray[np.float32], src_pieces: Sequence[str], tgt_pieces: Sequence[str]
+    ) -> None:
+        """A picture of attention weights (T, S), a row for each target piece; of a long sentence its start."""
+        src_pieces, tgt_pieces = src_pieces[:SHOWN_PIECES], tgt_pieces[:SHOWN_PIECES]
+        weights = weights[: len(tgt_pieces), : len(src_pieces)]
+        figure = Figure(figsize=(1.5 + 0.35 * len(src_pieces), 1.5 + 0.3 * len(tgt_pieces)), layout="constrained")
+        axes = figure.subplots()
+        axes.imshow(weights, cmap="gray_r", vmin=0.0, vmax=1.0, aspect="auto")
+        axes.set_xticks(range(len(src_pieces)), labels=[_drawable(piece) for piece in src_pieces], rotation=90)
+        axes.set_yticks(range(len(tgt_pieces)), labels=[_drawable(piece) for piece in tgt_pieces])
+        axes.set_xlabel("source pieces")
+        axes.set_ylabel("reference pieces")
+        axes.set_title(f"Attention of the last layer, mean of the heads, step {step}")
+        with warnings.catch_warnings():
+            # the default font has no glyph for many scripts: a box is drawn, which is no reason for a warning each
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            self._do(lambda writer: writer.add_figure("valid/attention", figure, step))
+
+    def flush(self) -> None:
+        """Have everything in the files; where that failed before, try again from here."""
+        self._in_trouble = False
+        self._do(lambda writer: writer.flush())
+
+    def close(self) -> None:
+        """The last thing to do."""
+        self._do(lambda writer: writer.close())
+
+    def _do(self, action: Callable[[SummaryWriter], None]) -> None:
+        if self._in_trouble:
+            return
+        try:
+            if self._writer is None:
+                self._writer = SummaryWriter(str(self._path), purge_step=self._purge_step)
+            action(self._writer)
+        except OSError as error:  # training is worth more than its curves
+            self._writer, self._in_trouble = None, True
+            self._say(f"{self._path}: cannot be written: {error.strerror}; training goes on")
+
+
+def _drawable(piece: str) -> str:
+    """`piece` for a label: `$` would start a formula, and a font knows no control characters."""
+    return "".join(c if c.isprintable() else "?" for c in piece).replace("$", r"\$")

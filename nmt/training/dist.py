@@ -1,0 +1,98 @@
+"""Several processes that train one model (`torchrun -m nmt train …`), or one alone, for which all of this is nothing.
+
+Every process learns from its share of each update; gradients are summed over all. Process 0 alone writes, validates
+and looks at the clock, and what it decides the others are told.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from nmt.errors import NmtError
+
+T = TypeVar("T")
+PATIENCE = timedelta(hours=2)  # with the others, while process 0 validates
+
+
+class World:
+    """All processes of a run. `rank` is this one's number among `size`."""
+
+    def __init__(self, rank: int = 0, size: int = 1, control: dist.ProcessGroup | None = None) -> None:
+        """`control` carries what is decided, between processors and not between GPUs, which need not wait for it."""
+        self.rank, self.size = rank, size
+        self._control = control
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes."""
+        return self.rank == 0
+
+    def sum_(self, tensor: Tensor) -> None:
+        """Add up a tensor over all processes, in place."""
+        if self.size > 1:
+            dist.all_reduce(tensor)
+
+    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Add up the gradients over all processes; one that had nothing to learn from adds nothing."""
+        if self.size == 1:
+            return
+        parameters = list(parameters)
+        for parameter in parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        flat = torch.cat([grad.reshape(-1) for grad in grads])
+        dist.all_reduce(flat)
+        for grad, part in zip(grads, torch.split(flat, [grad.numel() for grad in grads]), strict=True):
+            grad.copy_(part.view_as(grad))
+
+    def most(self, *values: int) -> list[int]:
+        """The greatest of each value over all processes."""
+        if self.size == 1:
+            return list(values)
+        tensor = torch.tensor(values, dtype=torch.int64)
+        dist.all_reduce(tensor, dist.ReduceOp.MAX, group=self._control)
+        return [int(value) for value in tensor.tolist()]
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        """What `make` returns in process 0; it is not called elsewhere. If it raises NmtError there, all end."""
+        if self.size == 1:
+            return make()
+        box: list[Any] = [None, None]
+        failure = None
+        if self.is_first:
+            try:
+                box[0] = make()
+            except NmtError as error:
+                failure, box[1] = error, error.exit_status
+        dist.broadcast_object_list(box, group=self._control)
+        if failure is not None:
+            raise failure
+        if box[1] is not None:
+            raise SystemExit(box[1])  # process 0 tells why
+        result: T = box[0]
+        return result
+
+
+@contextmanager
+def joined(on_gpu: bool) -> Iterator[World]:
+    """The world that `torchrun` has set up around this process; without it, this process alone."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield World()
+        return
+    if on_gpu:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if on_gpu else "gloo", timeout=PATIENCE)
+    try:
+        control = dist.new_group(backend="gloo", timeout=PATIENCE) if on_gpu else None
+        yield World(dist.get_rank(), dist.get_world_size(), control)
+    finally:
+        dist.destroy_process_group()

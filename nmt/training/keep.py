@@ -1,0 +1,54 @@
+"""Saving: a checkpoint when one is due, and what it is worth when the disk takes none."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from nmt.checkpoint import optimizer_tensors, rotate, save_checkpoint, update_state
+from nmt.training.meter import Meter
+from nmt.training.select import select_best
+from nmt.training.start import Session
+
+
+def save(session: Session, meter: Meter) -> None:
+    """Write a checkpoint that a resumed run can start from, and remove those that are no longer needed.
+
+    A disk that takes none costs a warning: the next save tries again.
+    """
+    state = session.state
+    meter.settle()
+    state.scaler = session.scaler.state_dict()
+    weights = dict(session.model.named_parameters())
+    optimizer = optimizer_tensors(session.optimizer, session.optimizer_names)
+    try:
+        state.log_bytes = meter.log.sync()
+        save_checkpoint(session.run.step(state.step), weights, optimizer, asdict(state))
+        session.saved_step = state.step
+        tidy(session)
+    except OSError as error:
+        meter.log.warn(
+            state.step,
+            state.seconds / 60,
+            f"step {state.step} is not saved: {error.strerror}; training goes on and the next save tries again, "
+            f"until then step {session.saved_step} is the last",
+        )
+
+
+def save_state(session: Session, meter: Meter) -> None:
+    """Have a validation that is done in the checkpoint of its step, which has been saved before."""
+    state = session.state
+    if session.saved_step != state.step:
+        return
+    try:
+        state.log_bytes = meter.log.sync()
+        update_state(session.run.step(state.step), asdict(state))
+        tidy(session)
+    except OSError as error:
+        meter.log.warn(state.step, state.seconds / 60, f"the validation is not saved: {error.strerror}")
+
+
+def tidy(session: Session) -> None:
+    """Have `translate` take the best so far, and remove what is no longer needed."""
+    state = session.state
+    select_best(session)
+    rotate(session.run, session.config.training.keep_last, state.step, state.best_step)

@@ -1,0 +1,68 @@
+"""Whose a run directory is: one training process at a time, and nothing else in it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from nmt.errors import CheckpointError
+from nmt.files import Lock
+from nmt.layout import RunDir
+from nmt.training.dist import World
+
+
+@contextmanager
+def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
+    """Hold the lock of a run directory that is there (`resume`) or is to be made; no other process trains there.
+
+    Raises CheckpointError if it is not there, or has something else in it, or is locked. A directory that was to be
+    made and holds no run in the end is removed again.
+    """
+    lock: Lock | None = None
+    to_be_made = [path for path in (run.path, *run.path.parents) if not path.exists()]
+
+    def take() -> None:
+        nonlocal lock
+        if resume and not run.info.exists():
+            raise CheckpointError(f"{run.path}: no run here to resume; without --resume a new one starts")
+        if not resume:
+            _check_vacant(run)
+            run.path.mkdir(parents=True, exist_ok=True)
+        lock = Lock(run.lock, "trains")
+        if not resume:  # another may have been faster
+            _check_vacant(run)
+
+    try:
+        world.from_first(take)
+        yield
+    finally:
+        if lock is not None:
+            if not run.info.exists():
+                _clear(run, to_be_made)
+            lock.release()
+
+
+def _check_vacant(run: RunDir) -> None:
+    """Refuse a directory with something in it, but for what a process left that died before there was a run."""
+    if run.path.resolve() == Path.cwd():
+        raise CheckpointError(f"{run.path}: is where you are; give the run a directory of its own with --run DIR")
+    if run.path.exists() and (not run.path.is_dir() or not set(run.path.iterdir()) <= set(_unborn(run))):
+        raise CheckpointError(f"{run.path}: exists already; --resume continues it, --run DIR starts another")
+
+
+def _unborn(run: RunDir) -> list[Path]:
+    """All that is made before run.json, with which a directory becomes a run."""
+    small = (run.config, run.info)
+    parts = [path.with_name(path.name + ".part") for path in small]
+    return [run.lock, run.tokenizer.path, run.checkpoints, run.dev, run.config, *parts]
+
+
+def _clear(run: RunDir, made: Sequence[Path]) -> None:
+    """Remove what there is of a run that did not come about, and the folders that were made for it."""
+    for path in _unborn(run):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    for path in made:
+        with suppress(OSError):  # something else came into it
+            path.rmdir()

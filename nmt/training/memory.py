@@ -1,0 +1,95 @@
+"""Memory: how large a micro-batch may be, and what tells that it was too large."""
+
+from __future__ import annotations
+
+import gc
+import os
+from pathlib import Path
+
+import torch
+
+from nmt.data.batching import Indices, PairLengths, Pairs
+from nmt.model.precision import autocast
+from nmt.model.transformer import Transformer
+from nmt.training.objective import objective
+
+SAFE_SHARE = {"cpu": 0.5, "cuda": 0.85}  # of what is free; a CPU's memory is shared with everything else
+PROBE_TOKENS = (1024, 4096)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether `error` says that memory did not suffice, on a GPU or a CPU."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def slots(lengths: PairLengths, rows: Indices) -> int:
+    """Rows x longest side: what `training.max_tokens` bounds."""
+    return len(rows) * int(max(lengths.src[rows].max(), lengths.tgt[rows].max()))
+
+
+def free_memory() -> None:
+    """Give back what a failed attempt has left behind."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def pick_max_tokens(model: Transformer, pairs: Pairs, precision: str, device: torch.device, useful: int) -> int:
+    """The largest micro-batch that fits into memory, with a margin; at least one pair, at most `useful` tokens.
+
+    The memory of two micro-batches of the longest pairs is measured and extrapolated, with room for gradients and
+    optimizer. Processes on one machine share what its memory holds, but not GPUs.
+    """
+    longest_first = pairs.lengths.longest(max(PROBE_TOKENS))
+    longest = slots(pairs.lengths, longest_first[:1])
+    small, large = (
+        next(pairs.lengths.split(longest_first, max(n, k * longest))) for k, n in enumerate(PROBE_TOKENS, 1)
+    )
+    n_small, n_large = (slots(pairs.lengths, rows) for rows in (small, large))
+    if n_small == n_large:  # a corpus of one batch
+        return n_small
+    used = [_bytes(model, pairs, rows, precision, device) for rows in (small, large)]
+    model.zero_grad(set_to_none=True)
+    per_token = max(1.0, (used[1] - used[0]) / (n_large - n_small))
+    fixed = max(0.0, used[0] - per_token * n_small) + 3 * 4 * sum(p.numel() for p in model.parameters())
+    room = SAFE_SHARE[device.type] * free_bytes(device) - fixed
+    return int(max(longest, min(useful, room / per_token)))
+
+
+def _bytes(model: Transformer, pairs: Pairs, rows: Indices, precision: str, device: torch.device) -> float:
+    """The memory that learning from `rows` takes for a while: on a GPU as measured, on a CPU what is kept for the
+    backward pass, doubled for what comes and goes."""
+    kept: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        with autocast(precision, device):
+            loss = objective(model, pairs.batch(rows).to(device), 0.1).loss
+        loss.backward()  # type: ignore[no-untyped-call]
+    if device.type == "cuda":
+        return float(torch.cuda.max_memory_allocated(device))
+    return 2.0 * sum(kept.values())
+
+
+def free_bytes(device: torch.device) -> float:
+    """Memory that this process may still take (bytes)."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return float(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+    limits = [2.0**33]  # where nothing can be read: 8 GiB
+    try:
+        fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        limits = [1024.0 * int(fields["MemAvailable"].split()[0])]
+        group = Path("/sys/fs/cgroup")  # a container's limit, if there is one
+        limits.append(float((group / "memory.max").read_text()) - float((group / "memory.current").read_text()))
+    except (OSError, ValueError, KeyError):
+        pass
+    return min(limits) / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))

@@ -1,0 +1,55 @@
+"""Stopping before the end: a signal or a time limit ends a run after the update it is in."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Interrupted(Exception):  # noqa: N818  (nothing went wrong)
+    """A validation was left because the run is to stop."""
+
+
+class Stop:
+    """Whether this process was asked to stop, and by what."""
+
+    def __init__(self, after_minutes: float | None = None) -> None:
+        self._signal: str | None = None
+        self._minutes = after_minutes
+        self._deadline = None if after_minutes is None else time.monotonic() + 60 * after_minutes
+
+    @property
+    def reason(self) -> str | None:
+        """By what it was asked to stop; None if it was not."""
+        if self._signal is None and self._deadline is not None and time.monotonic() >= self._deadline:
+            return f"--stop-after {self._minutes:g}"
+        return self._signal
+
+    def poll(self) -> None:
+        """Raise Interrupted if the run is to stop: for work that can be done again."""
+        if self.reason is not None:
+            raise Interrupted
+
+    def receive(self, number: int, _: FrameType | None = None) -> None:
+        """The signal handler: note the signal; a second SIGINT interrupts at once."""
+        if self._signal is not None and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self._signal = signal.Signals(number).name
+
+
+@contextmanager
+def stopping(after_minutes: float | None = None) -> Iterator[Stop]:
+    """Have SIGTERM and SIGINT, or the end of so many minutes, ask to stop instead of killing the process."""
+    stop = Stop(after_minutes)
+    before = {}
+    if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
+        before = {number: signal.signal(number, stop.receive) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
