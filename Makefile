@@ -15,7 +15,7 @@ DEMO := runs/demo
 test check: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean bench-multi30k bench-padding
+.PHONY: help demo test check clean torture bench-multi30k bench-padding bench-memory
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -34,6 +34,9 @@ bench-multi30k: $(READY)  ## Train on Multi30k as the README's results were made
 bench-padding: $(READY)  ## Print the share of padding on a prepared Multi30k
 	$(BIN)/python scripts/padding_share.py data/prepared/multi30k de en
 
+bench-memory: $(READY)  ## Compare the memory of training on 50 thousand and 5 million synthetic pairs (2 GB of disk)
+	$(BIN)/python scripts/bench_memory.py
+
 test: check  ## Run every check and the whole test suite with coverage
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=90
 
@@ -41,6 +44,9 @@ check: $(READY)  ## Run ruff and mypy
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+torture: $(READY)  ## Kill a training run 100 times, resume it each time, and compare it with an undisturbed one
+	$(BIN)/python scripts/torture.py
 
 clean:  ## Remove the environment, caches, the prepared sample corpus and the demo's run; other runs stay
 	rm -rf .venv build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.*

@@ -15,10 +15,10 @@ from nmt.layout import DataDir
 
 def padding_share(pairs: Pairs, update_tokens: int) -> float:
     """Padded positions of an epoch's micro-batches that hold no token."""
-    plan = BatchPlan(update_tokens, max_tokens=2 * update_tokens, pool_pairs=30_000, seed=1)
+    plan = BatchPlan(update_tokens, pool_pairs=30_000, seed=1)
     slots = 0
     for update in epoch_updates(pairs.lengths, plan, epoch=0):
-        for rows in update.micro_batches:
+        for rows in pairs.lengths.split(update.rows, 2 * update_tokens):
             slots += len(rows) * int(pairs.lengths.src[rows].max() + pairs.lengths.tgt[rows].max())
     return 1 - int(pairs.lengths.src.sum() + pairs.lengths.tgt.sum()) / slots
 

@@ -85,6 +85,7 @@ def train(session: Session, meter: Meter | None) -> None:
                 break
         else:
             state.epoch, state.update_in_epoch = state.epoch + 1, 0
+            del updates  # of a large corpus they are large, and the next ones are about to be made
     if not end.is_early:
         with suppress(Interrupted):
             conclude(session, meter, end)
