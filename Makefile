@@ -15,7 +15,7 @@ DEMO := runs/demo
 test check: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean torture bench-multi30k bench-padding bench-memory
+.PHONY: help demo test check clean bad-inputs torture bench-multi30k bench-padding bench-memory
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -44,6 +44,9 @@ check: $(READY)  ## Run ruff and mypy
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+bad-inputs: $(READY)  ## Give the command line bad input of every kind and print what it says (minutes)
+	$(BIN)/python scripts/bad_inputs.py
 
 torture: $(READY)  ## Kill a training run 100 times, resume it each time, and compare it with an undisturbed one
 	$(BIN)/python scripts/torture.py

@@ -23,6 +23,7 @@ from nmt.errors import CheckpointError
 from nmt.files import replace_file, sync, write_file
 from nmt.layout import FORMAT, OLD_FORMAT, CheckpointDir, RunDir
 
+NAMES_BYTES = 1 << 17  # more than the names and shapes of a checkpoint's tensors and its state take
 Tensors = dict[str, Tensor]
 
 
@@ -159,7 +160,7 @@ def most_bytes(n_parameters: int, keep_last: int) -> int:
     Weights are float32: `keep_last` newest, the best, the average and one being written; Adam has twice as much for
     two of them and for the one being written.
     """
-    return 4 * n_parameters * (keep_last + 3 + 2 * 3)
+    return 4 * n_parameters * (keep_last + 3 + 2 * 3) + NAMES_BYTES * (keep_last + 3)
 
 
 def check_fit(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:

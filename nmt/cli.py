@@ -107,6 +107,7 @@ def nmt(
       nmt translate  run -> translations       a line for every line
       nmt evaluate   run -> BLEU, chrF, TER    score a test set
 
+    `nmt runs` lists the runs there are, `nmt plot` draws their curves.
     One YAML file holds every setting; without --config it is base.yaml (IWSLT 2017, German-English).
     `nmt config` prints it with an explanation of each. `nmt COMMAND --help` is the manual of a command.
 
@@ -301,7 +302,7 @@ def runs(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of runs.")] = Path("runs"),
     json: Annotated[bool, typer.Option("--json", help="Print a list of JSON objects.")] = False,
 ) -> None:
-    """List the runs of a directory, the one that was written to last first.
+    """List the runs of a directory, the newest first.
 
     Each with its state, its last step of training.max_steps, its best BLEU on the development set, how long it has
     trained, and how long ago it last wrote something. A run is running (the last column says on which host and in

@@ -90,7 +90,8 @@ class DataConfig(Section):
     max_chars: int = Field(1000, ge=1)
     """Training pairs with a longer side are dropped (characters)."""
     max_pieces: int = Field(250, ge=1)
-    """Training pairs with a longer side are dropped (pieces of the tokenizer)."""
+    """Training pairs with a longer side are dropped (pieces of the tokenizer); of a line that is translated four times
+    as many are read."""
     max_ratio: float = Field(4.0, ge=1.0)
     """Training pairs whose sides differ more in length are dropped (ratio of characters, 15 added to each side
     so that short pairs may differ)."""
@@ -112,7 +113,9 @@ class DataConfig(Section):
                         problems.append(f"{where}.{field}: must name {wanted}, found {', '.join(given) or 'none'}")
         for name in self.test:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or name in ("train", "valid"):
-                problems.append(f"test.{name}: a test set's name is letters, digits, _ . - and not train or valid")
+                problems.append(
+                    f"test: {name!r} is no name for a test set; take letters, digits, _ . - and not train or valid"
+                )
         _raise_together(problems)
         return self
 

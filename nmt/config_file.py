@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import reprlib
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,9 +23,10 @@ from nmt.errors import ConfigError
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML by the 1.2 core schema; a key given twice is refused."""
+    """YAML by the 1.2 core schema, without the tags beyond it; a key given twice is refused."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's own shape)
+    yaml_constructors = {None: yaml.SafeLoader.construct_undefined}  # noqa: RUF012
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -37,12 +39,24 @@ class _Loader(yaml.SafeLoader):
             seen.add(key)
         return super().construct_mapping(node, deep)
 
+    def construct_text(self, node: yaml.ScalarNode) -> str:
+        text = str(self.construct_scalar(node))
+        if re.search("[\0\ud800-\udfff]", text):  # which no file can be named after
+            raise yaml.MarkedYAMLError(
+                problem=f"the text {text!r} has a character that is none", problem_mark=node.start_mark
+            )
+        return text
+
+    def construct_bool(self, node: yaml.ScalarNode) -> bool:
+        return str(node.value).lower() == "true"
+
     def construct_number(self, node: yaml.ScalarNode) -> int | float:
         text = str(node.value).lower()
-        if re.fullmatch(r"[-+]?[0-9]+", text):
-            return int(text)
-        if text.startswith(("0x", "0o")):
-            return int(text, 0)
+        is_whole = re.fullmatch(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-f]+", text) is not None
+        if is_whole and len(text) > 18:  # no setting can be that large, and no calculation is ready for it
+            raise yaml.MarkedYAMLError(problem=f"the number {_shown(text)} is too large", problem_mark=node.start_mark)
+        if is_whole:
+            return int(text, 0) if text.startswith(("0x", "0o")) else int(text)
         return float(text.replace(".inf", "inf").replace(".nan", "nan"))
 
 
@@ -56,7 +70,15 @@ for _tag, _pattern, _first in (
     ("tag:nmt,number", _NUMBER, list("-+.0123456789")),
 ):
     _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), _first)
-_Loader.add_constructor("tag:nmt,number", _Loader.construct_number)
+for _tag, _construct in (
+    ("tag:yaml.org,2002:null", _Loader.construct_yaml_null),
+    ("tag:yaml.org,2002:seq", _Loader.construct_yaml_seq),
+    ("tag:yaml.org,2002:map", _Loader.construct_yaml_map),
+    ("tag:yaml.org,2002:str", _Loader.construct_text),
+    ("tag:yaml.org,2002:bool", _Loader.construct_bool),
+    ("tag:nmt,number", _Loader.construct_number),
+):
+    _Loader.add_constructor(_tag, _construct)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -88,7 +110,7 @@ def load_config(name: str | Path = "base.yaml", overrides: Sequence[str] = ()) -
     except ConfigError as error:
         problems += error.problems
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError([_printable(problem) for problem in problems])
     return config
 
 
@@ -162,12 +184,14 @@ def _find(name: str | Path) -> tuple[str, str]:
     package = Path(__file__).parent
     # an installed package holds the shipped configs; in a checkout they stand beside it
     shipped = next(path for path in (package / "configs", package.parent / "configs") if path.is_dir())
+    if str(name) and Path(name).is_dir():
+        raise ConfigError([f"{name}: a directory, where a config file is needed"])
     for path in (Path(name), Path("configs") / name, shipped / name):
         if path.is_file():
             try:
                 return str(path), path.read_text(encoding="utf-8-sig")
             except UnicodeDecodeError as error:
-                raise ConfigError([f"{path}: not UTF-8 at byte {error.start + 1}"]) from error
+                raise ConfigError([f"{path}: not UTF-8 at byte {error.start + 1}; save it as UTF-8 text"]) from error
             except OSError as error:
                 raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from error
     names = sorted(path.name for path in shipped.glob("*.yaml"))
@@ -177,8 +201,8 @@ def _find(name: str | Path) -> tuple[str, str]:
 def _parse(text: str, where: str) -> Any:
     try:
         return yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits
-        raise ConfigError([f"{where}: not readable as YAML: {_one_line(error)}"]) from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a tag and a value that it does not suit
+        raise ConfigError([_printable(f"{where}: not readable as YAML: {_one_line(error)}")]) from error
     except RecursionError as error:
         raise ConfigError([f"{where}: not readable as YAML: nested too deeply"]) from error
 
@@ -192,18 +216,29 @@ def _apply(tree: dict[str, Any], override: str) -> None:
     node: Any = tree
     try:
         for parent in parents:
-            node = node[int(parent)] if isinstance(node, list) else node.setdefault(parent, {})
+            node = node[_index(parent)] if isinstance(node, list) else node.setdefault(parent, {})
         if isinstance(node, list):
-            node[int(last)] = value
+            node[_index(last)] = value
         else:
             node[last] = value
     except (ValueError, IndexError, TypeError, AttributeError) as error:
         raise ConfigError([f"--set {override}: {key} leads to no setting"]) from error
 
 
+def _index(text: str) -> int:
+    """A place in a list, from 0; ValueError for anything else, such as -1."""
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise ValueError(text)
+    return int(text)
+
+
 def _describe(details: ErrorDetails) -> Iterator[str]:
     """The problem lines of one pydantic error."""
-    key = ".".join(str(part) for part in details["loc"])
+    parts = [str(part) for part in details["loc"]]
+    if parts[-1:] == ["literal['auto']"]:  # the other half of "a number or auto", which says both
+        return
+    is_or_auto = parts[-1:] == ["constrained-int"]
+    key = ".".join(parts[:-1] if is_or_auto else parts)
     match details["type"]:
         case "extra_forbidden" if "." in str(details["loc"][-1]):
             yield f"{key}: a dotted key is for --set; in a file, nest it by indentation"
@@ -216,7 +251,7 @@ def _describe(details: ErrorDetails) -> Iterator[str]:
                 yield f"{key}{'.' if key and ':' in problem.split(' ')[0] else ': ' if key else ''}{problem}"
         case kind:
             message = _WANTED.get(kind) or details["msg"].removeprefix("Input should ")
-            yield f"{key}: must {message}, found {_shown(details['input'])}"
+            yield f"{key}: must {message}{' or auto' if is_or_auto else ''}, found {_shown(details['input'])}"
 
 
 # pydantic's kinds of error that speak of Python rather than YAML
@@ -233,10 +268,19 @@ _WANTED = {
 }
 
 
+_REPR = reprlib.Repr()  # not repr: a few anchors in a config can stand for more text than there is memory
+_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 1000
+
+
+def _printable(text: str) -> str:
+    """`text` in one line, with an escape for what cannot be printed."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def _shown(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
-    text = repr(value)
+    text = _REPR.repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -261,4 +305,9 @@ def _like(path: str, parts: Sequence[str]) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
+    mark = getattr(error, "problem_mark", None)
+    if not isinstance(error, yaml.MarkedYAMLError) or mark is None:
+        return " ".join(str(error).split())
+    problem = " ".join(filter(None, (error.context, error.problem)))
+    hint = "; indent with spaces" if r"'\t'" in problem else ""
+    return f"{problem} at line {mark.line + 1}, column {mark.column + 1}{hint}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from nmt.checkpoint import read_info
 from nmt.config import Config, SearchConfig
 from nmt.config_file import check_config, load_config
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, DataError
 from nmt.layout import RunDir
 from nmt.translate import newest_run
 
@@ -28,7 +28,7 @@ def what_to_train(
     """Configuration, data directory and run directory of `nmt train`.
 
     A resumed run goes on with its own configuration and, if it is still there, its own data directory; with `config`
-    the run is the one that it names. Raises ConfigError or CheckpointError.
+    the run is the one that it names. Raises ConfigError, CheckpointError or DataError.
     """
     if config is None and resume:
         run = run_or_newest(run)
@@ -41,6 +41,8 @@ def what_to_train(
     if data is None and resume and RunDir(run).info.is_file():
         recorded = Path(read_info(RunDir(run))["data_dir"])
         data = recorded if recorded.is_dir() else None
+        if data is None and not settings.data.directory.is_dir():
+            raise DataError(f"{recorded}: no such data directory, {run} was trained on it; name it with --data")
     return settings, data or settings.data.directory, run
 
 

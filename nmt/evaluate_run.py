@@ -91,6 +91,7 @@ def evaluate_run(
     check_tokenizer(tokenize)
     corpus = open_corpus(RunDir(origin.run), config.languages, data_dir)
     split = corpus.split(choose_split(corpus, split_name))
+    corpus.verify(split.name, ("text",))
     sources, references = split.text(config.src), split.text(config.tgt)
     translations, warnings = [], Warnings()
     for number, found in enumerate(translator.translate(sources, search), start=1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from nmt.errors import NmtError
 
@@ -14,6 +14,7 @@ INTERRUPTED, NOBODY_READS = 130, 141  # 128 + the signal's number, as shells rep
 USER_ERRNOS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT,
     errno.EFBIG, errno.EIO, errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG, errno.EEXIST,
+    errno.ELOOP, errno.ENXIO, errno.EBUSY, errno.ESTALE,
 }  # fmt: skip
 
 
@@ -31,7 +32,7 @@ def errors_for_people() -> Iterator[None]:
     except OSError as error:
         if error.errno not in USER_ERRNOS:
             raise
-        _fail(2, f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror))
+        _fail(2, f"{error.filename or 'output'}: {error.strerror}")
     except Exception as error:
         message = getattr(error, "format_message", None)  # Typer's own: an option, a value or a command there is not
         if message is None:
@@ -40,6 +41,7 @@ def errors_for_people() -> Iterator[None]:
 
 
 def _fail(status: int, *lines: str) -> None:
-    for line in lines:
-        print(f"nmt: {line}", file=sys.stderr)
+    with suppress(OSError):  # a full disk takes no message either, but the status is told
+        for line in lines:
+            print(f"nmt: {line}", file=sys.stderr)
     sys.exit(status)

@@ -115,8 +115,11 @@ class _Build:
         held_out = {}
         for name, key in keys.items():
             held_out[name] = list(self.sources[key].pairs())
+            corpus = self.sources[key].record["corpus"]
             if not held_out[name]:
-                raise DataError(f"data.{key}: {self.sources[key].record['corpus']} is empty: 0 pairs were read")
+                raise DataError(f"data.{key}: {corpus} is empty: 0 pairs were read")
+            if not any(pair.src.strip() and pair.tgt.strip() for pair in held_out[name]):
+                raise DataError(f"data.{key}: {corpus} has no pair with text on both sides, only blank lines")
             self.sources[key].record["read"] = len(held_out[name])
         return held_out
 
@@ -220,4 +223,17 @@ def _refuse_nothing(report: CleanReport) -> None:
     if report.read == 0:
         raise DataError("data.train: the training corpus is empty: 0 pairs were read")
     if report.kept == 0:
-        raise DataError(f"data.train: all {report.read:,} training pairs were dropped: {counted(report.dropped)}")
+        problem = f"data.train: all {report.read:,} training pairs were dropped: {counted(report.dropped)}"
+        hint = _HINTS.get(max(report.dropped, key=lambda reason: report.dropped[reason]))
+        raise DataError(f"{problem}; {hint}" if hint else problem)
+
+
+# What may be wrong where everything is dropped.
+_HINTS = {
+    "control": "is it text, with a line feed at the end of each line?",
+    "long": "data.max_chars is the limit; is there a sentence on each line?",
+    "ratio": "do the two files hold the same sentences?",
+    "copied": "are the two files the same?",
+    "overlap": "is data.train the development or test set?",
+    "pieces": "data.max_pieces is the limit",
+}

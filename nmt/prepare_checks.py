@@ -44,9 +44,17 @@ def changes_since(directory: DataDir, wanted: dict[str, Any], config: Config) ->
     root = Path(config.data.root)
     for key, source in config.data.sources():
         for language, name in (source.files or {}).items():
-            if checksum(root / name) != manifest["sources"][key]["files"][language]["sha256"]:
+            if checksum(root / name) != _recorded(manifest["sources"], key, language):
                 changes.append(f"{root / name} has changed")
     return changes
+
+
+def _recorded(sources: Any, key: str, language: str) -> str | None:
+    """The checksum that a manifest gives for a source file; None if it is damaged there."""
+    try:
+        return str(sources[key]["files"][language]["sha256"])
+    except (KeyError, TypeError, IndexError):
+        return None
 
 
 def _differences(old: Any, new: Any, key: str) -> Iterator[str]:
@@ -75,11 +83,16 @@ def check_replaceable(directory: DataDir) -> None:
     found = {item.relative_to(path).as_posix() for item in path.rglob("*") if not item.is_dir() or item.is_symlink()}
     if not found:
         return
-    try:
-        manifest = json.loads(directory.manifest.read_bytes())
-        ours = {*manifest["files"], directory.manifest.name} if isinstance(manifest["format"], int) else set()
-    except (OSError, ValueError, TypeError, KeyError):
-        ours = set()
+    ours = set()
+    if directory.manifest.is_file():
+        try:
+            manifest = json.loads(directory.manifest.read_bytes())
+            ours = {*manifest["files"], directory.manifest.name} if isinstance(manifest["format"], int) else set()
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise DataError(
+                f"{directory.manifest}: damaged or not of nmt, so nothing here is replaced; "
+                "remove the directory or name another with --data"
+            ) from error
     if found - ours:
         example = min(found - ours)
         raise DataError(

@@ -68,8 +68,12 @@ class Tokenizer:
             raise DataError(f"{path}: {error}") from error
 
     def save(self, path: Path) -> None:
-        """Write the model file."""
-        path.write_bytes(self._model)
+        """Write the model file. Raises OSError."""
+        try:
+            path.write_bytes(self._model)
+        except OSError as error:
+            error.filename = str(path)  # a full disk does not tell
+            raise
 
     def __len__(self) -> int:
         """Number of pieces: ids are 0 … len - 1."""

@@ -23,7 +23,7 @@ from nmt.data.sources import decode_lines, read_lines
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.model.masks import Padded
-from nmt.model.precision import autocast, pick_device, pick_precision
+from nmt.model.precision import autocast, device_name, pick_device, pick_precision
 from nmt.model.transformer import Transformer
 from nmt.runs import is_run
 from nmt.search.beam import search as search_best
@@ -33,6 +33,9 @@ from nmt.tokenizer import CONTROL, EOS, N_SPECIAL, PAD, Tokenizers
 
 WINDOW = 4096
 """Lines that are sorted by length together."""
+
+FARTHEST = 4
+"""Of a line so many times `data.max_pieces` is read: more would take hours or all memory, and is no sentence."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Translation:
     finished: bool = True
     """False if it was ended by the length limit."""
     cut: bool = False
-    """True if only the start of the line was read: it has more pieces than the model has learned positions."""
+    """True if only the start of the line was read: it has more pieces than the model can make anything of."""
 
 
 BLANK = Translation("", 0.0, 0.0)
@@ -81,6 +84,8 @@ class Translator:
         self._tgt = tokenizers[config.data.tgt]
         self._banned = torch.tensor([i for i in range(N_SPECIAL) if i != EOS], device=device)
         self._positions = config.model.max_positions if config.model.positions == "learned" else None
+        # one position is for the end of sentence
+        self._longest = self._positions - 1 if self._positions is not None else FARTHEST * config.data.max_pieces
 
     @classmethod
     def load(cls, run_dir: Path, checkpoint: str = "best", weights: str = "auto", device: str = "auto") -> Translator:
@@ -96,8 +101,10 @@ class Translator:
         if tokenizers.fingerprint != info["tokenizer"]:
             raise CheckpointError(f"{run.tokenizer.path}: not the tokenizer that this run was trained with")
         place = pick_device(device)
-        # What was trained in half precision may be translated so, where that is fast: this may be another machine.
-        precision = "float32" if info["precision"] == "float32" else pick_precision("auto", place)
+        # What was trained in half precision may be translated so, where that is fast: elsewhere a probe tells.
+        is_home = info.get("device_name") == device_name(place)
+        is_known = is_home or info["precision"] == "float32"
+        precision = str(info["precision"]) if is_known else pick_precision("auto", place)
         model = Transformer(config.model, len(tokenizers[config.data.src]), len(tokenizers[config.data.tgt]))
         assign(model, chosen.tensors, str(run_dir))
         translator = cls(model.to(place).eval(), tokenizers, config, place, precision)
@@ -136,7 +143,7 @@ class Translator:
     def _translate_batch(
         self, sources: Sequence[Sequence[int]], search: SearchConfig, n_best: int
     ) -> list[list[Translation]]:
-        longest = self._positions and self._positions - 1  # one is for the end of sentence
+        longest = self._longest
         src = pad_sequence(
             [torch.tensor([*ids[:longest], EOS]) for ids in sources], batch_first=True, padding_value=PAD
         ).to(self.device)  # (B, S)
@@ -153,7 +160,7 @@ class Translator:
         finally:
             self.model.train(was_training)
         return [
-            [self._translation(hypothesis, cut=longest is not None and len(ids) > longest) for hypothesis in hypotheses]
+            [self._translation(hypothesis, cut=len(ids) > longest) for hypothesis in hypotheses]
             for ids, hypotheses in zip(sources, found, strict=True)
         ]
 
@@ -205,7 +212,7 @@ def translate_file(
     columns: number of the source line (from 1), score, log-probability, translation; best first. Standard output gets
     each line as soon as it is ready, and at a terminal every line is answered at once; a file is written as F.part
     and renamed at the end. What deserves a warning is counted on standard error.
-    Raises DataError if the input is missing or not UTF-8; OSError if the output cannot be written.
+    Raises DataError if the input is missing or not UTF-8, or if the output cannot be written.
     """
     interactive = str(source) == "-" and sys.stdin is not None and sys.stdin.isatty()
     lines = _input(source)
@@ -246,8 +253,8 @@ class Warnings:
         if self.cut:
             numbers = ", ".join(map(str, self.cut[:10])) + (", …" if len(self.cut) > 10 else "")
             lines.append(
-                f"{_count(len(self.cut), 'line')} had more pieces than the model has positions "
-                f"(model.max_positions); only the start was translated: {numbers}"
+                f"{_count(len(self.cut), 'line')} had more pieces than the model takes (model.max_positions, or "
+                f"{FARTHEST} times data.max_pieces); only the start was translated: {numbers}"
             )
         return lines
 
@@ -268,11 +275,32 @@ def _input(source: Path | str) -> Iterator[str]:
 
 @contextmanager
 def open_output(target: Path | str) -> Iterator[IO[bytes]]:
-    """A file to write, which has its name only when it is complete."""
+    """A file to write, which has its name only when it is complete; `-` is standard output. Raises DataError."""
+    if str(target) == "-" and sys.stdout is None:
+        raise DataError("standard output is closed; name a file with --output")
+    try:
+        with _opened(target) as out:
+            yield out
+            out.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.filename is not None and not str(error.filename).startswith(str(target)):
+            raise  # of something else that is read meanwhile
+        name = "standard output" if str(target) == "-" else str(target)
+        raise DataError(f"{name}: cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _opened(target: Path | str) -> Iterator[IO[bytes]]:
     path = Path(target)
     if str(target) == "-":
         sys.stdout.flush()
         yield sys.stdout.buffer
+    elif path.is_dir():
+        raise DataError(f"{path}: a directory, where a file is to be written")
+    elif not path.parent.is_dir():
+        raise DataError(f"{path}: there is no directory {path.parent} to write it in")
     elif path.exists() and not path.is_file():  # a device or a named pipe, which no file may replace
         with path.open("wb") as out:
             yield out

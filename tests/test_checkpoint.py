@@ -1,39 +1,39 @@
-"""Checkpoints are whole or not there, verified before use, and chosen by a rule that can be told."""
+"""Checkpoints are whole or not there, verified before use, and rotated."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from disk import hook
+from kept_run import make_data, quicken, settings
 from models import tiny_model
-from safetensors import SafetensorError
 
 from nmt import checkpoint
 from nmt.checkpoint import (
     TrainState,
     assign,
-    average,
-    choose_weights,
     load_optimizer,
     load_state,
     load_weights,
+    most_bytes,
     optimizer_tensors,
     read_info,
-    replace_file,
     restore_optimizer,
     rotate,
     save_checkpoint,
     saved_steps,
-    write_selected,
+    update_state,
 )
-from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
-
-SETTINGS = TrainingConfig(keep_last=4, average_last=3)
+from nmt.training.loop import fit
 
 
 def save(run: RunDir, step: int, value: float) -> None:
@@ -60,18 +60,36 @@ def test_saving_again_replaces(run):
     assert load_weights(run.step(20))["w"].tolist() == [21.0] * 3
 
 
+def test_a_checkpoint_is_on_the_disk_before_it_gets_its_name_and_then_its_name_is(run, monkeypatch):
+    steps = []
+
+    def note(name: str, first: Any, _: Any) -> None:
+        path = Path(f"/proc/self/fd/{first}").readlink() if isinstance(first, int) else Path(first)
+        if name in ("fsync", "rename"):
+            steps.append(f"{name} {path.relative_to(run.path)}")
+
+    with monkeypatch.context() as patch:
+        hook(patch, note)
+        save(run, 40, 1.0)
+    part = "checkpoints/step-00000040.part"
+    files = [f"fsync {part}/{name}" for name in ("weights.safetensors", "optimizer.safetensors", "state.json")]
+    assert steps == [*files, f"fsync {part}", f"rename {part}", "fsync checkpoints"]
+
+
 def test_a_save_that_fails_leaves_nothing_that_looks_finished(run, monkeypatch):
     def full_disk(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "sync", full_disk)
-    with pytest.raises(OSError, match="No space left"):
-        save(run, 40, 1.0)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "sync", full_disk)
+        for step in (30, 40):
+            with pytest.raises(OSError, match="No space left"):
+                save(run, step, 1.0)
     assert saved_steps(run) == [10, 20, 30]
+    assert not list(run.checkpoints.glob("*.part"))
+    assert load_weights(run.step(30))["w"].tolist() == [30.0] * 3
     save(run, 40, 1.0)
     assert saved_steps(run) == [10, 20, 30, 40]
-    assert not list(run.checkpoints.glob("*.part"))
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "emptied", "gone", "pickle"])
@@ -81,7 +99,7 @@ def test_damage_is_recognised_and_named(run, damage, name):
     data = path.read_bytes()
     match damage:
         case "cut":
-            path.write_bytes(data[:-1])
+            path.write_bytes(data[:-2])
         case "flipped":
             path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
         case "emptied":
@@ -95,76 +113,77 @@ def test_damage_is_recognised_and_named(run, damage, name):
         load(run.step(20))
 
 
-def test_a_pickle_with_a_right_checksum_is_not_loaded_either(run):
-    path = run.step(20).weights
-    torch.save({"w": torch.zeros(3)}, path)
-    sums = json.loads(run.step(20).checksums.read_text())
-    sums[path.name] = checkpoint._sha256(path)
-    run.step(20).checksums.write_text(json.dumps(sums))
-    with pytest.raises(CheckpointError, match=r"weights.safetensors: damaged: "):
-        load_weights(run.step(20))
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        ('"step": 20', '"step": 10'),
+        ('"best_score": null', '"best_score": 99.0'),
+        ('"weights.safetensors": "', "\\g<0>0"),
+    ],
+)
+def test_a_number_that_was_changed_is_recognised(run, found, wanted):
+    """The seal is over all of it, checksums too: who changes them all changes the seal."""
+    state = run.step(20).state
+    text, n = re.subn(found, wanted, state.read_text())
+    assert n == 1
+    state.write_text(text)
+    for load in (load_state, load_weights, load_optimizer):
+        with pytest.raises(CheckpointError, match=r"state.json: damaged, its checksum is not what was written"):
+            load(run.step(20))
+
+
+def test_the_state_is_replaced_and_the_tensors_stay(run):
+    update_state(run.step(20), asdict(TrainState(20, best_score=3.5)))
+    assert TrainState.of(load_state(run.step(20)), "here").best_score == 3.5
+    assert load_weights(run.step(20))["w"].tolist() == [20.0] * 3
+    run.step(20).state.write_text("{}")
+    with pytest.raises(CheckpointError, match=r"state.json: missing or damaged"):
+        update_state(run.step(20), {})
+
+
+def test_a_checkpoint_of_before_the_seal_translates_but_cannot_go_on(run):
+    saved = run.step(20)
+    sums = {name.name: hashlib.sha256(name.read_bytes()).hexdigest() for name in (saved.weights, saved.optimizer)}
+    saved.old_checksums.write_text(json.dumps(sums))
+    saved.state.write_text(json.dumps({"format": 1, "step": 20}))
+    assert load_weights(saved)["w"].tolist() == [20.0] * 3
+    with pytest.raises(CheckpointError, match=r"step-00000020: written in format 1, which translates but cannot go on"):
+        load_state(saved)
+    saved.weights.write_bytes(saved.weights.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match=r"weights.safetensors: damaged, its checksum"):
+        load_weights(saved)
 
 
 def test_rotation_keeps_the_newest_and_the_best(run):
     save(run, 40, 40.0)
-    rotate(run, keep_last=2, best_step=10)
+    rotate(run, keep_last=2, step=40, best_step=10)
     assert saved_steps(run) == [10, 30, 40]
     assert saved_steps(run, resumable=True) == [30, 40]
     assert load_weights(run.step(10))["w"][0] == 10.0
 
 
-def test_the_average_of_identical_ones_is_identical(run):
-    model = tiny_model()
-    weights = dict(model.named_parameters())
-    for step in (1, 2, 3):
-        save_checkpoint(run.step(step), weights, None, {})
-    mean = average(run, [1, 2, 3])
-    assert mean.keys() == weights.keys()
-    assert all(torch.equal(mean[name], weights[name]) for name in weights)
-    assert average(run, [10, 20, 30])["w"].tolist() == [20.0] * 3
+def test_rotation_keeps_nothing_of_a_life_that_ended(run):
+    """A run that went on from step 10, for all after it was damaged, and saved at 15: the others are not newer."""
+    save(run, 15, 15.0)
+    rotate(run, keep_last=2, step=15, best_step=None)
+    assert saved_steps(run) == [10, 15]
 
 
-def test_which_weights_are_chosen(run):
-    def chosen(*arguments: str) -> tuple[int, str, float]:
-        found = choose_weights(run, SETTINGS, *arguments)
-        return found.step, found.kind, float(found.tensors["w"][0])
+def test_the_most_that_checkpoints_take_is_never_passed(tmp_path, monkeypatch):
+    """With a best that is older than the newest, and the average of a run that goes on."""
+    data, run, sizes = make_data(tmp_path), RunDir(tmp_path / "run"), [0]
+    quicken(monkeypatch)
 
-    assert chosen() == (30, "raw", 30.0)  # nothing is validated yet
-    write_selected(run, {"best_step": 20, "weights": "raw", "reason": "because"})
-    assert chosen() == (20, "raw", 20.0)
-    assert chosen("last") == (30, "raw", 30.0)
-    assert chosen("10") == (10, "raw", 10.0)
-    assert chosen("20", "average") == (20, "average", 15.0)
-    assert chosen("last", "average") == (30, "average", 20.0)
-    save_checkpoint(run.average, {"w": torch.full((3,), 25.0)}, None, {})
-    write_selected(run, {"best_step": 20, "weights": "average", "reason": "better", "average_steps": [20, 30]})
-    assert chosen() == (30, "average", 25.0)
-    assert chosen("best", "raw") == (20, "raw", 20.0)
-    assert chosen("last", "auto") == (30, "raw", 30.0)
-    assert choose_weights(run, SETTINGS).reason == "better"
+    def note(*_: object) -> None:
+        sizes.append(sum(path.stat().st_size for path in run.checkpoints.rglob("*") if path.is_file()))
 
-
-@pytest.mark.parametrize("wanted", ["15", "newest", "-1", ""])
-def test_a_checkpoint_that_is_not_there(run, wanted):
-    with pytest.raises(CheckpointError, match=rf"run: no checkpoint {wanted}; there are 10, 20, 30, best and last"):
-        choose_weights(run, SETTINGS, wanted)
-
-
-def test_an_average_takes_the_newest_and_not_the_lone_best(run):
-    for step in (40, 50):
-        save(run, step, float(step))  # 10 is kept as the best; the newest four are 20 to 50
-
-    def mean(*arguments: str) -> float:
-        return float(choose_weights(run, SETTINGS, *arguments).tensors["w"][0])
-
-    assert mean("last", "average") == 40.0
-    assert mean("30", "average") == 25.0
-    assert mean("10", "average") == 10.0
-
-
-def test_a_run_without_a_checkpoint(tmp_path):
-    with pytest.raises(CheckpointError, match=r"run: no checkpoint yet; nmt train writes one every"):
-        choose_weights(RunDir(tmp_path / "run"), SETTINGS)
+    with monkeypatch.context() as patch:
+        hook(patch, note)
+        for n in (6, 12):
+            fit(settings(data, max_steps=n, save_every_steps=1, average_last=2), data, run.path, resume=n > 6)
+    n_parameters = sum(tensor.numel() for tensor in load_weights(run.step(12)).values())
+    # three optimizers of two numbers per weight; weights: two newest, the best, the average, and one being written
+    assert 4 * n_parameters * (3 * 2 + 5) < max(sizes) <= most_bytes(n_parameters, keep_last=2)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +193,7 @@ def test_a_run_without_a_checkpoint(tmp_path):
         ("{", "damaged"),
         ("[1]", "damaged"),
         ('{"format": 1, "corpus": "", "precision": ""}', "damaged: it lacks data_dir, tokenizer"),
-        ('{"format": 99}', "written in format 99, this version of nmt reads 1"),
+        ('{"format": 99}', "written in format 99, this version of nmt reads 2"),
     ],
 )
 def test_a_run_directory_that_is_none(tmp_path, text, message):
@@ -210,55 +229,54 @@ def test_the_optimizer_comes_back_bit_for_bit(kind):
     stepped(first, ours, 3)
     assign(second, dict(first.named_parameters()), "here")
     kept = {name: tensor.clone() for name, tensor in optimizer_tensors(ours, names).items()}
-    restore_optimizer(theirs, names, kept)
+    restore_optimizer(theirs, names, kept, "here")
     stepped(first, ours, 2)
     stepped(second, theirs, 2)
     assert all(torch.equal(p, q) for p, q in zip(first.parameters(), second.parameters(), strict=True))
 
 
-def test_a_full_disk_is_one_line_and_leaves_nothing(run, monkeypatch):
-    def full(*_: object) -> None:
-        raise SafetensorError("No space left on device")
-
-    monkeypatch.setattr(checkpoint, "save_file", full)
-    with pytest.raises(CheckpointError, match=r"step-00000040: cannot be written: No space left on device"):
-        save(run, 40, 1.0)
-    assert saved_steps(run) == [10, 20, 30]
-    assert not list(run.checkpoints.glob("*.part"))
-
-
-def test_a_damaged_selection_is_one_line(run):
-    run.selected.write_text("{")
-    with pytest.raises(CheckpointError, match=r"selected.json: damaged: .*; remove it to translate with the last"):
-        choose_weights(run, SETTINGS)
-
-
-def test_a_small_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    (tmp_path / "f").write_text("before")
-    monkeypatch.setattr(checkpoint, "sync", full)
-    with pytest.raises(OSError, match="No space left"):
-        replace_file(tmp_path / "f", "after")
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("f", "before")]
+def test_the_optimizer_of_another_model_is_refused_and_changes_nothing():
+    model = tiny_model()
+    names = [name for name, _ in model.named_parameters()]
+    ours = torch.optim.Adam(model.parameters())
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    ours.step()
+    before = {name: tensor.clone() for name, tensor in optimizer_tensors(ours, names).items()}
+    name = f"{names[0]}/exp_avg"
+    wrong = [
+        ({**before, "else/exp_avg": torch.zeros(3)}, r"here: else/exp_avg \(3,\) belongs to the optimizer of another"),
+        ({**before, name: torch.zeros(3)}, rf"here: {name} \(3,\) belongs to the optimizer of another model"),
+        (
+            {key: tensor + 1 for key, tensor in before.items() if not key.startswith(f"{names[0]}/")},
+            "lacks 1 parameter",
+        ),
+    ]
+    for tensors, message in wrong:
+        with pytest.raises(CheckpointError, match=message):
+            restore_optimizer(ours, names, tensors, "here")
+    now = optimizer_tensors(ours, names)
+    assert all(torch.equal(now[key], tensor) for key, tensor in before.items())
 
 
-def test_a_checkpoint_of_another_format(run):
-    state = run.step(20).state
-    state.write_text(state.read_text().replace('"format": 1', '"format": 2'))
-    sums = json.loads(run.step(20).checksums.read_text())
-    run.step(20).checksums.write_text(json.dumps({**sums, state.name: checkpoint._sha256(state)}))
-    with pytest.raises(CheckpointError, match=r"step-00000020: written in another format than 1"):
-        load_state(run.step(20))
+@pytest.mark.parametrize("number", [1, 3, "2"])
+def test_a_checkpoint_of_another_format(run, monkeypatch, number):
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "FORMAT", number)
+        save(run, 20, 1.0)
+    for load in (load_state, load_weights, load_optimizer):
+        with pytest.raises(
+            CheckpointError, match=rf"step-00000020: written in format {number}, this version of nmt re"
+        ):
+            load(run.step(20))
+
+
+def test_a_state_of_another_version():
+    with pytest.raises(CheckpointError, match=r"here: written by another version of nmt: .*'news'"):
+        TrainState.of({**asdict(TrainState()), "news": 1}, "here")
 
 
 def test_what_a_save_that_died_left_is_removed(run):
     (run.checkpoints / "step-00000035.part").mkdir()
-    rotate(run, keep_last=3, best_step=None)
+    rotate(run, keep_last=3, step=30, best_step=None)
     assert sorted(path.name for path in run.checkpoints.iterdir()) == [f"step-000000{n}" for n in (10, 20, 30)]
-
-
-def test_an_average_before_any_validation_is_of_the_newest(run):
-    found = choose_weights(run, SETTINGS, "best", "average")
-    assert (found.step, found.tensors["w"].tolist()) == (30, [20.0] * 3)

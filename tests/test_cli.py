@@ -24,7 +24,7 @@ data:
   valid:
     files: {de: v.de, en: v.en}
 """
-COMMANDS = ["prepare", "train", "translate", "evaluate", "config"]
+COMMANDS = ["prepare", "train", "translate", "evaluate", "runs", "plot", "config"]
 
 
 @pytest.fixture(autouse=True)
@@ -53,11 +53,13 @@ def test_help_is_a_short_manual(nmt: Command) -> None:
 
 OPTIONS = {
     "prepare": ["--config", "--data", "--tokenizer-from", "--set"],
-    "train": ["--config", "--data", "--run", "--set", "--resume"],
+    "train": ["--config", "--data", "--run", "--set", "--resume", "--stop-after"],
     "translate": [
         "--run", "--input", "--output", "--beam", "--length-penalty", "--n-best", "--checkpoint", "--weights",
     ],
     "evaluate": ["--run", "--split", "--hyp", "--ref", "--data", "--json", "--lowercase", "--tokenize"],
+    "runs": ["--json"],
+    "plot": ["--output"],
     "config": ["--config", "--set"],
 }  # fmt: skip
 
@@ -237,7 +239,10 @@ def test_the_console_script_prints_no_traceback(command: list[str]) -> None:
 def test_output_that_nobody_takes() -> None:
     with Path("/dev/full").open("wb") as full:
         ran = subprocess.run([SCRIPT, "config"], stdout=full, stderr=subprocess.PIPE, check=False)
-    assert (ran.returncode, ran.stderr) == (2, b"nmt: No space left on device\n")
+    assert (ran.returncode, ran.stderr) == (2, b"nmt: output: No space left on device\n")
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run([SCRIPT, "config", "--config", "no.yaml"], stderr=full, check=False)
+    assert ran.returncode == 2
     read, write = os.pipe()
     os.close(read)
     ran = subprocess.run([SCRIPT, "config"], stdout=write, stderr=subprocess.PIPE, check=False)
@@ -265,7 +270,12 @@ def test_text_is_utf8_whatever_the_locale() -> None:
         (KeyboardInterrupt(), 130, "nmt: interrupted\n"),
         (PermissionError(errno.EACCES, "Permission denied", "x/y"), 2, "nmt: x/y: Permission denied\n"),
         (IsADirectoryError(errno.EISDIR, "Is a directory", "x"), 2, "nmt: x: Is a directory\n"),
-        (OSError(errno.ENOSPC, "No space left on device"), 2, "nmt: No space left on device\n"),
+        (
+            OSError(errno.ELOOP, "Too many levels of symbolic links", "x"),
+            2,
+            "nmt: x: Too many levels of symbolic links\n",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device"), 2, "nmt: output: No space left on device\n"),
     ],
 )
 def test_how_errors_end_a_command(

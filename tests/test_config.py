@@ -57,6 +57,11 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
         ("training: {peak_lr: .nan}", "training.peak_lr: must be a finite number, found nan"),
         ("training: {peak_lr: .inf}", "training.peak_lr: must be a finite number, found inf"),
         ("training: {run_dir: 7}", "training.run_dir: must be text, found 7"),
+        ("training: {max_tokens: much}", "training.max_tokens: must be a whole number or auto, found 'much'"),
+        (
+            "training: {max_tokens: 1}",
+            "training.max_tokens: must be greater than or equal to 2 or auto, found 1",
+        ),
         ("tokenizer: {joint: yes}", "tokenizer.joint: must be true or false, found 'yes'"),
         ("tokenizer: 3", "tokenizer: must be a mapping, found 3"),
         ("tokenizer:", "tokenizer: must be a mapping, found nothing"),
@@ -133,11 +138,11 @@ def test_all_problems_come_at_once() -> None:
         ("data.train=[]", ["data.train: must have at least one entry, found []"]),
         (
             "data.test={dev/2: {files: {de: a, en: b}}}",
-            ["data.test.dev/2: a test set's name is letters, digits, _ . - and not train or valid"],
+            ["data.test: 'dev/2' is no name for a test set; take letters, digits, _ . - and not train or valid"],
         ),
         (
             "data.test={train: {files: {de: a, en: b}}}",
-            ["data.test.train: a test set's name is letters, digits, _ . - and not train or valid"],
+            ["data.test: 'train' is no name for a test set; take letters, digits, _ . - and not train or valid"],
         ),
         ("data.test={x: {files: {de: a, fr: b}}}", ["data.test.x.files: must name de and en, found de, fr"]),
         ("data.test={x: {files: {}}}", ["data.test.x.files: must name de and en, found none"]),
@@ -173,6 +178,25 @@ def test_an_override_that_is_no_yaml_is_one_line() -> None:
     (problem,) = problems(BASE, "training.seed=[")
     assert problem.startswith("--set training.seed=[: not readable as YAML: ")
     assert "\n" not in problem
+
+
+@pytest.mark.parametrize("override", ["training.seed=--- 1\n--- 2", "a\nb=1", "a\x1b[31m.b", "data.train.7=\u2028"])
+def test_an_override_of_several_lines_is_one_line(override: str) -> None:
+    (problem,) = problems(BASE, override)
+    assert problem.isprintable()
+
+
+@pytest.mark.parametrize("place", ["-1", "1_0", "1" * 5000, "\u00b2"])
+def test_a_place_in_a_list_is_a_plain_number(place: str) -> None:
+    (problem,) = problems(BASE, f"data.train.{place}=3")
+    assert problem.endswith("leads to no setting")
+
+
+@pytest.mark.parametrize("setting", ["training: {seed: %s}", "data: {root: %s}", "data: {train: [%s]}", "search: %s"])
+def test_a_few_anchors_that_stand_for_gigabytes(setting: str) -> None:
+    bomb = ", ".join(["a0: &a0 [x, x]", *(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 60))])
+    for text in (f"{{{bomb}}}", f"[{{{bomb}}}, *a59]"):
+        assert max(map(len, problems(setting % text + "\n"))) < 200
 
 
 def test_overrides_take_every_form() -> None:
@@ -215,14 +239,21 @@ def test_yaml_is_read_by_the_rules_of_1_2() -> None:
     [
         ("training: {seed: 1, seed: 2}", r"seed is given twice at line 7, column 21"),
         ("training: {seed: 1}\ntraining: {seed: 1}", r"training is given twice at line 8, column 1"),
-        ("training:\n\tseed: 1", r"found character '\\t' that cannot start any token at line 8"),
+        (
+            "training:\n\tseed: 1",
+            r"found character '\\t' that cannot start any token at line 8, column 1; indent with spaces$",
+        ),
         ("training: [", r"expected the node content, but found '<stream end>'"),
         ("training: a: b", r"mapping values are not allowed here at line 7"),
         ("training: {1: 2}", r"the key 1 is not a word at line 7"),
         ("training: !!python/object/apply:os.system [ls]", r"could not determine a constructor"),
         ("training: *nowhere", r"undefined alias"),
         ("---\nmore: 1", r"expected a single document"),
-        ("training: {seed: " + "9" * 5000 + "}", r"Exceeds the limit"),
+        ("training: {seed: " + "9" * 5000 + "}", r"the number '9+\.\.\. is too large at line 7, column 18$"),
+        ("training: {seed: !!int x}", r"could not determine a constructor"),
+        ("training: {seed: !!map 3}", r"expected 2"),
+        ('training: {run_dir: "a\\0b"}', r"the text 'a.x00b' has a character that is none at line 7, column 21$"),
+        ('training: {run_dir: "\\ud800"}', r"the text '.ud800' has a character that is none"),
         ("training: " + "[" * 5000, r"nested too deeply"),
     ],
 )
@@ -240,8 +271,8 @@ def test_what_is_no_yaml_is_one_line(text: str, expected: str) -> None:
         ("- data\n- model\n", "c.yaml: a config is a mapping of sections, found a list"),
         ("hello\n", "c.yaml: a config is a mapping of sections, found 'hello'"),
         ("model: {}\n", "c.yaml: data: must be given"),
-        (b"data:\n  \xff\xfe\x00", "c.yaml: not UTF-8 at byte 9"),
-        (b"\x89PNG\r\n\x1a\n", "c.yaml: not UTF-8 at byte 1"),
+        (b"data:\n  \xff\xfe\x00", "c.yaml: not UTF-8 at byte 9; save it as UTF-8 text"),
+        (b"\x89PNG\r\n\x1a\n", "c.yaml: not UTF-8 at byte 1; save it as UTF-8 text"),
     ],
 )
 def test_files_that_are_no_config(text: str | bytes, expected: str) -> None:
@@ -267,7 +298,9 @@ def test_where_a_config_is_looked_for() -> None:
     assert shipped.data.root == "data/sample"
     assert beside.data.valid.files == {"de": "v.de", "en": "v.en"}
     assert here.data.valid.files == {"de": "here.de", "en": "v.en"}
-    for name in ("nope.yaml", ".", ""):
+    with pytest.raises(ConfigError, match=r"^configs: a directory, where a config file is needed$"):
+        load_config("configs")
+    for name in ("nope.yaml", ""):
         with pytest.raises(ConfigError) as caught:
             load_config(name)
         assert str(caught.value) == (

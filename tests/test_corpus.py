@@ -78,6 +78,42 @@ def test_no_data_directory(tmp_path: Path) -> None:
         Corpus.open(DataDir(tmp_path))
 
 
+@pytest.mark.parametrize("content", ["", "[]", "3", '"x"', "[" * 100_000, '{"format": {}}', "null"])
+def test_a_manifest_that_is_none(directory: DataDir, content: str) -> None:
+    directory.manifest.write_text(content)
+    with pytest.raises(DataError, match=r"manifest\.json: (damaged; remove|format \{\}, this version)"):
+        Corpus.open(directory)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("languages", ["de"]),
+        ("languages", "de-en"),
+        ("fingerprint", 3),
+        ("tokenizer", []),
+        ("tokenizer", {"fingerprint": None}),
+        ("splits", {"train": {"pairs": "3"}}),
+        ("splits", {"train": {"pairs": 0}}),
+        ("files", ["train.de"]),
+        ("files", {"train.de": {"bytes": 1.5, "sha256": ""}}),
+    ],
+)
+def test_a_manifest_with_a_value_of_another_kind(directory: DataDir, key: str, value: object) -> None:
+    manifest = json.loads(directory.manifest.read_bytes())
+    directory.manifest.write_text(json.dumps(manifest | {key: value}))
+    with pytest.raises(DataError, match=rf"manifest\.json: damaged; .* \({key}.* is not what it must be\)$"):
+        Corpus.open(directory)
+
+
+def test_a_manifest_with_another_number_of_pairs(directory: DataDir) -> None:
+    corpus = Corpus.open(directory)
+    corpus.verify("train")
+    corpus.manifest["splits"]["train"]["pairs"] = 4
+    with pytest.raises(DataError, match=r"manifest\.json: damaged: train has another number of pairs"):
+        corpus.verify("train")
+
+
 def test_files_that_are_missing_or_cut(directory: DataDir) -> None:
     path = directory.ids("train", "en")
     size = path.stat().st_size

@@ -1,17 +1,22 @@
-"""A staged directory appears whole or not at all."""
+"""Files and directories appear whole or not at all."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from disk import hook
 
-from nmt.files import staged_directory
+from nmt import files
 from nmt.errors import DataError
+from nmt.files import replace_file, staged_directory, write_file
 
 
 def test_it_takes_its_place_at_the_end(tmp_path: Path) -> None:
@@ -82,3 +87,51 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
         raise AssertionError("not reached")
     with pytest.raises(DataError, match="data: cannot be written: No space left"), staged_directory(tmp_path / "data"):
         raise OSError(28, os.strerror(28))
+
+
+def full(*_: object) -> Any:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def steps_of(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> list[str]:
+    """What is done to the disk, in order."""
+    steps: list[str] = []
+
+    def note(name: str, first: Any, second: Any) -> None:
+        path = Path(f"/proc/self/fd/{first}").readlink() if isinstance(first, int) else Path(first)
+        steps.append(f"{name} {path.name}" + (f" {Path(second).name}" if name in ("rename", "replace") else ""))
+
+    with monkeypatch.context() as patch:
+        hook(patch, note)
+        action()
+    return steps
+
+
+def test_a_file_is_written_in_as_many_goes_as_it_takes(tmp_path, monkeypatch):
+    data, real = bytes(range(256)) * 10, os.write
+    monkeypatch.setattr(files, "CHUNK", 1000)
+    monkeypatch.setattr(os, "write", lambda descriptor, part: real(descriptor, part[: max(1, len(part) - 7)]))
+    write_file(tmp_path / "f", data)
+    assert (tmp_path / "f").read_bytes() == data
+    write_file(tmp_path / "f", b"")
+    assert (tmp_path / "f").read_bytes() == b""
+
+
+def test_a_file_is_on_the_disk_before_it_gets_its_name_and_then_its_name_is(tmp_path, monkeypatch):
+    assert steps_of(monkeypatch, lambda: replace_file(tmp_path / "f", "text")) == [
+        "open f.part", "write f.part", "fsync f.part", "replace f.part f", f"open {tmp_path.name}",
+        f"fsync {tmp_path.name}", "unlink f.part",
+    ]  # fmt: skip
+    assert (tmp_path / "f").read_text() == "text"
+
+
+@pytest.mark.parametrize("function", ["write", "fsync", "replace"])
+def test_a_small_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch, function):
+    (tmp_path / "f").write_text("before")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, function, full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            replace_file(tmp_path / "f", "after")
+    if function != "replace":
+        assert caught.value.filename == str(tmp_path / "f.part")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("f", "before")]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
+import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -33,7 +36,7 @@ def test_clock(seconds, shown):
 def test_the_progress_bar_shows_what_people_look_for(run, monkeypatch):
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
-    with TrainingLog(run, 0, 200) as log:
+    with TrainingLog(run, 0, 0, True, 200) as log:
         log.total(160)
         log.progress(40, 2.5, 12.2, 7e-4, 12345.6, 754)
         log.log({"kind": "train", "step": 40, "minutes": 1.0, "loss": 2.5})
@@ -46,36 +49,106 @@ def test_the_progress_bar_shows_what_people_look_for(run, monkeypatch):
 
 
 def test_without_a_terminal_every_record_is_a_line(run, capsys):
-    with TrainingLog(run, 0, 200) as log:
+    with TrainingLog(run, 0, 0, True, 200) as log:
         log.progress(40, 2.5, 12.2, 7e-4, 12345.6, 754)
         log.log({"kind": "train", "step": 40, "minutes": 61.0, "loss": 2.5, "lr": 7e-4})
     assert capsys.readouterr().err == "step     40 train  1:01:00  loss 2.5, lr 0.0007\n"
     assert run.log.read_text() == '{"kind": "train", "step": 40, "minutes": 61.0, "loss": 2.5, "lr": 0.0007}\n'
 
 
-def test_a_resumed_log_has_no_doubles(run):
-    for start, steps in ((0, (1, 2, 3)), (2, (3, 4))):
-        with TrainingLog(run, start, 4) as log:
-            for step in steps:
-                log.log({"kind": "train", "step": step, "minutes": 0.0, "loss": 10.0 * start + step})
-    assert [line.split('"loss": ')[1] for line in run.log.read_text().splitlines()] == [
-        "1.0}",
-        "2.0}",
-        "23.0}",
-        "24.0}",
-    ]
+def shown(run: RunDir, name: str) -> list[tuple[int, float]]:
     board = EventAccumulator(str(run.tensorboard)).Reload()
-    assert [(s.step, s.value) for s in board.Scalars("train/loss")] == [(1, 1.0), (2, 2.0), (3, 23.0), (4, 24.0)]
+    return [(scalar.step, scalar.value) for scalar in board.Scalars(name)]
+
+
+def lives(run: RunDir, *lives_: tuple[int, int, bool, list[tuple[str, int, float]]]) -> list[int]:
+    """Lives of a run, each (step, bytes, checked, records) with (kind, step, loss); the lengths of log.jsonl."""
+    lengths = []
+    for step, n_bytes, is_checked, records in lives_:
+        second = int(time.time())
+        while lengths and int(time.time()) == second:  # TensorBoard orders its files by the second they were begun in
+            time.sleep(0.05)
+        with TrainingLog(run, step, n_bytes, is_checked, 9) as log:
+            for kind, at, loss in records:
+                log.log({"kind": kind, "step": at, "minutes": 0.0, "loss": loss})
+            lengths.append(log.sync())
+    return lengths
+
+
+def losses(run: RunDir) -> list[float]:
+    return [json.loads(line)["loss"] for line in run.log.read_text().splitlines()]
+
+
+LINE = len('{"kind": "train", "step": 1, "minutes": 0.0, "loss": 1.0}\n')
+
+
+def test_a_resumed_log_has_no_doubles(run):
+    first = [("train", step, float(step)) for step in (1, 2, 3)]
+    lengths = lives(run, (0, 0, True, first), (2, 2 * LINE, True, [("train", 3, 23.0), ("train", 4, 24.0)]))
+    assert lengths == [3 * LINE, 4 * LINE + 2]
+    assert losses(run) == [1.0, 2.0, 23.0, 24.0]
+    assert shown(run, "train/loss") == [(1, 1.0), (2, 2.0), (3, 23.0), (4, 24.0)]
+
+
+def test_a_validation_that_is_made_up_for_is_there_once(run):
+    """The process died after the validation was logged and before the checkpoint said so."""
+    first = [("train", 1, 1.0), ("train", 2, 2.0), ("valid", 2, 12.0)]
+    lives(run, (0, 0, True, first), (2, 2 * LINE, False, [("valid", 2, 13.0), ("train", 3, 3.0)]))
+    assert losses(run) == [1.0, 2.0, 13.0, 3.0]
+    assert shown(run, "train/loss") == [(1, 1.0), (2, 2.0), (3, 3.0)]
+    assert shown(run, "valid/loss") == [(2, 13.0)]
+
+
+def test_an_average_that_is_made_again_is_there_once(run):
+    first = [("train", 1, 1.0), ("valid", 1, 5.0), ("average", 1, 21.0)]
+    lives(run, (0, 0, True, first), (1, 2 * LINE, True, [("average", 1, 22.0)]))
+    assert losses(run) == [1.0, 5.0, 22.0]
+    assert [shown(run, f"{kind}/loss") for kind in ("train", "valid", "average")] == [
+        [(1, 1.0)],
+        [(1, 5.0)],
+        [(1, 22.0)],
+    ]
+
+
+def test_a_log_that_is_shorter_than_the_checkpoint_says_is_gone_on_with(run):
+    run.log.write_text("an edited line\n")
+    with TrainingLog(run, 5, 1000, False, 9) as log:
+        log.warn(6, 0.5, "something")
+    last = '{"kind": "warning", "step": 6, "minutes": 0.5, "message": "something"}\n'
+    assert run.log.read_text() == "an edited line\n" + last
+
+
+def test_a_warning_is_kept_and_said(run, capsys):
+    with TrainingLog(run, 0, 0, True, 9) as log:
+        log.warn(3, 1.5, "the disk is full")
+    assert capsys.readouterr().err == "warning: the disk is full\n"
+    assert json.loads(run.log.read_text())["message"] == "the disk is full"
+
+
+def test_what_fails_in_another_thread_keeps_its_traceback(run, monkeypatch):
+    """Only what TensorBoard's own thread meets is said in another way."""
+    seen = []
+    monkeypatch.setattr(threading, "excepthook", lambda failure: seen.append(failure.exc_type))
+    with TrainingLog(run, 0, 0, True, 1):
+        for error in (OSError, ValueError):
+            thread = threading.Thread(target=raising, args=(error,))
+            thread.start()
+            thread.join()
+    assert seen == [OSError, ValueError]
+
+
+def raising(error: type[Exception]) -> None:
+    raise error
 
 
 def test_the_picture_of_a_long_sentence_in_any_script_stays_small_and_quiet(run, monkeypatch):
-    shown = []
+    shapes = []
     draw = Axes.imshow
-    monkeypatch.setattr(Axes, "imshow", lambda self, x, **options: shown.append(x.shape) or draw(self, x, **options))
+    monkeypatch.setattr(Axes, "imshow", lambda self, x, **options: shapes.append(x.shape) or draw(self, x, **options))
     pieces = ["你", "$x$", "\x07", "▁a"] * 30
-    with TrainingLog(run, 0, 1) as log, warnings.catch_warnings():
+    with TrainingLog(run, 0, 0, True, 1) as log, warnings.catch_warnings():
         warnings.simplefilter("error")
-        log.attention(1, np.zeros((120, 120), dtype=np.float32), pieces, pieces)
+        log.board.attention(1, np.zeros((120, 120), dtype=np.float32), pieces, pieces)
     (picture,) = EventAccumulator(str(run.tensorboard)).Reload().Images("valid/attention")
     assert picture.width < 2000 and picture.height < 2000
-    assert shown == [(40, 40)]
+    assert shapes == [(40, 40)]

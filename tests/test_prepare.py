@@ -119,6 +119,18 @@ def not_utf8(place: Folder) -> None:
         (lambda place: place.write(valid=[]), "data.valid: valid.de is empty: 0 pairs were read"),
         (lambda place: place.write(test=[]), "data.test.test: test.de is empty: 0 pairs were read"),
         (
+            lambda place: place.write(valid=[("", ""), ("ja", " ")]),
+            "data.valid: valid.de has no pair with text on both sides, only blank lines",
+        ),
+        (
+            lambda place: place.write(train=[("a\x00", "b\x00")]),
+            "data.train: all 1 training pairs were dropped: control character 1; is it text, with a line feed",
+        ),
+        (
+            lambda place: place.write(train=[("a", "a"), ("b", "b"), ("", "")]),
+            "dropped: empty side 1, copied source 2; are the two files the same?",
+        ),
+        (
             lambda place: place.write(train=[("a", ""), ("b", "b"), *TEST]),
             "data.train: all 32 training pairs were dropped: empty side 1, in a dev or test set 30, copied source 1",
         ),

@@ -113,6 +113,27 @@ def test_what_prepare_did_not_write_is_not_replaced(place: Folder) -> None:
         place.prepare()
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"3", b"{", b"\xff", b"[" * 100_000, b'{"format": 1}', b'{"files": 3}']
+)
+def test_a_directory_with_a_damaged_manifest_is_not_replaced(place: Folder, content: bytes) -> None:
+    place.prepare()
+    before = place.content()
+    (place.data / "manifest.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"manifest\.json: damaged or not of nmt, so nothing here is replaced"):
+        place.prepare()
+    assert place.content() == before | {"manifest.json": content}
+
+
+@pytest.mark.parametrize("damage", [{}, [], {"train.0": 3}, {"train.0": {"files": []}}])
+def test_a_manifest_that_has_lost_its_sources(place: Folder, damage: object) -> None:
+    place.prepare()
+    manifest = json.loads((place.data / "manifest.json").read_bytes())
+    (place.data / "manifest.json").write_text(json.dumps(manifest | {"sources": damage}))
+    assert "train.de has changed" in place.prepare()
+    assert "nothing to do" in place.prepare()
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("step", ["train_tokenizer", "file_facts"])
 def test_interrupted_it_leaves_nothing(

@@ -148,9 +148,19 @@ def test_learned_positions_cut_a_line_and_say_so(tokenizer: Tokenizer, tmp_path:
     (tmp_path / "in").write_text(f"{PLAIN[2]}\n{long}\n")
     translate_file(translator, tmp_path / "in", tmp_path / "out", GREEDY)
     assert (
-        "nmt: 1 line had more pieces than the model has positions (model.max_positions); only the start was "
-        "translated: 2\n"
+        "nmt: 1 line had more pieces than the model takes (model.max_positions, or 4 times data.max_pieces); "
+        "only the start was translated: 2\n"
     ) in capsys.readouterr().err
+
+
+def test_a_line_that_is_no_sentence_is_cut(tokenizer: Tokenizer) -> None:
+    config = tiny_config()
+    config = config.model_copy(update={"data": config.data.model_copy(update={"max_pieces": 5})})
+    long = " ".join(words(400))
+    [first], [second] = make(tokenizer, config).translate([PLAIN[2], long], GREEDY)
+    assert (first.cut, second.cut) == (False, True)
+    start = tokenizer.decode(tokenizer.encode(long)[:20])
+    assert second.text == texts(make(tokenizer, config), [start])[0]
 
 
 def test_translations_that_reach_the_greatest_length_are_counted(

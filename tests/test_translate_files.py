@@ -48,6 +48,38 @@ def test_files(translator: Translator, tmp_path: Path, capsysbinary) -> None:  #
     assert capsysbinary.readouterr().out.decode() == expected
 
 
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("no/out", "there is no directory .*no to write it in"),
+        ("there", "a directory, where a file is to be written"),
+        ("file/out", "there is no directory .*file to write it in"),
+        ("/dev/full", "cannot be written: No space left on device"),
+        ("a" * 300, "cannot be written: File name too long"),
+    ],
+)
+def test_where_nothing_can_be_written(translator: Translator, tmp_path: Path, target: str, message: str) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "in").write_text(f"{PLAIN[0]}\n")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(DataError, match=f"{target}: {message}"):
+        translate_file(translator, tmp_path / "in", tmp_path / target, GREEDY)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_disk_that_is_full_is_named(translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").write_text(f"{PLAIN[0]}\n")
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(full, write_through=True))
+        with pytest.raises(DataError, match="standard output: cannot be written: No space left on device"):
+            translate_file(translator, tmp_path / "in", "-", GREEDY)
+        sys.stdout.detach()  # type: ignore[union-attr]
+    monkeypatch.setattr("sys.stdout", None)
+    with pytest.raises(DataError, match="standard output is closed; name a file with --output"):
+        translate_file(translator, tmp_path / "in", "-", GREEDY)
+
+
 def test_n_best_in_columns(translator: Translator, tmp_path: Path) -> None:
     source, target = tmp_path / "in", tmp_path / "out"
     source.write_text(f"{PLAIN[0]}\n\n{PLAIN[1]}\n")

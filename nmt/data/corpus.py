@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, Field, ValidationError
 
+from nmt.data.sources import checksum
 from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.tokenizer import Tokenizers
@@ -97,6 +101,37 @@ class Corpus:
             raise DataError(f"{self.directory.path}: no split {name}; there are {', '.join(self.splits)}")
         return Split(self.directory, name, int(self.manifest["splits"][name]["pairs"]))
 
+    def verify(self, name: str, kinds: Iterable[Literal["text", "ids", "ends"]] = ("text", "ids", "ends")) -> None:
+        """Raise DataError unless these files of a split are, byte for byte, what prepare wrote."""
+        for language in self.languages:
+            for kind in kinds:
+                path: Path = getattr(self.directory, kind)(name, language)
+                facts = self.manifest["files"].get(path.name)
+                if facts is None or checksum(path) != facts["sha256"]:
+                    raise DataError(f"{path}: damaged, its checksum is not what was written; run nmt prepare again")
+                if kind == "ends" and len(self.split(name).ends(language)) != self.split(name).n:
+                    raise DataError(f"{self.directory.manifest}: damaged: {name} has another number of pairs")
+
+
+class _Manifest(BaseModel, strict=True):
+    """What a manifest must hold to be read; there is more in it for people and for `prepare`."""
+
+    class File(BaseModel, strict=True):
+        bytes: int
+        sha256: str
+
+    class Tokenizer(BaseModel, strict=True):
+        fingerprint: str
+
+    class Split(BaseModel, strict=True):
+        pairs: Annotated[int, Field(ge=1)]
+
+    languages: Annotated[list[str], Field(min_length=2, max_length=2)]
+    fingerprint: str
+    tokenizer: Tokenizer
+    splits: dict[str, Split]
+    files: dict[str, File]
+
 
 def read_manifest(directory: DataDir) -> dict[str, Any]:
     """The manifest of a data directory. Raises DataError if there is none, or one of another format."""
@@ -107,11 +142,21 @@ def read_manifest(directory: DataDir) -> dict[str, Any]:
         number = manifest["format"]
     except FileNotFoundError:
         raise DataError(f"{directory.path}: no data directory: manifest.json is missing; run nmt prepare") from None
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(f"{directory.manifest}: not readable: {error}") from error
+    except OSError as error:
+        raise DataError(f"{directory.manifest}: cannot be read: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise DataError(f"{directory.manifest}: {_DAMAGED}") from None
     if number != FORMAT:
         raise DataError(f"{directory.manifest}: format {number}, this version reads {FORMAT}; run nmt prepare again")
     lacking = {"languages", "fingerprint", "tokenizer", "splits", "files"} - set(manifest)
     if lacking:
         raise DataError(f"{directory.manifest}: not a manifest of nmt: it lacks {', '.join(sorted(lacking))}")
+    try:
+        _Manifest.model_validate(manifest)
+    except ValidationError as error:
+        key = ".".join(map(str, error.errors()[0]["loc"]))
+        raise DataError(f"{directory.manifest}: {_DAMAGED} ({key} is not what it must be)") from None
     return dict(manifest)
+
+
+_DAMAGED = "damaged; remove the directory and run nmt prepare again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,10 +24,17 @@ class Board:
 
     def __init__(self, path: Path, purge_step: int, say: Callable[[str], None]) -> None:
         """What an earlier life of the run wrote from step `purge_step` on is no longer shown."""
-        self._path, self._purge_step, self._say = path, purge_step, say
+        self._path, self._say = path, say
+        self._purge_step: int | None = purge_step
         self._writer: SummaryWriter | None = None
         self._in_trouble = False
+        self._hook, threading.excepthook = threading.excepthook, self._hush
         self.flush()
+
+    def _hush(self, failure: threading.ExceptHookArgs) -> None:
+        """TensorBoard writes in a thread of its own: what fails there is raised again by the next call, and said."""
+        if not (isinstance(failure.exc_value, OSError) and type(failure.thread).__module__.startswith("tensorboard.")):
+            self._hook(failure)
 
     def scalars(self, record: Mapping[str, Any]) -> None:
         """The numbers of a record."""
@@ -67,10 +75,13 @@ class Board:
         """Have everything in the files; where that failed before, try again from here."""
         self._in_trouble = False
         self._do(lambda writer: writer.flush())
+        if not self._in_trouble:
+            self._purge_step = None  # from here on it is this life that has written
 
     def close(self) -> None:
         """The last thing to do."""
         self._do(lambda writer: writer.close())
+        threading.excepthook = self._hook
 
     def _do(self, action: Callable[[SummaryWriter], None]) -> None:
         if self._in_trouble:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from importlib import import_module
 from typing import Any, TypeVar
 
 import torch
@@ -38,7 +39,8 @@ class World:
     def sum_(self, tensor: Tensor) -> None:
         """Add up a tensor over all processes, in place."""
         if self.size > 1:
-            dist.all_reduce(tensor)
+            with self._agreeing():
+                dist.all_reduce(tensor)
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add up the gradients over all processes; one that had nothing to learn from adds nothing."""
@@ -50,7 +52,8 @@ class World:
                 parameter.grad = torch.zeros_like(parameter)
         grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
         flat = torch.cat([grad.reshape(-1) for grad in grads])
-        dist.all_reduce(flat)
+        with self._agreeing():
+            dist.all_reduce(flat)
         for grad, part in zip(grads, torch.split(flat, [grad.numel() for grad in grads]), strict=True):
             grad.copy_(part.view_as(grad))
 
@@ -59,27 +62,40 @@ class World:
         if self.size == 1:
             return list(values)
         tensor = torch.tensor(values, dtype=torch.int64)
-        dist.all_reduce(tensor, dist.ReduceOp.MAX, group=self._control)
+        with self._agreeing():
+            dist.all_reduce(tensor, dist.ReduceOp.MAX, group=self._control)
         return [int(value) for value in tensor.tolist()]
 
     def from_first(self, make: Callable[[], T]) -> T:
-        """What `make` returns in process 0; it is not called elsewhere. If it raises NmtError there, all end."""
+        """What `make` returns in process 0; it is not called elsewhere. If it raises an error there, all end."""
         if self.size == 1:
             return make()
         box: list[Any] = [None, None]
-        failure = None
+        failure: Exception | None = None
         if self.is_first:
             try:
                 box[0] = make()
-            except NmtError as error:
-                failure, box[1] = error, error.exit_status
-        dist.broadcast_object_list(box, group=self._control)
+            except Exception as error:
+                failure, box[1] = error, getattr(error, "exit_status", 1)
+        with self._agreeing():
+            dist.broadcast_object_list(box, group=self._control)
         if failure is not None:
             raise failure
         if box[1] is not None:
             raise SystemExit(box[1])  # process 0 tells why
         result: T = box[0]
         return result
+
+    @contextmanager
+    def _agreeing(self) -> Iterator[None]:
+        """Around what all processes do together. Raises NmtError if one of them is gone."""
+        try:
+            yield
+        except RuntimeError as error:
+            reason = str(error).partition("\n")[0]
+            raise NmtError(
+                f"process {self.rank} ends because another has ended, which may say why: {reason}"
+            ) from error
 
 
 @contextmanager
@@ -90,6 +106,9 @@ def joined(on_gpu: bool) -> Iterator[World]:
         return
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    # Its functions take the group that they find when they are imported as a default. Imported later, by the first step
+    # of an optimizer, they would keep the group's threads alive while the interpreter ends, and that can abort.
+    import_module("torch.distributed.nn")
     dist.init_process_group("nccl" if on_gpu else "gloo", timeout=PATIENCE)
     try:
         control = dist.new_group(backend="gloo", timeout=PATIENCE) if on_gpu else None

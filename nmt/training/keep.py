@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from nmt.checkpoint import optimizer_tensors, rotate, save_checkpoint, update_state
+from nmt.errors import CheckpointError
 from nmt.training.meter import Meter
 from nmt.training.select import select_best
 from nmt.training.start import Session
@@ -23,8 +24,6 @@ def save(session: Session, meter: Meter) -> None:
     try:
         state.log_bytes = meter.log.sync()
         save_checkpoint(session.run.step(state.step), weights, optimizer, asdict(state))
-        session.saved_step = state.step
-        tidy(session)
     except OSError as error:
         meter.log.warn(
             state.step,
@@ -32,6 +31,9 @@ def save(session: Session, meter: Meter) -> None:
             f"step {state.step} is not saved: {error.strerror}; training goes on and the next save tries again, "
             f"until then step {session.saved_step} is the last",
         )
+        return
+    session.saved_step = state.step
+    tidy(session, meter)
 
 
 def save_state(session: Session, meter: Meter) -> None:
@@ -42,13 +44,19 @@ def save_state(session: Session, meter: Meter) -> None:
     try:
         state.log_bytes = meter.log.sync()
         update_state(session.run.step(state.step), asdict(state))
-        tidy(session)
-    except OSError as error:
-        meter.log.warn(state.step, state.seconds / 60, f"the validation is not saved: {error.strerror}")
+    except (OSError, CheckpointError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        meter.log.warn(state.step, state.seconds / 60, f"the validation is not saved: {reason}")
+        return
+    tidy(session, meter)
 
 
-def tidy(session: Session) -> None:
+def tidy(session: Session, meter: Meter) -> None:
     """Have `translate` take the best so far, and remove what is no longer needed."""
     state = session.state
-    select_best(session)
-    rotate(session.run, session.config.training.keep_last, state.step, state.best_step)
+    try:
+        select_best(session)
+        rotate(session.run, session.config.training.keep_last, state.step, state.best_step)
+    except OSError as error:
+        message = f"step {state.step} is saved, but {error.filename or session.run.path}: {error.strerror}"
+        meter.log.warn(state.step, state.seconds / 60, f"{message}; the next save tries again")

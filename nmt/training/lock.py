@@ -39,7 +39,7 @@ def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
         yield
     finally:
         if lock is not None:
-            if not run.info.exists():
+            if not (resume or run.info.exists() or run.log.exists()):
                 _clear(run, to_be_made)
             lock.release()
 

@@ -27,15 +27,19 @@ class TrainingLog:
         checkpoint, the validation of that step too unless it `is_checked`."""
         self._path = run.log
         self._file = os.open(run.log, os.O_RDWR | os.O_CREAT, 0o666)
-        os.ftruncate(self._file, min(n_bytes, os.fstat(self._file).st_size))
+        size = os.fstat(self._file).st_size
+        # the average of that step, too, if the run died after it
+        is_over = is_checked and b'"kind": "average"' not in os.pread(self._file, max(0, size - n_bytes), n_bytes)
+        os.ftruncate(self._file, min(n_bytes, size))
         self._waiting: list[bytes] = []  # lines that the disk has not taken yet
-        self.board = Board(run.tensorboard, step + is_checked, self.say)
+        self._in_trouble = False
         # a progress bar in a log file is noise: there, every record becomes a line
         self._bar: tqdm[Any] | None = None
         if sys.stderr.isatty():
             form = "{percentage:3.0f}% |{bar:20}| {n_fmt}/{total_fmt} steps{postfix}"
             self._bar = tqdm(total=total_steps, initial=step, bar_format=form, dynamic_ncols=True)
-        if not is_checked:
+        self.board = Board(run.tensorboard, step + is_over, self.say)
+        if not is_over:
             self._show_again(step)
 
     def _show_again(self, step: int) -> None:
@@ -81,7 +85,6 @@ class TrainingLog:
 
     def _write(self) -> None:
         """Write all lines that wait, each whole or not at all."""
-        was_in_trouble = len(self._waiting) > 1
         while self._waiting:
             end = os.fstat(self._file).st_size
             try:
@@ -92,10 +95,12 @@ class TrainingLog:
                 reason = "No space left on device"
             if n_written < len(self._waiting[0]):
                 os.ftruncate(self._file, end)
-                if not was_in_trouble:
+                if not self._in_trouble:
                     self.say(f"{self._path}: cannot be written: {reason}; training goes on, the records wait")
+                self._in_trouble = True
                 return
             self._waiting.pop(0)
+        self._in_trouble = False
 
     def total(self, steps: int) -> None:
         """How many steps there will be, once that is known better."""

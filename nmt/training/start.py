@@ -92,6 +92,8 @@ def start(
     if tuple(corpus.languages) != config.data.languages:
         found, wanted = " and ".join(corpus.languages), " and ".join(config.data.languages)
         raise DataError(f"{data_dir}: holds {found}, but data.direction = {config.data.direction} needs {wanted}")
+    corpus.verify("train", ("ids", "ends"))
+    corpus.verify("valid")
     device = pick_device(config.training.device)
     pairs = Pairs(corpus.split("train"), config.data.src, config.data.tgt)
     torch.manual_seed(config.training.seed)
@@ -154,6 +156,8 @@ def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> dict[str, Any]
         raise DataError(f"{corpus.directory.path}: its tokenizer is not the one that {run.path} was trained with")
     if info["corpus"] != corpus.fingerprint:
         raise DataError(f"{corpus.directory.path}: its text is not the one that {run.path} was trained on")
+    if info["data_dir"] != str(corpus.directory.path.resolve()):
+        _say(f"the data directory was {info['data_dir']}: it has moved, but nothing in it has changed")
     return info
 
 

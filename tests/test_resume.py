@@ -1,0 +1,186 @@
+"""A resumed run is the run that was never stopped; elsewhere it goes on too, and says what that means."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from kept_run import differences, kept
+from test_training import score
+from tiny_corpus import tiny_settings
+
+from nmt.checkpoint import load_state
+from nmt.config import Config
+from nmt.data.batching import Update
+from nmt.errors import DataError
+from nmt.layout import DataDir, RunDir
+from nmt.training import loop
+from nmt.training.loop import fit, train_step
+from nmt.training.start import Session, start
+
+
+@pytest.fixture
+def text(tiny_data: Path) -> Path:
+    return tiny_data.parent / "text"
+
+
+class Died(BaseException):
+    """Nobody catches it."""
+
+
+def train_with_deaths(config: Config, data: Path, run: Path, monkeypatch: pytest.MonkeyPatch, steps: list[int]) -> None:
+    """Train, die at each of these steps in turn and go on from there."""
+    for i, death in enumerate(steps):
+
+        def dying(session: Session, update: Update, death: int = death) -> object:
+            if session.state.step == death:
+                raise Died
+            return train_step(session, update)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "train_step", dying)
+            with pytest.raises(Died):
+                fit(config, data, run, resume=i > 0)
+    fit(config, data, run, resume=True)
+
+
+def assert_same_run(one: Path, other: Path, but: tuple[str, ...] = ()) -> None:
+    """All that both runs leave is equal bit for bit, but for times and the files `but`."""
+    assert [name for name in differences(kept(one), kept(other)) if name not in but] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "deaths"),
+    [
+        # between two records, so that the sums of a record go through a checkpoint
+        ({"log_every_steps": 5, "save_every_steps": 2, "validate_every_steps": 4}, [1, 3, 7, 11]),
+        # several epochs of few updates
+        ({"update_tokens": 1200, "max_tokens": 300, "save_every_steps": 1, "log_every_steps": 3}, [2, 4, 5, 9]),
+        # a cool-down, and a schedule with its own end
+        ({"schedule": "inverse_sqrt", "cooldown": 0.5, "peak_lr": 0.01, "warmup_steps": 2}, [5, 8, 10]),
+        ({"schedule": "cosine", "peak_lr": 0.01, "warmup_steps": 2}, [4, 11]),
+        ({"optimizer": "adamw", "weight_decay": 0.1, "precision": "fp16"}, [4, 11]),
+        ({"max_epochs": 2, "max_steps": 50, "update_tokens": 700, "patience": 9, "average_last": 3}, [4, 7]),
+    ],
+    ids=["log", "epochs", "cooldown", "cosine", "fp16", "max_epochs"],
+)
+def test_resumed_equals_never_stopped(tiny_data, text, tmp_path, monkeypatch, settings, deaths):
+    config = tiny_settings(text, training=settings)
+    fit(config, tiny_data, tmp_path / "whole")
+    train_with_deaths(config, tiny_data, tmp_path / "parts", monkeypatch, deaths)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_patience_goes_on_where_it_was(tiny_data, text, tmp_path, monkeypatch):
+    settings = {"validate_every_steps": 2, "save_every_steps": 2, "patience": 3, "max_steps": 40, "average_last": 1}
+    config = tiny_settings(text, training=settings)
+    scores = (10.0, 30.0, 20.0, 19.0, 18.0)
+    with monkeypatch.context() as patch:
+        score(patch, *scores)
+        fit(config, tiny_data, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        score(patch, *scores)
+        train_with_deaths(config, tiny_data, tmp_path / "parts", patch, [4, 6, 8])
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    assert load_state(RunDir(tmp_path / "parts").step(10))["checks_since_best"] == 3
+
+
+def test_a_validation_at_a_runs_end_counts_for_no_patience_if_it_goes_on(tiny_data, text, tmp_path, monkeypatch):
+    score(monkeypatch, 30.0, 20.0, 10.0, 9.0)
+    settings = {"validate_every_steps": 4, "average_last": 1, "patience": 2}
+    fit(tiny_settings(text, training={**settings, "max_steps": 6}), tiny_data, tmp_path / "run")
+    assert load_state(RunDir(tmp_path / "run").step(6))["checks_since_best"] == 0
+    fit(tiny_settings(text, training={**settings, "max_steps": 8}), tiny_data, tmp_path / "run", resume=True)
+    assert load_state(RunDir(tmp_path / "run").step(8))["checks_since_best"] == 1
+
+
+# --- elsewhere ----------------------------------------------------------------------------------
+
+
+def test_moved_directories(tiny_data, text, tmp_path, monkeypatch, capsys):
+    config = tiny_settings(text)
+    fit(config, tiny_data, tmp_path / "whole")
+    data = tmp_path / "data"
+    shutil.copytree(tiny_data, data)
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr("nmt.training.loop.after_step", _dying_at(5))
+        fit(config, data, tmp_path / "parts")
+    (tmp_path / "elsewhere").mkdir()
+    moved, run = data.rename(tmp_path / "elsewhere" / "corpus"), tmp_path / "elsewhere" / "run"
+    (tmp_path / "parts").rename(run)
+    capsys.readouterr()
+    fit(config, moved, run, resume=True)
+    assert f"the data directory was {data}: it has moved, but nothing in it has changed" in capsys.readouterr().err
+    assert_same_run(tmp_path / "whole", run, but=("run.json",))
+    assert json.loads(RunDir(run).info.read_text())["data_dir"] == str(moved)
+
+
+def _dying_at(step: int):
+    real = loop.after_step
+
+    def after_step(session: Session, meter: object) -> None:
+        real(session, meter)  # type: ignore[arg-type]
+        if session.state.step == step:
+            raise Died
+
+    return after_step
+
+
+def test_a_data_directory_that_is_gone_is_named(tiny_data, text, tmp_path, monkeypatch, nmt):
+    data = tmp_path / "data"
+    shutil.copytree(tiny_data, data)
+    fit(tiny_settings(text), data, tmp_path / "run")
+    shutil.rmtree(data)
+    monkeypatch.chdir(tmp_path)
+    result = nmt("train", "--resume", "--run", tmp_path / "run")
+    assert (result.status, result.err) == (
+        2, f"nmt: {data}: no such data directory, {tmp_path / 'run'} was trained on it; name it with --data\n"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fact", "value", "said"),
+    [
+        ("threads", 999, "threads 1 instead of 999"),
+        ("torch", "1.0", f"torch {torch.__version__} instead of 1.0"),
+        ("processes", 4, "processes 1 instead of 4"),
+    ],
+)
+def test_other_circumstances_are_told(tiny_data, text, tmp_path, capsys, fact, value, said):
+    config = tiny_settings(text, training={"max_steps": 3})
+    fit(config, tiny_data, tmp_path / "run")
+    info = RunDir(tmp_path / "run").info
+    info.write_text(json.dumps({**json.loads(info.read_text()), fact: value}))
+    capsys.readouterr()
+    start(config, tiny_data, tmp_path / "run", resume=True)
+    told = capsys.readouterr().err
+    assert f"the run goes on with {said}: the same data in the same order, but not the same bits" in told
+    assert json.loads(info.read_text())[fact] != value
+    start(config, tiny_data, tmp_path / "run", resume=True)
+    assert "instead of" not in capsys.readouterr().err
+
+
+def test_on_another_processor_a_probe_chooses_again(tiny_data, text, tmp_path, monkeypatch, capsys):
+    config = tiny_settings(text, training={"max_steps": 3, "precision": "auto"})
+    monkeypatch.setattr("nmt.training.start.pick_precision", lambda *_: "float32")
+    fit(config, tiny_data, tmp_path / "run")
+    monkeypatch.setattr("nmt.training.start.pick_precision", lambda *_: "bf16")
+    assert start(config, tiny_data, tmp_path / "run", resume=True).precision == "float32"
+    monkeypatch.setattr("nmt.training.start.device_name", lambda _: "another")
+    assert start(config, tiny_data, tmp_path / "run", resume=True).precision == "bf16"
+    assert "precision bf16 instead of float32, device_name another instead of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("split", "kind"), [("train", "ids"), ("train", "ends"), ("valid", "ids"), ("valid", "text")])
+def test_damaged_data_is_not_learned_from(tiny_data, text, tmp_path, split, kind):
+    shutil.copytree(tiny_data, tmp_path / "data")
+    path = getattr(DataDir(tmp_path / "data"), kind)(split, "bb")
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"{path.name}: damaged, its checksum is not what was written"):
+        fit(tiny_settings(text), tmp_path / "data", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
