@@ -29,37 +29,46 @@ Tensors = dict[str, Tensor]
 
 @dataclass
 class TrainState:
-    """What a resumed run needs besides weights and optimizer; everything else is a function of it.
-
-    `step` updates are done, `update_in_epoch` of them in `epoch`. Of these `n_skipped` had a loss or gradient that was
-    not finite and changed nothing, `skipped_in_a_row` of them just now; `n_out_of_memory` is how often memory did not
-    suffice. `last_check` is the step of the last validation. `n_tokens` target tokens and `seconds` were spent over all
-    resumes. The learning rate falls to 0 from `cooldown_start` to `cooldown_end`, once the limits `cooldown_limits`
-    have fixed these. `tally` is what the next record of the log adds up, `recent_loss` and `lowest_loss` what a rising
-    loss is held against, `log_bytes` the length of log.jsonl. `scaler` is the loss scaler's state with fp16.
-    """
+    """What a resumed run needs besides weights and optimizer; everything else is a function of it."""
 
     step: int = 0
+    """Updates that are done, those that changed nothing included."""
     epoch: int = 0
     update_in_epoch: int = 0
+    """Updates of this epoch that are done."""
     n_tokens: int = 0
+    """Target tokens that were learned from."""
+    seconds: float = 0.0
+    """Time that was spent over all resumes."""
     n_skipped: int = 0
+    """Updates that changed nothing, because their loss or gradient was not finite."""
     skipped_in_a_row: int = 0
     n_out_of_memory: int = 0
+    """How often memory did not suffice."""
     best_score: float | None = None
     best_step: int | None = None
     checks_since_best: int = 0
     last_check: int = 0
-    seconds: float = 0.0
+    """The step of the last validation."""
     cooldown_start: int | None = None
     cooldown_end: int | None = None
+    """Between these steps the learning rate falls to 0, once they are fixed."""
     cooldown_limits: list[float | None] = field(default_factory=list)
+    """The limits of the run that have fixed them."""
     recent_loss: float | None = None
     lowest_loss: float | None = None
     loss_is_high: bool = False
+    """What a rising loss is held against, and whether it was told."""
     tally: dict[str, float] = field(default_factory=dict)
+    """What the next record of the log adds up."""
     log_bytes: int = 0
+    """The length of log.jsonl."""
+    log_waiting: list[str] = field(default_factory=list)
+    """Lines that it should have, but that a full disk has not taken."""
     scaler: dict[str, Any] = field(default_factory=dict)
+    """The loss scaler's state, with fp16."""
+    is_extra: bool = False
+    """Whether this checkpoint is not one of those that are made in any case, but that of a stop."""
 
     @property
     def cooldown(self) -> tuple[int, int] | None:
@@ -138,17 +147,19 @@ def saved_steps(run: RunDir, resumable: bool = False) -> list[int]:
     return sorted(steps)
 
 
-def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None) -> None:
+def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None, extra_step: int | None = None) -> None:
     """Remove all but the newest `keep_last` checkpoints up to `step` and the best; the newest two stay resumable.
 
-    A checkpoint beyond `step` is of a life of the run that ended and that another has taken the place of.
+    A checkpoint beyond `step` is of a life of the run that ended and that another has taken the place of. That of
+    `extra_step`, which a stop has added, counts for nothing and stays until there is a later one.
     """
     steps = saved_steps(run)
-    recent = [each for each in steps if each <= step][-keep_last:]
+    recent = [each for each in steps if each <= step and each != extra_step][-keep_last:]
+    extra = {extra_step} & {step}
     for each in steps:
-        if each not in recent and each != best_step:
+        if each not in recent and each != best_step and each not in extra:
             shutil.rmtree(run.step(each).path)
-        elif each not in recent[-2:]:
+        elif each not in recent[-2:] and each not in extra:
             run.step(each).optimizer.unlink(missing_ok=True)
     for unfinished in run.checkpoints.glob("*.part"):  # of a save that died
         shutil.rmtree(unfinished)
@@ -157,10 +168,10 @@ def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None) -> Non
 def most_bytes(n_parameters: int, keep_last: int) -> int:
     """The most that the checkpoints of a run take at any time.
 
-    Weights are float32: `keep_last` newest, the best, the average and one being written; Adam has twice as much for
-    two of them and for the one being written.
+    Weights are float32: `keep_last` newest, the best, the average, that of a stop and one being written; Adam has twice
+    as much for two of the newest and for the last two of these.
     """
-    return 4 * n_parameters * (keep_last + 3 + 2 * 3) + NAMES_BYTES * (keep_last + 3)
+    return 4 * n_parameters * (keep_last + 4 + 2 * 4) + NAMES_BYTES * (keep_last + 4)
 
 
 def check_fit(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:

@@ -179,7 +179,7 @@ def train(
 
     SIGTERM, SIGINT (Ctrl-C) and --stop-after finish the update, save, and end with status 75: --resume goes on as if
     nothing had happened. A second Ctrl-C ends at once. Several processes train one model under torchrun:
-    torchrun --nproc-per-node 2 -m nmt train …
+    torchrun --nproc-per-node 2 -m -- nmt train …
 
     \b
     Examples:

@@ -307,7 +307,7 @@ def _like(path: str, parts: Sequence[str]) -> str:
 def _one_line(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     if not isinstance(error, yaml.MarkedYAMLError) or mark is None:
-        return " ".join(str(error).split())
+        return " ".join(str(error).replace('in "<unicode string>",', "at").split())
     problem = " ".join(filter(None, (error.context, error.problem)))
     hint = "; indent with spaces" if r"'\t'" in problem else ""
     return f"{problem} at line {mark.line + 1}, column {mark.column + 1}{hint}"

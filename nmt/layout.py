@@ -9,6 +9,7 @@ FORMAT = 2
 """Number of the layout of a run directory; raised when an older version can no longer read it."""
 OLD_FORMAT = 1  # checksums in a file of their own: what was trained so still translates, but cannot go on
 
+
 @dataclass(frozen=True)
 class DataDir:
     """A data directory, written by `prepare`.

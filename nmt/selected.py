@@ -11,7 +11,7 @@ from nmt.checkpoint import Tensors, load_weights, saved_steps
 from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
 from nmt.files import replace_file
-from nmt.layout import RunDir
+from nmt.layout import CheckpointDir, RunDir
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def choose_weights(
         kind = selected.get("weights", "raw") if weights == "auto" else weights
         if kind == "average" and selected.get("average_steps"):
             newest = selected["average_steps"][-1]
-            return ChosenWeights(newest, "average", reason, load_weights(run.average))
+            return ChosenWeights(newest, "average", reason, _read(run, run.average, steps))
         if kind == "average":
             step = steps[-1]
     elif checkpoint == "last":
@@ -91,4 +91,14 @@ def choose_weights(
         last_steps = steps_to_average(run, settings, step)
         reason = f"average of {', '.join(map(str, last_steps))}"
         return ChosenWeights(step, "average", reason, average(run, last_steps))
-    return ChosenWeights(step, "raw", reason, load_weights(run.step(step)))
+    return ChosenWeights(step, "raw", reason, _read(run, run.step(step), steps))
+
+
+def _read(run: RunDir, source: CheckpointDir, steps: Sequence[int]) -> Tensors:
+    """The verified weights; where they are damaged, the message says what else there is."""
+    try:
+        return load_weights(source)
+    except CheckpointError as error:
+        others = [step for step in steps if run.step(step) != source]
+        advice = f"; --checkpoint {others[-1]} takes those of another step" if others else ""
+        raise CheckpointError(f"{error}{advice}") from error

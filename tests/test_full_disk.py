@@ -184,6 +184,29 @@ def test_a_log_that_cannot_be_written_for_a_while(data, whole, tmp_path, monkeyp
     assert capsys.readouterr().err.count("log.jsonl: cannot be written: No space left on device; training goes on") == 1
 
 
+def test_records_that_wait_survive_the_death_of_their_process(data, whole, tmp_path, monkeypatch):
+    real, real_step = os.pwrite, loop.train_step
+
+    def no_room(descriptor: int, line: bytes, offset: int) -> int:
+        if line.startswith(b'{"kind"'):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(descriptor, line, offset)
+
+    def dying(session: Any, update: Any) -> Any:
+        if session.state.step == 5:
+            raise KeyboardInterrupt
+        return real_step(session, update)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "pwrite", no_room)
+        patch.setattr(loop, "train_step", dying)
+        fit(settings(data), data, tmp_path / "run")
+    assert RunDir(tmp_path / "run").log.read_bytes() == b""
+    fit(settings(data), data, tmp_path / "run", resume=True)
+    names = differences(kept(tmp_path / "run"), kept(whole))
+    assert [name for name in names if name != "checkpoints/step-00000004/state.json"] == []  # which has them in it
+
+
 def test_a_log_that_can_never_be_written(tmp_path, monkeypatch, capsys):
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

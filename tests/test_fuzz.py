@@ -288,9 +288,9 @@ def whole_run(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture(scope="module")
 def answer(whole_run: Path, nmt: Command) -> str:
-    """What the run translates when it is whole."""
-    result = nmt("translate", "--run", whole_run, "--input", whole_run.parent / "in")
-    assert result.out.count("\n") == LINES.count("\n")
+    """What the run translates when it is whole, with scores, which tell more of the weights than words do."""
+    result = nmt("translate", "--run", whole_run, "--input", whole_run.parent / "in", "--n-best", "2")
+    assert result.out.count("\n") == 2 * LINES.count("\n") - 1  # a blank line has one
     return result.out
 
 
@@ -305,10 +305,24 @@ def test_a_damaged_run_never_translates_wrongly(
     damage: Damage, which: float, whole_run: Path, answer: str, nmt: Command
 ) -> None:
     with damaged(whole_run, damage, which) as (run, name):
-        result = nmt("translate", "--run", run, "--input", whole_run.parent / "in")
+        result = nmt("translate", "--run", run, "--input", whole_run.parent / "in", "--n-best", "2")
         check(result)
         if result.status == 0 and sealed(name) and damage is not file_for_folder:
             assert result.out == answer, name
+
+
+@settings(25)
+@given(place=places, bit=st.integers(0, 7), name=st.sampled_from(["weights.safetensors", "joint.model"]))
+def test_a_bit_of_the_weights_or_the_tokenizer(
+    place: float, bit: int, name: str, whole_run: Path, nmt: Command
+) -> None:
+    with damaged(whole_run, flip(place, bit), 0.0, name) as (run, first):
+        for path in run.rglob(name):
+            if path != run / first:
+                flip(place, bit)(path, path)
+        result = nmt("translate", "--run", run, "--input", whole_run.parent / "in")
+        assert (result.status, result.out) == (2, "")
+        check(result)
 
 
 @settings(50)
@@ -317,7 +331,7 @@ def test_run_metadata_with_another_value(
     damage: Damage, which: float, whole_run: Path, answer: str, nmt: Command
 ) -> None:
     with damaged(whole_run, damage, which, "*.json") as (run, name):
-        result = nmt("translate", "--run", run, "--input", whole_run.parent / "in")
+        result = nmt("translate", "--run", run, "--input", whole_run.parent / "in", "--n-best", "2")
         check(result)
         if result.status == 0 and sealed(name):
             assert result.out == answer, name

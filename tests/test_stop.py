@@ -158,7 +158,6 @@ def test_a_run_that_is_stopped_in_every_step(data, plain, tmp_path):
     assert at_the_end(run) == at_the_end(plain)
 
 
-@pytest.mark.xfail(strict=True, reason="the checkpoint of a stop is averaged like those that are made in any case")
 @pytest.mark.usefixtures("quick")
 def test_a_stop_changes_nothing_of_what_is_averaged(data, whole, tmp_path):
     """Its checkpoint is one more than those that a run makes by itself."""

@@ -1,4 +1,4 @@
-"""Several processes that train one model (`torchrun -m nmt train …`), or one alone, for which all of this is nothing.
+"""Several processes that train one model (`torchrun -m -- nmt train …`), or one alone, which none of this concerns.
 
 Every process learns from its share of each update; gradients are summed over all. Process 0 alone writes, validates
 and looks at the clock, and what it decides the others are told.

@@ -11,18 +11,20 @@ from nmt.training.select import select_best
 from nmt.training.start import Session
 
 
-def save(session: Session, meter: Meter) -> None:
+def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
     """Write a checkpoint that a resumed run can start from, and remove those that are no longer needed.
 
-    A disk that takes none costs a warning: the next save tries again.
+    One that `is_extra` is not made in any case, but for a stop. A disk that takes none costs a warning: the next save
+    tries again.
     """
     state = session.state
+    state.is_extra = is_extra
     meter.settle()
     state.scaler = session.scaler.state_dict()
     weights = dict(session.model.named_parameters())
     optimizer = optimizer_tensors(session.optimizer, session.optimizer_names)
     try:
-        state.log_bytes = meter.log.sync()
+        state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting
         save_checkpoint(session.run.step(state.step), weights, optimizer, asdict(state))
     except OSError as error:
         meter.log.warn(
@@ -33,6 +35,8 @@ def save(session: Session, meter: Meter) -> None:
         )
         return
     session.saved_step = state.step
+    if is_extra:
+        session.extra_step = state.step
     tidy(session, meter)
 
 
@@ -42,7 +46,7 @@ def save_state(session: Session, meter: Meter) -> None:
     if session.saved_step != state.step:
         return
     try:
-        state.log_bytes = meter.log.sync()
+        state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting
         update_state(session.run.step(state.step), asdict(state))
     except (OSError, CheckpointError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
@@ -56,7 +60,7 @@ def tidy(session: Session, meter: Meter) -> None:
     state = session.state
     try:
         select_best(session)
-        rotate(session.run, session.config.training.keep_last, state.step, state.best_step)
+        rotate(session.run, session.config.training.keep_last, state.step, state.best_step, session.extra_step)
     except OSError as error:
         message = f"step {state.step} is saved, but {error.filename or session.run.path}: {error.strerror}"
         meter.log.warn(state.step, state.seconds / 60, f"{message}; the next save tries again")

@@ -25,7 +25,8 @@ def check_is_due(session: Session) -> bool:
 
 def ended(session: Session) -> End | None:
     """Whether training ends here, agreed among all processes: one that is asked to stop stops all."""
-    state, stop, limit = session.state, session.stop.reason, limit_reached(session)
+    state, limit = session.state, limit_reached(session)
+    stop = session.stop.reason if session.world.is_first else session.stop.signal  # one clock is enough
     told = session.world.most(stop is not None, limit is not None, state.cooldown_start or -1, state.cooldown_end or -1)
     if told[3] > 0:
         state.cooldown_start, state.cooldown_end = told[2:]

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tqdm import tqdm
@@ -22,16 +22,24 @@ class TrainingLog:
     """One `log(record)` for all three. A record is flat; `kind` is train, valid, average, skipped or warning, `step`
     the update that it speaks of."""
 
-    def __init__(self, run: RunDir, step: int, n_bytes: int, is_checked: bool, total_steps: int) -> None:
-        """Go on after `step` and the first `n_bytes` of log.jsonl: a resumed run does over what came after its
-        checkpoint, the validation of that step too unless it `is_checked`."""
+    def __init__(
+        self,
+        run: RunDir,
+        step: int,
+        n_bytes: int,
+        is_checked: bool,
+        total_steps: int,
+        waiting: Sequence[str] = (),
+    ) -> None:
+        """Go on after `step`, the first `n_bytes` of log.jsonl and the lines that are `waiting` for room: a resumed
+        run does over what came after its checkpoint, the validation of that step too unless it `is_checked`."""
         self._path = run.log
         self._file = os.open(run.log, os.O_RDWR | os.O_CREAT, 0o666)
         size = os.fstat(self._file).st_size
         # the average of that step, too, if the run died after it
         is_over = is_checked and b'"kind": "average"' not in os.pread(self._file, max(0, size - n_bytes), n_bytes)
         os.ftruncate(self._file, min(n_bytes, size))
-        self._waiting: list[bytes] = []  # lines that the disk has not taken yet
+        self._waiting = [line.encode() for line in waiting]  # lines that the disk has not taken yet
         self._in_trouble = False
         # a progress bar in a log file is noise: there, every record becomes a line
         self._bar: tqdm[Any] | None = None
@@ -75,6 +83,11 @@ class TrainingLog:
         """Keep a warning, and say it."""
         self.log({"kind": "warning", "step": step, "minutes": minutes, "message": message})
         self.say(f"warning: {message}")
+
+    @property
+    def waiting(self) -> list[str]:
+        """The lines that the disk has not taken yet."""
+        return [line.decode() for line in self._waiting]
 
     def sync(self) -> int:
         """Have the records on the disk; how many bytes they are."""

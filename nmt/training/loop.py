@@ -28,7 +28,7 @@ from nmt.errors import CheckpointError, DivergedError, NmtError, StoppedError
 from nmt.layout import RunDir
 from nmt.model.precision import autocast, pick_device
 from nmt.training.dist import joined
-from nmt.training.keep import save, save_state
+from nmt.training.keep import save, save_state, tidy
 from nmt.training.limits import End, check_is_due, ended, fix_cooldown, is_finished
 from nmt.training.lock import locked
 from nmt.training.log import TrainingLog
@@ -61,8 +61,8 @@ def fit(
             train(session, None)
             return
         state = session.state
-        is_checked = not check_is_due(session)
-        with TrainingLog(run, state.step, state.log_bytes, is_checked, config.training.max_steps) as log:
+        is_checked, last = not check_is_due(session), config.training.max_steps
+        with TrainingLog(run, state.step, state.log_bytes, is_checked, last, state.log_waiting) as log:
             announce(session, log)
             train(session, Meter(session, log))
 
@@ -86,11 +86,8 @@ def train(session: Session, meter: Meter | None) -> None:
         else:
             state.epoch, state.update_in_epoch = state.epoch + 1, 0
             del updates  # of a large corpus they are large, and the next ones are about to be made
-    if not end.is_early:
-        with suppress(Interrupted):
-            conclude(session, meter, end)
-            return
-    stop_early(session, meter, session.stop.reason or end.reason)
+    if end.is_early or not session.world.from_first(lambda: conclude(session, meter, end)):
+        session.world.from_first(lambda: stop_early(session, meter, session.stop.reason or end.reason))
 
 
 def train_step(session: Session, update: Update) -> Outcome:
@@ -183,42 +180,46 @@ def after_step(session: Session, meter: Meter | None) -> None:
     meter.go()
 
 
-def conclude(session: Session, meter: Meter | None, end: End) -> None:
+def conclude(session: Session, meter: Meter | None, end: End) -> bool:
     """The end of a run: save and validate the last weights, and select the ones to translate with.
 
-    Raises Interrupted if the run is to stop before that is done, CheckpointError if the disk takes no more.
+    Returns False if the run is to stop before that is done. Raises CheckpointError if the disk takes no more.
     """
     state, run = session.state, session.run
-    if meter is None:
-        return
+    assert meter is not None, "this is process 0"
     meter.settle()
     if state.step == state.n_skipped:
         raise DivergedError(f"{run.path}: {end.reason} before anything was learned")
     meter.pause()
     meter.show(at_once=True)
     meter.log.say(f"{end.reason} after {state.step} steps")
+    session.extra_step = None  # this is where a run that was never stopped saves, too
     if session.saved_step != state.step:
         save(session, meter)
-    if state.last_check != state.step:
-        check(session, meter.log)
-        meter.go()
-        save_state(session, meter)
-    if session.saved_step != state.step:
-        raise CheckpointError(
-            f"{run.path}: the end of the run could not be saved, only step {session.saved_step} is; free some space, "
-            f"then nmt train --resume --run {run.path} makes up for it"
-        )
-    select_at_end(session, meter.log)
+    try:
+        if state.last_check != state.step:
+            check(session, meter.log)
+            meter.go()
+            save_state(session, meter)
+        if session.saved_step == state.step:
+            tidy(session, meter)
+            select_at_end(session, meter.log)
+            return True
+    except Interrupted:
+        return False
+    raise CheckpointError(
+        f"{run.path}: the end of the run could not be saved, only step {session.saved_step} is; free some space, "
+        f"then nmt train --resume --run {run.path} makes up for it"
+    )
 
 
 def stop_early(session: Session, meter: Meter | None, reason: str) -> NoReturn:
-    """Save, and say how to go on."""
+    """Save, and raise StoppedError, which says how to go on."""
     state, run = session.state, session.run
-    if meter is None:
-        raise SystemExit(StoppedError.exit_status)  # process 0 tells why
+    assert meter is not None, "this is process 0"
     meter.pause()
     if session.saved_step != state.step:
-        save(session, meter)
+        save(session, meter, is_extra=True)
     saved = "" if session.saved_step == state.step else f" (saved is step {session.saved_step})"
     raise StoppedError(
         f"stopped at step {state.step}{saved} by {reason}; nmt train --resume --run {run.path} goes on from there"

@@ -6,6 +6,7 @@ from typing import Any
 
 from nmt.checkpoint import assign, save_checkpoint
 from nmt.errors import CheckpointError
+from nmt.files import replace_file
 from nmt.selected import average, read_selected, steps_to_average, write_selected
 from nmt.training.alarms import collapse_alarm
 from nmt.training.log import TrainingLog, clock
@@ -66,6 +67,7 @@ def select_at_end(session: Session, log: TrainingLog) -> None:
                 f"average of steps {', '.join(map(str, steps))}, {settings.select_by} {score:.4g} on the "
                 f"development set; the best single one is {_reason(session)}"
             )
+    log.sync()  # for with the next line there is nothing more to make up for
     write_selected(run, {**selected, "finished_step": state.step})
     log.say(f"selected: {selected['reason']} ({clock(state.seconds)} in all)")
 
@@ -93,6 +95,6 @@ def _record(session: Session, log: TrainingLog, found: Validation, kind: str, na
         log.warn(state.step, state.seconds / 60, alarm)
     path = session.run.dev / f"{name}.{language}"
     try:
-        path.write_text("".join(f"{line}\n" for line in found.translations), encoding="utf-8")
+        replace_file(path, "".join(f"{line}\n" for line in found.translations))
     except OSError as error:
         log.say(f"warning: {path}: cannot be written: {error.strerror}; training goes on")

@@ -30,7 +30,7 @@ from nmt.config_file import dump_config, load_config
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.files import replace_file
+from nmt.files import replace_file, sync
 from nmt.layout import FORMAT, DataDir, RunDir
 from nmt.model.precision import device_name, pick_device, pick_precision
 from nmt.model.transformer import Transformer
@@ -67,6 +67,8 @@ class Session:
     stop: Stop
     saved_step: int = 0
     """The step of the last checkpoint that this process has written or read."""
+    extra_step: int | None = None
+    """The step of a checkpoint that a stop has added to those that are made in any case."""
 
     @property
     def optimizer_names(self) -> list[str]:
@@ -216,6 +218,8 @@ def _write(session: Session, corpus: Corpus, choices: dict[str, Any], resume: bo
         for path in (run.tokenizer.path, run.checkpoints, run.dev):
             path.mkdir(parents=True, exist_ok=True)
         corpus.tokenizers.save(run.tokenizer)
+        for path in (*run.tokenizer.path.iterdir(), run.tokenizer.path):
+            sync(path)
     replace_file(run.config, dump_config(session.config))
     info = {
         "format": FORMAT,
@@ -242,7 +246,7 @@ def _check_disk(session: Session, resume: bool) -> None:
 
 def _restore_newest(session: Session) -> tuple[TrainState, Tensors, Tensors] | None:
     """Read the newest whole checkpoint into the session; without any the run starts from its first update."""
-    run, steps = session.run, saved_steps(session.run, resumable=True)
+    run, steps = session.run, saved_steps(session.run)
     for step in reversed(steps):
         saved = run.step(step)
         try:
@@ -267,10 +271,12 @@ def _restore(session: Session, state: TrainState, weights: Tensors, moments: Ten
     if state.scaler:
         session.scaler.load_state_dict(state.scaler)
     session.state, session.saved_step = state, state.step
+    session.extra_step, state.is_extra = (state.step if state.is_extra else None), False
     limits = [getattr(session.config.training, name) for name in LIMITS]
     if state.cooldown is not None and state.cooldown_limits != limits:
         state.cooldown_start = state.cooldown_end = None
-        _say("the run's limits have changed: its cool-down begins anew, later, and the learning rate jumps up")
+        if session.world.is_first:
+            _say("the run's limits have changed: its cool-down begins anew, later, and the learning rate jumps up")
 
 
 def _say(text: str) -> None:

@@ -18,16 +18,16 @@ class Stop:
     """Whether this process was asked to stop, and by what."""
 
     def __init__(self, after_minutes: float | None = None) -> None:
-        self._signal: str | None = None
+        self.signal: str | None = None
         self._minutes = after_minutes
         self._deadline = None if after_minutes is None else time.monotonic() + 60 * after_minutes
 
     @property
     def reason(self) -> str | None:
         """By what it was asked to stop; None if it was not."""
-        if self._signal is None and self._deadline is not None and time.monotonic() >= self._deadline:
+        if self.signal is None and self._deadline is not None and time.monotonic() >= self._deadline:
             return f"--stop-after {self._minutes:g}"
-        return self._signal
+        return self.signal
 
     def poll(self) -> None:
         """Raise Interrupted if the run is to stop: for work that can be done again."""
@@ -36,9 +36,9 @@ class Stop:
 
     def receive(self, number: int, _: FrameType | None = None) -> None:
         """The signal handler: note the signal; a second SIGINT interrupts at once."""
-        if self._signal is not None and number == signal.SIGINT:
+        if self.signal is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self._signal = signal.Signals(number).name
+        self.signal = signal.Signals(number).name
 
 
 @contextmanager
