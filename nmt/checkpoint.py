@@ -12,9 +12,10 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import BaseModel, Field, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -229,14 +230,37 @@ def read_info(run: RunDir) -> dict[str, Any]:
         info = dict(json.loads(run.info.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise CheckpointError(f"{run.path}: not a run directory, run.json is missing") from None
-    except (OSError, ValueError, TypeError) as error:
+    except OSError as error:
+        raise CheckpointError(f"{run.info}: cannot be read: {error.strerror}") from error
+    except (ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{run.info}: damaged: {error}") from error
     if info.get("format", FORMAT) not in (OLD_FORMAT, FORMAT):
         raise CheckpointError(f"{run.path}: written in format {info['format']}, this version of nmt reads {FORMAT}")
     lacking = {"format", "data_dir", "corpus", "tokenizer", "precision"} - info.keys()
     if lacking:
         raise CheckpointError(f"{run.info}: damaged: it lacks {', '.join(sorted(lacking))}")
+    try:
+        _Info.model_validate(info)
+    except ValidationError as error:
+        key = ".".join(map(str, error.errors()[0]["loc"]))
+        raise CheckpointError(f"{run.info}: damaged: {key} is not what it must be") from None
     return info
+
+
+class _Info(BaseModel, strict=True):
+    """What run.json may say."""
+
+    data_dir: str
+    corpus: str
+    tokenizer: str
+    precision: Literal["float32", "bf16", "fp16"]
+    device: str | None = None
+    device_name: str | None = None
+    torch: str | None = None
+    threads: int | None = None
+    processes: int | None = None
+    max_tokens: int | None = None
+    auto_max_tokens: Annotated[int, Field(ge=2)] | None = None
 
 
 def _sealed(checksums: Mapping[str, str], state: Mapping[str, Any]) -> str:
@@ -256,7 +280,7 @@ def _read_seal(source: CheckpointDir) -> dict[str, Any]:
             return {"format": OLD_FORMAT, "checksums": json.loads(source.old_checksums.read_text(encoding="utf-8"))}
         content = json.loads(source.state.read_text(encoding="utf-8"))
         seal, number = content.pop("seal"), content["format"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{source.state}: missing or damaged") from error
     if number != FORMAT:
         raise CheckpointError(f"{source.path}: written in format {number}, this version of nmt reads {FORMAT}")

@@ -28,7 +28,8 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         with errors_for_people():
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # `nmt config >&-`
+                sys.stdout.flush()
             return result
 
 
@@ -364,6 +365,8 @@ def main(args: Sequence[str] | None = None) -> None:
     """The console script `nmt`; always ends in SystemExit with the exit status."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    if sys.stderr is None:  # else print would take standard output, where translations go
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (to the end)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # text is UTF-8, whatever the locale

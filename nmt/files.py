@@ -21,18 +21,22 @@ CHUNK = 1 << 24  # bytes of one write: the kernel takes at most 2 GiB at a time
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file and have it on the disk before going on. A failure may leave a part of it."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    """Write a file and have it on the disk before going on. A failure may leave a part of it.
+
+    Raises OSError, which names the file without the ending of its temporary name.
+    """
     try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest[:CHUNK]) :]
-        os.fsync(descriptor)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest[:CHUNK]) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as error:
-        error.filename = error.filename or str(path)
+        error.filename = str(path).removesuffix(".part")
         raise
-    finally:
-        os.close(descriptor)
 
 
 def replace_file(path: Path, text: str) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic import BaseModel
+
 from nmt.checkpoint import Tensors, load_weights, saved_steps
 from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
@@ -44,15 +46,27 @@ def write_selected(run: RunDir, selected: Mapping[str, Any]) -> None:
     replace_file(run.selected, json.dumps(selected, indent=1) + "\n")
 
 
+class _Selected(BaseModel, strict=True):
+    """What selected.json may say."""
+
+    best_step: int | None = None
+    weights: Literal["raw", "average"] = "raw"
+    reason: str = ""
+    average_steps: list[int] = []
+    finished_step: int | None = None
+
+
 def read_selected(run: RunDir) -> dict[str, Any]:
     """What `write_selected` wrote, or nothing if there was no validation yet."""
     if not run.selected.exists():
         return {}
     try:
         selected = dict(json.loads(run.selected.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+        _Selected.model_validate(selected)
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        what = error.strerror if isinstance(error, OSError) else "not what nmt train writes"
         raise CheckpointError(
-            f"{run.selected}: damaged: {error}; remove it to translate with the last checkpoint"
+            f"{run.selected}: damaged: {what}; remove it to translate with the last checkpoint"
         ) from error
     return selected
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -24,7 +25,7 @@ from nmt.errors import CheckpointError, StoppedError
 from nmt.layout import RunDir
 from nmt.training.loop import fit
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +114,7 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize("kind", SIGNALS)
+@pytest.mark.parametrize("kind", SIGNALS[:2])
 @pytest.mark.parametrize(("name", "number", "step"), POINTS)
 @pytest.mark.usefixtures("quick")
 def test_a_signal_stops_the_run_which_then_goes_on(data, plain, tmp_path, name, number, step, kind):
@@ -246,6 +247,35 @@ def test_the_handlers_are_those_of_before(data, tmp_path):
         fit(settings(data), data, tmp_path / "run")
     fit(settings(data), data, tmp_path / "run", resume=True)
     assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_terminal_that_hangs_up_stops_the_run_unless_that_is_ignored(data, whole, tmp_path):
+    message = stop("training.loop.train_step", 2, settings(data), data, tmp_path / "run", signal.SIGHUP)
+    assert "by SIGHUP" in message
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            before_call(patch, "training.loop.train_step", 1, lambda: send(signal.SIGHUP))
+            fit(settings(data), data, tmp_path / "run", resume=True)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert kept(tmp_path / "run") == kept(whole)
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, OSError(28, "No space left on device")])
+@pytest.mark.usefixtures("quick")
+def test_a_screen_that_is_gone_ends_no_training(data, whole, tmp_path, monkeypatch, error):
+    class Gone(io.StringIO):
+        def write(self, _: str) -> int:
+            raise error
+
+        def isatty(self) -> bool:
+            return error is BrokenPipeError  # with a progress bar, and without
+
+    monkeypatch.setattr(sys, "stderr", Gone())
+    fit(settings(data), data, tmp_path / "run")
+    assert kept(tmp_path / "run") == kept(whole)
 
 
 @pytest.mark.usefixtures("quick")

@@ -62,12 +62,11 @@ class TrainingLog:
         self, step: int, loss: float, perplexity: float, lr: float, tokens_per_second: float, left: float
     ) -> None:
         """Update the progress bar; `left` is in seconds."""
-        if self._bar is not None:
-            self._bar.set_postfix_str(
-                f"loss {loss:.3f}, ppl {perplexity:.1f}, lr {lr:.2e}, {tokens_per_second:,.0f} tokens/s, "
-                f"{clock(left)} left",
-                refresh=False,
-            )
+        if self._bar is None:
+            return
+        numbers = f"loss {loss:.3f}, ppl {perplexity:.1f}, lr {lr:.2e}, {tokens_per_second:,.0f} tokens/s"
+        with _screen():
+            self._bar.set_postfix_str(f"{numbers}, {clock(left)} left", refresh=False)
             self._bar.update(step - self._bar.n)
 
     def log(self, record: Record) -> None:
@@ -122,22 +121,29 @@ class TrainingLog:
 
     def say(self, text: str) -> None:
         """A line on the screen, above the progress bar."""
-        if self._bar is not None:
-            self._bar.write(text, file=sys.stderr)
-        else:
-            print(text, file=sys.stderr, flush=True)
+        with _screen():
+            if self._bar is not None:
+                self._bar.write(text, file=sys.stderr)
+            else:
+                print(text, file=sys.stderr, flush=True)
 
     def __enter__(self) -> TrainingLog:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
-            self._bar.close()
+            with _screen():
+                self._bar.close()
         self.board.close()
         self._write()
         if self._waiting:
             self.say(f"{self._path}: {len(self._waiting)} records could not be written")
         os.close(self._file)
+
+
+def _screen() -> contextlib.AbstractContextManager[None]:
+    """Around what is shown: a screen that is gone, or a file on a full disk, ends no training."""
+    return contextlib.suppress(OSError)
 
 
 def clock(seconds: float) -> str:

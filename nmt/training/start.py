@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,7 +36,7 @@ from nmt.layout import FORMAT, DataDir, RunDir
 from nmt.model.precision import device_name, pick_device, pick_precision
 from nmt.model.transformer import Transformer
 from nmt.training.dist import World
-from nmt.training.memory import pick_max_tokens
+from nmt.training.memory import out_of_memory, pick_max_tokens
 from nmt.training.optim import make_optimizer
 from nmt.training.stop import Stop
 from nmt.training.validate import Validator
@@ -100,7 +101,12 @@ def start(
     pairs = Pairs(corpus.split("train"), config.data.src, config.data.tgt)
     torch.manual_seed(config.training.seed)
     n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (config.data.src, config.data.tgt))
-    model = Transformer(config.model, n_src, n_tgt).to(device)
+    try:
+        model = Transformer(config.model, n_src, n_tgt).to(device)
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        raise ConfigError(["model: does not fit into memory; take a smaller d_model, d_ff or fewer layers"]) from error
 
     def choose() -> dict[str, Any]:
         before = _check_resume(config, run, corpus) if resume else {}
@@ -280,4 +286,5 @@ def _restore(session: Session, state: TrainState, weights: Tensors, moments: Ten
 
 
 def _say(text: str) -> None:
-    print(f"nmt: {text}", file=sys.stderr)
+    with suppress(OSError):  # a screen that is gone, or a file on a full disk
+        print(f"nmt: {text}", file=sys.stderr)

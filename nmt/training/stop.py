@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
 
 class Interrupted(Exception):  # noqa: N818  (nothing went wrong)
     """A validation was left because the run is to stop."""
@@ -43,11 +45,15 @@ class Stop:
 
 @contextmanager
 def stopping(after_minutes: float | None = None) -> Iterator[Stop]:
-    """Have SIGTERM and SIGINT, or the end of so many minutes, ask to stop instead of killing the process."""
+    """Have SIGTERM, SIGINT and SIGHUP, or the end of so many minutes, ask to stop instead of killing the process.
+
+    A signal that is ignored, as SIGHUP is under nohup, stays ignored.
+    """
     stop = Stop(after_minutes)
     before = {}
     if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
-        before = {number: signal.signal(number, stop.receive) for number in (signal.SIGTERM, signal.SIGINT)}
+        heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+        before = {number: signal.signal(number, stop.receive) for number in heard}
     try:
         yield stop
     finally:
