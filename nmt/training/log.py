@@ -45,7 +45,8 @@ class TrainingLog:
         self._bar: tqdm[Any] | None = None
         if sys.stderr.isatty():
             form = "{percentage:3.0f}% |{bar:20}| {n_fmt}/{total_fmt} steps{postfix}"
-            self._bar = tqdm(total=total_steps, initial=step, bar_format=form, dynamic_ncols=True)
+            with _screen():
+                self._bar = tqdm(total=total_steps, initial=step, bar_format=form, dynamic_ncols=True)
         self.board = Board(run.tensorboard, step + is_over, self.say)
         if not is_over:
             self._show_again(step)
