@@ -138,41 +138,47 @@ def load_state(source: CheckpointDir) -> dict[str, Any]:
     return dict(seal["state"])
 
 
-def saved_steps(run: RunDir, resumable: bool = False) -> list[int]:
-    """The steps that have a checkpoint, ascending; with `resumable`, only those with the optimizer's state."""
+def saved_steps(run: RunDir) -> list[int]:
+    """The steps that have a checkpoint, ascending; the newest two have the optimizer's state, too."""
     steps = []
     for path in run.checkpoints.glob("step-*"):
         match = re.fullmatch(r"step-(\d+)", path.name)
-        if match and (not resumable or CheckpointDir(path).optimizer.exists()):
+        if match:
             steps.append(int(match[1]))
     return sorted(steps)
 
 
-def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None, extra_step: int | None = None) -> None:
+def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None) -> None:
     """Remove all but the newest `keep_last` checkpoints up to `step` and the best; the newest two stay resumable.
 
-    A checkpoint beyond `step` is of a life of the run that ended and that another has taken the place of. That of
-    `extra_step`, which a stop has added, counts for nothing and stays until there is a later one.
+    A checkpoint beyond `step` is of a life of the run that ended and that another has taken the place of. One that a
+    stop has added is no longer needed once there is a later one.
     """
     steps = saved_steps(run)
-    recent = [each for each in steps if each <= step and each != extra_step][-keep_last:]
-    extra = {extra_step} & {step}
+    recent = [each for each in steps if each == step or (each < step and not _is_extra(run.step(each)))][-keep_last:]
     for each in steps:
-        if each not in recent and each != best_step and each not in extra:
+        if each not in recent and each != best_step:
             shutil.rmtree(run.step(each).path)
-        elif each not in recent[-2:] and each not in extra:
+        elif each not in recent[-2:]:
             run.step(each).optimizer.unlink(missing_ok=True)
     for unfinished in run.checkpoints.glob("*.part"):  # of a save that died
         shutil.rmtree(unfinished)
 
 
+def _is_extra(source: CheckpointDir) -> bool:
+    try:
+        return bool(load_state(source).get("is_extra"))
+    except CheckpointError:
+        return False
+
+
 def most_bytes(n_parameters: int, keep_last: int) -> int:
     """The most that the checkpoints of a run take at any time.
 
-    Weights are float32: `keep_last` newest, the best, the average, that of a stop and one being written; Adam has twice
-    as much for two of the newest and for the last two of these.
+    Weights are float32: `keep_last` newest, the best, the average and one being written; Adam has twice as much for
+    two of them and for the one being written.
     """
-    return 4 * n_parameters * (keep_last + 4 + 2 * 4) + NAMES_BYTES * (keep_last + 4)
+    return 4 * n_parameters * (keep_last + 3 + 2 * 3) + NAMES_BYTES * (keep_last + 3)
 
 
 def check_fit(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:

@@ -39,11 +39,11 @@ def write_file(path: Path, data: bytes) -> None:
         raise
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Write a small text file whole or not at all, over what was there."""
+def replace_file(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all, over what was there."""
     part = path.with_name(path.name + ".part")
     try:
-        write_file(part, text.encode())
+        write_file(part, content.encode() if isinstance(content, str) else content)
         part.replace(path)
         sync(path.parent)
     finally:

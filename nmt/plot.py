@@ -23,7 +23,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from matplotlib.typing import LineStyleType
 
 from nmt.errors import CheckpointError, DataError
-from nmt.files import write_file
+from nmt.files import replace_file
 from nmt.layout import RunDir
 from nmt.runs import Record, is_run, number, printable, read_log
 
@@ -118,13 +118,8 @@ def _write(path: Path, data: bytes) -> None:
     """Write a file whole or not at all; a device or a pipe, which no file may replace, is written to."""
     if path.exists() and not path.is_file():
         path.write_bytes(data)
-        return
-    part = path.with_name(path.name + ".part")
-    try:
-        write_file(part, data)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    else:
+        replace_file(path, data)
 
 
 def curves_of(name: str, records: Sequence[Record]) -> Curves:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tiny_corpus import tiny_settings, tiny_text
 
+from nmt.checkpoint import saved_steps
 from nmt.config import Config
 from nmt.layout import RunDir
 from nmt.prepare import prepare
@@ -98,3 +99,8 @@ def _timeless(value: Any) -> Any:
 def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """The names of what two runs have left that is not the same."""
     return sorted(name for name in found.keys() | wanted.keys() if found.get(name, 0) != wanted.get(name, 0))
+
+
+def resumable_steps(run: RunDir) -> list[int]:
+    """The steps whose checkpoint has the optimizer's state."""
+    return [step for step in saved_steps(run) if run.step(step).optimizer.exists()]

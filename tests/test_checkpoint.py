@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from disk import hook
-from kept_run import make_data, quicken, settings
+from kept_run import make_data, quicken, resumable_steps, settings
 from models import tiny_model
 
 from nmt import checkpoint
@@ -52,7 +52,7 @@ def test_saved_and_loaded(run):
     assert load_weights(run.step(20))["w"].tolist() == [20.0] * 3
     assert load_optimizer(run.step(20))["w/m"].tolist() == [0.0] * 3
     assert TrainState(**load_state(run.step(20))) == TrainState(20)
-    assert saved_steps(run) == saved_steps(run, resumable=True) == [10, 20, 30]
+    assert saved_steps(run) == resumable_steps(run) == [10, 20, 30]
 
 
 def test_saving_again_replaces(run):
@@ -158,7 +158,7 @@ def test_rotation_keeps_the_newest_and_the_best(run):
     save(run, 40, 40.0)
     rotate(run, keep_last=2, step=40, best_step=10)
     assert saved_steps(run) == [10, 30, 40]
-    assert saved_steps(run, resumable=True) == [30, 40]
+    assert resumable_steps(run) == [30, 40]
     assert load_weights(run.step(10))["w"][0] == 10.0
 
 

@@ -77,7 +77,7 @@ def test_start_and_end_are_fixed_once(data, tmp_path, capsys, seconds):
     state = load_state(run.step(15))
     assert (state["cooldown_start"], state["cooldown_end"], state["seconds"]) == (15, 20, 45.0)
     train(cooled(data), data, run.path, seconds)
-    assert "training.cooldown = 0.25 is over after 20 steps" in capsys.readouterr().err
+    assert "training.cooldown = 0.25 reached after 20 steps" in capsys.readouterr().err
     assert rates(run.path) == pytest.approx(FALLING)
     assert saved_steps(run) == [15, 20]
 
@@ -96,7 +96,7 @@ def test_a_limit_that_is_raised_begins_the_cooldown_anew(data, tmp_path, capsys)
     assert "limits" not in capsys.readouterr().err
     longer = cooled(data, max_minutes=2.0)
     train(longer, data, run, 3.0, dies_before=0)
-    said = "nmt: the run's limits have changed: its cool-down begins anew, later, and the learning rate jumps up"
+    said = "nmt: the run's limits have changed: its cool-down begins anew, and the learning rate jumps up"
     assert capsys.readouterr().err.count(said) == 1
     again = {**FALLING, **dict.fromkeys(range(21, 31), 1.0), **{30 + i: (11 - i) / 11 for i in range(1, 11)}}
     assert rates(run) == pytest.approx(again)
@@ -107,7 +107,7 @@ def test_a_limit_that_is_raised_begins_the_cooldown_anew(data, tmp_path, capsys)
 def test_with_steps_it_ends_exactly_there(data, tmp_path, capsys):
     config = cooled(data, max_minutes=None, max_steps=9, cooldown=0.5)
     train(config, data, tmp_path / "run", 1.0)
-    assert "is over after 9 steps" in capsys.readouterr().err
+    assert "reached after 9 steps" in capsys.readouterr().err
     assert rates(tmp_path / "run") == pytest.approx({
         **dict.fromkeys(range(1, 6), 1.0), 6: 4 / 5, 7: 3 / 5, 8: 2 / 5, 9: 1 / 5,
     })  # fmt: skip

@@ -148,7 +148,7 @@ def test_without_a_whole_checkpoint_nothing_is_changed(runs, run):
     before = content(run.path)
     with pytest.raises(CheckpointError) as caught:
         fit(settings(runs.data), runs.data, run.path, resume=True)
-    assert str(caught.value) == f"{run.path}: no checkpoint here is whole; start another run"
+    assert str(caught.value) == f"{run.path}: no checkpoint here is whole and of this version; start another run"
     assert content(run.path) == before
 
 

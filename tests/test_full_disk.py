@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -139,7 +140,7 @@ def test_a_disk_that_is_full_to_the_end(data, whole, tmp_path, capsys):
         f"then nmt train --resume --run {run.path} makes up for it"
     )
     said = capsys.readouterr().err
-    assert "warning: step 4 is not saved: No space left on device; training goes on and the next save tries" in said
+    assert re.search("warning: step 4 is not saved: .*: No space left on device; training goes on and the next", said)
     assert f"{run.log}: cannot be written: No space left on device; training goes on, the records wait" in said
     assert saved_steps(run) == [2, 3]
     load_weights(run.step(3)), load_optimizer(run.step(3))
@@ -277,9 +278,7 @@ def test_files_that_may_not_grow_so_large(data, whole, tmp_path):
     )  # fmt: skip
     lines = ended.stderr.splitlines()
     assert ended.returncode == 2, ended.stderr
-    assert (
-        "warning: step 2 is not saved: File too large; training goes on and the next save tries again" in ended.stderr
-    )
+    assert "/weights.safetensors: File too large; training goes on and the next save tries again" in ended.stderr
     assert lines[-1].startswith(f"nmt: {tmp_path / 'run'}: the end of the run could not be saved, only step 0 is; free")
     assert "Traceback" not in ended.stderr and "Exception" not in ended.stderr
     fit(settings(data), data, tmp_path / "run", resume=True)
@@ -299,7 +298,7 @@ def test_a_directory_that_is_made_read_only(data, whole, tmp_path):
             path.chmod(0o755)
     assert ended.stdout == "it is read-only\n", ended.stderr
     assert ended.returncode == 2
-    assert "warning: step 4 is not saved: Permission denied; training goes on and the next save tries" in ended.stderr
+    assert re.search("warning: step 4 is not saved: .*: Permission denied; training goes on and", ended.stderr)
     assert ended.stderr.splitlines()[-1].startswith(
         f"nmt: {run.path}: the end of the run could not be saved, only step 3"
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from kept_run import differences, kept, make_data, quicken, settings
 
-from nmt.errors import CheckpointError, LockedError
+from nmt.errors import CheckpointError, LockedError, NmtError
 from nmt.files import Lock, lock_holder
 from nmt.layout import RunDir
 from nmt.training import lock as lock_module
@@ -195,3 +195,18 @@ def test_only_a_directory_that_never_was_a_run_is_removed(tmp_path):
         run.log.touch()
         run.info.unlink()  # by mistake
     assert run.step(3).path.exists()
+
+
+@pytest.mark.parametrize(
+    "names", [["config.yaml", "checkpoints/precious"], ["tokenizer/joint.model"], ["lock", "dev/a"]]
+)
+@pytest.mark.parametrize("is_good", [True, False])
+def test_a_folder_of_someone_else_is_left_alone(data, tmp_path, names, is_good):
+    """Though all that is in it has names that a run has, too; and whether or not the training could begin."""
+    for name in names:
+        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "run" / name).write_text("precious")
+    with pytest.raises(NmtError):
+        fit(settings(data), data if is_good else tmp_path / "nothing", tmp_path / "run")
+    assert all((tmp_path / "run" / name).read_text() == "precious" for name in names)
+    assert sum(path.is_file() for path in (tmp_path / "run").rglob("*")) == len(names)

@@ -14,6 +14,7 @@ import pytest
 from matplotlib.axes import Axes
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from nmt.checkpoint import TrainState
 from nmt.layout import RunDir
 from nmt.training.log import TrainingLog, clock
 
@@ -113,14 +114,14 @@ def test_an_average_that_is_made_again_is_there_once(run):
 def test_a_log_that_is_shorter_than_the_checkpoint_says_is_gone_on_with(run):
     run.log.write_text("an edited line\n")
     with TrainingLog(run, 5, 1000, False, 9) as log:
-        log.warn(6, 0.5, "something")
+        log.warn(TrainState(step=6, seconds=30.0), "something")
     last = '{"kind": "warning", "step": 6, "minutes": 0.5, "message": "something"}\n'
     assert run.log.read_text() == "an edited line\n" + last
 
 
 def test_a_warning_is_kept_and_said(run, capsys):
     with TrainingLog(run, 0, 0, True, 9) as log:
-        log.warn(3, 1.5, "the disk is full")
+        log.warn(TrainState(3), "the disk is full")
     assert capsys.readouterr().err == "warning: the disk is full\n"
     assert json.loads(run.log.read_text())["message"] == "the disk is full"
 

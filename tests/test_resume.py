@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,12 @@ from kept_run import differences, kept
 from test_training import score
 from tiny_corpus import tiny_settings
 
-from nmt.checkpoint import load_state
+from nmt.checkpoint import load_state, saved_steps
 from nmt.config import Config
 from nmt.data.batching import Update
-from nmt.errors import DataError
+from nmt.errors import CheckpointError, DataError, StoppedError
 from nmt.layout import DataDir, RunDir
+from nmt.selected import choose_weights
 from nmt.training import loop
 from nmt.training.loop import fit, train_step
 from nmt.training.start import Session, start
@@ -184,3 +186,132 @@ def test_damaged_data_is_not_learned_from(tiny_data, text, tmp_path, split, kind
     with pytest.raises(DataError, match=rf"{path.name}: damaged, its checksum is not what was written"):
         fit(tiny_settings(text), tmp_path / "data", tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+# --- what a review has found --------------------------------------------------------------------
+
+
+def stop_at(step: int, config: Config, data: Path, run: Path, resume: bool) -> None:
+    """Train to this step and stop there, as by a signal."""
+
+    def stopping(session: Session, update: Update) -> object:
+        outcome = train_step(session, update)
+        if session.state.step == step:
+            session.stop.receive(signal.SIGTERM)
+        return outcome
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(StoppedError):
+        patch.setattr(loop, "train_step", stopping)
+        fit(config, data, run, resume=resume)
+
+
+@pytest.mark.parametrize("stops", [[5, 6], [5, 6, 7, 9, 11], [4, 10]])
+def test_stops_leave_the_average_as_it_is(tiny_data, text, tmp_path, stops):
+    settings = {"save_every_steps": 4, "validate_every_steps": 4, "keep_last": 3, "average_last": 3}
+    config = tiny_settings(text, training=settings)
+    fit(config, tiny_data, tmp_path / "whole")
+    for i, step in enumerate(stops):
+        stop_at(step, config, tiny_data, tmp_path / "parts", resume=i > 0)
+    fit(config, tiny_data, tmp_path / "parts", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    assert json.loads(RunDir(tmp_path / "parts").selected.read_text())["average_steps"] == [4, 8, 12]
+
+
+def test_a_stop_and_a_death_before_the_old_ones_are_removed(tiny_data, text, tmp_path, monkeypatch):
+    config = tiny_settings(text, training={"save_every_steps": 4, "keep_last": 3, "average_last": 3})
+    fit(config, tiny_data, tmp_path / "whole")
+    stop_at(5, config, tiny_data, tmp_path / "parts", resume=False)
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr("nmt.training.keep.rotate", _dying)
+        fit(config, tiny_data, tmp_path / "parts", resume=True)
+    fit(config, tiny_data, tmp_path / "parts", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def _dying(*_: object) -> None:
+    raise Died
+
+
+def test_checkpoints_that_cannot_be_reached_are_not_begun_anew(tiny_data, text, tmp_path):
+    """As when the disk that they are on is not mounted."""
+    config, run = tiny_settings(text), RunDir(tmp_path / "run")
+    fit(config, tiny_data, run.path)
+    log = run.log.read_bytes()
+    run.checkpoints.rename(tmp_path / "disk")
+    run.checkpoints.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match="checkpoints: no such directory, or it cannot be reached"):
+        fit(config, tiny_data, run.path, resume=True)
+    assert run.log.read_bytes() == log
+
+
+def test_a_run_without_a_checkpoint_says_that_it_starts_over(tiny_data, text, tmp_path, capsys):
+    start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
+    start(tiny_settings(text), tiny_data, tmp_path / "run", resume=True)
+    assert "run has no checkpoint yet: it starts from its first update" in capsys.readouterr().err
+
+
+def test_a_best_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_path, monkeypatch, capsys):
+    settings = {"validate_every_steps": 3, "save_every_steps": 1, "keep_last": 2, "average_last": 1, "max_steps": 9}
+    config, run = tiny_settings(text, training=settings), RunDir(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        score(patch, 10.0, 20.0)
+        patch.setattr("nmt.training.loop.after_step", _dying_at(6))
+        with pytest.raises(Died):
+            fit(config, tiny_data, run.path)
+    assert saved_steps(run) == [5, 6]  # that of step 3, which the state of step 5 knows as the best, is gone
+    run.step(6).weights.write_bytes(b"")
+    score(monkeypatch, 4.0, 5.0)
+    fit(config, tiny_data, run.path, resume=True)
+    assert "the checkpoint of the best validation, step 3, is gone: the next one is the best" in capsys.readouterr().err
+    assert json.loads(run.selected.read_text())["best_step"] == 9
+    assert choose_weights(run, config.training).step == 9
+
+
+@pytest.mark.parametrize(
+    ("limits", "advice"),
+    [
+        ({"max_steps": 3}, "training.max_steps=6"),
+        ({"max_epochs": 1, "update_tokens": 1500}, "training.max_epochs=2"),
+        ({"max_minutes": 1e-4}, "training.max_minutes=0.0002"),
+        ({"max_steps": 4, "schedule": "constant", "cooldown": 0.5}, "training.max_steps=8"),
+    ],
+)
+def test_a_finished_run_tells_which_limit_to_raise(tiny_data, text, tmp_path, capsys, limits, advice):
+    config = tiny_settings(text, training=limits)
+    fit(config, tiny_data, tmp_path / "run")
+    capsys.readouterr()
+    fit(config, tiny_data, tmp_path / "run", resume=True)
+    said = capsys.readouterr().err
+    assert f"reached; to go on, raise that: nmt train --resume --run {tmp_path / 'run'} --set {advice}" in said
+
+
+def test_numbers_still_on_their_way_are_in_the_record_of_a_stopped_run(tiny_data, text, tmp_path, monkeypatch):
+    monkeypatch.setattr("nmt.training.meter.LAG", {"cpu": 3})
+    config = tiny_settings(text, training={"log_every_steps": 6, "save_every_steps": 4})
+    fit(config, tiny_data, tmp_path / "whole")
+    stop_at(5, config, tiny_data, tmp_path / "parts", resume=False)
+    fit(config, tiny_data, tmp_path / "parts", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_best_score_is_a_number(tiny_data, text, tmp_path, monkeypatch):
+    score(monkeypatch, float("nan"), 3.0, float("nan"), 2.0)
+    config = tiny_settings(text, training={"validate_every_steps": 3, "average_last": 1})
+    fit(config, tiny_data, tmp_path / "run")
+    assert load_state(RunDir(tmp_path / "run").step(12))["best_step"] == 6
+
+
+@pytest.mark.parametrize(("free", "refused"), [(10_000, True), (10**9, False)])
+def test_the_disk_must_have_room_for_the_checkpoints(tiny_data, text, tmp_path, monkeypatch, capsys, free, refused):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, free))  # type: ignore[attr-defined]
+    config = tiny_settings(text, training={"max_steps": 3})
+    if refused:
+        with pytest.raises(CheckpointError, match=r"checkpoints take up to .* MB .training.keep_last., 0 MB are free"):
+            fit(config, tiny_data, tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+        return
+    fit(config, tiny_data, tmp_path / "run")
+    assert "1,000 MB are free" in capsys.readouterr().err
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, 10))  # type: ignore[attr-defined]
+    start(config, tiny_data, tmp_path / "run", resume=True)
+    assert "0 MB are free: it may not suffice" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from nmt.errors import DivergedError, NmtError
 from nmt.layout import RunDir
 from nmt.training import loop, memory
 from nmt.training.alarms import collapse_alarm, loss_alarm
+from nmt.training.dist import World
 from nmt.training.log import TrainingLog
 from nmt.training.loop import fit, train_step
 from nmt.training.loss import LossSums
@@ -244,10 +245,11 @@ def test_out_of_memory_halves_and_learns_the_same(tiny_data, text, tmp_path, mon
     update = first_update(plenty)
     expected = train_step(plenty, update).numbers
     with monkeypatch.context() as patch:
-        memory_of = Scarce(patch, limit=100, error=error)
+        memory_of, freed = Scarce(patch, limit=100, error=error), []
+        patch.setattr(loop, "free_memory", lambda: freed.append(1))
         outcome = train_step(scarce, update)
     tried = [size for size in memory_of.sizes if size > 100]
-    assert len(tried) == int(outcome.numbers[4]) >= 2 and tried == sorted(tried, reverse=True)
+    assert len(tried) == len(freed) == int(outcome.numbers[4]) >= 2 and tried == sorted(tried, reverse=True)
     torch.testing.assert_close(outcome.numbers[:3], expected[:3], rtol=1e-5, atol=1e-5)
     for a, b in zip(plenty.model.parameters(), scarce.model.parameters(), strict=True):
         exp_avg = plenty.optimizer.state[a]["exp_avg"], scarce.optimizer.state[b]["exp_avg"]
@@ -284,7 +286,7 @@ def test_out_of_memory_in_a_validation_is_one_line(tiny_data, text, tmp_path, mo
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr("nmt.training.validate.objective", failing)
-    with pytest.raises(NmtError, match=r"validation: memory does not suffice; lower training\.max_tokens or"):
+    with pytest.raises(NmtError, match=r"memory does not suffice; lower training\.max_tokens or search\.batch_tokens"):
         fit(tiny_settings(text), tiny_data, tmp_path / "run")
     assert load_weights(RunDir(tmp_path / "run").step(6))
 
@@ -341,3 +343,70 @@ def test_the_meter_counts_what_a_skipped_update_leaves_out(tiny_data, text, tmp_
         meter.record()
     (record,) = records(tmp_path / "run", "train")
     assert record["gradient_norm"] == float(good.numbers[5]) and record["n_skipped"] == 1
+
+
+def test_an_overflow_of_fp16_is_logged_but_told_only_if_it_does_not_end(tiny_data, text, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("nmt.training.meter.OVERFLOWS_IN_A_ROW", 2)
+    spoil(monkeypatch, {1, 4, 5, 6}, math.inf)
+    fit(tiny_settings(text, training={"precision": "fp16", "max_steps": 9}), tiny_data, tmp_path / "run")
+    assert [record["step"] for record in records(tmp_path / "run", "skipped")] == [2, 5, 6, 7]
+    assert [line[:7] for line in capsys.readouterr().err.splitlines() if "is not finite" in line] == ["step 7:"]
+
+
+def test_the_scaler_is_ready_for_a_process_that_has_nothing_to_learn_from(tiny_data, text, tmp_path):
+    session = start(tiny_settings(text, training={"precision": "fp16"}), tiny_data, tmp_path / "run", resume=False)
+    session.world = World(rank=1, size=2)
+    update = Update(first_update(session).rows[:1], 5)
+    assert len(update.share(1, 2)) == 0
+    numbers = loop.gather_gradients(session, update)
+    assert numbers.tolist() == [0.0] * 5
+    for parameter in session.model.parameters():
+        parameter.grad = torch.zeros_like(parameter)  # as after the sum over processes
+    session.scaler.unscale_(session.optimizer)
+    session.scaler.update()
+
+
+def test_processes_draw_their_own_dropout_and_share_the_update(tiny_data, text, tmp_path, monkeypatch):
+    session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
+    seeds, real = [], loop.objective
+    monkeypatch.setattr(loop, "objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
+    update, numbers = first_update(session), torch.zeros(5, dtype=torch.float64)
+    for step in (0, 1):
+        for rank in (0, 1):
+            session.world, session.state.step = World(rank=rank, size=2), step
+            numbers += loop.gather_gradients(session, update)
+    assert len(set(seeds)) == 4
+    assert float(numbers[1]) / (2 * update.n_tokens) == pytest.approx(math.log(330), abs=0.2)  # all tokens, once a step
+
+
+@pytest.mark.parametrize("where", ["optimizer", "probe"])
+def test_out_of_memory_elsewhere_has_no_traceback(tiny_data, text, tmp_path, monkeypatch, where):
+    def failing(*_: object) -> object:
+        raise RuntimeError("CUDA error: out of memory")
+
+    if where == "probe":
+        monkeypatch.setattr(memory, "_bytes", failing)
+        config = tiny_settings(text, training={"max_tokens": "auto"})
+        session = start(config, tiny_data, tmp_path / "run", resume=False)
+        assert session.max_tokens == memory.slots(session.pairs.lengths, session.pairs.lengths.longest(1))
+        return
+    monkeypatch.setattr(torch.optim.Adam, "step", failing)
+    with pytest.raises(NmtError, match="run: memory does not suffice"):
+        fit(tiny_settings(text), tiny_data, tmp_path / "run")
+
+
+def test_memory_that_files_take_in_a_container_is_free(monkeypatch):
+    group = {"memory.max": "16e9", "memory.current": "15e9", "memory.stat": "anon 5\ninactive_file 14000000000\n"}
+    real = Path.read_text
+
+    def read_text(path: Path) -> str:
+        if path.name == "meminfo":
+            return "MemTotal: 99000000 kB\nMemAvailable: 64000000 kB\n"
+        return group.get(path.name) or real(path)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert memory.free_bytes(torch.device("cpu")) == 15e9
+    group["memory.max"] = "max"
+    assert memory.free_bytes(torch.device("cpu")) == 64000000 * 1024
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert memory.free_bytes(torch.device("cpu")) == 16000000 * 1024

@@ -17,7 +17,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from nmt.errors import NmtError
+from nmt.errors import ConfigError, NmtError
+from nmt.training.memory import out_of_memory
 
 T = TypeVar("T")
 PATIENCE = timedelta(hours=2)  # with the others, while process 0 validates
@@ -92,6 +93,8 @@ class World:
         try:
             yield
         except RuntimeError as error:
+            if out_of_memory(error):
+                raise
             reason = str(error).partition("\n")[0]
             raise NmtError(
                 f"process {self.rank} ends because another has ended, which may say why: {reason}"
@@ -104,8 +107,14 @@ def joined(on_gpu: bool) -> Iterator[World]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield World()
         return
+    missing = [name for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        raise ConfigError([f"WORLD_SIZE is set, but not {', '.join(missing)}: start several processes with torchrun"])
+    local_rank = int(os.environ["LOCAL_RANK"])
+    if on_gpu and local_rank >= torch.cuda.device_count():
+        raise ConfigError([f"process {local_rank} of this machine finds only {torch.cuda.device_count()} GPUs"])
     if on_gpu:
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(local_rank)
     # Its functions take the group that they find when they are imported as a default. Imported later, by the first step
     # of an optimizer, they would keep the group's threads alive while the interpreter ends, and that can abort.
     import_module("torch.distributed.nn")

@@ -28,15 +28,12 @@ def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
         save_checkpoint(session.run.step(state.step), weights, optimizer, asdict(state))
     except OSError as error:
         meter.log.warn(
-            state.step,
-            state.seconds / 60,
-            f"step {state.step} is not saved: {error.strerror}; training goes on and the next save tries again, "
-            f"until then step {session.saved_step} is the last",
+            state,
+            f"step {state.step} is not saved: {_reason(error, session)}; training goes on and the next save tries "
+            f"again, until then step {session.saved_step} is the last",
         )
         return
     session.saved_step = state.step
-    if is_extra:
-        session.extra_step = state.step
     tidy(session, meter)
 
 
@@ -49,8 +46,7 @@ def save_state(session: Session, meter: Meter) -> None:
         state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting
         update_state(session.run.step(state.step), asdict(state))
     except (OSError, CheckpointError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        meter.log.warn(state.step, state.seconds / 60, f"the validation is not saved: {reason}")
+        meter.log.warn(state, f"the validation is not saved: {_reason(error, session)}")
         return
     tidy(session, meter)
 
@@ -60,7 +56,11 @@ def tidy(session: Session, meter: Meter) -> None:
     state = session.state
     try:
         select_best(session)
-        rotate(session.run, session.config.training.keep_last, state.step, state.best_step, session.extra_step)
+        rotate(session.run, session.config.training.keep_last, state.step, state.best_step)
     except OSError as error:
-        message = f"step {state.step} is saved, but {error.filename or session.run.path}: {error.strerror}"
-        meter.log.warn(state.step, state.seconds / 60, f"{message}; the next save tries again")
+        meter.log.warn(state, f"step {state.step} is saved, but {_reason(error, session)}; the next save tries again")
+
+
+def _reason(error: Exception, session: Session) -> str:
+    """What went wrong with which file."""
+    return f"{error.filename or session.run.path}: {error.strerror}" if isinstance(error, OSError) else str(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from nmt.training.select import finished
+from nmt.selected import read_selected
 from nmt.training.start import LIMITS, Session
 
 
@@ -32,24 +32,31 @@ def ended(session: Session) -> End | None:
         state.cooldown_start, state.cooldown_end = told[2:]
     if told[0]:
         return End(stop or "another process", is_early=True)
-    return End(limit or "a limit is reached", is_early=False) if told[1] else None
+    return End(_reached(session, limit) if limit else "", is_early=False) if told[1] else None
 
 
 def limit_reached(session: Session) -> str | None:
-    """The limit of the configuration at which the run ends, if it is reached."""
+    """The setting of `training` at which the run ends, if it is reached."""
     state, settings = session.state, session.config.training
     if state.cooldown is not None:  # its end was fixed by the limits
         if state.step >= state.cooldown[1]:
-            return f"training.cooldown = {settings.cooldown:g} is over"
+            return "cooldown"
     elif state.step >= settings.max_steps:
-        return f"training.max_steps = {settings.max_steps} reached"
+        return "max_steps"
     elif settings.max_epochs is not None and state.epoch >= settings.max_epochs:
-        return f"training.max_epochs = {settings.max_epochs} reached"
+        return "max_epochs"
     elif settings.max_minutes is not None and state.seconds >= 60 * settings.max_minutes:
-        return f"training.max_minutes = {settings.max_minutes:g} reached"
+        return "max_minutes"
     if settings.patience is not None and state.checks_since_best >= settings.patience:
-        return f"no new best in training.patience = {settings.patience} validations"
+        return "patience"
     return None
+
+
+def _reached(session: Session, limit: str) -> str:
+    """That this limit is reached, for people."""
+    value = getattr(session.config.training, limit)
+    what = " validations without a new best" if limit == "patience" else ""
+    return f"training.{limit} = {f'{value:g}' if isinstance(value, float) else value}{what} reached"
 
 
 def fix_cooldown(session: Session) -> bool:
@@ -76,12 +83,14 @@ def fix_cooldown(session: Session) -> bool:
 
 def is_finished(session: Session) -> bool:
     """Whether the run came to its end before and no limit was raised since; if so, say how to go on."""
-    limit, run = limit_reached(session), session.run
-    if limit is None or not finished(session):
+    limit, run, step = limit_reached(session), session.run, session.state.step
+    if limit is None or read_selected(run).get("finished_step") != step:
         return False
+    # what ends a cool-down is the limit that it was fixed by
+    name = "max_steps" if limit == "cooldown" else limit
     print(
-        f"{run.path}: finished at step {session.state.step}, {limit}; to go on, raise that limit: "
-        f"nmt train --resume --run {run.path} --set training.max_steps={2 * session.config.training.max_steps}",
+        f"{run.path}: finished at step {step}, {_reached(session, limit)}; to go on, raise that: "
+        f"nmt train --resume --run {run.path} --set training.{name}={2 * getattr(session.config.training, name)}",
         file=sys.stderr,
     )
     return True

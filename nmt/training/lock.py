@@ -48,21 +48,36 @@ def _check_vacant(run: RunDir) -> None:
     """Refuse a directory with something in it, but for what a process left that died before there was a run."""
     if run.path.resolve() == Path.cwd():
         raise CheckpointError(f"{run.path}: is where you are; give the run a directory of its own with --run DIR")
-    if run.path.exists() and (not run.path.is_dir() or not set(run.path.iterdir()) <= set(_unborn(run))):
+    if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())) and not _is_unborn(run):
         raise CheckpointError(f"{run.path}: exists already; --resume continues it, --run DIR starts another")
 
 
-def _unborn(run: RunDir) -> list[Path]:
-    """All that is made before run.json, with which a directory becomes a run."""
-    small = (run.config, run.info)
-    parts = [path.with_name(path.name + ".part") for path in small]
-    return [run.lock, run.tokenizer.path, run.checkpoints, run.dev, run.config, *parts]
+def _is_unborn(run: RunDir) -> bool:
+    """Whether there is nothing but what is made under the lock before run.json, with which there is a run."""
+    if not run.lock.is_file() or not set(run.path.iterdir()) <= {
+        *_small_files(run),
+        run.tokenizer.path,
+        *_folders(run),
+    }:
+        return False
+    return not any(path.is_dir() and any(path.iterdir()) for path in _folders(run))
+
+
+def _small_files(run: RunDir) -> list[Path]:
+    parts = [path.with_name(path.name + ".part") for path in (run.config, run.info)]
+    return [run.lock, run.config, *parts]
+
+
+def _folders(run: RunDir) -> list[Path]:
+    return [run.checkpoints, run.dev]  # which are empty until there is a run
 
 
 def _clear(run: RunDir, made: Sequence[Path]) -> None:
     """Remove what there is of a run that did not come about, and the folders that were made for it."""
-    for path in _unborn(run):
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    for path in made:
-        with suppress(OSError):  # something else came into it
+    for path in _small_files(run):
+        path.unlink(missing_ok=True)
+    if run.tokenizer.path.exists():
+        shutil.rmtree(run.tokenizer.path)
+    for path in (*_folders(run), *made):
+        with suppress(OSError):  # not there, or something else came into it
             path.rmdir()

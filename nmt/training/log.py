@@ -11,6 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from nmt.checkpoint import TrainState
 from nmt.layout import RunDir
 from nmt.training.board import Board
 
@@ -79,9 +80,9 @@ class TrainingLog:
             if record["kind"] != "train" or self._bar is None:
                 self.say(_line(record))
 
-    def warn(self, step: int, minutes: float, message: str) -> None:
+    def warn(self, state: TrainState, message: str) -> None:
         """Keep a warning, and say it."""
-        self.log({"kind": "warning", "step": step, "minutes": minutes, "message": message})
+        self.log({"kind": "warning", "step": state.step, "minutes": state.seconds / 60, "message": message})
         self.say(f"warning: {message}")
 
     @property

@@ -40,7 +40,8 @@ from nmt.training.select import check, select_at_end
 from nmt.training.start import Session, start
 from nmt.training.stop import Interrupted, stopping
 
-TOO_LITTLE_MEMORY = "memory does not suffice to learn from a single pair; lower data.max_pieces or take a smaller model"
+TOO_LITTLE_MEMORY = "memory does not suffice; lower training.max_tokens or search.batch_tokens, or take a smaller model"
+ONE_PAIR = "memory does not suffice to learn from a single pair; lower data.max_pieces, or take a smaller model"
 
 
 def fit(
@@ -54,17 +55,26 @@ def fit(
     on_gpu = pick_device(config.training.device).type == "cuda"
     run = RunDir(run_dir)
     with stopping(stop_after_minutes) as stop, joined(on_gpu) as world, locked(run, resume, world):
-        session = start(config, data_dir, run_dir, resume, world, stop)
-        if resume and world.from_first(lambda: is_finished(session)):
-            return
-        if not world.is_first:
-            train(session, None)
-            return
-        state = session.state
-        is_checked, last = not check_is_due(session), config.training.max_steps
-        with TrainingLog(run, state.step, state.log_bytes, is_checked, last, state.log_waiting) as log:
-            announce(session, log)
-            train(session, Meter(session, log))
+        try:
+            session = start(config, data_dir, run_dir, resume, world, stop)
+            if not resume or not world.from_first(lambda: is_finished(session)):
+                train_and_log(session)
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            raise NmtError(f"{run.path}: {TOO_LITTLE_MEMORY}") from error
+
+
+def train_and_log(session: Session) -> None:
+    """`train`, with a log in process 0."""
+    if not session.world.is_first:
+        train(session, None)
+        return
+    state, last = session.state, session.config.training.max_steps
+    is_checked = not check_is_due(session)
+    with TrainingLog(session.run, state.step, state.log_bytes, is_checked, last, state.log_waiting) as log:
+        announce(session, log)
+        train(session, Meter(session, log))
 
 
 def train(session: Session, meter: Meter | None) -> None:
@@ -86,8 +96,7 @@ def train(session: Session, meter: Meter | None) -> None:
         else:
             state.epoch, state.update_in_epoch = state.epoch + 1, 0
             del updates  # of a large corpus they are large, and the next ones are about to be made
-    if end.is_early or not session.world.from_first(lambda: conclude(session, meter, end)):
-        session.world.from_first(lambda: stop_early(session, meter, session.stop.reason or end.reason))
+    session.world.from_first(lambda: leave(session, meter, end))
 
 
 def train_step(session: Session, update: Update) -> Outcome:
@@ -135,7 +144,7 @@ def gather_gradients(session: Session, update: Update) -> Tensor:
         free_memory()
         n_out_of_memory += 1
         if max(map(len, micro_batches)) == 1:
-            raise NmtError(f"{session.run.path}: {TOO_LITTLE_MEMORY}")
+            raise NmtError(f"{session.run.path}: {ONE_PAIR}")
         max_tokens = min(max_tokens, max(slots(session.pairs.lengths, rows) for rows in micro_batches)) // 2
 
 
@@ -166,57 +175,61 @@ def after_step(session: Session, meter: Meter | None) -> None:
     meter.show(at_once=log_is_due)
     if log_is_due:
         meter.record()
-    if state.step == session.saved_step and not check_is_due(session):
-        return
-    if not (fix_cooldown(session) or check_is_due(session) or state.step % settings.save_every_steps == 0):
+    check_now = check_is_due(session)
+    save_now = fix_cooldown(session) or check_now or state.step % settings.save_every_steps == 0
+    if not save_now:
         return
     meter.pause()
     if state.step != session.saved_step:  # first: should the validation fail, the work until here is safe
         save(session, meter)
-    if check_is_due(session):
+    if check_now:
         with suppress(Interrupted):
             check(session, meter.log)
+            meter.go()
             save_state(session, meter)
     meter.go()
 
 
-def conclude(session: Session, meter: Meter | None, end: End) -> bool:
+def leave(session: Session, meter: Meter | None, end: End) -> None:
+    """In process 0: conclude the run, or stop it early."""
+    assert meter is not None, "this is process 0"
+    if not end.is_early:
+        with suppress(Interrupted):
+            conclude(session, meter, end)
+            return
+    stop_early(session, meter, session.stop.reason or end.reason)
+
+
+def conclude(session: Session, meter: Meter, end: End) -> None:
     """The end of a run: save and validate the last weights, and select the ones to translate with.
 
-    Returns False if the run is to stop before that is done. Raises CheckpointError if the disk takes no more.
+    Raises Interrupted if the run is to stop before that is done, CheckpointError if the disk takes no more.
     """
     state, run = session.state, session.run
-    assert meter is not None, "this is process 0"
     meter.settle()
     if state.step == state.n_skipped:
         raise DivergedError(f"{run.path}: {end.reason} before anything was learned")
     meter.pause()
     meter.show(at_once=True)
     meter.log.say(f"{end.reason} after {state.step} steps")
-    session.extra_step = None  # this is where a run that was never stopped saves, too
     if session.saved_step != state.step:
         save(session, meter)
-    try:
-        if state.last_check != state.step:
-            check(session, meter.log)
-            meter.go()
-            save_state(session, meter)
-        if session.saved_step == state.step:
-            tidy(session, meter)
-            select_at_end(session, meter.log)
-            return True
-    except Interrupted:
-        return False
-    raise CheckpointError(
-        f"{run.path}: the end of the run could not be saved, only step {session.saved_step} is; free some space, "
-        f"then nmt train --resume --run {run.path} makes up for it"
-    )
+    if state.last_check != state.step:
+        check(session, meter.log)
+        meter.go()
+        save_state(session, meter)
+    if session.saved_step != state.step:
+        raise CheckpointError(
+            f"{run.path}: the end of the run could not be saved, only step {session.saved_step} is; free some space, "
+            f"then nmt train --resume --run {run.path} makes up for it"
+        )
+    tidy(session, meter)
+    select_at_end(session, meter.log)
 
 
-def stop_early(session: Session, meter: Meter | None, reason: str) -> NoReturn:
+def stop_early(session: Session, meter: Meter, reason: str) -> NoReturn:
     """Save, and raise StoppedError, which says how to go on."""
     state, run = session.state, session.run
-    assert meter is not None, "this is process 0"
     meter.pause()
     if session.saved_step != state.step:
         save(session, meter, is_extra=True)

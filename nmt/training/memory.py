@@ -15,13 +15,14 @@ from nmt.training.objective import objective
 
 SAFE_SHARE = {"cpu": 0.5, "cuda": 0.85}  # of what is free; a CPU's memory is shared with everything else
 PROBE_TOKENS = (1024, 4096)
+SIGNS = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
 def out_of_memory(error: BaseException) -> bool:
     """Whether `error` says that memory did not suffice, on a GPU or a CPU."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS)
 
 
 def slots(lengths: PairLengths, rows: Indices) -> int:
@@ -50,8 +51,16 @@ def pick_max_tokens(model: Transformer, pairs: Pairs, precision: str, device: to
     n_small, n_large = (slots(pairs.lengths, rows) for rows in (small, large))
     if n_small == n_large:  # a corpus of one batch
         return n_small
-    used = [_bytes(model, pairs, rows, precision, device) for rows in (small, large)]
+    try:
+        used = [_bytes(model, pairs, rows, precision, device) for rows in (small, large)]
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        used = []
     model.zero_grad(set_to_none=True)
+    if not used:
+        free_memory()
+        return longest
     per_token = max(1.0, (used[1] - used[0]) / (n_large - n_small))
     fixed = max(0.0, used[0] - per_token * n_small) + 3 * 4 * sum(p.numel() for p in model.parameters())
     room = SAFE_SHARE[device.type] * free_bytes(device) - fixed
@@ -88,8 +97,10 @@ def free_bytes(device: torch.device) -> float:
     try:
         fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
         limits = [1024.0 * int(fields["MemAvailable"].split()[0])]
-        group = Path("/sys/fs/cgroup")  # a container's limit, if there is one
-        limits.append(float((group / "memory.max").read_text()) - float((group / "memory.current").read_text()))
+        group = Path("/sys/fs/cgroup")  # a container's limit, if there is one; files it has read can be forgotten
+        cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())["inactive_file"]
+        used = float((group / "memory.current").read_text()) - float(cached)
+        limits.append(float((group / "memory.max").read_text()) - used)
     except (OSError, ValueError, KeyError):
         pass
     return min(limits) / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))

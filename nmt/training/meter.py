@@ -19,6 +19,7 @@ from nmt.training.start import Session
 
 SECONDS_BETWEEN_LOOKS = 0.5
 MAX_SKIPPED_IN_A_ROW = 50
+OVERFLOWS_IN_A_ROW = 10
 LAG = {"cpu": 0, "cuda": 8}  # updates after which numbers are read off the device, which then need not be waited for
 
 
@@ -93,10 +94,12 @@ class Meter:
         state.skipped_in_a_row += 1
         where = {"step": pending.step, "epoch": pending.epoch, "minutes": state.seconds / 60}
         self.log.log({"kind": "skipped", **where, "rows": rows})
-        self.log.say(
-            f"step {pending.step}: loss or gradient is not finite, the update of {len(rows)} pairs changes nothing "
-            "(their rows are in log.jsonl)"
-        )
+        # fp16 looks for the largest loss scale that does not overflow: that it does now and then is no news
+        if not self._session.scaler.is_enabled() or state.skipped_in_a_row > OVERFLOWS_IN_A_ROW:
+            self.log.say(
+                f"step {pending.step}: loss or gradient is not finite, the update of {len(rows)} pairs changes nothing "
+                "(their rows are in log.jsonl)"
+            )
         if state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             raise DivergedError(
                 f"{self._session.run.path}: loss or gradient of {MAX_SKIPPED_IN_A_ROW} updates in a row was not finite "
@@ -153,7 +156,7 @@ class Meter:
         self.log.log(record)
         alarm = loss_alarm(state, loss, int(tally["n_updates"]))
         if alarm is not None:
-            self.log.warn(state.step, state.seconds / 60, alarm)
+            self.log.warn(state, alarm)
 
     def show(self, at_once: bool = False) -> None:
         """Bring the progress bar up to date; if not at once, a few times a second."""

@@ -42,6 +42,13 @@ def _scheduled(step: int, config: TrainingConfig, d_model: int) -> float:
             return config.peak_lr
 
 
+def make_scaler(device: torch.device, precision: str) -> torch.amp.GradScaler:
+    """The loss scaler of fp16; for other formats it does nothing."""
+    scaler = torch.amp.GradScaler(device.type, enabled=precision == "fp16")
+    scaler.scale(torch.zeros((), device=device))  # it is made by first use, and a process may have nothing to scale
+    return scaler
+
+
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
     """Adam or AdamW over all parameters; weight decay falls on matrices, not on biases and norms."""
     parameters = list(model.parameters())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from nmt.checkpoint import assign, save_checkpoint
 from nmt.errors import CheckpointError
 from nmt.files import replace_file
-from nmt.selected import average, read_selected, steps_to_average, write_selected
+from nmt.selected import average, steps_to_average, write_selected
 from nmt.training.alarms import collapse_alarm
 from nmt.training.log import TrainingLog, clock
 from nmt.training.start import Session
@@ -22,7 +23,7 @@ def check(session: Session, log: TrainingLog) -> None:
     state, settings = session.state, session.config.training
     found = session.validator.validate(session.model, session.stop.poll)
     score = found.score(settings.select_by)
-    is_better = state.best_score is None or score > state.best_score
+    is_better = math.isfinite(score) and (state.best_score is None or score > state.best_score)
     if is_better and session.saved_step == state.step:
         state.best_score, state.best_step = score, state.step
     if is_better:
@@ -35,10 +36,12 @@ def check(session: Session, log: TrainingLog) -> None:
 
 
 def select_best(session: Session) -> None:
-    """Have `translate` take the best checkpoint so far."""
+    """Have `translate` take the best checkpoint so far; while there is none, the last."""
     state = session.state
     if state.best_step is not None:
         write_selected(session.run, {"best_step": state.best_step, "weights": "raw", "reason": _reason(session)})
+    else:
+        session.run.selected.unlink(missing_ok=True)
 
 
 def select_at_end(session: Session, log: TrainingLog) -> None:
@@ -58,23 +61,18 @@ def select_at_end(session: Session, log: TrainingLog) -> None:
         assign(session.model, tensors, str(run.average.path))
         found = session.validator.validate(session.model, session.stop.poll)
         score = found.score(settings.select_by)
-        save_checkpoint(run.average, tensors, None, {"steps": steps, settings.select_by: score})
+        save_checkpoint(run.average, tensors, None, {"steps": steps, settings.select_by: abs(score)})
         _record(session, log, found, "average", "average")
         selected["average_steps"] = steps
-        if state.best_score is None or score > state.best_score:
+        if math.isfinite(score) and (state.best_score is None or score > state.best_score):
             selected["weights"] = "average"
             selected["reason"] = (
-                f"average of steps {', '.join(map(str, steps))}, {settings.select_by} {score:.4g} on the "
+                f"average of steps {', '.join(map(str, steps))}, {settings.select_by} {abs(score):.4g} on the "
                 f"development set; the best single one is {_reason(session)}"
             )
     log.sync()  # for with the next line there is nothing more to make up for
     write_selected(run, {**selected, "finished_step": state.step})
     log.say(f"selected: {selected['reason']} ({clock(state.seconds)} in all)")
-
-
-def finished(session: Session) -> bool:
-    """Whether this run came to its end before, at the step where it stands."""
-    return read_selected(session.run).get("finished_step") == session.state.step
 
 
 def _reason(session: Session) -> str:
@@ -92,7 +90,7 @@ def _record(session: Session, log: TrainingLog, found: Validation, kind: str, na
     log.log({"kind": kind, **where, **scores})
     alarm = collapse_alarm(session.validator.src_lines, found.translations)
     if alarm is not None:
-        log.warn(state.step, state.seconds / 60, alarm)
+        log.warn(state, alarm)
     path = session.run.dev / f"{name}.{language}"
     try:
         replace_file(path, "".join(f"{line}\n" for line in found.translations))

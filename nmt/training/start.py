@@ -36,8 +36,8 @@ from nmt.layout import FORMAT, DataDir, RunDir
 from nmt.model.precision import device_name, pick_device, pick_precision
 from nmt.model.transformer import Transformer
 from nmt.training.dist import World
-from nmt.training.memory import out_of_memory, pick_max_tokens
-from nmt.training.optim import make_optimizer
+from nmt.training.memory import pick_max_tokens
+from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.stop import Stop
 from nmt.training.validate import Validator
 
@@ -68,8 +68,6 @@ class Session:
     stop: Stop
     saved_step: int = 0
     """The step of the last checkpoint that this process has written or read."""
-    extra_step: int | None = None
-    """The step of a checkpoint that a stop has added to those that are made in any case."""
 
     @property
     def optimizer_names(self) -> list[str]:
@@ -101,12 +99,7 @@ def start(
     pairs = Pairs(corpus.split("train"), config.data.src, config.data.tgt)
     torch.manual_seed(config.training.seed)
     n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (config.data.src, config.data.tgt))
-    try:
-        model = Transformer(config.model, n_src, n_tgt).to(device)
-    except (RuntimeError, MemoryError) as error:
-        if not out_of_memory(error):
-            raise
-        raise ConfigError(["model: does not fit into memory; take a smaller d_model, d_ff or fewer layers"]) from error
+    model = Transformer(config.model, n_src, n_tgt).to(device)
 
     def choose() -> dict[str, Any]:
         before = _check_resume(config, run, corpus) if resume else {}
@@ -123,7 +116,7 @@ def start(
         validator=validator,
         model=model,
         optimizer=make_optimizer(model, config.training),
-        scaler=torch.amp.GradScaler(device.type, enabled=precision == "fp16"),
+        scaler=make_scaler(device, precision),
         state=TrainState(),
         device=device,
         precision=precision,
@@ -141,8 +134,6 @@ def start(
 
 def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> dict[str, Any]:
     """Refuse to go on with another model, tokenizer or text than before; returns what run.json holds."""
-    if not run.info.exists():
-        raise CheckpointError(f"{run.path}: no run here to resume; without --resume a new one starts")
     before = load_config(run.config)
     changed = [
         f"{section}.{field}"
@@ -253,6 +244,8 @@ def _check_disk(session: Session, resume: bool) -> None:
 def _restore_newest(session: Session) -> tuple[TrainState, Tensors, Tensors] | None:
     """Read the newest whole checkpoint into the session; without any the run starts from its first update."""
     run, steps = session.run, saved_steps(session.run)
+    if not run.checkpoints.is_dir():  # it is made before there is a run
+        raise CheckpointError(f"{run.checkpoints}: no such directory, or it cannot be reached; nothing was changed")
     for step in reversed(steps):
         saved = run.step(step)
         try:
@@ -264,7 +257,8 @@ def _restore_newest(session: Session) -> tuple[TrainState, Tensors, Tensors] | N
             continue
         return restored
     if steps:
-        raise CheckpointError(f"{run.path}: no checkpoint here is whole; start another run")
+        raise CheckpointError(f"{run.path}: no checkpoint here is whole and of this version; start another run")
+    _say(f"{run.path} has no checkpoint yet: it starts from its first update")
     return None
 
 
@@ -277,12 +271,16 @@ def _restore(session: Session, state: TrainState, weights: Tensors, moments: Ten
     if state.scaler:
         session.scaler.load_state_dict(state.scaler)
     session.state, session.saved_step = state, state.step
-    session.extra_step, state.is_extra = (state.step if state.is_extra else None), False
+    state.is_extra = False
+    if state.best_step is not None and state.best_step not in saved_steps(session.run):
+        if session.world.is_first:
+            _say(f"the checkpoint of the best validation, step {state.best_step}, is gone: the next one is the best")
+        state.best_step = state.best_score = None
     limits = [getattr(session.config.training, name) for name in LIMITS]
     if state.cooldown is not None and state.cooldown_limits != limits:
         state.cooldown_start = state.cooldown_end = None
         if session.world.is_first:
-            _say("the run's limits have changed: its cool-down begins anew, later, and the learning rate jumps up")
+            _say("the run's limits have changed: its cool-down begins anew, and the learning rate jumps up")
 
 
 def _say(text: str) -> None:

@@ -11,18 +11,14 @@ import torch
 from nmt.config import Config
 from nmt.data.batching import Pairs, even_batches
 from nmt.data.corpus import Corpus
-from nmt.errors import NmtError
 from nmt.metrics import corpus_score
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
 from nmt.training.board import Board
 from nmt.training.loss import LossSums
-from nmt.training.memory import out_of_memory
 from nmt.training.objective import objective
 from nmt.translate import Translator
-
-TOO_LITTLE_MEMORY = "memory does not suffice; lower training.max_tokens or search.batch_tokens"
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class Validator:
 
     def validate(self, model: Transformer, poll: Callable[[], None] = lambda: None) -> Validation:
         """Loss and scores of `model` as it stands; it is back in training mode afterwards. `poll` is called between
-        batches and may raise, which ends the validation. Raises NmtError if memory does not suffice."""
+        batches and may raise, which ends the validation."""
         model.eval()
         try:
             sums = self._loss(model, poll)
@@ -65,10 +61,6 @@ class Validator:
             for best in translator.translate(self.src_lines, self.config.search):
                 poll()
                 translations.append(best[0].text)
-        except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
-                raise
-            raise NmtError(f"validation: {TOO_LITTLE_MEMORY}") from error
         finally:
             model.train()
         scores = {
