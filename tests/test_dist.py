@@ -22,10 +22,11 @@ from tiny_corpus import tiny_settings, tiny_text
 from nmt.checkpoint import load_optimizer, load_state, load_weights, saved_steps
 from nmt.config import Config
 from nmt.config_file import dump_config, load_config
-from nmt.errors import CheckpointError, NmtError
+from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.layout import RunDir
 from nmt.prepare import prepare
 from nmt.training.dist import World, joined
+from nmt.training.limits import ended
 from nmt.training.loop import fit, forward_backward
 from nmt.training.start import start
 
@@ -179,7 +180,8 @@ def test_one_process_alone():
 
 def in_two(rank: int, port: int, folder: Path, results: str) -> None:
     """What one of two processes finds; the first has nothing to learn from."""
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     found: dict[str, object] = {}
     with joined(on_gpu=False) as world:
         config = tiny_settings(folder / "text", model=NO_DROPOUT)
@@ -220,3 +222,33 @@ def test_a_process_with_nothing_to_learn_from_and_what_the_first_decides(folder)
     assert none["most"] == all_["most"] == [1, 0] and none["first"] == all_["first"] == {"rank": 0}
     assert (none["CheckpointError"], all_["CheckpointError"]) == ("broken", 2)
     assert ("full" in none["OSError"], all_["OSError"]) == (True, 1)
+
+
+def test_what_torchrun_would_have_set(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    missing = "WORLD_SIZE is set, but not RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT"
+    with pytest.raises(ConfigError, match=missing), joined(on_gpu=False):
+        pass
+    for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(ConfigError, match="process 1 of this machine finds only 1 GPUs"), joined(on_gpu=True):
+        pass
+
+
+def test_a_cooldown_that_the_first_has_fixed_is_told_to_all(tiny_data, tmp_path):
+    """Only the first process looks at the clock."""
+    session = start(tiny_settings(tiny_data.parent / "text"), tiny_data, tmp_path / "run", resume=False)
+
+    class Second(World):
+        def most(self, *values: int) -> list[int]:
+            return [max(pair) for pair in zip(values, (0, 0, 40, 50), strict=True)]
+
+    session.world = Second(rank=1, size=2)
+    assert ended(session) is None
+    assert session.state.cooldown == (40, 50)
+    session.state.step = 50
+    end = ended(session)
+    assert end is not None and not end.is_early

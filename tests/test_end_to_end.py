@@ -216,7 +216,7 @@ def test_resume_finds_the_data_it_was_trained_on(nmt: Command) -> None:
     lost = nmt("train", "--resume", "--set", "training.max_steps=202")
     assert (lost.status, lost.err.splitlines()[-1]) == (
         2,
-        "nmt: prepared: no such data directory; nmt prepare makes it",
+        "nmt: gone: no such data directory, runs/de-en was trained on it; name it with --data",
     )
     done(nmt("train", "--resume", "--data", "kept", "--set", "training.max_steps=202"))
 

@@ -288,7 +288,7 @@ def test_a_failure_leaves_the_old_picture(folder: Path, monkeypatch: pytest.Monk
         path.write_bytes(data[:10])
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("nmt.plot.write_file", full)
+    monkeypatch.setattr("nmt.files.write_file", full)
     with pytest.raises(OSError, match="No space left"):
         plot([Path("a")], Path("x.png"))
     assert Path("x.png").read_bytes() == b"old"
