@@ -25,8 +25,8 @@ from nmt.config_file import dump_config, load_config
 from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.layout import RunDir
 from nmt.prepare import prepare
+from nmt.training import limits
 from nmt.training.dist import World, joined
-from nmt.training.limits import ended
 from nmt.training.loop import fit, forward_backward
 from nmt.training.start import start
 
@@ -247,8 +247,8 @@ def test_a_cooldown_that_the_first_has_fixed_is_told_to_all(tiny_data, tmp_path)
             return [max(pair) for pair in zip(values, (0, 0, 40, 50), strict=True)]
 
     session.world = Second(rank=1, size=2)
-    assert ended(session) is None
+    assert limits.ended(session) is None
     assert session.state.cooldown == (40, 50)
     session.state.step = 50
-    end = ended(session)
+    end = limits.ended(session)
     assert end is not None and not end.is_early
