@@ -85,6 +85,9 @@ def summarise(run: RunDir) -> Summary:
     with _noting(problems, run):
         selected = _read_object(run.selected) if run.selected.exists() else {}
     with _noting(problems, run):
+        for path in (run.checkpoints, run.tokenizer.path):
+            if not path.is_dir():
+                raise CheckpointError(f"{path}: missing")
         steps = _checkpoints(run)
     with _noting(problems, run):
         scores = [number(each, "bleu") for each in read_log(run.log, having=b'"bleu"') if is_validation(each)]
@@ -230,10 +233,16 @@ def _row(run: Summary, now: float) -> tuple[str, ...]:
         run.state,
         f"{run.step:,}" + (f" / {run.max_steps:,}" if run.max_steps is not None else ""),
         "-" if run.best_bleu is None else f"{run.best_bleu:.1f}",
-        "-" if run.minutes is None else f"{run.minutes:.0f} min" if run.minutes < 60 else f"{run.minutes / 60:.1f} h",
+        "-" if run.minutes is None else _duration(run.minutes),
         _age(now - run.last_written),
         printable("; ".join(notes)),
     )
+
+
+def _duration(minutes: float) -> str:
+    if minutes < 1:
+        return f"{60 * minutes:.0f} s"
+    return f"{minutes:.0f} min" if minutes < 60 else f"{minutes / 60:.1f} h"
 
 
 def _age(seconds: float) -> str:

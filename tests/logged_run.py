@@ -32,6 +32,8 @@ def make_run(
     """A run with these records in its log and checkpoints at `steps`, which came to its end at step `finished`."""
     run = RunDir(path)
     path.mkdir(parents=True)
+    for folder in (run.checkpoints, run.tokenizer.path):
+        folder.mkdir()
     for source in (GOLDEN.config, GOLDEN.info):
         shutil.copy(source, path)
     run.log.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")

@@ -161,7 +161,10 @@ TOGETHER = (
             ["prepare", "--config", "c.yaml", "--tokenizer-from", "nowhere"],
             ["nowhere: neither a run nor a data directory: it has no tokenizer/"],
         ),
-        (["train", "--config", "c.yaml"], ["prepared: no such data directory; nmt prepare makes it"]),
+        (
+            ["train", "--config", "c.yaml"],
+            ["prepared: no such data directory; nmt prepare with the same --config makes it"],
+        ),
         (["train", "--resume"], ["runs: no run directory here; make one with nmt train, or name one with --run"]),
         (
             ["train", "--resume", "--run", "nowhere"],

@@ -66,7 +66,7 @@ def test_a_split_that_is_not_there(directory: DataDir) -> None:
 
 
 def test_no_data_directory(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="absent: no such data directory; nmt prepare makes it"):
+    with pytest.raises(DataError, match="absent: no such data directory; nmt prepare with the same --config makes it"):
         Corpus.open(DataDir(tmp_path / "absent"))
     with pytest.raises(DataError, match=r"no data directory: manifest\.json is missing; run nmt prepare"):
         Corpus.open(DataDir(tmp_path))

@@ -210,3 +210,32 @@ def test_a_folder_of_someone_else_is_left_alone(data, tmp_path, names, is_good):
         fit(settings(data), data if is_good else tmp_path / "nothing", tmp_path / "run")
     assert all((tmp_path / "run" / name).read_text() == "precious" for name in names)
     assert sum(path.is_file() for path in (tmp_path / "run").rglob("*")) == len(names)
+
+
+def test_what_is_no_run_is_not_said_to_be_one(data, tmp_path):
+    fit(settings(data, max_steps=2), data, tmp_path / "run")
+    RunDir(tmp_path / "run").info.unlink()
+    with pytest.raises(CheckpointError, match=r"run: no run, or a damaged one: run\.json is missing; --run DIR takes"):
+        fit(settings(data), data, tmp_path / "run", resume=True)
+    with pytest.raises(CheckpointError, match="run: exists already; it is no run; --run DIR starts another"):
+        fit(settings(data), data, tmp_path / "run")
+
+
+def test_a_run_that_trains_is_said_to_do_so_before_anything_else(data, tmp_path):
+    fit(settings(data, max_steps=2), data, tmp_path / "run")
+    lock = Lock(RunDir(tmp_path / "run").lock, "trains")
+    try:
+        with pytest.raises(LockedError, match="another process trains here"):
+            fit(settings(data), data, tmp_path / "run")
+    finally:
+        lock.release()
+
+
+def test_a_tokenizer_that_is_missing_is_taken_from_the_data_directory_again(data, tmp_path, capsys):
+    fit(settings(data, max_steps=2), data, tmp_path / "run")
+    tokenizer = RunDir(tmp_path / "run").tokenizer
+    model = tokenizer.joint.read_bytes()
+    shutil.rmtree(tokenizer.path)
+    fit(settings(data, max_steps=3), data, tmp_path / "run", resume=True)
+    assert "tokenizer: missing or damaged; it is taken from the data directory again" in capsys.readouterr().err
+    assert tokenizer.joint.read_bytes() == model

@@ -43,10 +43,23 @@ def test_the_progress_bar_shows_what_people_look_for(run, monkeypatch):
         log.log({"kind": "train", "step": 40, "minutes": 1.0, "loss": 2.5})
         log.log({"kind": "valid", "step": 40, "minutes": 1.0, "bleu": 12.5})
     shown = screen.getvalue()
-    assert "25%" in shown and "40/160 steps" in shown
-    assert "loss 2.500, ppl 12.2, lr 7.00e-04, 12,346 tokens/s, 12:34 left" in shown
+    assert "25%" in shown and "40/160" in shown and "|" not in shown
+    assert "loss 2.50, ppl 12.2, lr 7.0e-04, 12,346 tok/s, 12:34 left" in shown
     assert "step     40 valid     1:00  bleu 12.5" in shown
     assert "train" not in shown  # the bar shows it
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+def test_the_progress_bar_fits_the_terminal(run, monkeypatch, columns):
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with TrainingLog(run, 0, 0, True, 6000) as log:
+        log.progress(1740, 2.51, 123.4, 7e-4, 12345.6, 3725)
+    shown = screen.getvalue()
+    assert "12,346 tok/s, 1:02:05 left" in shown
+    assert all(len(line.rstrip()) < columns for line in shown.split("\r"))
+    assert ("|" in shown) == (columns == 160)
 
 
 def test_without_a_terminal_every_record_is_a_line(run, capsys):

@@ -272,8 +272,9 @@ def test_a_best_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_path, mo
     [
         ({"max_steps": 3}, "training.max_steps=6"),
         ({"max_epochs": 1, "update_tokens": 1500}, "training.max_epochs=2"),
-        ({"max_minutes": 1e-4}, "training.max_minutes=0.0002"),
+        ({"max_minutes": 1e-4}, "training.max_minutes=0.0"),
         ({"max_steps": 4, "schedule": "constant", "cooldown": 0.5}, "training.max_steps=8"),
+        ({"max_steps": 500, "max_minutes": 1e-3, "schedule": "constant", "cooldown": 0.3}, "training.max_minutes=0.0"),
     ],
 )
 def test_a_finished_run_tells_which_limit_to_raise(tiny_data, text, tmp_path, capsys, limits, advice):
@@ -282,7 +283,12 @@ def test_a_finished_run_tells_which_limit_to_raise(tiny_data, text, tmp_path, ca
     capsys.readouterr()
     fit(config, tiny_data, tmp_path / "run", resume=True)
     said = capsys.readouterr().err
-    assert f"reached; to go on, raise that: nmt train --resume --run {tmp_path / 'run'} --set {advice}" in said
+    assert f"reached; to go on: nmt train --resume --run {tmp_path / 'run'} --set {advice}" in said
+    name, value = said.split("--set training.")[1].strip().split("=")
+    step = saved_steps(RunDir(tmp_path / "run"))[-1]
+    raised = {**limits, name: float(value) if name == "max_minutes" else int(value)}
+    fit(tiny_settings(text, training=raised), tiny_data, tmp_path / "run", resume=True)
+    assert saved_steps(RunDir(tmp_path / "run"))[-1] > step
 
 
 def test_numbers_still_on_their_way_are_in_the_record_of_a_stopped_run(tiny_data, text, tmp_path, monkeypatch):

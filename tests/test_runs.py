@@ -130,6 +130,8 @@ def test_finished_is_only_what_stands_where_it_ended(runs: Path) -> None:
     run = make_run(runs / "b", [train(400)], steps=[200, 400], finished=200)  # went on with more steps, and was stopped
     assert summarise(run).state == "stopped"
     shutil.rmtree(run.checkpoints)
+    assert (summarise(run).state, summarise(run).problem) == ("broken", "checkpoints: missing")
+    run.checkpoints.mkdir()
     assert (summarise(run).state, summarise(run).checkpoint, summarise(run).problem) == ("stopped", None, None)
 
 
@@ -192,6 +194,7 @@ def test_directories_in_the_place_of_files(runs: Path) -> None:
     run.log.unlink()
     run.log.mkdir()
     assert (summarise(run).state, summarise(run).problem) == ("broken", "log.jsonl: Is a directory")
+    run.checkpoints.rmdir()
     run.checkpoints.write_text("")
     run.dev.symlink_to(run.path / "nowhere")
     assert summarise(run).state == "broken"

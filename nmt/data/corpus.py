@@ -136,7 +136,7 @@ class _Manifest(BaseModel, strict=True):
 def read_manifest(directory: DataDir) -> dict[str, Any]:
     """The manifest of a data directory. Raises DataError if there is none, or one of another format."""
     if not directory.path.is_dir():
-        raise DataError(f"{directory.path}: no such data directory; nmt prepare makes it")
+        raise DataError(f"{directory.path}: no such data directory; nmt prepare with the same --config makes it")
     try:
         manifest = json.loads(directory.manifest.read_bytes())
         number = manifest["format"]

@@ -11,7 +11,7 @@ from nmt.checkpoint import TrainState
 MEMORY_STEPS = 50  # the recent loss is a mean with a memory of so many updates
 CLIMB = 1.0  # nats per token
 SHARE = 0.5  # of the translations
-ADVICE = "lower training.peak_lr or training.factor, or raise training.warmup_steps"
+ADVICE = "start another run with a lower training.peak_lr or training.factor, or more training.warmup_steps"
 
 
 def loss_alarm(state: TrainState, loss: float, n_updates: int) -> str | None:

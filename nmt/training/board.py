@@ -92,7 +92,10 @@ class Board:
             action(self._writer)
         except OSError as error:  # training is worth more than its curves
             self._writer, self._in_trouble = None, True
-            self._say(f"{self._path}: cannot be written: {error.strerror}; training goes on")
+            self._say(
+                f"warning: {self._path}: cannot be written: {error.strerror}; training goes on, and TensorBoard will "
+                "lack what comes until the next save (log.jsonl will not)"
+            )
 
 
 def _drawable(piece: str) -> str:

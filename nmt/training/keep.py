@@ -32,8 +32,11 @@ def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
             f"step {state.step} is not saved: {_reason(error, session)}; training goes on and the next save tries "
             f"again, until then step {session.saved_step} is the last",
         )
+        session.save_failed = True
         return
-    session.saved_step = state.step
+    if session.save_failed:
+        meter.log.say(f"step {state.step} is saved")
+    session.saved_step, session.save_failed = state.step, False
     tidy(session, meter)
 
 

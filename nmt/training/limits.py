@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 
@@ -68,29 +69,37 @@ def fix_cooldown(session: Session) -> bool:
     state, settings = session.state, session.config.training
     if not settings.cooldown or state.cooldown is not None or state.step == 0:
         return False
-    done = [state.step / settings.max_steps]
-    if settings.max_epochs is not None:
-        done.append(state.n_tokens / (settings.max_epochs * session.n_epoch_tokens))
-    if settings.max_minutes is not None:
-        done.append(state.seconds / (60 * settings.max_minutes))
     end = min(settings.max_steps, round(state.step / (1 - settings.cooldown)))
-    if max(done) < 1 - settings.cooldown or end <= state.step:
+    if max(_done(session).values()) < 1 - settings.cooldown or end <= state.step:
         return False
     state.cooldown_start, state.cooldown_end = state.step, end
     state.cooldown_limits = [getattr(settings, name) for name in LIMITS]
     return True
 
 
+def _done(session: Session) -> dict[str, float]:
+    """What share of each limit of the run is used."""
+    state, settings = session.state, session.config.training
+    done = {"max_steps": state.step / settings.max_steps}
+    if settings.max_epochs is not None:
+        done["max_epochs"] = state.n_tokens / (settings.max_epochs * session.n_epoch_tokens)
+    if settings.max_minutes is not None:
+        done["max_minutes"] = state.seconds / (60 * settings.max_minutes)
+    return done
+
+
 def is_finished(session: Session) -> bool:
     """Whether the run came to its end before and no limit was raised since; if so, say how to go on."""
-    limit, run, step = limit_reached(session), session.run, session.state.step
-    if limit is None or read_selected(run).get("finished_step") != step:
+    limit, run, state = limit_reached(session), session.run, session.state
+    if limit is None or read_selected(run).get("finished_step") != state.step:
         return False
-    # what ends a cool-down is the limit that it was fixed by
-    name = "max_steps" if limit == "cooldown" else limit
+    settings, done = session.config.training, _done(session)
+    name = max(done, key=lambda each: done[each]) if limit == "cooldown" else limit
+    # more than twice of what it was, or of what is already used
+    value = 2 * getattr(settings, name) * max(1.0, done.get(name, 1.0))
     print(
-        f"{run.path}: finished at step {step}, {_reached(session, limit)}; to go on, raise that: "
-        f"nmt train --resume --run {run.path} --set training.{name}={2 * getattr(session.config.training, name)}",
+        f"{run.path}: finished at step {state.step}, {_reached(session, limit)}; to go on: "
+        f"nmt train --resume --run {run.path} --set training.{name}={math.ceil(value) if value > 1 else f'{value:g}'}",
         file=sys.stderr,
     )
     return True

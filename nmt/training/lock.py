@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nmt.errors import CheckpointError
-from nmt.files import Lock
+from nmt.files import Lock, lock_holder
 from nmt.layout import RunDir
 from nmt.training.dist import World
 
@@ -25,9 +25,13 @@ def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
 
     def take() -> None:
         nonlocal lock
-        if resume and not run.info.exists():
+        if resume and not run.info.exists() and _is_vacant(run):
             raise CheckpointError(f"{run.path}: no run here to resume; without --resume a new one starts")
+        if resume and not run.info.exists():
+            raise CheckpointError(f"{run.path}: no run, or a damaged one: run.json is missing; --run DIR takes another")
         if not resume:
+            if lock_holder(run.lock) is not None:
+                Lock(run.lock, "trains")  # which says who does
             _check_vacant(run)
             run.path.mkdir(parents=True, exist_ok=True)
         lock = Lock(run.lock, "trains")
@@ -48,12 +52,16 @@ def _check_vacant(run: RunDir) -> None:
     """Refuse a directory with something in it, but for what a process left that died before there was a run."""
     if run.path.resolve() == Path.cwd():
         raise CheckpointError(f"{run.path}: is where you are; give the run a directory of its own with --run DIR")
-    if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())) and not _is_unborn(run):
-        raise CheckpointError(f"{run.path}: exists already; --resume continues it, --run DIR starts another")
+    if _is_vacant(run):
+        return
+    advice = "--resume continues it, " if run.info.exists() else "it is no run; "
+    raise CheckpointError(f"{run.path}: exists already; {advice}--run DIR starts another")
 
 
-def _is_unborn(run: RunDir) -> bool:
-    """Whether there is nothing but what is made under the lock before run.json, with which there is a run."""
+def _is_vacant(run: RunDir) -> bool:
+    """Whether there is nothing, or only what is made under the lock before run.json, with which there is a run."""
+    if not run.path.exists() or (run.path.is_dir() and not any(run.path.iterdir())):
+        return True
     if not run.lock.is_file() or not set(run.path.iterdir()) <= {
         *_small_files(run),
         run.tokenizer.path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -45,7 +46,8 @@ class TrainingLog:
         # a progress bar in a log file is noise: there, every record becomes a line
         self._bar: tqdm[Any] | None = None
         if sys.stderr.isatty():
-            form = "{percentage:3.0f}% |{bar:20}| {n_fmt}/{total_fmt} steps{postfix}"
+            bar = " |{bar:20}|" if shutil.get_terminal_size().columns >= 110 else ""  # the numbers need 80
+            form = "{percentage:3.0f}%" + bar + " {n_fmt}/{total_fmt}{postfix}"
             with _screen():
                 self._bar = tqdm(total=total_steps, initial=step, bar_format=form, dynamic_ncols=True)
         self.board = Board(run.tensorboard, step + is_over, self.say)
@@ -66,7 +68,7 @@ class TrainingLog:
         """Update the progress bar; `left` is in seconds."""
         if self._bar is None:
             return
-        numbers = f"loss {loss:.3f}, ppl {perplexity:.1f}, lr {lr:.2e}, {tokens_per_second:,.0f} tokens/s"
+        numbers = f"loss {loss:.2f}, ppl {perplexity:.4g}, lr {lr:.1e}, {tokens_per_second:,.0f} tok/s"
         with _screen():
             self._bar.set_postfix_str(f"{numbers}, {clock(left)} left", refresh=False)
             self._bar.update(step - self._bar.n)
@@ -110,7 +112,7 @@ class TrainingLog:
             if n_written < len(self._waiting[0]):
                 os.ftruncate(self._file, end)
                 if not self._in_trouble:
-                    self.say(f"{self._path}: cannot be written: {reason}; training goes on, the records wait")
+                    self.say(f"warning: {self._path}: cannot be written: {reason}; training goes on, the records wait")
                 self._in_trouble = True
                 return
             self._waiting.pop(0)
@@ -155,5 +157,6 @@ def clock(seconds: float) -> str:
 
 
 def _line(record: Record) -> str:
-    parts = [f"{name} {value:,.4g}" for name, value in record.items() if isinstance(value, float) and name != "minutes"]
+    numbers = {name: value for name, value in record.items() if isinstance(value, float) and name != "minutes"}
+    parts = [f"{name} {value:,.0f}" if value >= 1000 else f"{name} {value:.4g}" for name, value in numbers.items()]
     return f"step {record['step']:>6} {record['kind']:>5}  {clock(60 * record['minutes']):>7}  {', '.join(parts)}"

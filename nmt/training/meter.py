@@ -95,7 +95,8 @@ class Meter:
         where = {"step": pending.step, "epoch": pending.epoch, "minutes": state.seconds / 60}
         self.log.log({"kind": "skipped", **where, "rows": rows})
         # fp16 looks for the largest loss scale that does not overflow: that it does now and then is no news
-        if not self._session.scaler.is_enabled() or state.skipped_in_a_row > OVERFLOWS_IN_A_ROW:
+        is_news = not self._session.scaler.is_enabled() or state.skipped_in_a_row > OVERFLOWS_IN_A_ROW
+        if is_news and state.skipped_in_a_row.bit_count() == 1:  # the first, second, fourth … in a row
             self.log.say(
                 f"step {pending.step}: loss or gradient is not finite, the update of {len(rows)} pairs changes nothing "
                 "(their rows are in log.jsonl)"
@@ -103,7 +104,7 @@ class Meter:
         if state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             raise DivergedError(
                 f"{self._session.run.path}: loss or gradient of {MAX_SKIPPED_IN_A_ROW} updates in a row was not finite "
-                f"at step {pending.step}; {ADVICE}, or set training.precision to float32"
+                f"at step {pending.step}; {ADVICE}, or with training.precision float32"
             )
 
     def _count_out_of_memory(self, n: int) -> None:

@@ -30,11 +30,12 @@ from nmt.config import Config
 from nmt.config_file import dump_config, load_config
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
 from nmt.files import replace_file, sync
 from nmt.layout import FORMAT, DataDir, RunDir
 from nmt.model.precision import device_name, pick_device, pick_precision
 from nmt.model.transformer import Transformer
+from nmt.tokenizer import Tokenizers
 from nmt.training.dist import World
 from nmt.training.memory import pick_max_tokens
 from nmt.training.optim import make_optimizer, make_scaler
@@ -68,6 +69,8 @@ class Session:
     stop: Stop
     saved_step: int = 0
     """The step of the last checkpoint that this process has written or read."""
+    save_failed: bool = False
+    """Whether the last attempt to save has failed."""
 
     @property
     def optimizer_names(self) -> list[str]:
@@ -211,9 +214,9 @@ def _write(session: Session, corpus: Corpus, choices: dict[str, Any], resume: bo
     """Make the run, or write down how it goes on. run.json comes last: with it the directory is a run."""
     run = session.run
     _check_disk(session, resume)
-    if not resume:
-        for path in (run.tokenizer.path, run.checkpoints, run.dev):
-            path.mkdir(parents=True, exist_ok=True)
+    for path in (run.tokenizer.path, run.checkpoints, run.dev):
+        path.mkdir(parents=True, exist_ok=True)
+    if not resume or not _has_tokenizer(run, corpus):
         corpus.tokenizers.save(run.tokenizer)
         for path in (*run.tokenizer.path.iterdir(), run.tokenizer.path):
             sync(path)
@@ -228,6 +231,17 @@ def _write(session: Session, corpus: Corpus, choices: dict[str, Any], resume: bo
     replace_file(run.info, json.dumps(info, indent=1) + "\n")
 
 
+def _has_tokenizer(run: RunDir, corpus: Corpus) -> bool:
+    """Whether the run's own copy of the tokenizer is whole; if not, say so."""
+    try:
+        if Tokenizers.load(run.tokenizer, corpus.languages).fingerprint == corpus.tokenizers.fingerprint:
+            return True
+    except NmtError:
+        pass
+    _say(f"{run.tokenizer.path}: missing or damaged; it is taken from the data directory again")
+    return False
+
+
 def _check_disk(session: Session, resume: bool) -> None:
     """Say how much the checkpoints will take; refuse to begin where that is more than is free."""
     run, n_parameters = session.run, sum(parameter.numel() for parameter in session.model.parameters())
@@ -238,14 +252,19 @@ def _check_disk(session: Session, resume: bool) -> None:
     text = f"checkpoints take up to {most / 1e6:,.0f} MB (training.keep_last), {free / 1e6:,.0f} MB are free"
     if most > free + taken and not resume:
         raise CheckpointError(f"{run.path}: {text}: free some space or lower training.keep_last")
-    _say(f"{text}: it may not suffice" if most > free + taken else text)
+    if most > free + taken:
+        _say(f"{text}: it may not suffice")
+    elif not resume:
+        _say(text)
 
 
 def _restore_newest(session: Session) -> tuple[TrainState, Tensors, Tensors] | None:
     """Read the newest whole checkpoint into the session; without any the run starts from its first update."""
     run, steps = session.run, saved_steps(session.run)
     if not run.checkpoints.is_dir():  # it is made before there is a run
-        raise CheckpointError(f"{run.checkpoints}: no such directory, or it cannot be reached; nothing was changed")
+        raise CheckpointError(
+            f"{run.checkpoints}: no such directory, or it cannot be reached; put it back, or start another run"
+        )
     for step in reversed(steps):
         saved = run.step(step)
         try:

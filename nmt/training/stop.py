@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -41,6 +42,11 @@ class Stop:
         if self.signal is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal = signal.Signals(number).name
+        if os.environ.get("RANK", "0") == "0":
+            with suppress(OSError):  # not print, which this handler may have interrupted
+                os.write(
+                    2, f"\nnmt: {self.signal}: stopping after this update; a second Ctrl-C ends at once\n".encode()
+                )
 
 
 @contextmanager
