@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from kept_run import differences, kept
-from test_training import score
+from test_training import records, score
 from tiny_corpus import tiny_settings
 
 from nmt.checkpoint import load_state, saved_steps
@@ -321,3 +321,14 @@ def test_the_disk_must_have_room_for_the_checkpoints(tiny_data, text, tmp_path, 
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, 10))  # type: ignore[attr-defined]
     start(config, tiny_data, tmp_path / "run", resume=True)
     assert "0 MB are free: it may not suffice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", ["{", None])
+def test_a_selection_that_is_damaged_is_made_again(tiny_data, text, tmp_path, damage):
+    config, run = tiny_settings(text), RunDir(tmp_path / "run")
+    fit(config, tiny_data, run.path)
+    selected = run.selected.read_text()
+    run.selected.write_text(damage) if damage else run.selected.unlink()
+    fit(config, tiny_data, run.path, resume=True)
+    assert run.selected.read_text() == selected
+    assert len(records(run.path, "average")) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -171,11 +172,14 @@ def test_a_stop_changes_nothing_of_what_is_averaged(data, whole, tmp_path):
 @pytest.mark.parametrize("name", ["training.loop.train_step", "checkpoint.write_file", "training.validate.objective"])
 @pytest.mark.parametrize("first", SIGNALS)
 @pytest.mark.usefixtures("quick")
-def test_a_second_interrupt_ends_at_once(data, whole, tmp_path, name, first):
+def test_a_second_interrupt_ends_at_once(data, whole, tmp_path, capsys, name, first):
     config, run = settings(data), tmp_path / "run"
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         before_call(patch, name, 2, lambda: send(first, signal.SIGINT))
         fit(config, data, run)
+    assert re.search(
+        r"^interrupted at step \d; nmt train --resume goes on from step [02]$", capsys.readouterr().err, re.M
+    )
     live(config, data, run)
     assert kept(run) == kept(whole)
 

@@ -6,6 +6,7 @@ import math
 import sys
 from dataclasses import dataclass
 
+from nmt.errors import CheckpointError
 from nmt.selected import read_selected
 from nmt.training.start import LIMITS, Session
 
@@ -91,7 +92,11 @@ def _done(session: Session) -> dict[str, float]:
 def is_finished(session: Session) -> bool:
     """Whether the run came to its end before and no limit was raised since; if so, say how to go on."""
     limit, run, state = limit_reached(session), session.run, session.state
-    if limit is None or read_selected(run).get("finished_step") != state.step:
+    try:
+        finished_step = read_selected(run).get("finished_step")
+    except CheckpointError:  # it is written anew at the end
+        finished_step = None
+    if limit is None or finished_step != state.step:
         return False
     settings, done = session.config.training, _done(session)
     name = max(done, key=lambda each: done[each]) if limit == "cooldown" else limit

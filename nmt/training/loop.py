@@ -74,7 +74,11 @@ def train_and_log(session: Session) -> None:
     is_checked = not check_is_due(session)
     with TrainingLog(session.run, state.step, state.log_bytes, is_checked, last, state.log_waiting) as log:
         announce(session, log)
-        train(session, Meter(session, log))
+        try:
+            train(session, Meter(session, log))
+        except KeyboardInterrupt:
+            log.say(f"interrupted at step {state.step}; nmt train --resume goes on from step {session.saved_step}")
+            raise
 
 
 def train(session: Session, meter: Meter | None) -> None:
