@@ -178,7 +178,7 @@ def test_a_second_interrupt_ends_at_once(data, whole, tmp_path, capsys, name, fi
         before_call(patch, name, 2, lambda: send(first, signal.SIGINT))
         fit(config, data, run)
     assert re.search(
-        r"^interrupted at step \d; nmt train --resume goes on from step [02]$", capsys.readouterr().err, re.M
+        r"^interrupted at step \d; nmt train --resume goes on from step \d$", capsys.readouterr().err, re.M
     )
     live(config, data, run)
     assert kept(run) == kept(whole)
