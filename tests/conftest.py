@@ -35,3 +35,31 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny_text(folder / "text")
     prepare(tiny_settings(folder / "text"), folder / "data", echo=lambda _: None)
     return folder / "data"
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory of `kept_run`, made once; its text is beside it."""
+    from kept_run import make_data
+
+    return make_data(tmp_path_factory.mktemp("kept"))
+
+
+@pytest.fixture(scope="session")
+def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of `kept_run` that nothing happened to."""
+    from kept_run import settings
+
+    from nmt.training.loop import fit
+
+    run = tmp_path_factory.mktemp("whole") / "run"
+    fit(settings(data), data, run)
+    return run
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs without TensorBoard, which do not wait for the disk."""
+    from kept_run import quicken
+
+    quicken(monkeypatch)

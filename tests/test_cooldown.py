@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from kept_run import Died, die_before, make_data, quicken, settings
+from kept_run import Died, die_before, settings
 
 from nmt.checkpoint import load_state, saved_steps
 from nmt.config import Config
@@ -16,16 +16,6 @@ from nmt.training import loop
 from nmt.training.loop import fit
 
 pytestmark = pytest.mark.usefixtures("quick")
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_data(tmp_path_factory.mktemp("kept"))
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quicken(monkeypatch)
 
 
 def cooled(data: Path, **training: object) -> Config:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from disk import Deaths
-from kept_run import Died, die_before, differences, kept, make_data, quicken, settings
+from kept_run import Died, die_before, differences, kept, quicken, settings
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from nmt.checkpoint import saved_steps
@@ -19,16 +19,6 @@ from nmt.selected import choose_weights
 from nmt.training.loop import fit
 
 Life = Callable[[], Deaths]
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_data(tmp_path_factory.mktemp("kept"))
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quicken(monkeypatch)
 
 
 def live(config: Config, data: Path, run: Path) -> None:

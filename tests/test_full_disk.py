@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from disk import Full
-from kept_run import differences, kept, make_data, quicken, settings
+from kept_run import differences, kept, settings
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.compat.tensorflow_stub.io import gfile
 
@@ -55,25 +55,6 @@ def train_step(session, update):
 loop.train_step = train_step
 main(sys.argv[2:])
 """
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_data(tmp_path_factory.mktemp("kept"))
-
-
-@pytest.fixture(scope="module")
-def whole(data: Path) -> Path:
-    """A run that nothing happened to."""
-    with pytest.MonkeyPatch.context() as patch:
-        quicken(patch)
-        fit(settings(data), data, data.parent / "whole")
-    return data.parent / "whole"
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quicken(monkeypatch)
 
 
 def warnings_of(run: RunDir) -> list[str]:

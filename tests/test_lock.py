@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kept_run import differences, kept, make_data, quicken, settings
+from kept_run import differences, kept, settings
 
 from nmt.errors import CheckpointError, LockedError, NmtError
 from nmt.files import Lock, lock_holder
@@ -34,25 +34,6 @@ lock = Lock(Path(sys.argv[1]), "trains")
 print("held", flush=True)
 time.sleep(100)
 """
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_data(tmp_path_factory.mktemp("kept"))
-
-
-@pytest.fixture(scope="module")
-def whole(data: Path) -> Path:
-    """A run that nothing happened to."""
-    with pytest.MonkeyPatch.context() as patch:
-        quicken(patch)
-        fit(settings(data), data, data.parent / "whole")
-    return data.parent / "whole"
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quicken(monkeypatch)
 
 
 def full(*_: object) -> int:

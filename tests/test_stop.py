@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kept_run import kept, make_data, quicken, settings
+from kept_run import kept, settings
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from nmt.checkpoint import load_optimizer, load_state, load_weights, saved_steps
@@ -30,29 +30,11 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_data(tmp_path_factory.mktemp("kept"))
-
-
-@pytest.fixture(scope="module")
-def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was never stopped."""
-    run = tmp_path_factory.mktemp("whole") / "run"
-    fit(settings(data), data, run)
-    return run
-
-
-@pytest.fixture(scope="module")
 def plain(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was never stopped, and does not average."""
     run = tmp_path_factory.mktemp("plain") / "run"
     fit(settings(data, average_last=1), data, run)
     return run
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quicken(monkeypatch)
 
 
 def before_call(patch: pytest.MonkeyPatch, name: str, number: int, act: Callable[[], object]) -> None:
