@@ -12,10 +12,9 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
-from pydantic import BaseModel, Field, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -228,45 +227,6 @@ def restore_optimizer(
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
-def read_info(run: RunDir) -> dict[str, Any]:
-    """run.json of a run directory. Raises CheckpointError if it is missing, damaged or of another format."""
-    try:
-        info = dict(json.loads(run.info.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise CheckpointError(f"{run.path}: not a run directory, run.json is missing") from None
-    except OSError as error:
-        raise CheckpointError(f"{run.info}: cannot be read: {error.strerror}") from error
-    except (ValueError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"{run.info}: damaged: {error}") from error
-    if info.get("format", FORMAT) not in (OLD_FORMAT, FORMAT):
-        raise CheckpointError(f"{run.path}: written in format {info['format']}, this version of nmt reads {FORMAT}")
-    lacking = {"format", "data_dir", "corpus", "tokenizer", "precision"} - info.keys()
-    if lacking:
-        raise CheckpointError(f"{run.info}: damaged: it lacks {', '.join(sorted(lacking))}")
-    try:
-        _Info.model_validate(info)
-    except ValidationError as error:
-        key = ".".join(map(str, error.errors()[0]["loc"]))
-        raise CheckpointError(f"{run.info}: damaged: {key} is not what it must be") from None
-    return info
-
-
-class _Info(BaseModel, strict=True):
-    """What run.json may say."""
-
-    data_dir: str
-    corpus: str
-    tokenizer: str
-    precision: Literal["float32", "bf16", "fp16"]
-    device: str | None = None
-    device_name: str | None = None
-    torch: str | None = None
-    threads: int | None = None
-    processes: int | None = None
-    max_tokens: int | None = None
-    auto_max_tokens: Annotated[int, Field(ge=2)] | None = None
 
 
 def _sealed(checksums: Mapping[str, str], state: Mapping[str, Any]) -> str:

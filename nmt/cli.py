@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from nmt import __version__
 from nmt.config_file import dump_config, load_config
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
 from nmt.exits import errors_for_people
 
 
@@ -280,22 +280,19 @@ def evaluate(
         return
     if json and samples:
         raise ConfigError(["--samples is for the screen, not for --json; --output F writes all translations"])
-    if output is not None and not output.parent.is_dir():
-        raise DataError(f"{output}: there is no directory {output.parent} to write it in")
 
     from nmt.defaults import run_or_newest, search_settings
     from nmt.evaluate_run import evaluate_run
-    from nmt.translate import Translator, open_output
+    from nmt.files import open_output
+    from nmt.translate import Translator
 
-    translator = Translator.load(run_or_newest(run), checkpoint, weights)
-    search = search_settings(translator.config, beam, length_penalty)
     with nullcontext() if output is None else open_output(output) as file:
+        translator = Translator.load(run_or_newest(run), checkpoint, weights)
+        search = search_settings(translator.config, beam, length_penalty)
         found = evaluate_run(translator, data, split, search, lowercase, tokenize)
         if file is not None:
             file.writelines(f"{line}\n".encode() for line in found.translations)
-    for line in found.samples(samples):
-        print(line)
-    print(render(found.report))
+    print(*found.samples(samples), render(found.report), sep="\n")
 
 
 @app.command()
@@ -365,6 +362,10 @@ def main(args: Sequence[str] | None = None) -> None:
     """The console script `nmt`; always ends in SystemExit with the exit status."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    # Were these numbers free, the next file that is opened would get one, and with it what libraries tell the screen.
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
     if sys.stderr is None:  # else print would take standard output, where translations go
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (to the end)
     for stream in (sys.stdout, sys.stderr):

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.checkpoint import read_info
 from nmt.config import Config, SearchConfig
 from nmt.config_file import check_config, load_config
 from nmt.errors import CheckpointError, DataError
 from nmt.layout import RunDir
+from nmt.metadata import read_info
 from nmt.translate import newest_run
 
 

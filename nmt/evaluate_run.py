@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.checkpoint import read_info
 from nmt.config import SearchConfig
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.evaluate import Report, Subject, evaluate
 from nmt.layout import DataDir, RunDir
+from nmt.metadata import read_info
 from nmt.metrics import check_tokenizer
 from nmt.translate import Translator, Warnings
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from nmt.errors import DataError, LockedError
 
@@ -48,6 +48,47 @@ def replace_file(path: Path, content: str | bytes) -> None:
         sync(path.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def open_output(target: Path | str) -> Iterator[IO[bytes]]:
+    """A file to write, which has its name only when it is complete; `-` is standard output. Raises DataError."""
+    if str(target) == "-" and sys.stdout is None:
+        raise DataError("standard output is closed; name a file with --output")
+    try:
+        with _opened(target) as out:
+            yield out
+            out.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.filename is not None and not str(error.filename).startswith(str(target)):
+            raise  # of something else that is read meanwhile
+        name = "standard output" if str(target) == "-" else str(target)
+        raise DataError(f"{name}: cannot be written: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def _opened(target: Path | str) -> Iterator[IO[bytes]]:
+    path = Path(target)
+    if str(target) == "-":
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+    elif path.is_dir():
+        raise DataError(f"{path}: a directory, where a file is to be written")
+    elif not path.parent.is_dir():
+        raise DataError(f"{path}: there is no directory {path.parent} to write it in")
+    elif path.exists() and not path.is_file():  # a device or a named pipe, which no file may replace
+        with path.open("wb") as out:
+            yield out
+    else:
+        part = path.with_name(path.name + ".part")
+        try:
+            with part.open("wb") as out:
+                yield out
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
@@ -132,9 +173,7 @@ class Lock:
             os.close(self._descriptor)
             time.sleep(0.05)
         else:
-            holder = _read_holder(path)
-            who = "process {} on {} since {}".format(*(holder.get(key, "?") for key in ("pid", "host", "since")))
-            raise LockedError(f"{path.parent}: another process {what} here: {who}; wait for it to end or stop it")
+            raise locked_error(path, what)
         holder = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -157,6 +196,13 @@ class Lock:
     def release(self) -> None:
         """Give the lock up."""
         os.close(self._descriptor)
+
+
+def locked_error(path: Path, what: str) -> LockedError:
+    """The error that names the process that holds a lock file; `what` it does there."""
+    holder = _read_holder(path)
+    who = "process {} on {} since {}".format(*(holder.get(key, "?") for key in ("pid", "host", "since")))
+    return LockedError(f"{path.parent}: another process {what} here: {who}; wait for it to end or stop it")
 
 
 def lock_holder(path: Path) -> dict[str, Any] | None:

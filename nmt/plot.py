@@ -23,7 +23,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from matplotlib.typing import LineStyleType
 
 from nmt.errors import CheckpointError, DataError
-from nmt.files import replace_file
+from nmt.files import open_output
 from nmt.layout import RunDir
 from nmt.runs import Record, is_run, number, printable, read_log
 
@@ -92,7 +92,8 @@ def plot(runs: Sequence[Path], output: Path) -> list[str]:
         # the font has no glyph for many scripts: a box is drawn, which is no reason for a warning each
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         draw(curves).savefig(picture, format=output.suffix[1:].lower(), dpi=150)
-    _write(output, picture.getvalue())
+    with open_output(output) as file:
+        file.write(picture.getvalue())
     lacks = [", ".join(_missing(records)) for records in logs]
     return [f"{path}: its log has {lack}" for path, lack in zip(runs, lacks, strict=True) if lack]
 
@@ -112,14 +113,6 @@ def _names(runs: Sequence[Path]) -> list[str]:
     """A name for each run in the legend: that of its directory, or its whole path if two have the same."""
     names = [path.name or path.resolve().name for path in runs]
     return [str(path) if names.count(name) > 1 else name for path, name in zip(runs, names, strict=True)]
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all; a device or a pipe, which no file may replace, is written to."""
-    if path.exists() and not path.is_file():
-        path.write_bytes(data)
-    else:
-        replace_file(path, data)
 
 
 def curves_of(name: str, records: Sequence[Record]) -> Curves:

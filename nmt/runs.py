@@ -19,7 +19,8 @@ from typing import Any, Literal
 from nmt.config_file import load_config
 from nmt.errors import CheckpointError, NmtError
 from nmt.files import lock_holder
-from nmt.layout import FORMAT, OLD_FORMAT, CheckpointDir, RunDir
+from nmt.layout import CheckpointDir, RunDir
+from nmt.metadata import read_info, read_selected
 
 Record = dict[str, Any]
 State = Literal["running", "finished", "stopped", "broken"]
@@ -80,10 +81,9 @@ def summarise(run: RunDir) -> Summary:
     with _noting(problems, run):
         max_steps = load_config(run.config).training.max_steps
     with _noting(problems, run):
-        if _read_object(run.info).get("format") not in (FORMAT, OLD_FORMAT):
-            raise CheckpointError(f"{run.info}: written by another version of nmt")
+        read_info(run)
     with _noting(problems, run):
-        selected = _read_object(run.selected) if run.selected.exists() else {}
+        selected = read_selected(run)
     with _noting(problems, run):
         for path in (run.checkpoints, run.tokenizer.path):
             if not path.is_dir():
@@ -126,18 +126,6 @@ def _noting(problems: list[str], run: RunDir) -> Iterator[None]:
     except OSError as error:
         where = str(error.filename or run.path).removeprefix(f"{run.path}/")
         problems.append(f"{where}: {error.strerror}")
-
-
-def _read_object(path: Path) -> Record:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: missing") from None
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: damaged: {error}") from error
-    if not isinstance(found, dict):
-        raise CheckpointError(f"{path}: damaged: no JSON object")
-    return found
 
 
 def _checkpoints(run: RunDir) -> list[int]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from pydantic import BaseModel
+from typing import Literal
 
 from nmt.checkpoint import Tensors, load_weights, saved_steps
 from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
-from nmt.files import replace_file
 from nmt.layout import CheckpointDir, RunDir
+from nmt.metadata import read_selected
 
 
 @dataclass(frozen=True)
@@ -39,36 +36,6 @@ def average(run: RunDir, steps: Sequence[int]) -> Tensors:
         for name, tensor in load_weights(run.step(step)).items():
             total[name] = total[name] + tensor.double() if name in total else tensor.double()
     return {name: (tensor / len(steps)).float() for name, tensor in total.items()}
-
-
-def write_selected(run: RunDir, selected: Mapping[str, Any]) -> None:
-    """Write selected.json: `best_step`, `weights` (raw or average) and the `reason`, for people."""
-    replace_file(run.selected, json.dumps(selected, indent=1) + "\n")
-
-
-class _Selected(BaseModel, strict=True):
-    """What selected.json may say."""
-
-    best_step: int | None = None
-    weights: Literal["raw", "average"] = "raw"
-    reason: str = ""
-    average_steps: list[int] = []
-    finished_step: int | None = None
-
-
-def read_selected(run: RunDir) -> dict[str, Any]:
-    """What `write_selected` wrote, or nothing if there was no validation yet."""
-    if not run.selected.exists():
-        return {}
-    try:
-        selected = dict(json.loads(run.selected.read_text(encoding="utf-8")))
-        _Selected.model_validate(selected)
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        what = error.strerror if isinstance(error, OSError) else "not what nmt train writes"
-        raise CheckpointError(
-            f"{run.selected}: damaged: {what}; remove it to translate with the last checkpoint"
-        ) from error
-    return selected
 
 
 def choose_weights(

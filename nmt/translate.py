@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from nmt.checkpoint import assign, read_info
+from nmt.checkpoint import assign
 from nmt.config import Config, SearchConfig
 from nmt.config_file import load_config
 from nmt.data.sources import decode_lines, read_lines
 from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.files import open_output
 from nmt.layout import RunDir
+from nmt.metadata import read_info
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast, device_name, pick_device, pick_precision
 from nmt.model.transformer import Transformer
@@ -271,44 +271,3 @@ def _input(source: Path | str) -> Iterator[str]:
     if not Path(source).exists():
         raise DataError(f"{source}: no such file")
     return read_lines(Path(source))
-
-
-@contextmanager
-def open_output(target: Path | str) -> Iterator[IO[bytes]]:
-    """A file to write, which has its name only when it is complete; `-` is standard output. Raises DataError."""
-    if str(target) == "-" and sys.stdout is None:
-        raise DataError("standard output is closed; name a file with --output")
-    try:
-        with _opened(target) as out:
-            yield out
-            out.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        if error.filename is not None and not str(error.filename).startswith(str(target)):
-            raise  # of something else that is read meanwhile
-        name = "standard output" if str(target) == "-" else str(target)
-        raise DataError(f"{name}: cannot be written: {error.strerror}") from error
-
-
-@contextmanager
-def _opened(target: Path | str) -> Iterator[IO[bytes]]:
-    path = Path(target)
-    if str(target) == "-":
-        sys.stdout.flush()
-        yield sys.stdout.buffer
-    elif path.is_dir():
-        raise DataError(f"{path}: a directory, where a file is to be written")
-    elif not path.parent.is_dir():
-        raise DataError(f"{path}: there is no directory {path.parent} to write it in")
-    elif path.exists() and not path.is_file():  # a device or a named pipe, which no file may replace
-        with path.open("wb") as out:
-            yield out
-    else:
-        part = path.with_name(path.name + ".part")
-        try:
-            with part.open("wb") as out:
-                yield out
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)

@@ -27,7 +27,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from nmt.checkpoint import saved_steps
 from nmt.layout import RunDir
-from nmt.selected import read_selected
+from nmt.metadata import read_selected
 
 NMT = (sys.executable, "-m", "nmt")
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}

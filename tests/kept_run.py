@@ -6,13 +6,15 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tiny_corpus import tiny_settings, tiny_text
 
-from nmt.checkpoint import saved_steps
+from nmt.checkpoint import TrainState, save_checkpoint, saved_steps
 from nmt.config import Config
 from nmt.layout import RunDir
 from nmt.prepare import prepare
@@ -104,3 +106,16 @@ def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str
 def resumable_steps(run: RunDir) -> list[int]:
     """The steps whose checkpoint has the optimizer's state."""
     return [step for step in saved_steps(run) if run.step(step).optimizer.exists()]
+
+
+def save(run: RunDir, step: int, value: float) -> None:
+    """A checkpoint of a model that is three numbers, all `value`."""
+    save_checkpoint(run.step(step), {"w": torch.full((3,), value)}, {"w/m": torch.zeros(3)}, asdict(TrainState(step)))
+
+
+def three_checkpoints(path: Path) -> RunDir:
+    """A run directory with such checkpoints at steps 10, 20 and 30."""
+    run = RunDir(path)
+    for step in (10, 20, 30):
+        save(run, step, float(step))
+    return run

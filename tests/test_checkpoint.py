@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from disk import hook
-from kept_run import make_data, quicken, resumable_steps, settings
+from kept_run import make_data, quicken, resumable_steps, save, settings, three_checkpoints
 from models import tiny_model
 
 from nmt import checkpoint
@@ -24,28 +24,20 @@ from nmt.checkpoint import (
     load_weights,
     most_bytes,
     optimizer_tensors,
-    read_info,
     restore_optimizer,
     rotate,
-    save_checkpoint,
     saved_steps,
     update_state,
 )
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
+from nmt.metadata import read_info
 from nmt.training.loop import fit
-
-
-def save(run: RunDir, step: int, value: float) -> None:
-    save_checkpoint(run.step(step), {"w": torch.full((3,), value)}, {"w/m": torch.zeros(3)}, asdict(TrainState(step)))
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDir:
-    run = RunDir(tmp_path / "run")
-    for step in (10, 20, 30):
-        save(run, step, float(step))
-    return run
+    return three_checkpoints(tmp_path / "run")
 
 
 def test_saved_and_loaded(run):

@@ -259,7 +259,7 @@ def test_the_golden_run_and_others_in_one_picture(nmt: Command, folder: Path) ->
         (["a", "--output", "x.jpg"], "x.jpg: the ending says which kind of picture; give one of .png, .pdf, .svg"),
         (["a", "--output", "png"], "png: the ending says which kind of picture; give one of .png, .pdf, .svg"),
         (["a", "--output", "no/x.png"], "no/x.png: there is no directory no to write it in"),
-        (["a", "--output", "d.png"], "d.png: Is a directory"),
+        (["a", "--output", "d.png"], "d.png: a directory, where a file is to be written"),
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], message: str, nmt: Command, folder: Path) -> None:
@@ -284,12 +284,11 @@ def test_a_failure_leaves_the_old_picture(folder: Path, monkeypatch: pytest.Monk
     make_run(folder / "a", LOG)
     Path("x.png").write_bytes(b"old")
 
-    def full(path: Path, data: bytes) -> None:
-        path.write_bytes(data[:10])
-        raise OSError(28, "No space left on device", str(path))
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nmt.files.write_file", full)
-    with pytest.raises(OSError, match="No space left"):
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(DataError, match=r"x\.png: cannot be written: No space left on device"):
         plot([Path("a")], Path("x.png"))
     assert Path("x.png").read_bytes() == b"old"
     assert sorted(path.name for path in folder.iterdir()) == ["a", "x.png"]

@@ -23,7 +23,7 @@ CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 # The table of the design: a module imports from lower layers only.
 LAYERS = (
     {"errors", "exits", "config", "config_file", "layout", "files"},
-    {"tokenizer", "data", "model", "metrics"},
+    {"tokenizer", "data", "model", "metrics", "metadata"},
     {"search", "checkpoint", "evaluate", "runs", "selected", "prepare_checks", "prepare_report"},
     {"prepare", "plot", "translate"},
     {"training", "evaluate_run", "defaults"},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from kept_run import differences, kept
+from kept_run import Died, die_before, differences, kept
 from test_training import records, score
 from tiny_corpus import tiny_settings
 
@@ -29,23 +29,12 @@ def text(tiny_data: Path) -> Path:
     return tiny_data.parent / "text"
 
 
-class Died(BaseException):
-    """Nobody catches it."""
-
-
 def train_with_deaths(config: Config, data: Path, run: Path, monkeypatch: pytest.MonkeyPatch, steps: list[int]) -> None:
     """Train, die at each of these steps in turn and go on from there."""
     for i, death in enumerate(steps):
-
-        def dying(session: Session, update: Update, death: int = death) -> object:
-            if session.state.step == death:
-                raise Died
-            return train_step(session, update)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(loop, "train_step", dying)
-            with pytest.raises(Died):
-                fit(config, data, run, resume=i > 0)
+        with monkeypatch.context() as patch, pytest.raises(Died):
+            die_before(death, patch)
+            fit(config, data, run, resume=i > 0)
     fit(config, data, run, resume=True)
 
 

@@ -144,12 +144,12 @@ def test_finished_is_only_what_stands_where_it_ended(runs: Path) -> None:
         ("config.yaml", b"", "config.yaml: a config is a mapping of sections, found nothing"),
         ("config.yaml", b"training: [", "config.yaml: not readable as YAML: "),
         ("config.yaml", b"\xff\xfe", "config.yaml: not UTF-8 at byte 1"),
-        ("run.json", None, "run.json: missing"),
+        ("run.json", None, "runs/broken: not a run directory, run.json is missing"),
         ("run.json", b'{"format": ', "run.json: damaged: "),
         ("run.json", b"[1]", "run.json: damaged: no JSON object"),
         ("selected.json", b"\x80\x81", "selected.json: damaged: "),
         ("selected.json", b"[" * 100_000, "selected.json: damaged: "),
-        ("selected.json", b"7", "selected.json: damaged: no JSON object"),
+        ("selected.json", b"7", "selected.json: damaged: not what nmt train writes"),
     ],
 )
 def test_a_broken_run_says_what_is_damaged_and_hides_no_other(

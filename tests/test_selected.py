@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
+from kept_run import save, three_checkpoints
 from models import tiny_model
 
-from nmt.checkpoint import TrainState, save_checkpoint
+from nmt.checkpoint import save_checkpoint
 from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
-from nmt.selected import average, choose_weights, write_selected
+from nmt.metadata import write_selected
+from nmt.selected import average, choose_weights
 
 SETTINGS = TrainingConfig(keep_last=4, average_last=3)
 
 
-def save(run: RunDir, step: int, value: float) -> None:
-    save_checkpoint(run.step(step), {"w": torch.full((3,), value)}, {"w/m": torch.zeros(3)}, asdict(TrainState(step)))
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> RunDir:
-    run = RunDir(tmp_path / "run")
-    for step in (10, 20, 30):
-        save(run, step, float(step))
-    return run
+    return three_checkpoints(tmp_path / "run")
 
 
 def test_the_average_of_identical_ones_is_identical(run):

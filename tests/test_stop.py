@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import signal
@@ -207,6 +208,26 @@ def test_a_process_that_gets_sigterm(data, tmp_path):
     resumed = config.model_copy(update={"training": config.training.model_copy(update={"max_steps": step + 1})})
     fit(resumed, data, run.path, resume=True)
     assert saved_steps(run)[-1] == step + 1
+
+
+def test_a_signal_without_a_screen_is_written_into_no_other_file(data, tmp_path):
+    """Whose number is that of the screen, if standard input, output and error were closed from the start."""
+    config = settings(data, max_steps=10**6)
+    (tmp_path / "config.yaml").write_text(dump_config(config), encoding="utf-8")
+    run = RunDir(tmp_path / "run")
+    command = f"exec {sys.executable} -m nmt train --config config.yaml --data {data} --run run <&- >&- 2>&-"
+    child = subprocess.Popen(["bash", "-c", command], cwd=tmp_path)
+    try:
+        while not saved_steps(run):
+            assert child.poll() is None
+            time.sleep(0.05)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(timeout=60) == 75
+    finally:
+        child.kill()
+    assert all(json.loads(line) for line in run.log.read_text(encoding="utf-8").splitlines())
+    files = [path for path in run.path.rglob("*") if path.is_file() and path.name != "config.yaml"]
+    assert [path.name for path in files if b"stopping after this update" in path.read_bytes()] == []
 
 
 @pytest.mark.parametrize("minutes", [0.0, 1.5])

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from kept_run import resumable_steps
+from kept_run import Died, die_before, resumable_steps
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tiny_corpus import tiny_settings, tiny_text
 
 from nmt.checkpoint import load_state, load_weights, saved_steps
 from nmt.config import Config
-from nmt.data.batching import BatchPlan, Update, epoch_updates
+from nmt.data.batching import BatchPlan, epoch_updates
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, NmtError
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
@@ -51,16 +51,9 @@ def final_weights(run: Path) -> dict[str, torch.Tensor]:
 
 def die_after(steps: int, monkeypatch: pytest.MonkeyPatch, config: Config, data: Path, run: Path) -> None:
     """Train, and die without a word once so many steps are done."""
-
-    def dying(session: Session, update: Update) -> object:
-        if session.state.step == steps:
-            raise KeyboardInterrupt
-        return train_step(session, update)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "train_step", dying)
-        with pytest.raises(KeyboardInterrupt):
-            fit(config, data, run)
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        die_before(steps, patch)
+        fit(config, data, run)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])

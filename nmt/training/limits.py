@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 
 from nmt.errors import CheckpointError
-from nmt.selected import read_selected
+from nmt.metadata import read_selected
 from nmt.training.start import LIMITS, Session
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nmt.errors import CheckpointError
-from nmt.files import Lock, lock_holder
+from nmt.files import Lock, lock_holder, locked_error
 from nmt.layout import RunDir
 from nmt.training.dist import World
 
@@ -31,7 +31,7 @@ def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
             raise CheckpointError(f"{run.path}: no run, or a damaged one: run.json is missing; --run DIR takes another")
         if not resume:
             if lock_holder(run.lock) is not None:
-                Lock(run.lock, "trains")  # which says who does
+                raise locked_error(run.lock, "trains")
             _check_vacant(run)
             run.path.mkdir(parents=True, exist_ok=True)
         lock = Lock(run.lock, "trains")
@@ -62,11 +62,8 @@ def _is_vacant(run: RunDir) -> bool:
     """Whether there is nothing, or only what is made under the lock before run.json, with which there is a run."""
     if not run.path.exists() or (run.path.is_dir() and not any(run.path.iterdir())):
         return True
-    if not run.lock.is_file() or not set(run.path.iterdir()) <= {
-        *_small_files(run),
-        run.tokenizer.path,
-        *_folders(run),
-    }:
+    known = {*_small_files(run), run.tokenizer.path, *_folders(run)}
+    if not run.lock.is_file() or not set(run.path.iterdir()) <= known:
         return False
     return not any(path.is_dir() and any(path.iterdir()) for path in _folders(run))
 

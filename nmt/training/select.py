@@ -8,7 +8,8 @@ from typing import Any
 from nmt.checkpoint import assign, save_checkpoint
 from nmt.errors import CheckpointError
 from nmt.files import replace_file
-from nmt.selected import average, steps_to_average, write_selected
+from nmt.metadata import write_selected
+from nmt.selected import average, steps_to_average
 from nmt.training.alarms import collapse_alarm
 from nmt.training.log import TrainingLog, clock
 from nmt.training.start import Session

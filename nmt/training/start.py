@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,8 +20,6 @@ from nmt.checkpoint import (
     load_optimizer,
     load_state,
     load_weights,
-    most_bytes,
-    read_info,
     restore_optimizer,
     saved_steps,
 )
@@ -33,12 +30,14 @@ from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
 from nmt.files import replace_file, sync
 from nmt.layout import FORMAT, DataDir, RunDir
+from nmt.metadata import read_info
 from nmt.model.precision import device_name, pick_device, pick_precision
 from nmt.model.transformer import Transformer
 from nmt.tokenizer import Tokenizers
 from nmt.training.dist import World
 from nmt.training.memory import pick_max_tokens
 from nmt.training.optim import make_optimizer, make_scaler
+from nmt.training.room import check_disk, check_sentences
 from nmt.training.stop import Stop
 from nmt.training.validate import Validator
 
@@ -111,7 +110,7 @@ def start(
     choices = world.from_first(choose)
     precision, max_tokens = str(choices["precision"]), int(choices["max_tokens"])
     validator = Validator(config, corpus, device, precision, max_tokens)
-    _check_room(config, max_tokens, {"training": pairs, "development": validator.pairs})
+    check_sentences(config, max_tokens, {"training": pairs, "development": validator.pairs})
     session = Session(
         config=config,
         run=run,
@@ -193,27 +192,13 @@ def _choices(
     return {**now, "max_tokens": max_tokens}
 
 
-def _check_room(config: Config, max_tokens: int, sets: dict[str, Pairs]) -> None:
-    """Refuse sentences that the settings have no room for, rather than fail at the first one hours later."""
-    problems = []
-    for name, pairs in sets.items():
-        longest = int(max(pairs.lengths.src.max(), pairs.lengths.tgt.max()))
-        limits = {"training.max_tokens": max_tokens} if name == "training" else {}
-        if config.model.positions == "learned":
-            limits["model.max_positions"] = config.model.max_positions
-        problems += [
-            f"{key}: {limit} has no room for a sentence of {longest} pieces in the {name} set"
-            for key, limit in limits.items()
-            if longest > limit
-        ]
-    if problems:
-        raise ConfigError(problems)
-
-
 def _write(session: Session, corpus: Corpus, choices: dict[str, Any], resume: bool) -> None:
     """Make the run, or write down how it goes on. run.json comes last: with it the directory is a run."""
     run = session.run
-    _check_disk(session, resume)
+    n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
+    told = check_disk(run, n_parameters, session.config.training.keep_last, resume)
+    if told is not None:
+        _say(told)
     for path in (run.tokenizer.path, run.checkpoints, run.dev):
         path.mkdir(parents=True, exist_ok=True)
     if not resume or not _has_tokenizer(run, corpus):
@@ -240,22 +225,6 @@ def _has_tokenizer(run: RunDir, corpus: Corpus) -> bool:
         pass
     _say(f"{run.tokenizer.path}: missing or damaged; it is taken from the data directory again")
     return False
-
-
-def _check_disk(session: Session, resume: bool) -> None:
-    """Say how much the checkpoints will take; refuse to begin where that is more than is free."""
-    run, n_parameters = session.run, sum(parameter.numel() for parameter in session.model.parameters())
-    most = most_bytes(n_parameters, session.config.training.keep_last)
-    here = next(path for path in (run.path, *run.path.absolute().parents) if path.exists())
-    free = shutil.disk_usage(here).free
-    taken = sum(path.stat().st_size for path in run.checkpoints.rglob("*") if path.is_file())
-    text = f"checkpoints take up to {most / 1e6:,.0f} MB (training.keep_last), {free / 1e6:,.0f} MB are free"
-    if most > free + taken and not resume:
-        raise CheckpointError(f"{run.path}: {text}: free some space or lower training.keep_last")
-    if most > free + taken:
-        _say(f"{text}: it may not suffice")
-    elif not resume:
-        _say(text)
 
 
 def _restore_newest(session: Session) -> tuple[TrainState, Tensors, Tensors] | None:

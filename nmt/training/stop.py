@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -44,9 +45,8 @@ class Stop:
         self.signal = signal.Signals(number).name
         if os.environ.get("RANK", "0") == "0":
             with suppress(OSError):  # not print, which this handler may have interrupted
-                os.write(
-                    2, f"\nnmt: {self.signal}: stopping after this update; a second Ctrl-C ends at once\n".encode()
-                )
+                line = f"\nnmt: {self.signal}: stopping after this update; a second Ctrl-C ends at once\n"
+                os.write(sys.stderr.fileno(), line.encode())
 
 
 @contextmanager
