@@ -321,3 +321,20 @@ def test_ctrl_c_is_one_line() -> None:
         _, err = process.communicate()
     assert (process.returncode, err) == (130, "nmt: interrupted\n")
     assert not Path("prepared").exists()
+
+
+def test_no_file_gets_the_number_of_a_closed_screen(tmp_path: Path) -> None:
+    """What a library writes to number 2 would end in it."""
+    code = """
+import os, sys
+from nmt.cli import main
+os.closerange(0, 3)
+try:
+    main(["--version"])
+except BaseException:
+    pass
+file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)
+os.write(file, f"{file > 2} {[os.readlink(f'/proc/self/fd/{i}') for i in range(3)]}".encode())
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "f")], check=False)
+    assert (tmp_path / "f").read_text() == f"True {['/dev/null'] * 3}"
