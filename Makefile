@@ -15,7 +15,7 @@ DEMO := runs/demo
 test check: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean bad-inputs torture bench-multi30k bench-padding bench-memory
+.PHONY: help demo test check clean bad-inputs torture bench-multi30k bench-train bench-padding bench-memory
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -30,6 +30,9 @@ demo: $(READY)  ## Train a German-English translator on the embedded corpus and 
 MULTI30K ?= data/multi30k
 bench-multi30k: $(READY)  ## Train on Multi30k as the README's results were made (MULTI30K=folder, about an hour)
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/bench_multi30k.sh $(MULTI30K)
+
+bench-train: $(READY)  ## Compare the speed of training with other toolkits (MULTI30K=folder, 40 minutes, 10 GB of disk)
+	TORCH_INDEX="$(TORCH_INDEX)" $(BIN)/python scripts/bench_train.py --data $(MULTI30K)
 
 bench-padding: $(READY)  ## Print the share of padding on a prepared Multi30k
 	$(BIN)/python scripts/padding_share.py data/prepared/multi30k de en

@@ -1,0 +1,90 @@
+"""Eole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bench import task
+from bench.peer import Counts, Peer, Training
+from bench.peers.opennmt import corpora, count_batches
+
+
+def count(trainer: Any, batches: Any, *_: Any, **__: Any) -> Counts:
+    """All batches of a step."""
+    return count_batches(batches, trainer.batch_processor.train_loss.padding_idx)
+
+
+def arguments(text: Path, run: Path) -> list[str]:
+    """`eole train`."""
+    config = {
+        "save_data": str(run / "data"),
+        "overwrite": True,
+        "seed": task.SEED,
+        "report_every": task.LOG_EVERY,
+        "src_vocab": str(text / "vocabulary.tsv"),
+        "tgt_vocab": str(text / "vocabulary.tsv"),
+        "src_vocab_size": task.VOCABULARY,
+        "tgt_vocab_size": task.VOCABULARY,
+        "share_vocab": True,
+        "n_sample": 0,
+        "data": corpora(text),
+        "transforms": [],
+        "training": {
+            "model_path": str(run / "model"),
+            "save_checkpoint_steps": task.NEVER,
+            "train_steps": task.NEVER,
+            "valid_steps": task.NEVER,
+            "world_size": 1,
+            "gpu_ranks": [],
+            "batch_type": "tokens",
+            "batch_size": task.BATCH_TOKENS,
+            "batch_size_multiple": 1,
+            "valid_batch_size": task.BATCH_TOKENS,
+            "accum_count": [1],
+            "accum_steps": [0],
+            "compute_dtype": "fp32",
+            "optim": "adam",
+            "adam_beta1": task.BETA1,
+            "adam_beta2": task.BETA2,
+            "learning_rate": 1,
+            "warmup_steps": task.WARMUP,
+            "decay_method": "noam",
+            "bucket_size": 32768,
+            "num_workers": 0,
+            "dropout_steps": [0],
+            "dropout": [task.DROPOUT],
+            "attention_dropout": [task.DROPOUT],
+            "max_grad_norm": 0,
+            "label_smoothing": task.SMOOTHING,
+            "param_init_method": "xavier_uniform",
+            "normalization": "tokens",
+        },
+        "model": {
+            "architecture": "transformer",
+            "layers": task.LAYERS,
+            "hidden_size": task.WIDTH,
+            "heads": task.HEADS,
+            "transformer_ff": task.FFN,
+            "share_embeddings": True,
+            "share_decoder_embeddings": True,
+            "embeddings": {"word_vec_size": task.WIDTH, "position_encoding_type": "SinusoidalInterleaved"},
+        },
+    }
+    (run / "config.yaml").write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
+    return ["train", "-c", str(run / "config.yaml")]
+
+
+PEER = Peer(
+    name="eole",
+    title="Eole 0.6.4",
+    training=Training(
+        entry="eole.bin.main:main",
+        step="eole.trainer:Trainer._process_accumulated_batches",
+        count=count,
+        arguments=arguments,
+    ),
+    environment="eole",
+    requirements=("eole==0.6.4", "aiohttp"),  # its command line imports aiohttp and does not ask for it
+)

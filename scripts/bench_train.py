@@ -1,0 +1,148 @@
+"""Measure the training of nmt and of the toolkits that people would use instead: the same text, model and machine.
+
+    python scripts/bench_train.py [--peers NAME,NAME] [--rounds N] [--seconds S] [--warm S] [--data FOLDER] [--dir DIR]
+
+Each toolkit is installed into an environment of its own on first use (10 GB for all). Then they train in turn, one
+process at a time with two threads, and again in the next round. What is counted are target tokens with one end of
+sentence for each pair, and no padding. The medians are over windows of five seconds in which no other process was busy:
+leave the machine alone. A toolkit that cannot be installed or run is in the table as failed, with its log; the exit
+status is then 1. Everything that was measured is appended to train.jsonl in DIR. `bench/__init__.py` says how to add
+a toolkit. Linux only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.install import FailedError, bin_of, convert, install
+from bench.peer import Peer
+from bench.peers import PEERS
+from bench.table import Row, render
+from bench.task import THREADS
+from bench.text import prepare_text
+from nmt.exits import errors_for_people
+
+ROOT = Path(__file__).resolve().parent.parent
+START_LIMIT = 300.0
+"""Seconds until the first step, and for what a step or two takes too long at the end."""
+
+
+def environment(peer: Peer) -> dict[str, str]:
+    """The environment variables of a toolkit's process."""
+    return {
+        **os.environ,
+        **peer.training.variables(),
+        "PYTHONPATH": str(ROOT / "scripts"),
+        "OMP_NUM_THREADS": str(THREADS),
+        "MKL_NUM_THREADS": str(THREADS),
+        "CUDA_VISIBLE_DEVICES": "",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",
+    }
+
+
+def measure(peer: Peer, text: Path, home: Path, name: str, warm: float, seconds: float) -> dict[str, Any]:
+    """Train for a while in a process of its own. Raises FailedError."""
+    run, log = home / "runs" / peer.name, home / "logs" / f"{name}.log"
+    shutil.rmtree(run, ignore_errors=True)
+    run.mkdir(parents=True)
+    out = run / "result.json"
+    seconds = max(seconds, peer.training.at_least)
+    options = {"--out": out, "--warm": warm, "--seconds": seconds, "--started": time.time()}
+    words = [str(word) for option in options.items() for word in option]
+    program = [str(bin_of(peer, home) / "python"), "-m", "bench.probe", peer.name, *words, "--"]
+    with log.open("w", encoding="utf-8") as file:
+        try:
+            subprocess.run(
+                [*program, *peer.training.arguments(text, run)],
+                cwd=run,
+                env=environment(peer),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                timeout=START_LIMIT + warm + seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise FailedError(f"took too long: {log}") from None
+    if not out.is_file():
+        raise FailedError(f"was not measured: {log}")
+    result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    shutil.rmtree(run)
+    return result
+
+
+def bench(peers: list[Peer], options: argparse.Namespace) -> list[Row]:
+    """Install, convert and measure, round by round."""
+    home = options.dir.expanduser().resolve()
+    text = prepare_text(options.data.resolve(), home)
+    problems: dict[str, str] = {}
+    rounds: dict[str, list[dict[str, Any] | None]] = {peer.name: [] for peer in peers}
+    for peer in peers:
+        try:
+            install(peer, home)
+            convert(peer, text, home)
+        except FailedError as error:
+            problems[peer.name] = str(error)
+            say(f"{peer.title}: {error}")
+    absent = set(problems)
+    began = time.strftime("%Y-%m-%dT%H:%M:%S")
+    for number in range(1, options.rounds + 1):
+        for peer in peers:
+            result = None
+            if peer.name not in absent:
+                try:
+                    result = measure(peer, text, home, f"train-{peer.name}-{number}", options.warm, options.seconds)
+                except FailedError as error:
+                    problems[peer.name] = str(error)
+            rounds[peer.name].append(result)
+            record = {"bench": began, "round": number, "peer": peer.name, "problem": problems.get(peer.name, "")}
+            with (home / "train.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps({**record, "warm": options.warm, **(result or {})}) + "\n")
+            told = f"{result['tgt_per_s']:,.0f} target tokens/s" if result else problems[peer.name]
+            say(f"round {number}, {peer.title}: {told}")
+    return [Row(peer, rounds[peer.name], problems.get(peer.name, "")) for peer in peers]
+
+
+def say(line: str) -> None:
+    """Tell how far it is."""
+    print(f"bench: {line}", file=sys.stderr, flush=True)
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    home = os.environ.get("PEERS") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "nmt-peers"
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--peers", default=",".join(PEERS), help=f"of {','.join(PEERS)}; default: all")
+    parser.add_argument("--rounds", type=int, default=2, help="0: only install and prepare")
+    parser.add_argument("--seconds", type=float, default=60.0, help="measured for each toolkit in a round")
+    parser.add_argument("--warm", type=float, default=15.0, help="seconds after the first step that do not count")
+    parser.add_argument("--data", type=Path, default=ROOT / "data" / "multi30k", help="folder of Multi30k")
+    parser.add_argument("--dir", type=Path, default=Path(home), help=f"of what is installed and kept; default: {home}")
+    options = parser.parse_args()
+    unknown = [name for name in options.peers.split(",") if name not in PEERS]
+    if unknown:
+        parser.error(f"--peers: no {', '.join(unknown)}; there are {', '.join(PEERS)}")
+    return options
+
+
+def main() -> int:
+    """Measure and print."""
+    options = parse()
+    with errors_for_people():
+        rows = bench([PEERS[name] for name in options.peers.split(",")], options)
+        if options.rounds:
+            print(render(rows))
+    return int(any(row.problem for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
