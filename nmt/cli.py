@@ -6,8 +6,6 @@ Exit statuses: 0 done; 2 bad input or configuration; 3 training gave up; 75 trai
 
 from __future__ import annotations
 
-import io
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -21,6 +19,7 @@ from nmt import __version__
 from nmt.config_file import dump_config, load_config
 from nmt.errors import ConfigError
 from nmt.exits import errors_for_people
+from nmt.process import set_up
 
 
 class _Commands(TyperGroup):
@@ -44,15 +43,6 @@ app = typer.Typer(
 
 
 # What PyTorch's libraries read when they are loaded.
-ENVIRONMENT = {
-    # Threads that wait for each other spin for a moment only: by default they spin so long that training is ten times
-    # slower when another program wants a core, and if they never do it is a quarter slower on a quiet machine.
-    "GOMP_SPINCOUNT": "10000",
-    # Compiled kernels are kept by shape, and a batch of text has almost always a new one: gigabytes that serve nobody.
-    "LRU_CACHE_CAPACITY": "64",
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
-}
-
 FILES_ALONE = (
     "--hyp F and --ref F go together, without what belongs to a run: --run, --split, --data, --output, --samples, "
     "--beam, --length-penalty, --checkpoint, --weights"
@@ -180,7 +170,7 @@ def train(
 
     SIGTERM, SIGINT (Ctrl-C) and --stop-after finish the update, save, and end with status 75: --resume goes on as if
     nothing had happened. A second Ctrl-C ends at once. Several processes train one model under torchrun:
-    torchrun --nproc-per-node 2 -m -- nmt train …
+    torchrun --nproc-per-node 2 -m -- nmt train … (with --max-restarts 3 the run goes on by itself after a process died)
 
     \b
     Examples:
@@ -189,10 +179,13 @@ def train(
       nmt train --resume --run runs/sample-de-en --set training.max_steps=4000
     """
     from nmt.defaults import what_to_train
+    from nmt.training.dist import joined
     from nmt.training.loop import fit
 
-    settings, data_dir, run_dir = what_to_train(config, data, run, overrides or (), resume)
-    fit(settings, data_dir, run_dir, resume, stop_after)
+    with joined() as world:
+        what = world.from_first(lambda: what_to_train(config, data, run, overrides or (), resume))
+        settings, data_dir, run_dir, goes_on = what
+        fit(settings, data_dir, run_dir, goes_on, stop_after, world)
 
 
 @app.command()
@@ -360,15 +353,5 @@ def show_config(config: ConfigOption = "base.yaml", overrides: SetOption = None)
 
 def main(args: Sequence[str] | None = None) -> None:
     """The console script `nmt`; always ends in SystemExit with the exit status."""
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    # Were these numbers free, the next file that is opened would get one, and with it what libraries tell the screen.
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(descriptor)
-    if sys.stderr is None:  # else print would take standard output, where translations go
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (to the end)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # text is UTF-8, whatever the locale
+    set_up()
     app(args=args, prog_name="nmt")

@@ -23,7 +23,14 @@ from nmt.files import open_output
 from nmt.layout import RunDir
 from nmt.metadata import read_info
 from nmt.model.masks import Padded
-from nmt.model.precision import autocast, device_name, pick_device, pick_precision
+from nmt.model.precision import (
+    autocast,
+    device_name,
+    pick_device,
+    pick_float32_library,
+    pick_precision,
+    use_float32_library,
+)
 from nmt.model.transformer import Transformer
 from nmt.runs import is_run
 from nmt.search.beam import search as search_best
@@ -105,6 +112,8 @@ class Translator:
         is_home = info.get("device_name") == device_name(place)
         is_known = is_home or info["precision"] == "float32"
         precision = str(info["precision"]) if is_known else pick_precision("auto", place)
+        library = info.get("float32_library") if is_home else None
+        use_float32_library(library or pick_float32_library(precision, place))
         model = Transformer(config.model, len(tokenizers[config.data.src]), len(tokenizers[config.data.tgt]))
         assign(model, chosen.tensors, str(run_dir))
         translator = cls(model.to(place).eval(), tokenizers, config, place, precision)

@@ -42,3 +42,37 @@ def test_a_gpu_that_is_not_there():
 def test_on_a_gpu_bf16_unless_it_is_missing(monkeypatch, supported, chosen):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: supported)
     assert pick_precision("auto", torch.device("cuda")) == chosen
+
+
+@pytest.fixture
+def library():
+    yield
+    precision.use_float32_library("mkl")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "errors", "chosen"),
+    [
+        ((1.0, 2.0), (1e-5, 1e-5), "onednn"),
+        ((1.0, 1.1), (1e-5, 1e-5), "mkl"),
+        ((1.0, 4.0), (1e-2, 1e-5), "mkl"),  # a processor that takes bf16 where it may is not exact
+    ],
+)
+def test_float32_goes_to_the_faster_library_that_is_exact(monkeypatch, library, seconds, errors, chosen):
+    times, found = iter(seconds), iter(errors)
+    monkeypatch.setattr(precision, "_seconds", lambda dtype: next(times))
+    monkeypatch.setattr(precision, "_error", lambda: next(found))
+    assert precision.pick_float32_library("float32", CPU) == chosen
+
+
+def test_the_probe_of_libraries_runs_and_leaves_products_exact(library):
+    chosen = precision.pick_float32_library("float32", CPU)
+    for name in {chosen, "mkl"}:
+        precision.use_float32_library(name)
+        for shape in ((3, 17, 33), (300, 64, 50), (64, 1000, 8)):
+            a, b = torch.randn(shape[:2]), torch.randn(shape[1:])
+            torch.testing.assert_close(a @ b, (a.double() @ b.double()).float(), rtol=1e-5, atol=1e-4)
+
+
+def test_there_is_nothing_to_choose_in_bf16():
+    assert precision.pick_float32_library("bf16", CPU) == "mkl"

@@ -22,7 +22,7 @@ CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 
 # The table of the design: a module imports from lower layers only.
 LAYERS = (
-    {"errors", "exits", "config", "config_file", "layout", "files"},
+    {"errors", "exits", "config", "config_file", "layout", "files", "process"},
     {"tokenizer", "data", "model", "metrics", "metadata"},
     {"search", "checkpoint", "evaluate", "runs", "selected", "prepare_checks", "prepare_report"},
     {"prepare", "plot", "translate"},

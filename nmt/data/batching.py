@@ -32,7 +32,7 @@ class Batch:
 
     `index` (B,) are their rows in the corpus; `src` (B, S) ends in `</s>`; `src_mask` (B, S) is True where a token
     stands; `tgt_in` (B, T) starts with `<s>`; `tgt_out` (B, T) is what follows each, to `</s>`; `n_tokens` counts the
-    tokens of `tgt_out`.
+    tokens of `tgt_out`, and `places` (n_tokens,) are where they stand in its B * T places.
     """
 
     index: Tensor
@@ -40,6 +40,7 @@ class Batch:
     src_mask: Tensor
     tgt_in: Tensor
     tgt_out: Tensor
+    places: Tensor
     n_tokens: int
 
     @property
@@ -51,7 +52,7 @@ class Batch:
         """The same batch on `device`."""
         if device.type == "cpu":
             return self
-        names = ("src", "src_mask", "tgt_in", "tgt_out")
+        names = ("src", "src_mask", "tgt_in", "tgt_out", "places")
         return replace(self, **{name: getattr(self, name).to(device, non_blocking=True) for name in names})
 
 
@@ -261,6 +262,7 @@ class Pairs:
             src_mask=torch.from_numpy(src != PAD),
             tgt_in=torch.from_numpy(tgt_in),
             tgt_out=torch.from_numpy(tgt_out),
+            places=torch.from_numpy(np.flatnonzero(tgt_out != PAD)),
             n_tokens=int(self.lengths.tgt[rows].sum()),
         )
 

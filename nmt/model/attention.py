@@ -5,6 +5,8 @@ Legend: B sentences, Q query and K key positions, D width, H heads, E = D / H, M
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -37,8 +39,8 @@ class MultiHeadAttention(nn.Module):
 
     def keys_values(self, memory: Tensor) -> KeyValue:
         """Keys and values of a memory (B, K, D), each (B, H, K, E): computed once, attended to many times."""
-        key, value = self._heads(F.linear(memory, self.in_weight[self.d_model :], self.in_bias[self.d_model :]), 2)
-        return key, value
+        (kv,) = keys_values_of([self], memory)
+        return kv
 
     def cross(self, x: Tensor, memory: KeyValue, see: Visible) -> Tensor:
         """Attention of x (B, Q, D) to a memory's keys and values -> (B, Q, D)."""
@@ -64,7 +66,7 @@ class MultiHeadAttention(nn.Module):
         query, key, value = projected.unbind(2)  # (B, M, H, 1, E) each
         if past is not None:
             key, value = torch.cat((past[0], key), dim=3), torch.cat((past[1], value), dim=3)
-        attended = F.scaled_dot_product_attention(query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1))
+        attended = self._attend(query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1), Visible())
         return self.output(attended.reshape(b, m, self.d_model)), (key, value)
 
     def _query(self, x: Tensor) -> Tensor:
@@ -77,8 +79,9 @@ class MultiHeadAttention(nn.Module):
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, see: Visible) -> Tensor:
         """(B, H, Q, E), (B, H, K, E) twice -> (B, H, Q, E), the fastest way there is."""
-        if query.device.type == "cpu" and query.dtype != torch.float32:
-            # the CPU's bf16 kernel takes ten times as long in its backward pass as a plain softmax does
+        if query.device.type == "cpu":
+            # for sentences, two products and a softmax take as long as a CPU's fused kernel in float32, and a sixth of
+            # its time in bf16, where it is slow in the backward pass
             return self._attend_explicitly(query, key, value, see)[0]
         return F.scaled_dot_product_attention(
             query,
@@ -90,16 +93,32 @@ class MultiHeadAttention(nn.Module):
         )
 
     def _attend_explicitly(self, query: Tensor, key: Tensor, value: Tensor, see: Visible) -> tuple[Tensor, Tensor]:
-        """Equation 1 as it is written, softmax in float32; also returns the weights (B, H, Q, K), without dropout."""
-        scores = query @ key.transpose(-1, -2) / query.size(-1) ** 0.5  # (B, H, Q, K)
-        allowed = see.explicit(query.size(2), key.size(2), query.device)
-        weights = scores.float().masked_fill(~allowed, -torch.inf).softmax(-1)
-        if see.mask is not None:  # a query that may see nothing gets nothing, as in the fast kernels
-            weights = weights.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
-        dropped = self.dropout(weights)
-        return dropped.to(value.dtype) @ value, weights
+        """Equation 1 as it is written; also returns the weights (B, H, Q, K), without dropout.
+
+        The softmax calculates in float32 and is rounded to the format of the products.
+        """
+        b, h, n_queries, e = query.shape
+        query, key, value = (each.reshape(b * h, -1, e) for each in (query, key, value))
+        bias, is_seen = see.bias(query, b, key.size(1))
+        scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=e**-0.5)  # (BH, Q, K)
+        weights = scores.softmax(-1)
+        if is_seen is not None:  # a query that may see nothing gets nothing, as in the fast kernels
+            weights = weights * is_seen
+        attended = torch.bmm(self.dropout(weights), value)
+        return attended.view(b, h, n_queries, e), weights.view(b, h, n_queries, -1)
 
     def _merge(self, attended: Tensor) -> Tensor:
         b, _, length, _ = attended.shape
         output: Tensor = self.output(attended.transpose(1, 2).reshape(b, length, self.d_model))
         return output
+
+
+def keys_values_of(layers: Sequence[MultiHeadAttention], memory: Tensor) -> list[KeyValue]:
+    """Each layer's keys and values of one memory (B, K, D), all in one product."""
+    if not layers:
+        return []
+    d = layers[0].d_model
+    weight = torch.cat([layer.in_weight[d:] for layer in layers])
+    bias = torch.cat([layer.in_bias[d:] for layer in layers])
+    heads = layers[0]._heads(F.linear(memory, weight, bias), 2 * len(layers))
+    return list(zip(heads[::2], heads[1::2], strict=True))

@@ -12,7 +12,7 @@ Legend: B sentences, L longest, N real tokens, Q query and K key positions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -78,6 +78,9 @@ class Visible:
 
     mask: Tensor | None = None
     causal: bool = False
+    _biases: dict[torch.dtype, tuple[Tensor, Tensor | None]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def explicit(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor:
         """The same as one bool mask, broadcastable to (B, H, Q, K)."""
@@ -85,6 +88,24 @@ class Visible:
         if self.causal:
             full = subsequent_mask(n_queries, device)
         return full[None, None] if self.mask is None else full & self.mask
+
+    def bias(self, query: Tensor, n_sentences: int, n_keys: int) -> tuple[Tensor, Tensor | None]:
+        """What to add to the scores of query (BH, Q, E), broadcastable to (BH, Q, K): 0, or a number that no score
+        comes near. If there are queries that may see nothing, also 0 for those and 1 for the others, else None.
+
+        Made once for all layers, which have the same queries, keys and number of heads.
+        """
+        if query.dtype not in self._biases:
+            heads = query.size(0) // n_sentences
+            allowed = self.explicit(query.size(1), n_keys, query.device)  # (B or 1, 1, Q, K)
+            if allowed.size(0) > 1:
+                allowed = allowed.expand(-1, heads, -1, -1)
+            allowed = allowed.flatten(0, 1)
+            bias = torch.zeros(allowed.shape, dtype=query.dtype, device=query.device)
+            bias.masked_fill_(~allowed, torch.finfo(query.dtype).min / 2)
+            is_seen = allowed.any(-1, keepdim=True)
+            self._biases[query.dtype] = bias, None if bool(is_seen.all()) else is_seen.to(query.dtype)
+        return self._biases[query.dtype]
 
 
 def visible(queries: Layout, keys: Layout, causal: bool = False) -> Visible:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from nmt.errors import ConfigError
 
@@ -44,7 +45,30 @@ def pick_precision(name: str, device: torch.device) -> str:
         return name
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    use_float32_library(pick_float32_library("float32", device))
     return "bf16" if _seconds(torch.bfloat16) * 1.3 < _seconds(torch.float32) else "float32"
+
+
+def pick_float32_library(precision: str, device: torch.device) -> str:
+    """Which library multiplies float32 matrices on a CPU: `mkl`, PyTorch's choice, or `onednn` where that is faster.
+
+    MKL keeps AVX-512 from processors that are not Intel's; there oneDNN is twice as fast, at the same exactness.
+    """
+    if precision != "float32" or device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return "mkl"
+    seconds, error = {}, {}
+    for library in ("onednn", "mkl"):
+        use_float32_library(library)
+        seconds[library], error[library] = _seconds(torch.float32), _error()
+    return "onednn" if seconds["onednn"] * 1.2 < seconds["mkl"] and error["onednn"] < 4 * error["mkl"] else "mkl"
+
+
+def use_float32_library(library: str) -> None:
+    """Have float32 matrices multiplied by `library` from now on."""
+    # PyTorch offers oneDNN for float32 by allowing it bf16, which it makes use of only on processors with bf16 matrix
+    # units: that is why `pick_float32_library` looks at the error, too
+    matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    matmul.fp32_precision = "bf16" if library == "onednn" else "none"
 
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
@@ -56,7 +80,7 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
 
 def _seconds(dtype: torch.dtype) -> float:
     """The fastest of a few products of the size that training does most."""
-    a, b = torch.randn(1024, 256).to(dtype), torch.randn(256, 1024).to(dtype)
+    a, b = (each.to(dtype) for each in _matrices())
     times: list[float] = []
     deadline = time.perf_counter() + 0.05
     while len(times) < 3 or (time.perf_counter() < deadline and len(times) < 50):
@@ -64,3 +88,13 @@ def _seconds(dtype: torch.dtype) -> float:
         a @ b
         times.append(time.perf_counter() - start)
     return min(times)
+
+
+def _error() -> float:
+    """How far a float32 product is from the exact one, at most."""
+    a, b = _matrices()
+    return float((a @ b - a.double() @ b.double()).abs().max())
+
+
+def _matrices() -> tuple[Tensor, Tensor]:
+    return torch.randn(1024, 256), torch.randn(256, 1024)

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
-from nmt.model.attention import KeyValue, MultiHeadAttention
+from nmt.model.attention import KeyValue, MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
 from nmt.model.masks import Layout, Visible, visible
 from nmt.model.positions import LearnedPositions, SinusoidalPositions
@@ -199,10 +199,8 @@ class Decoder(nn.Module):
 
     def memory_kv(self, memory: Tensor | None) -> list[KeyValue | None]:
         """Each layer's keys and values of a memory (B, S, D)."""
-        return [
-            None if memory is None or layer.cross_attention is None else layer.cross_attention.keys_values(memory)
-            for layer in self.layers
-        ]
+        layers = [layer.cross_attention for layer in self.layers if layer.cross_attention is not None]
+        return [None] * len(self.layers) if memory is None or not layers else [*keys_values_of(layers, memory)]
 
     def forward(
         self, ids: Tensor, layout: Layout, memory: Tensor | None = None, memory_layout: Layout | None = None

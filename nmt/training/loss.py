@@ -12,8 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# logits that are alive at once: few enough to stay in a CPU's cache, enough to keep a GPU busy
-CHUNK_ELEMENTS = {"cpu": 2**20, "cuda": 2**27}
+# Logits that are multiplied at once, and those of them whose softmax is taken at once. A CPU's products are fastest
+# when they are large, and its softmax when all that it touches stays in the cache; a GPU is to be kept busy.
+BLOCK_ELEMENTS = {"cpu": 2**23, "cuda": 2**27}
+CHUNK_ELEMENTS = {"cpu": 2**19, "cuda": 2**27}
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def label_smoothed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor
     """Cross-entropy of hidden (N, D) @ weight (V, D).T against targets (N,) int64, all of them real tokens.
 
     The target distribution is (1 - smoothing) on the target and smoothing / V on every entry (Szegedy et al., 2016).
-    Logits are made a chunk of rows at a time and turned into their gradient at once, so they never exist together.
+    Logits are made a block of rows at a time and turned into their gradient at once, so they never exist together.
     """
     needs_grad = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     dtype = torch.get_autocast_dtype(hidden.device.type) if torch.is_autocast_enabled(hidden.device.type) else None
@@ -68,7 +70,7 @@ def label_smoothed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
-    """Loss and gradient in one pass over chunks of rows.
+    """Loss and gradient in one pass over blocks of rows.
 
     With p the probabilities, the gradient of a row's logits is p - (1 - smoothing) * one_hot(target) - smoothing / V.
     The last term is the same for every logit, so its share of the products with weight and hidden is added afterwards.
@@ -87,37 +89,42 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         compute = dtype or hidden.dtype
         # probabilities below 6e-8 vanish in fp16, so its gradients are multiplied in float32
         grad_dtype = torch.float32 if compute == torch.float16 else compute
+        full = weight.dtype
         with torch.autocast(hidden.device.type, enabled=False):
             h, w = hidden.to(compute), weight.to(compute)
-            w_grad = w.to(grad_dtype)
-            full = weight.dtype
-            sums = torch.zeros(3, dtype=full, device=h.device)
-            grad_hidden = torch.empty_like(h if needs_grad else h[:0], dtype=grad_dtype)
+            h_grad, w_grad = h.to(grad_dtype), w.to(grad_dtype)
+            grad_hidden = torch.empty_like(h_grad if needs_grad else h_grad[:0])
             grad_weight = torch.zeros_like(weight if needs_grad else weight[:0])
-            mean_weight = w.to(full).mean(0)  # (D,): hidden @ mean_weight is the mean of a row's logits
-            rows = max(1, CHUNK_ELEMENTS[h.device.type] // len(w))
-            for start in range(0, len(h), rows):
-                part = slice(start, start + rows)
-                target = targets[part, None]
-                logits = h[part] @ w.T  # (rows, V)
-                log_probs = logits.log_softmax(-1, dtype=full)
-                at_target = log_probs.gather(-1, target)  # (rows, 1)
-                log_z = logits.gather(-1, target).to(full) - at_target
-                mean_log_prob = (h[part].to(full) @ mean_weight)[:, None] - log_z
-                sums[0] -= ((1 - smoothing) * at_target + smoothing * mean_log_prob).sum()
-                sums[1] -= at_target.sum()
-                sums[2] += (at_target >= log_probs.amax(-1, keepdim=True)).sum()
+            # of every row: the target's logit, the largest logit and its probability
+            at_target, largest, most = torch.empty(3, len(h), dtype=full, device=h.device)
+            block_rows, chunk_rows = (max(1, n[h.device.type] // len(w)) for n in (BLOCK_ELEMENTS, CHUNK_ELEMENTS))
+            for start in range(0, len(h), block_rows):
+                block = slice(start, start + block_rows)
+                target = targets[block, None]
+                logits = h[block] @ w.T  # (rows, V)
+                at_target[block] = logits.gather(-1, target)[:, 0]
+                largest[block] = logits.amax(-1)
+                grad = logits if grad_dtype == compute else torch.empty_like(logits, dtype=grad_dtype)
+                for z, g, p in zip(*(x.split(chunk_rows) for x in (logits, grad, most[block])), strict=True):
+                    probs = z.softmax(-1, dtype=full)
+                    torch.amax(probs, -1, out=p)
+                    g.copy_(probs)
                 if needs_grad:
-                    grad = log_probs.exp_().to(grad_dtype)
-                    grad.scatter_add_(-1, target, grad.new_full(target.shape, smoothing - 1))
-                    grad_hidden[part] = grad @ w_grad
-                    grad_weight += grad.T @ h[part].to(grad_dtype)
+                    grad[torch.arange(len(grad), device=grad.device), targets[block]] -= 1 - smoothing
+                    grad_hidden[block] = grad @ w_grad
+                    grad_weight += grad.T @ h_grad[block]
+            log_z = largest - most.log()
+            mean_weight = w.to(full).mean(0)  # (D,): hidden @ mean_weight is the mean of a row's logits
+            mean_logit = h.to(full) @ mean_weight
+            log_prob = at_target - log_z
+            nll = -log_prob.sum()
+            loss = (1 - smoothing) * nll - smoothing * (mean_logit - log_z).sum()
+            n_correct = (at_target >= largest).sum()
             if needs_grad and smoothing:
                 grad_hidden -= (smoothing * mean_weight).to(grad_dtype)
                 grad_weight -= smoothing / len(w) * h.sum(0, dtype=full)
         ctx.save_for_backward(grad_hidden, grad_weight)
         ctx.hidden_dtype = hidden.dtype
-        loss, nll, n_correct = (value.clone() for value in sums)
         ctx.mark_non_differentiable(nll, n_correct)
         return loss, nll, n_correct
 

@@ -10,6 +10,6 @@ from nmt.training.loss import LossSums, label_smoothed_cross_entropy
 
 def objective(model: Transformer, batch: Batch, label_smoothing: float) -> LossSums:
     """The loss sums of a batch in teacher forcing; only real target tokens reach the output layer."""
-    tgt_mask = batch.tgt_mask
-    hidden = model(batch.src, Padded(batch.src_mask), batch.tgt_in, Padded(tgt_mask))  # (B, T, D)
-    return label_smoothed_cross_entropy(hidden[tgt_mask], model.output_weight, batch.tgt_out[tgt_mask], label_smoothing)
+    hidden = model(batch.src, Padded(batch.src_mask), batch.tgt_in, Padded(batch.tgt_mask))  # (B, T, D)
+    hidden, targets = hidden.flatten(0, 1)[batch.places], batch.tgt_out.flatten()[batch.places]
+    return label_smoothed_cross_entropy(hidden, model.output_weight, targets, label_smoothing)
