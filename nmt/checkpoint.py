@@ -209,19 +209,29 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Sequence[str]) ->
     return tensors
 
 
+def check_optimizer(
+    optimizer: torch.optim.Optimizer, names: Sequence[str], tensors: Mapping[str, Tensor], where: str
+) -> None:
+    """Raise CheckpointError unless `tensors` are the whole state of such an optimizer, see `optimizer_tensors`."""
+    shapes = {name: parameter.shape for name, parameter in zip(names, _parameters(optimizer), strict=True)}
+    for name, tensor in tensors.items():
+        parameter = name.rpartition("/")[0]
+        if (tensor.dim() and tensor.shape != shapes.get(parameter)) or parameter not in shapes:
+            raise CheckpointError(f"{where}: {name} {tuple(tensor.shape)} belongs to the optimizer of another model")
+    lacking = len(shapes.keys() - {name.rpartition("/")[0] for name in tensors})
+    if lacking:
+        raise CheckpointError(f"{where}: the optimizer's state lacks {lacking} parameters")
+
+
 def restore_optimizer(
     optimizer: torch.optim.Optimizer, names: Sequence[str], tensors: Mapping[str, Tensor], where: str
 ) -> None:
     """The reverse of `optimizer_tensors`. Raises CheckpointError, with nothing changed, if they do not fit."""
-    shapes = {name: parameter.shape for name, parameter in zip(names, _parameters(optimizer), strict=True)}
+    check_optimizer(optimizer, names, tensors, where)
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         parameter, _, key = name.rpartition("/")
-        if (tensor.dim() and tensor.shape != shapes.get(parameter)) or parameter not in shapes:
-            raise CheckpointError(f"{where}: {name} {tuple(tensor.shape)} belongs to the optimizer of another model")
         state.setdefault(names.index(parameter), {})[key] = tensor
-    if len(state) != len(names):
-        raise CheckpointError(f"{where}: the optimizer's state lacks {len(names) - len(state)} parameters")
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 

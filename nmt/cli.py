@@ -157,6 +157,7 @@ def train(
         float | None,
         typer.Option("--stop-after", metavar="MINUTES", min=0.0, help="Stop by then, as by SIGTERM, to be resumed."),
     ] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Tell where the time of a few steps goes.")] = False,
 ) -> None:
     """Train a Transformer on a data directory.
 
@@ -172,6 +173,9 @@ def train(
     nothing had happened. A second Ctrl-C ends at once. Several processes train one model under torchrun:
     torchrun --nproc-per-node 2 -m -- nmt train … (with --max-restarts 3 the run goes on by itself after a process died)
 
+    --profile traces ten steps soon after the start, prints a table of where their time goes, keeps the trace in the run
+    directory, and goes on training.
+
     \b
     Examples:
       nmt train --config sample.yaml
@@ -185,7 +189,7 @@ def train(
     with joined() as world:
         what = world.from_first(lambda: what_to_train(config, data, run, overrides or (), resume))
         settings, data_dir, run_dir, goes_on = what
-        fit(settings, data_dir, run_dir, goes_on, stop_after, world)
+        fit(settings, data_dir, run_dir, goes_on, stop_after, world, profile)
 
 
 @app.command()

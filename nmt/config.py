@@ -210,6 +210,9 @@ class TrainingConfig(Section):
     """Seed of the initial weights, the order of the data and dropout."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to train: auto takes a GPU if there is one."""
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    """What several processes (torchrun) share: the gradients, each with a model of its own (ddp), or also weights and
+    optimizer, divided among them (fsdp), for models that outgrow a device. Checkpoints are the same."""
     precision: Literal["auto", "float32", "bf16", "fp16"] = "auto"
     """Number format of the matrix products; weights are always float32. auto takes what a short probe
     finds fastest on a CPU, and on a GPU bf16, or fp16 where there is no bf16."""
@@ -281,6 +284,8 @@ class TrainingConfig(Section):
             )
         if self.cooldown and self.schedule in ("linear", "cosine"):
             problems.append(f"cooldown: the {self.schedule} schedule falls to 0 by itself; leave cooldown at 0")
+        if self.max_tokens == "auto" and self.parallel == "fsdp":
+            problems.append("max_tokens: auto measures a model that is not divided; with parallel: fsdp give a number")
         _raise_together(problems)
         return self
 

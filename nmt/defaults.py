@@ -10,7 +10,7 @@ from nmt.config import Config, SearchConfig
 from nmt.config_file import check_config, load_config
 from nmt.errors import CheckpointError, DataError
 from nmt.layout import RunDir
-from nmt.metadata import read_info
+from nmt.metadata import launch, read_info
 from nmt.translate import newest_run
 
 
@@ -24,8 +24,9 @@ def run_or_newest(run: Path | None) -> Path:
 
 def what_to_train(
     config: str | None, data: Path | None, run: Path | None, overrides: Sequence[str], resume: bool
-) -> tuple[Config, Path, Path]:
-    """Configuration, data directory and run directory of `nmt train`.
+) -> tuple[Config, Path, Path, bool]:
+    """Configuration, data directory and run directory of `nmt train`, and whether the run goes on: if that was asked
+    for, or if `torchrun` has restarted the processes that began it.
 
     A resumed run goes on with its own configuration and, if it is still there, its own data directory; with `config`
     the run is the one that it names. Raises ConfigError, CheckpointError or DataError.
@@ -38,12 +39,18 @@ def what_to_train(
     else:
         settings = load_config(config or "base.yaml", overrides)
     run = run or settings.run_directory
+    resume = resume or _was_begun(RunDir(run))
     if data is None and resume and RunDir(run).info.is_file():
         recorded = Path(read_info(RunDir(run))["data_dir"])
         data = recorded if recorded.is_dir() else None
         if data is None and not settings.data.directory.is_dir():
             raise DataError(f"{recorded}: no such data directory, {run} was trained on it; name it with --data")
-    return settings, data or settings.data.directory, run
+    return settings, data or settings.data.directory, run, resume
+
+
+def _was_begun(run: RunDir) -> bool:
+    """Whether earlier processes of this same call of `torchrun` have made the run."""
+    return launch() is not None and run.info.is_file() and read_info(run).get("launch") == launch()
 
 
 def search_settings(config: Config, beam: int | None, length_penalty: float | None) -> SearchConfig:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -37,6 +38,8 @@ def errors_for_people() -> Iterator[None]:
         message = getattr(error, "format_message", None)  # Typer's own: an option, a value or a command there is not
         if message is None:
             raise
+        if os.environ.get("RANK", "0") != "0":  # of several processes, which all find the same, the first tells
+            sys.exit(2)
         _fail(2, f"{message().rstrip('.')}; --help shows what there is")
 
 

@@ -91,6 +91,7 @@ class RunDir:
     selected.json            which weights `translate` takes, and why
     log.jsonl, tensorboard/  what happened
     dev/                     translations of the development set, a file per validation
+    profile/trace.json.gz    what a few steps did, moment by moment (nmt train --profile)
     """
 
     path: Path
@@ -137,3 +138,7 @@ class RunDir:
     @property
     def dev(self) -> Path:
         return self.path / "dev"
+
+    @property
+    def trace(self) -> Path:
+        return self.path / "profile" / "trace.json.gz"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
@@ -52,6 +54,13 @@ class _Info(BaseModel, strict=True):
     processes: int | None = None
     max_tokens: int | None = None
     auto_max_tokens: Annotated[int, Field(ge=2)] | None = None
+    launch: str | None = None
+
+
+def launch() -> str | None:
+    """What tells this call of `torchrun` from all others, however often it restarts its processes."""
+    file = os.environ.get("TORCHELASTIC_ERROR_FILE")  # LOGS/LAUNCH/attempt_N/RANK/error.json
+    return Path(file).parents[2].name if file else None
 
 
 def write_selected(run: RunDir, selected: Mapping[str, Any]) -> None:

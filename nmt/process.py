@@ -17,6 +17,8 @@ ENVIRONMENT = {
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
     # Tensors from 2 MB lie in huge pages, which are mapped at once and not in 512 steps.
     "THP_MEM_ALLOC_ENABLE": "1",
+    # The profiler tells of its own steps up to level 5.
+    "KINETO_LOG_LEVEL": "6",
 }
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h of the GNU C library
 

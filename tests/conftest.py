@@ -57,6 +57,26 @@ def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
+@pytest.fixture(scope="session")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `several`: data directory and configuration for runs of several processes."""
+    from several import make_folder
+
+    return make_folder(tmp_path_factory.mktemp("several"))
+
+
+@pytest.fixture(scope="session")
+def pair(several: Path) -> Path:
+    """A run of two processes that were left alone."""
+    from several import NEW, ended, torchrun
+
+    process = torchrun(several, *NEW, "pair")
+    err = ended(process)
+    assert process.returncode == 0, err
+    assert err.count("40 steps") == err.count("selected: ") == 1 and "Traceback" not in err
+    return several / "pair"
+
+
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs without TensorBoard, which do not wait for the disk."""

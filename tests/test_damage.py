@@ -23,7 +23,7 @@ from nmt.checkpoint import load_state
 from nmt.errors import CheckpointError
 from nmt.layout import CheckpointDir, RunDir
 from nmt.selected import choose_weights
-from nmt.training import start as start_module
+from nmt.training import restore as restore_module
 from nmt.training.loop import fit
 
 WEIGHTS, OPTIMIZER, STATE = FILES = ("weights.safetensors", "optimizer.safetensors", "state.json")
@@ -131,8 +131,8 @@ DAMAGE: list[tuple[Callable[[Path], None], str, str]] = [
 def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(runs, run, monkeypatch, capsys, damage, name, reason):
     damage(run.step(4).path / name)
     assigned, restored = [], []
-    real = start_module.assign, torch.optim.Adam.load_state_dict
-    monkeypatch.setattr(start_module, "assign", lambda *a: assigned.append(Path(a[2]).name) or real[0](*a))
+    real = restore_module.assign, torch.optim.Adam.load_state_dict
+    monkeypatch.setattr(restore_module, "assign", lambda *a: assigned.append(Path(a[2]).name) or real[0](*a))
     monkeypatch.setattr(torch.optim.Adam, "load_state_dict", lambda *a: restored.append(1) or real[1](*a))
     capsys.readouterr()
     fit(settings(runs.data), runs.data, run.path, resume=True)

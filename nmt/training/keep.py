@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from nmt.checkpoint import optimizer_tensors, rotate, save_checkpoint, update_state
+from nmt.checkpoint import rotate, save_checkpoint, update_state
 from nmt.errors import CheckpointError
 from nmt.training.meter import Meter
 from nmt.training.select import select_best
-from nmt.training.start import Session
+from nmt.training.session import Session
 
 
 def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
@@ -21,11 +21,10 @@ def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
     state.is_extra = is_extra
     meter.settle()
     state.scaler = session.scaler.state_dict()
-    weights = dict(session.model.named_parameters())
-    optimizer = optimizer_tensors(session.optimizer, session.optimizer_names)
+    weights, moments = session.weights(), session.moments()
     try:
         state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting
-        save_checkpoint(session.run.step(state.step), weights, optimizer, asdict(state))
+        save_checkpoint(session.run.step(state.step), weights, moments, asdict(state))
     except OSError as error:
         meter.log.warn(
             state,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from nmt.errors import CheckpointError
 from nmt.metadata import read_selected
-from nmt.training.start import LIMITS, Session
+from nmt.training.restore import LIMITS
+from nmt.training.session import Session
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -26,8 +27,8 @@ from nmt.config import Config
 from nmt.data.batching import BatchPlan, Indices, Update, epoch_updates
 from nmt.errors import CheckpointError, DivergedError, NmtError, StoppedError
 from nmt.layout import RunDir
-from nmt.model.precision import autocast, pick_device
-from nmt.training.dist import joined
+from nmt.model.precision import autocast
+from nmt.training.dist import World
 from nmt.training.keep import save, save_state, tidy
 from nmt.training.limits import End, check_is_due, ended, fix_cooldown, is_finished
 from nmt.training.lock import locked
@@ -36,37 +37,49 @@ from nmt.training.memory import free_memory, out_of_memory, slots
 from nmt.training.meter import Meter, Outcome
 from nmt.training.objective import objective
 from nmt.training.optim import learning_rate
+from nmt.training.profile import Profile, making_batches
 from nmt.training.select import check, select_at_end
-from nmt.training.start import Session, start
+from nmt.training.session import Session
+from nmt.training.shard import whole
+from nmt.training.start import start
 from nmt.training.stop import Interrupted, stopping
 
 TOO_LITTLE_MEMORY = "memory does not suffice; lower training.max_tokens or search.batch_tokens, or take a smaller model"
+NOT_AGAIN = (
+    "memory does not suffice, and with training.parallel: fsdp an update is not repeated; lower training.max_tokens"
+)
 ONE_PAIR = "memory does not suffice to learn from a single pair; lower data.max_pieces, or take a smaller model"
 
 
 def fit(
-    config: Config, data_dir: Path, run_dir: Path, resume: bool = False, stop_after_minutes: float | None = None
+    config: Config,
+    data_dir: Path,
+    run_dir: Path,
+    resume: bool = False,
+    stop_after_minutes: float | None = None,
+    world: World | None = None,
+    profile: bool = False,
 ) -> None:
-    """Train a model on the data directory and leave the run in `run_dir`.
+    """Train a model on the data directory and leave the run in `run_dir`, together with all processes of `world`.
 
     Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if the numbers go wrong,
     StoppedError if a signal or the time limit stopped the run, which can then be resumed.
     """
-    on_gpu = pick_device(config.training.device).type == "cuda"
-    run = RunDir(run_dir)
-    with stopping(stop_after_minutes) as stop, joined(on_gpu) as world, locked(run, resume, world):
+    run, world = RunDir(run_dir), world or World()
+    with stopping(stop_after_minutes) as stop, locked(run, resume, world):
+        world.stop = stop
         try:
             session = start(config, data_dir, run_dir, resume, world, stop)
             if not resume or not world.from_first(lambda: is_finished(session)):
-                train_and_log(session)
+                train_and_log(session, profile)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
             raise NmtError(f"{run.path}: {TOO_LITTLE_MEMORY}") from error
 
 
-def train_and_log(session: Session) -> None:
-    """`train`, with a log in process 0."""
+def train_and_log(session: Session, profile: bool) -> None:
+    """`train`, with a log in process 0, and a `profile` if there is to be one."""
     if not session.world.is_first:
         train(session, None)
         return
@@ -75,7 +88,8 @@ def train_and_log(session: Session) -> None:
     with TrainingLog(session.run, state.step, state.log_bytes, is_checked, last, state.log_waiting) as log:
         announce(session, log)
         try:
-            train(session, Meter(session, log))
+            with Profile(session, log) if profile else nullcontext() as profiling:
+                train(session, Meter(session, log, profiling))
         except KeyboardInterrupt:
             log.say(f"interrupted at step {state.step}; nmt train --resume goes on from step {session.saved_step}")
             raise
@@ -85,32 +99,33 @@ def train(session: Session, meter: Meter | None) -> None:
     """From where the session stands to the end of the run. Process 0 alone has a meter."""
     state, settings = session.state, session.config.training
     plan = BatchPlan(settings.update_tokens, settings.pool_pairs, settings.seed)
-    after_step(session, meter)  # makes up for a validation that was cut short
+    tell = partial(session.world.from_first, help_=session.help)
+    tell(lambda: after_step(session, meter))  # makes up for a validation that was cut short
     while (end := ended(session)) is None:
-        updates = epoch_updates(session.pairs.lengths, plan, state.epoch)
+        with making_batches():
+            updates = epoch_updates(session.pairs.lengths, plan, state.epoch)
         if meter is not None:
             meter.expect(len(updates))
         for update in updates[state.update_in_epoch :]:
             outcome = train_step(session, update)
-            if meter is not None:
-                meter.add(outcome)
-            after_step(session, meter)
+            tell(partial(account, session, meter, outcome))
             if ended(session) is not None:
                 break
         else:
             state.epoch, state.update_in_epoch = state.epoch + 1, 0
             del updates  # of a large corpus they are large, and the next ones are about to be made
-    session.world.from_first(lambda: leave(session, meter, end))
+    tell(lambda: leave(session, meter, end))
 
 
 def train_step(session: Session, update: Update) -> Outcome:
     """Learn from one update. If its loss or gradient is not finite, it changes neither weights nor moments."""
     config, state, model, optimizer = session.config.training, session.state, session.model, session.optimizer
     numbers = gather_gradients(session, update)
-    session.world.sum_gradients(model.parameters())
+    if not session.is_sharded:  # then the backward pass has done it
+        session.world.sum_gradients(model.parameters())
     session.world.sum_(numbers)
     session.scaler.unscale_(optimizer)
-    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf)
+    norm = whole(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf))
     for group in optimizer.param_groups:
         group["lr"] = learning_rate(state.step + 1, config, session.config.model.d_model, state.cooldown)
     # on the device, which need not be waited for: the fused optimizers do nothing where found_inf is 1
@@ -134,12 +149,16 @@ def gather_gradients(session: Session, update: Update) -> Tensor:
     rows = update.share(session.world.rank, session.world.size)
     max_tokens, n_out_of_memory = session.max_tokens, 0
     while True:
-        micro_batches = list(session.pairs.lengths.split(rows, max_tokens))
+        with making_batches():
+            micro_batches = list(session.pairs.lengths.split(rows, max_tokens))
+        n_empty = session.world.most(len(micro_batches))[0] - len(micro_batches) if session.is_sharded else 0
         try:
-            numbers = forward_backward(session, micro_batches, update.n_tokens)
+            numbers = forward_backward(session, micro_batches, update.n_tokens, [update.rows[:1]] * n_empty)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
+            if session.is_sharded:  # the others have done their part of it and cannot do it again
+                raise NmtError(f"{session.run.path}: {NOT_AGAIN}") from error
         else:
             numbers[4] = n_out_of_memory
             return numbers
@@ -152,13 +171,20 @@ def gather_gradients(session: Session, update: Update) -> Tensor:
         max_tokens = min(max_tokens, max(slots(session.pairs.lengths, rows) for rows in micro_batches)) // 2
 
 
-def forward_backward(session: Session, micro_batches: Sequence[Indices], n_tokens: int) -> Tensor:
-    """Add up the gradients of the loss per token of an update of `n_tokens`; returns numbers as `gather_gradients`."""
+def forward_backward(
+    session: Session, micro_batches: Sequence[Indices], n_tokens: int, empty: Sequence[Indices] = ()
+) -> Tensor:
+    """Add up the gradients of the loss per token of an update of `n_tokens`; returns numbers as `gather_gradients`.
+
+    `empty` are gone through as well, but nothing is learned from them: where a model is divided, all processes have to
+    do as many steps.
+    """
     settings, state, world = session.config.training, session.state, session.world
     torch.manual_seed((settings.seed << 32) + state.step * world.size + world.rank)
     numbers = torch.zeros(5, dtype=torch.float64, device=session.device)
     for rows in micro_batches:
-        batch = session.pairs.batch(rows).to(session.device)
+        with making_batches():
+            batch = session.pairs.batch(rows).to(session.device)
         with autocast(session.precision, session.device):
             sums = objective(session.model, batch, settings.label_smoothing)
         session.scaler.scale(sums.loss / n_tokens).backward()  # type: ignore[no-untyped-call]
@@ -167,13 +193,23 @@ def forward_backward(session: Session, micro_batches: Sequence[Indices], n_token
         numbers[1] += sums.nll
         numbers[2] += sums.n_correct
         numbers[3] += n_slots
+    for rows in empty:
+        with autocast(session.precision, session.device):
+            sums = objective(session.model, session.pairs.batch(rows).to(session.device), settings.label_smoothing)
+        (sums.loss * 0).backward()  # type: ignore[no-untyped-call]
     return numbers
 
 
+def account(session: Session, meter: Meter | None, outcome: Outcome) -> None:
+    """In process 0: count an update, and do what is due after it."""
+    assert meter is not None, "this is process 0"
+    meter.add(outcome)
+    after_step(session, meter)
+
+
 def after_step(session: Session, meter: Meter | None) -> None:
-    """Log, save and validate, whichever is due."""
-    if meter is None:
-        return
+    """In process 0: log, save and validate, whichever is due."""
+    assert meter is not None, "this is process 0"
     state, settings = session.state, session.config.training
     log_is_due = state.step % settings.log_every_steps == 0
     meter.show(at_once=log_is_due)

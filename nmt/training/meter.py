@@ -15,7 +15,8 @@ from nmt.errors import DivergedError
 from nmt.training.alarms import ADVICE, loss_alarm
 from nmt.training.log import TrainingLog
 from nmt.training.optim import learning_rate
-from nmt.training.start import Session
+from nmt.training.profile import Profile
+from nmt.training.session import Session
 
 SECONDS_BETWEEN_LOOKS = 0.5
 MAX_SKIPPED_IN_A_ROW = 50
@@ -49,8 +50,8 @@ class Meter:
     The sums are in the state's `tally`, so that a resumed run writes the same record.
     """
 
-    def __init__(self, session: Session, log: TrainingLog) -> None:
-        self._session, self.log = session, log
+    def __init__(self, session: Session, log: TrainingLog, profile: Profile | None = None) -> None:
+        self._session, self.log, self._profile = session, log, profile
         self._pending: deque[_Pending] = deque()
         self._clock = self._shown = time.monotonic()
 
@@ -68,6 +69,10 @@ class Meter:
             arrived.record()
         self._pending.append(_Pending(state.step, state.epoch, outcome.update, numbers, arrived))
         self.settle(LAG[device.type])
+        if self._profile is not None:
+            self._tick(training=True)
+            self._profile.step(outcome)
+            self._tick(training=False)
 
     def settle(self, n_left: int = 0) -> None:
         """Read the numbers of all updates but the newest `n_left`."""
@@ -126,6 +131,8 @@ class Meter:
     def pause(self) -> None:
         """Training stops for a while."""
         self._tick(training=True)
+        if self._profile is not None:
+            self._profile.pause()
 
     def go(self) -> None:
         """Training goes on: what passed since `pause` counts for the run's budget but not for its speed."""

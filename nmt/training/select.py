@@ -12,7 +12,7 @@ from nmt.metadata import write_selected
 from nmt.selected import average, steps_to_average
 from nmt.training.alarms import collapse_alarm
 from nmt.training.log import TrainingLog, clock
-from nmt.training.start import Session
+from nmt.training.session import Session
 from nmt.training.validate import Validation
 
 
@@ -22,7 +22,8 @@ def check(session: Session, log: TrainingLog) -> None:
     Raises Interrupted if the run is to stop meanwhile; the state is then as it was.
     """
     state, settings = session.state, session.config.training
-    found = session.validator.validate(session.model, session.stop.poll)
+    model = session.to_validate()
+    found = session.validator.validate(model, session.stop.poll)
     score = found.score(settings.select_by)
     is_better = math.isfinite(score) and (state.best_score is None or score > state.best_score)
     if is_better and session.saved_step == state.step:
@@ -33,7 +34,7 @@ def check(session: Session, log: TrainingLog) -> None:
         state.checks_since_best += 1
     state.last_check = state.step
     _record(session, log, found, "valid", f"step-{state.step:08d}")
-    session.validator.show(session.model, found, log.board, state.step)
+    session.validator.show(model, found, log.board, state.step)
 
 
 def select_best(session: Session) -> None:
@@ -59,8 +60,9 @@ def select_at_end(session: Session, log: TrainingLog) -> None:
         log.say(f"nothing is averaged: {error}")
         steps = []
     if len(steps) > 1:
-        assign(session.model, tensors, str(run.average.path))
-        found = session.validator.validate(session.model, session.stop.poll)
+        model = session.to_validate()
+        assign(model, tensors, str(run.average.path))
+        found = session.validator.validate(model, session.stop.poll)
         score = found.score(settings.select_by)
         save_checkpoint(run.average, tensors, None, {"steps": steps, settings.select_by: abs(score)})
         _record(session, log, found, "average", "average")

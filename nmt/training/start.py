@@ -3,84 +3,56 @@
 from __future__ import annotations
 
 import json
-import sys
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from nmt.checkpoint import (
-    Tensors,
-    TrainState,
-    assign,
-    check_fit,
-    load_optimizer,
-    load_state,
-    load_weights,
-    restore_optimizer,
-    saved_steps,
-)
+from nmt.checkpoint import TrainState
 from nmt.config import Config
 from nmt.config_file import dump_config, load_config
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus
-from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
+from nmt.errors import ConfigError, DataError, NmtError
 from nmt.files import replace_file, sync
 from nmt.layout import FORMAT, DataDir, RunDir
-from nmt.metadata import read_info
-from nmt.model.precision import device_name, pick_device, pick_precision
+from nmt.metadata import launch, read_info
+from nmt.model.precision import (
+    device_name,
+    pick_device,
+    pick_float32_library,
+    pick_precision,
+    use_float32_library,
+)
 from nmt.model.transformer import Transformer
 from nmt.tokenizer import Tokenizers
 from nmt.training.dist import World
 from nmt.training.memory import pick_max_tokens
 from nmt.training.optim import make_optimizer, make_scaler
+from nmt.training.restore import LIMITS, restore, say
 from nmt.training.room import check_disk, check_sentences
+from nmt.training.session import Session
+from nmt.training.shard import shard
 from nmt.training.stop import Stop
 from nmt.training.validate import Validator
 
 # settings that may change when a run goes on: they decide when it ends, what it keeps and shows, and what fits
-LIMITS = ("max_steps", "max_epochs", "max_minutes")
 MAY_CHANGE = {
     *LIMITS, "patience", "log_every_steps", "validate_every_steps", "save_every_steps", "keep_last", "average_last",
-    "max_tokens", "device", "run_dir",
+    "max_tokens", "device", "parallel", "run_dir",
 }  # fmt: skip
 
 
-@dataclass
-class Session:
-    """One training run in memory."""
+@dataclass(frozen=True)
+class _Material:
+    """What every process reads or makes for itself."""
 
-    config: Config
-    run: RunDir
+    corpus: Corpus
     pairs: Pairs
-    validator: Validator
-    model: Transformer
-    optimizer: torch.optim.Optimizer
-    scaler: torch.amp.GradScaler
-    state: TrainState
     device: torch.device
-    precision: str
-    max_tokens: int
-    world: World
-    stop: Stop
-    saved_step: int = 0
-    """The step of the last checkpoint that this process has written or read."""
-    save_failed: bool = False
-    """Whether the last attempt to save has failed."""
-
-    @property
-    def optimizer_names(self) -> list[str]:
-        """Parameter names in the order in which the optimizer's groups hold them."""
-        names = {id(parameter): name for name, parameter in self.model.named_parameters()}
-        return [names[id(p)] for group in self.optimizer.param_groups for p in group["params"]]
-
-    @cached_property
-    def n_epoch_tokens(self) -> int:
-        """Target tokens of an epoch."""
-        return int(self.pairs.lengths.tgt.sum())
+    model: Transformer
+    copy: Transformer | None
 
 
 def start(
@@ -91,17 +63,9 @@ def start(
     Raises ConfigError, DataError or CheckpointError, before anything is written.
     """
     world = world or World()
-    run, corpus = RunDir(run_dir), Corpus.open(DataDir(data_dir))
-    if tuple(corpus.languages) != config.data.languages:
-        found, wanted = " and ".join(corpus.languages), " and ".join(config.data.languages)
-        raise DataError(f"{data_dir}: holds {found}, but data.direction = {config.data.direction} needs {wanted}")
-    corpus.verify("train", ("ids", "ends"))
-    corpus.verify("valid")
-    device = pick_device(config.training.device)
-    pairs = Pairs(corpus.split("train"), config.data.src, config.data.tgt)
-    torch.manual_seed(config.training.seed)
-    n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (config.data.src, config.data.tgt))
-    model = Transformer(config.model, n_src, n_tgt).to(device)
+    run = RunDir(run_dir)
+    given = world.together(lambda: _material(config, data_dir, world))
+    corpus, pairs, device, model = given.corpus, given.pairs, given.device, given.model
 
     def choose() -> dict[str, Any]:
         before = _check_resume(config, run, corpus) if resume else {}
@@ -109,8 +73,19 @@ def start(
 
     choices = world.from_first(choose)
     precision, max_tokens = str(choices["precision"]), int(choices["max_tokens"])
-    validator = Validator(config, corpus, device, precision, max_tokens)
-    check_sentences(config, max_tokens, {"training": pairs, "development": validator.pairs})
+    use_float32_library(choices["float32_library"])
+    fingerprint = world.from_first(lambda: corpus.fingerprint)
+
+    def check() -> Validator:
+        if corpus.fingerprint != fingerprint:
+            raise DataError(f"{data_dir}: its text is not the one that process 0 learns from")
+        validator = Validator(config, corpus, device, precision, max_tokens)
+        check_sentences(config, max_tokens, {"training": pairs, "development": validator.pairs})
+        return validator
+
+    validator = world.together(check)
+    if _is_divided(config, world):
+        shard(model, device, world)
     session = Session(
         config=config,
         run=run,
@@ -125,13 +100,39 @@ def start(
         max_tokens=max_tokens,
         world=world,
         stop=stop or Stop(),
+        copy=given.copy,
     )
     if resume:
-        restored = world.from_first(lambda: _restore_newest(session))
-        if restored is not None and not world.is_first:
-            _restore(session, *restored)
+        restore(session)
     world.from_first(lambda: _write(session, corpus, choices, resume))
     return session
+
+
+def _is_divided(config: Config, world: World) -> bool:
+    return config.training.parallel == "fsdp" and world.size > 1
+
+
+def _material(config: Config, data_dir: Path, world: World) -> _Material:
+    """Read the corpus and make the model. Raises ConfigError or DataError."""
+    corpus = Corpus.open(DataDir(data_dir))
+    if tuple(corpus.languages) != config.data.languages:
+        found, wanted = " and ".join(corpus.languages), " and ".join(config.data.languages)
+        raise DataError(f"{data_dir}: holds {found}, but data.direction = {config.data.direction} needs {wanted}")
+    corpus.verify("train", ("ids", "ends"))
+    corpus.verify("valid")
+    device = pick_device(config.training.device)
+    world.take_device(device)
+    pairs = Pairs(corpus.split("train"), config.data.src, config.data.tgt)
+    torch.manual_seed(config.training.seed)
+    n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (config.data.src, config.data.tgt))
+    model, copy = Transformer(config.model, n_src, n_tgt), None
+    if not _is_divided(config, world):
+        model = model.to(device)
+    elif world.is_first:  # divided it goes to the device layer by layer, since as a whole it might not fit there
+        copy = Transformer(config.model, n_src, n_tgt).to(device)
+    if config.training.parallel == "fsdp" and world.size == 1:
+        say("training.parallel: fsdp divides a model among several processes; this one has it alone")
+    return _Material(corpus, pairs, device, model, copy)
 
 
 def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> dict[str, Any]:
@@ -148,7 +149,7 @@ def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> dict[str, Any]
     if changed:
         raise ConfigError([f"{run.config}: {key} cannot change when a run goes on" for key in changed])
     if before.training.max_steps != config.training.max_steps and config.training.schedule in ("linear", "cosine"):
-        _say(
+        say(
             f"the {config.training.schedule} schedule now falls to 0 at training.max_steps = "
             f"{config.training.max_steps}: the learning rate jumps from the old curve to the new one"
         )
@@ -158,7 +159,7 @@ def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> dict[str, Any]
     if info["corpus"] != corpus.fingerprint:
         raise DataError(f"{corpus.directory.path}: its text is not the one that {run.path} was trained on")
     if info["data_dir"] != str(corpus.directory.path.resolve()):
-        _say(f"the data directory was {info['data_dir']}: it has moved, but nothing in it has changed")
+        say(f"the data directory was {info['data_dir']}: it has moved, but nothing in it has changed")
     return info
 
 
@@ -180,6 +181,10 @@ def _choices(
     }
     moved = any(before.get(key) != place[key] for key in ("device", "device_name"))
     precision = pick_precision(settings.precision, device) if moved else str(before["precision"])
+    keep_library = not moved and "float32_library" in before
+    library = str(before["float32_library"]) if keep_library else pick_float32_library(precision, device)
+    use_float32_library(library)
+    place["float32_library"] = library
     max_tokens = settings.max_tokens
     if max_tokens == "auto":
         kept = None if moved or before.get("processes") != world.size else before.get("auto_max_tokens")
@@ -188,7 +193,7 @@ def _choices(
     now = {"precision": precision, **place}
     other = [f"{key} {now[key]} instead of {before[key]}" for key in now if before.get(key, now[key]) != now[key]]
     if other:
-        _say(f"the run goes on with {', '.join(other)}: the same data in the same order, but not the same bits")
+        say(f"the run goes on with {', '.join(other)}: the same data in the same order, but not the same bits")
     return {**now, "max_tokens": max_tokens}
 
 
@@ -198,7 +203,7 @@ def _write(session: Session, corpus: Corpus, choices: dict[str, Any], resume: bo
     n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
     told = check_disk(run, n_parameters, session.config.training.keep_last, resume)
     if told is not None:
-        _say(told)
+        say(told)
     for path in (run.tokenizer.path, run.checkpoints, run.dev):
         path.mkdir(parents=True, exist_ok=True)
     if not resume or not _has_tokenizer(run, corpus):
@@ -213,6 +218,8 @@ def _write(session: Session, corpus: Corpus, choices: dict[str, Any], resume: bo
         "tokenizer": corpus.tokenizers.fingerprint,
         **choices,
     }
+    if launch() is not None:
+        info["launch"] = launch()
     replace_file(run.info, json.dumps(info, indent=1) + "\n")
 
 
@@ -223,54 +230,5 @@ def _has_tokenizer(run: RunDir, corpus: Corpus) -> bool:
             return True
     except NmtError:
         pass
-    _say(f"{run.tokenizer.path}: missing or damaged; it is taken from the data directory again")
+    say(f"{run.tokenizer.path}: missing or damaged; it is taken from the data directory again")
     return False
-
-
-def _restore_newest(session: Session) -> tuple[TrainState, Tensors, Tensors] | None:
-    """Read the newest whole checkpoint into the session; without any the run starts from its first update."""
-    run, steps = session.run, saved_steps(session.run)
-    if not run.checkpoints.is_dir():  # it is made before there is a run
-        raise CheckpointError(
-            f"{run.checkpoints}: no such directory, or it cannot be reached; put it back, or start another run"
-        )
-    for step in reversed(steps):
-        saved = run.step(step)
-        try:
-            state, weights, moments = load_state(saved), load_weights(saved), load_optimizer(saved)
-            restored = TrainState.of(state, str(saved.path)), weights, moments
-            _restore(session, *restored)
-        except CheckpointError as error:
-            _say(f"{error}; trying the one before")
-            continue
-        return restored
-    if steps:
-        raise CheckpointError(f"{run.path}: no checkpoint here is whole and of this version; start another run")
-    _say(f"{run.path} has no checkpoint yet: it starts from its first update")
-    return None
-
-
-def _restore(session: Session, state: TrainState, weights: Tensors, moments: Tensors) -> None:
-    """Restore what a checkpoint holds. Raises CheckpointError, with nothing changed, if that does not fit."""
-    where = str(session.run.step(state.step).path)
-    check_fit(session.model, weights, where)
-    restore_optimizer(session.optimizer, session.optimizer_names, moments, where)
-    assign(session.model, weights, where)
-    if state.scaler:
-        session.scaler.load_state_dict(state.scaler)
-    session.state, session.saved_step = state, state.step
-    state.is_extra = False
-    if state.best_step is not None and state.best_step not in saved_steps(session.run):
-        if session.world.is_first:
-            _say(f"the checkpoint of the best validation, step {state.best_step}, is gone: the next one is the best")
-        state.best_step = state.best_score = None
-    limits = [getattr(session.config.training, name) for name in LIMITS]
-    if state.cooldown is not None and state.cooldown_limits != limits:
-        state.cooldown_start = state.cooldown_end = None
-        if session.world.is_first:
-            _say("the run's limits have changed: its cool-down begins anew, and the learning rate jumps up")
-
-
-def _say(text: str) -> None:
-    with suppress(OSError):  # a screen that is gone, or a file on a full disk
-        print(f"nmt: {text}", file=sys.stderr)
