@@ -20,7 +20,7 @@ def example(n: int = 12, d: int = 5, v: int = 30) -> tuple[torch.Tensor, torch.T
 @pytest.mark.parametrize("rows", [1, 5, 100])
 def test_equals_torchs_own_with_gradients(smoothing, rows, monkeypatch):
     hidden, weight, targets = example()
-    monkeypatch.setitem(loss_module.CHUNK_ELEMENTS, "cpu", rows * len(weight))
+    monkeypatch.setitem(loss_module.BLOCK_ELEMENTS, "cpu", rows * len(weight))
     found = label_smoothed_cross_entropy(hidden, weight, targets, smoothing)
     grads = torch.autograd.grad(found.loss * 0.25, (hidden, weight))
     expected = torch.nn.functional.cross_entropy(hidden @ weight.T, targets, label_smoothing=smoothing, reduction="sum")

@@ -12,10 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Logits that are multiplied at once, and those of them whose softmax is taken at once. A CPU's products are fastest
-# when they are large, and its softmax when all that it touches stays in the cache; a GPU is to be kept busy.
+# logits that are alive at once: few enough to stay in a CPU's cache, enough for its products to be fast
 BLOCK_ELEMENTS = {"cpu": 2**23, "cuda": 2**27}
-CHUNK_ELEMENTS = {"cpu": 2**19, "cuda": 2**27}
 
 
 @dataclass(frozen=True)
@@ -97,22 +95,18 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             grad_weight = torch.zeros_like(weight if needs_grad else weight[:0])
             # of every row: the target's logit, the largest logit and its probability
             at_target, largest, most = torch.empty(3, len(h), dtype=full, device=h.device)
-            block_rows, chunk_rows = (max(1, n[h.device.type] // len(w)) for n in (BLOCK_ELEMENTS, CHUNK_ELEMENTS))
+            block_rows = max(1, BLOCK_ELEMENTS[h.device.type] // len(w))
             for start in range(0, len(h), block_rows):
-                block = slice(start, start + block_rows)
-                target = targets[block, None]
-                logits = h[block] @ w.T  # (rows, V)
-                at_target[block] = logits.gather(-1, target)[:, 0]
-                largest[block] = logits.amax(-1)
-                grad = logits if grad_dtype == compute else torch.empty_like(logits, dtype=grad_dtype)
-                for z, g, p in zip(*(x.split(chunk_rows) for x in (logits, grad, most[block])), strict=True):
-                    probs = z.softmax(-1, dtype=full)
-                    torch.amax(probs, -1, out=p)
-                    g.copy_(probs)
+                rows = slice(start, start + block_rows)
+                target = targets[rows, None]
+                logits = h[rows] @ w.T  # (rows, V)
+                grad = logits.softmax(-1, dtype=grad_dtype)  # calculates in float32
+                at_target[rows] = logits.gather(-1, target)[:, 0]
+                largest[rows], most[rows] = logits.amax(-1), grad.amax(-1)
                 if needs_grad:
-                    grad[torch.arange(len(grad), device=grad.device), targets[block]] -= 1 - smoothing
-                    grad_hidden[block] = grad @ w_grad
-                    grad_weight += grad.T @ h_grad[block]
+                    grad[torch.arange(len(grad), device=grad.device), target[:, 0]] -= 1 - smoothing
+                    grad_hidden[rows] = grad @ w_grad
+                    grad_weight += grad.T @ h_grad[rows]
             log_z = largest - most.log()
             mean_weight = w.to(full).mean(0)  # (D,): hidden @ mean_weight is the mean of a row's logits
             mean_logit = h.to(full) @ mean_weight
