@@ -15,7 +15,7 @@ DEMO := runs/demo
 test check: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean bad-inputs torture bench-multi30k bench-train bench-padding bench-memory
+.PHONY: help demo test check clean bad-inputs torture bench-multi30k bench-train bench-start bench-cost bench-padding bench-memory gpu-check
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -34,11 +34,20 @@ bench-multi30k: $(READY)  ## Train on Multi30k as the README's results were made
 bench-train: $(READY)  ## Compare the speed of training with other toolkits (MULTI30K=folder, 40 minutes, 10 GB of disk)
 	TORCH_INDEX="$(TORCH_INDEX)" $(BIN)/python scripts/bench_train.py --data $(MULTI30K)
 
+bench-start: $(READY)  ## Print where the seconds from the command to the first update go, on a prepared Multi30k
+	$(BIN)/python scripts/start_time.py data/prepared/multi30k
+
+bench-cost: $(READY)  ## Measure a step's cost by width and update size, and draw it (10 minutes at most)
+	$(BIN)/python scripts/step_cost.py
+
 bench-padding: $(READY)  ## Print the share of padding on a prepared Multi30k
 	$(BIN)/python scripts/padding_share.py data/prepared/multi30k de en
 
 bench-memory: $(READY)  ## Compare the memory of training on 50 thousand and 5 million synthetic pairs (2 GB of disk)
 	$(BIN)/python scripts/bench_memory.py
+
+gpu-check: $(READY)  ## Check on one GPU that results are right, and how fast they come (MULTI30K=folder, 9 minutes)
+	$(BIN)/python scripts/gpu_check.py $(if $(wildcard $(MULTI30K)),--data $(MULTI30K))
 
 test: check  ## Run every check and the whole test suite with coverage
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=90

@@ -53,7 +53,7 @@ def test_help_is_a_short_manual(nmt: Command) -> None:
 
 OPTIONS = {
     "prepare": ["--config", "--data", "--tokenizer-from", "--set"],
-    "train": ["--config", "--data", "--run", "--set", "--resume", "--stop-after"],
+    "train": ["--config", "--data", "--run", "--set", "--resume", "--stop-after", "--profile"],
     "translate": [
         "--run", "--input", "--output", "--beam", "--length-penalty", "--n-best", "--checkpoint", "--weights",
     ],

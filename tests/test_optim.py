@@ -42,12 +42,37 @@ def test_the_other_schedules_warm_up_linearly_to_their_peak(schedule, at_300, la
     assert lr(500, **settings) > 0  # the last update learns too
 
 
-@pytest.mark.parametrize(("name", "kind"), [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)])
-def test_weight_decay_falls_on_matrices_only(name, kind):
+KINDS = [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)]
+
+
+@pytest.mark.parametrize(("name", "kind"), KINDS)
+def test_it_is_the_optimizer_of_pytorch(name, kind):
+    settings = TrainingConfig(optimizer=name, weight_decay=0.1, beta1=0.8, beta2=0.9, eps=1e-7)
+    ours, theirs = tiny_model(), tiny_model()
+    theirs.load_state_dict(ours.state_dict())
+    groups = [{**group, "params": []} for group in make_optimizer(theirs, settings).param_groups]
+    for parameter in theirs.parameters():
+        groups[parameter.dim() <= 1]["params"].append(parameter)
+    optimizers = make_optimizer(ours, settings), kind(groups, lr=0.0, fused=True)
+    for step in range(3):
+        for model, optimizer in zip((ours, theirs), optimizers, strict=True):
+            torch.manual_seed(step)
+            for group in optimizer.param_groups:
+                group["lr"] = 0.1
+            for parameter in model.parameters():
+                parameter.grad = torch.randn_like(parameter)
+            optimizer.step()
+            optimizer.zero_grad()
+    assert all(torch.equal(a, b) for a, b in zip(ours.parameters(), theirs.parameters(), strict=True))
+    for a, b in zip(*(optimizer.state_dict()["state"].values() for optimizer in optimizers), strict=True):
+        assert a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+def test_weight_decay_falls_on_matrices_only(name):
     model = tiny_model()
     settings = TrainingConfig(optimizer=name, weight_decay=0.5, beta1=0.8, beta2=0.9, eps=1e-7)
     optimizer = make_optimizer(model, settings)
-    assert type(optimizer) is kind
     decayed, spared = optimizer.param_groups
     assert (decayed["weight_decay"], spared["weight_decay"]) == (0.5, 0.0)
     assert all(p.dim() == 2 for p in decayed["params"]) and all(p.dim() == 1 for p in spared["params"])

@@ -1,5 +1,7 @@
 """Device and number format are chosen by what is there and what is fast."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -45,7 +47,7 @@ def test_on_a_gpu_bf16_unless_it_is_missing(monkeypatch, supported, chosen):
 
 
 @pytest.fixture
-def library():
+def _library_of_before():
     yield
     precision.use_float32_library("mkl")
 
@@ -58,14 +60,16 @@ def library():
         ((1.0, 4.0), (1e-2, 1e-5), "mkl"),  # a processor that takes bf16 where it may is not exact
     ],
 )
-def test_float32_goes_to_the_faster_library_that_is_exact(monkeypatch, library, seconds, errors, chosen):
-    times, found = iter(seconds), iter(errors)
-    monkeypatch.setattr(precision, "_seconds", lambda dtype: next(times))
+@pytest.mark.usefixtures("_library_of_before")
+def test_float32_goes_to_the_faster_library_that_is_exact(monkeypatch, seconds, errors, chosen):
+    times, found = itertools.cycle(seconds), itertools.cycle(errors)
+    monkeypatch.setattr(precision, "_seconds", lambda _: next(times))
     monkeypatch.setattr(precision, "_error", lambda: next(found))
     assert precision.pick_float32_library("float32", CPU) == chosen
 
 
-def test_the_probe_of_libraries_runs_and_leaves_products_exact(library):
+@pytest.mark.usefixtures("_library_of_before")
+def test_the_probe_of_libraries_runs_and_leaves_products_exact():
     chosen = precision.pick_float32_library("float32", CPU)
     for name in {chosen, "mkl"}:
         precision.use_float32_library(name)

@@ -20,14 +20,14 @@ class Library:
 
 def test_freed_memory_is_kept_where_the_c_library_can(monkeypatch):
     library = Library()
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
     process.keep_freed_memory()
     assert library.asked == [(-3, 32 << 20), (-1, 1 << 30)]
 
 
 @pytest.mark.parametrize("error", [AttributeError, OSError])
 def test_another_c_library_is_left_alone(monkeypatch, error):
-    def missing(name):
+    def missing(_):
         raise error
 
     monkeypatch.setattr(ctypes, "CDLL", missing)

@@ -15,7 +15,7 @@ from nmt.checkpoint import TrainState, load_optimizer, load_weights
 from nmt.data.batching import BatchPlan, Update, epoch_updates
 from nmt.errors import DivergedError, NmtError
 from nmt.layout import RunDir
-from nmt.training import loop, memory
+from nmt.training import loop, memory, optim
 from nmt.training.alarms import collapse_alarm, loss_alarm
 from nmt.training.dist import World
 from nmt.training.log import TrainingLog
@@ -389,7 +389,7 @@ def test_out_of_memory_elsewhere_has_no_traceback(tiny_data, text, tmp_path, mon
         session = start(config, tiny_data, tmp_path / "run", resume=False)
         assert session.max_tokens == memory.slots(session.pairs.lengths, session.pairs.lengths.longest(1))
         return
-    monkeypatch.setattr(torch.optim.Adam, "step", failing)
+    monkeypatch.setattr(optim.Adam, "step", failing)
     with pytest.raises(NmtError, match="run: memory does not suffice"):
         fit(tiny_settings(text), tiny_data, tmp_path / "run")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import torch
@@ -46,7 +48,8 @@ def pick_precision(name: str, device: torch.device) -> str:
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
     use_float32_library(pick_float32_library("float32", device))
-    return "bf16" if _seconds(torch.bfloat16) * 1.3 < _seconds(torch.float32) else "float32"
+    with _one_thread():
+        return "bf16" if _seconds(torch.bfloat16) * 1.3 < _seconds(torch.float32) else "float32"
 
 
 def pick_float32_library(precision: str, device: torch.device) -> str:
@@ -56,10 +59,14 @@ def pick_float32_library(precision: str, device: torch.device) -> str:
     """
     if precision != "float32" or device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return "mkl"
-    seconds, error = {}, {}
-    for library in ("onednn", "mkl"):
-        use_float32_library(library)
-        seconds[library], error[library] = _seconds(torch.float32), _error()
+    seconds: dict[str, float] = {}
+    error: dict[str, float] = {}
+    with _one_thread():
+        for library in 3 * ["onednn", "mkl"]:  # in turn: what disturbs the machine for a moment disturbs both
+            use_float32_library(library)
+            seconds[library] = min(_seconds(torch.float32), seconds.get(library, math.inf))
+            if library not in error:
+                error[library] = _error()
     return "onednn" if seconds["onednn"] * 1.2 < seconds["mkl"] and error["onednn"] < 4 * error["mkl"] else "mkl"
 
 
@@ -78,11 +85,22 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
     return torch.autocast(device.type, dtype=_DTYPES[precision])
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """A probe is of one thread: two would wait for each other whenever another program takes a core."""
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
+
+
 def _seconds(dtype: torch.dtype) -> float:
-    """The fastest of a few products of the size that training does most."""
+    """The fastest of some products, small enough to be left alone by other programs."""
     a, b = (each.to(dtype) for each in _matrices())
     times: list[float] = []
-    deadline = time.perf_counter() + 0.05
+    deadline = time.perf_counter() + 0.02
     while len(times) < 3 or (time.perf_counter() < deadline and len(times) < 50):
         start = time.perf_counter()
         a @ b
@@ -97,4 +115,4 @@ def _error() -> float:
 
 
 def _matrices() -> tuple[Tensor, Tensor]:
-    return torch.randn(1024, 256), torch.randn(256, 1024)
+    return torch.randn(512, 256), torch.randn(256, 512)

@@ -8,13 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure
 from torch.utils.tensorboard import SummaryWriter
-
-matplotlib.use("Agg")
 
 SHOWN_PIECES = 40  # of each side of an attention picture
 
@@ -56,6 +52,10 @@ class Board:
         self, step: int, weights: npt.NDArray[np.float32], src_pieces: Sequence[str], tgt_pieces: Sequence[str]
     ) -> None:
         """A picture of attention weights (T, S), a row for each target piece; of a long sentence its start."""
+        import matplotlib  # long after the start, which need not wait for it
+        from matplotlib.figure import Figure
+
+        matplotlib.use("Agg")
         src_pieces, tgt_pieces = src_pieces[:SHOWN_PIECES], tgt_pieces[:SHOWN_PIECES]
         weights = weights[: len(tgt_pieces), : len(src_pieces)]
         figure = Figure(figsize=(1.5 + 0.35 * len(src_pieces), 1.5 + 0.3 * len(tgt_pieces)), layout="constrained")

@@ -24,6 +24,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.rendezvous import rendezvous
+from torch.profiler import record_function
 
 from nmt.errors import ConfigError, NmtError, StoppedError
 from nmt.training.meet import meet
@@ -175,7 +176,8 @@ class World:
     def agreeing(self) -> Iterator[None]:
         """Around what all processes do together. If one of them is gone, process 0 raises NmtError, the others end."""
         try:
-            yield
+            with record_function("other processes"):
+                yield
         except RuntimeError as error:
             if out_of_memory(error):
                 raise

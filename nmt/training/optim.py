@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from inspect import unwrap
 
 import torch
 from torch import nn
@@ -49,6 +50,14 @@ def make_scaler(device: torch.device, precision: str) -> torch.amp.GradScaler:
     return scaler
 
 
+class Adam(torch.optim.Adam):
+    """PyTorch's Adam without its decorators that import PyTorch's compiler: that takes a second, at every start."""
+
+    add_param_group = unwrap(torch.optim.Adam.add_param_group)
+    zero_grad = unwrap(torch.optim.Adam.zero_grad)
+    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
+
+
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
     """Adam or AdamW over all parameters; weight decay falls on matrices, not on biases and norms."""
     parameters = list(model.parameters())
@@ -56,5 +65,11 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
-    return kind(groups, lr=0.0, betas=(config.beta1, config.beta2), eps=config.eps, fused=True)
+    return Adam(
+        groups,
+        lr=0.0,
+        betas=(config.beta1, config.beta2),
+        eps=config.eps,
+        fused=True,
+        decoupled_weight_decay=config.optimizer == "adamw",
+    )

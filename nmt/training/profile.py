@@ -43,9 +43,9 @@ making_batches = partial(record_function, MAKING)
 # project's, too), of what `record_function` marks, and of a GPU's kernels.
 KINDS: tuple[tuple[str, str, str | None], ...] = (
     (MAKING, "", MAKING),
-    ("sums over processes", "", r"c10d|nccl|gloo"),
+    ("other processes", "", r"other processes|c10d|FSDP::|nccl|gloo"),
     ("attention products", r"aten::(bmm|baddbmm)", r"flash|fmha|efficient_attention|scaled_dot_product|varlen_attn"),
-    ("matrix products", r"aten::(addmm|mm|_scaled_mm)|(?!aten::|autograd::).*(gemm|nvjet|cutlass).*", None),
+    ("matrix products", r"aten::(addmm|mm|addmv_|_scaled_mm)|(?!aten::|autograd::).*(gemm|nvjet|cutlass).*", None),
     ("dropout", "", r"(?i)dropout|bernoulli"),
     ("normalisation", "", r"(?i)layer_?norm|rms_?norm"),
     ("softmax and loss", "", r"(?i)softmax|CrossEntropy|nll_loss"),
@@ -146,13 +146,16 @@ class Profile:
         self._session, self._log = session, log
         settings = session.config.training
         self._intervals = (settings.save_every_steps, settings.validate_every_steps)
-        self._n = max(1, min(N_STEPS, *((interval - 1) // 2 for interval in self._intervals)))
+        self._n = min(N_STEPS, (min(self._intervals) - 1) // 2)
+        self._is_done = self._n < 1
+        if self._is_done:
+            log.say("--profile: nothing is traced: a save or a validation comes after every step or two")
+            return
         self._begin = self._next(session.state.step + WARM_UP)
-        self._is_done = False
         self._wait()
 
     def _next(self, step: int) -> int:
-        return first_quiet(step, 2 * self._n, [interval for interval in self._intervals if interval > 2 * self._n])
+        return first_quiet(step, 2 * self._n, self._intervals)
 
     def _wait(self) -> None:
         self._profiler: profile | None = None
@@ -165,12 +168,14 @@ class Profile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self._is_done:
+            return
         if self._profiler is not None:
             self._stop()
-        if not self._is_done and (error is None or isinstance(error, StoppedError)):
+        if error is None or isinstance(error, StoppedError):
             self._log.say(
-                f"--profile: nothing was traced, the run ends at step {self._session.state.step}; "
-                f"it would have begun at step {self._begin + self._n}"
+                f"--profile: nothing was traced: the run ends at step {self._session.state.step}, "
+                f"tracing begins after step {self._begin + self._n}"
             )
 
     def step(self, outcome: Outcome) -> None:
@@ -194,7 +199,9 @@ class Profile:
             self._span.__enter__()  # type: ignore[no-untyped-call]
 
     def pause(self) -> None:
-        """Something else than training comes: the end of the run, or a save that could not be foreseen."""
+        """Something else than training comes; while steps are traced, the end of the run or an unforeseen save."""
+        if self._is_done:
+            return
         if self._profiler is not None and self._outcomes:
             self._finish()
         elif self._clock is not None:
@@ -237,8 +244,7 @@ class Profile:
         self._log.say("\n".join([f"profile of {steps}: ms per step, and share", *table(sums, n)]))
         speed, before = n_tokens / seconds, self._before
         self._log.say(
-            f"  padding {self._padding():.1%}; {speed:,.0f} target tokens/s, without the profiler {before:,.0f} "
-            f"in the {self._n} steps before"
+            f"  padding {self._padding():.1%}; {speed:,.0f} target tokens/s, just before without profiler {before:,.0f}"
         )
         try:
             _write(self._profiler, path)
