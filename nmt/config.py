@@ -216,6 +216,13 @@ class TrainingConfig(Section):
     precision: Literal["auto", "float32", "bf16", "fp16"] = "auto"
     """Number format of the matrix products; weights are always float32. auto takes what a short probe
     finds fastest on a CPU, and on a GPU bf16, or fp16 where there is no bf16."""
+    layout: Literal["auto", "padded", "packed"] = "auto"
+    """How the sentences of a micro-batch lie in memory: side by side with padding, or one after the other without,
+    which a GPU with bf16 or fp16 has a kernel for (not with attention_dropout). auto: packed where that kernel is. What
+    is learned is the same."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """Have PyTorch compile the model, which takes a minute or more before the first update. auto: on a GPU, unless it
+    lacks a compiler or parallel is fsdp. What is learned is the same but for rounding and dropout's random numbers."""
     update_tokens: int = Field(4096, ge=1)
     """Target tokens of one optimizer update, end of sentence counted: decides what is learned."""
     max_tokens: Annotated[int, Field(ge=2)] | Literal["auto"] = 8192

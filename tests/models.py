@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from nmt.config import ModelConfig
+from nmt.model.masks import Packed
 from nmt.model.transformer import Transformer
 
 VOCAB = 40
@@ -38,3 +39,10 @@ def sentences(lengths: list[int], seed: int = 1) -> list[Tensor]:
 def pad(rows: list[Tensor]) -> Tensor:
     """Rows of different length as one tensor, 0 on the right."""
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+
+def packed(lengths: list[int], max_len: int | None = None) -> Packed:
+    """The layout of sentences of these lengths one after the other."""
+    bounds = torch.tensor([0, *lengths]).cumsum(0).to(torch.int32)
+    positions = torch.cat([torch.arange(length) for length in lengths])
+    return Packed(bounds, positions, max(lengths) if max_len is None else max_len)

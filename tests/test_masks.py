@@ -1,8 +1,10 @@
 """The paper's two masks, and what each layout may see."""
 
+import pytest
 import torch
+from models import packed
 
-from nmt.model.masks import Packed, Padded, padding_mask, subsequent_mask, visible
+from nmt.model.masks import Padded, padding_mask, subsequent_mask, visible
 
 
 def test_the_example_of_the_module():
@@ -26,15 +28,13 @@ def test_padded_causal_needs_no_mask_and_is_explicit_when_asked():
     assert torch.equal(see.explicit(3, 3, torch.device("cpu"))[0, 0], subsequent_mask(3))
 
 
-def test_packed_positions_and_sentences():
-    packed = Packed(torch.tensor([3, 4, 6]), max_len=3)
-    assert packed.sentence.tolist() == [0, 0, 0, 1, 2, 2]
-    assert packed.positions.tolist() == [0, 1, 2, 0, 0, 1]
+def test_packed_layouts_go_on_to_the_kernel():
+    src, tgt = packed([2, 1]), packed([1, 2])
+    see = visible(tgt, src)
+    assert see.packed is not None and see.packed[0] is tgt and see.packed[1] is src
+    assert see.mask is None and not see.causal and visible(tgt, tgt, causal=True).causal
 
 
-def test_packed_tokens_see_their_own_sentence_only():
-    src, tgt = Packed(torch.tensor([2, 3]), 2), Packed(torch.tensor([1, 3]), 2)
-    cross, own = visible(tgt, src).mask, visible(tgt, tgt, causal=True).mask
-    assert cross is not None and own is not None
-    assert cross[0, 0].int().tolist() == [[1, 1, 0], [0, 0, 1], [0, 0, 1]]
-    assert own[0, 0].int().tolist() == [[1, 0, 0], [0, 1, 0], [0, 1, 1]]
+def test_a_query_sees_one_kind_of_layout():
+    with pytest.raises(AssertionError, match="share one kind of layout"):
+        visible(packed([2]), Padded(padding_mask(torch.tensor([2]))))

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from models import VOCAB, model_config, pad, sentences, tiny_model
+from models import VOCAB, model_config, packed, pad, sentences, tiny_model
 
 from nmt.errors import DataError
-from nmt.model.masks import Packed, Padded, padding_mask
+from nmt.model.masks import Padded, padding_mask
 from nmt.model.positions import LearnedPositions, SinusoidalPositions, sinusoidal_table
 from nmt.model.transformer import Decoder, Embedding, Encoder, Transformer
 
@@ -45,14 +45,12 @@ def test_alone_equals_padded_equals_packed_with_gradients(variant):
 
     alone = [forward(model, [s], [t])[0] for s, t in zip(src, tgt, strict=True)]
     padded = forward(model, src, tgt, room=3)
-    src_layout = Packed(torch.tensor(SRC_LENGTHS).cumsum(0), max(SRC_LENGTHS))
-    tgt_layout = Packed(torch.tensor(TGT_LENGTHS).cumsum(0), max(TGT_LENGTHS))
-    flat = model(torch.cat(src)[None], src_layout, torch.cat(tgt)[None], tgt_layout)
-    packed = list(flat[0].split(TGT_LENGTHS))
-    for one, two, three in zip(alone, padded, packed, strict=True):
+    flat = model(torch.cat(src)[None], packed(SRC_LENGTHS), torch.cat(tgt)[None], packed(TGT_LENGTHS))
+    in_a_row = list(flat[0].split(TGT_LENGTHS))
+    for one, two, three in zip(alone, padded, in_a_row, strict=True):
         torch.testing.assert_close(one, two, atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(one, three, atol=1e-5, rtol=1e-5)
-    for one, two, three in zip(gradients(alone), gradients(padded), gradients(packed), strict=True):
+    for one, two, three in zip(gradients(alone), gradients(padded), gradients(in_a_row), strict=True):
         torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(one, three, atol=1e-4, rtol=1e-4)
 

@@ -223,10 +223,10 @@ class Scarce:
         self.sizes: list[int] = []
         real = loop.objective
 
-        def objective(model: object, batch: object, smoothing: float) -> LossSums:
+        def objective(model: object, batch: object, *others: object) -> LossSums:
             size = batch.src.shape[0] * max(batch.src.shape[1], batch.tgt_in.shape[1])  # type: ignore[attr-defined]
             self.sizes.append(size)
-            sums = real(model, batch, smoothing)  # type: ignore[arg-type]
+            sums = real(model, batch, *others)  # type: ignore[arg-type]
             if size > limit:
                 sums.loss.backward()  # the gradients of a failed attempt must not stay
                 raise error("…") if error else RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 bytes")
@@ -235,9 +235,10 @@ class Scarce:
         monkeypatch.setattr(loop, "objective", objective)
 
 
+@pytest.mark.parametrize("layout", ["padded", "packed"])
 @pytest.mark.parametrize("error", [None, torch.OutOfMemoryError, MemoryError])
-def test_out_of_memory_halves_and_learns_the_same(tiny_data, text, tmp_path, monkeypatch, error):
-    config = tiny_settings(text, model=NO_DROPOUT, training={"max_tokens": 5000})
+def test_out_of_memory_halves_and_learns_the_same(tiny_data, text, tmp_path, monkeypatch, layout, error):
+    config = tiny_settings(text, model=NO_DROPOUT, training={"max_tokens": 5000, "layout": layout})
     plenty = start(config, tiny_data, tmp_path / "plenty", resume=False)
     scarce = start(config, tiny_data, tmp_path / "scarce", resume=False)
     update = first_update(plenty)

@@ -15,6 +15,7 @@ class Dropout(nn.Module):
 
     On a CPU that draws a number for every unit, dropout takes longer than the product before it. There one byte of
     random numbers serves a unit, so that `p` is rounded to the nearest 256th (the scale goes by the rounded value).
+    Compiled code draws its own.
     """
 
     def __init__(self, p: float) -> None:
@@ -25,7 +26,7 @@ class Dropout(nn.Module):
         """Any shape; unchanged in evaluation or with p = 0."""
         if not self.training or self.p == 0.0:
             return x
-        if x.device.type != "cpu":
+        if x.device.type != "cpu" or torch.compiler.is_compiling():
             return F.dropout(x, self.p)
         dropped: Tensor = _BytewiseDropout.apply(x, min(max(round(256 * self.p), 1), 255))  # type: ignore[no-untyped-call]
         return dropped

@@ -48,21 +48,16 @@ class Padded:
 
 @dataclass(frozen=True)
 class Packed:
-    """Sentences one after the other without padding: tensors are (1, N, ...), `ends` (B,) is where each ends."""
+    """Sentences one after the other without padding: tensors are (1, N, ...).
 
-    ends: Tensor
+    Sentence i stands from `bounds[i]` to `bounds[i + 1]`, (B + 1,) int32; `positions` (N,) int64 are those of tokens in
+    their sentences, of which none is longer than `max_len`. One could be derived from the other, but not without
+    waiting for a GPU.
+    """
+
+    bounds: Tensor
+    positions: Tensor
     max_len: int
-
-    @property
-    def sentence(self) -> Tensor:
-        """(N,) index of the sentence that each token belongs to."""
-        return torch.repeat_interleave(torch.diff(self.ends, prepend=self.ends.new_zeros(1)))
-
-    @property
-    def positions(self) -> Tensor:
-        """(N,) position of each token in its sentence."""
-        starts = torch.cat((self.ends.new_zeros(1), self.ends[:-1]))
-        return torch.arange(int(self.ends[-1]), device=self.ends.device) - starts[self.sentence]
 
 
 Layout = Padded | Packed
@@ -73,11 +68,13 @@ class Visible:
     """What queries may see, in the form the fast attention kernels like best.
 
     `mask` is bool, broadcastable to (B, H, Q, K), or None for everything. `causal` says that position i sees j <= i as
-    well; it aligns the upper left corners, so it is never used with a cache.
+    well; it aligns the upper left corners, so it is never used with a cache. `packed`: the layouts of queries and keys,
+    where these are packed; then each sees its own sentence.
     """
 
     mask: Tensor | None = None
     causal: bool = False
+    packed: tuple[Packed, Packed] | None = None
     _biases: dict[torch.dtype, tuple[Tensor, Tensor | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -104,7 +101,9 @@ class Visible:
             bias = torch.zeros(allowed.shape, dtype=query.dtype, device=query.device)
             bias.masked_fill_(~allowed, torch.finfo(query.dtype).min / 2)
             is_seen = allowed.any(-1, keepdim=True)
-            self._biases[query.dtype] = bias, None if bool(is_seen.all()) else is_seen.to(query.dtype)
+            # compiled code cannot depend on numbers in tensors, and need not: it multiplies in passing
+            is_one = not torch.compiler.is_compiling() and bool(is_seen.all())
+            self._biases[query.dtype] = bias, None if is_one else is_seen.to(query.dtype)
         return self._biases[query.dtype]
 
 
@@ -117,8 +116,5 @@ def visible(queries: Layout, keys: Layout, causal: bool = False) -> Visible:
         case Padded(), Padded(mask=mask):
             return Visible(causal=True) if causal else Visible(mask[:, None, None, :])
         case Packed(), Packed():
-            same = queries.sentence[:, None] == keys.sentence
-            if causal:
-                same = same & (keys.positions <= queries.positions[:, None])
-            return Visible(same[None, None])
+            return Visible(causal=causal, packed=(queries, keys))
     raise AssertionError("queries and keys share one kind of layout")

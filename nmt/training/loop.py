@@ -150,7 +150,7 @@ def gather_gradients(session: Session, update: Update) -> Tensor:
     max_tokens, n_out_of_memory = session.max_tokens, 0
     while True:
         with making_batches():
-            micro_batches = list(session.pairs.lengths.split(rows, max_tokens))
+            micro_batches = session.split(rows, max_tokens)
         n_empty = session.world.most(len(micro_batches))[0] - len(micro_batches) if session.is_sharded else 0
         try:
             numbers = forward_backward(session, micro_batches, update.n_tokens, [update.rows[:1]] * n_empty)
@@ -184,9 +184,9 @@ def forward_backward(
     numbers = torch.zeros(5, dtype=torch.float64, device=session.device)
     for rows in micro_batches:
         with making_batches():
-            batch = session.pairs.batch(rows).to(session.device)
+            batch = session.batch(rows)
         with autocast(session.precision, session.device):
-            sums = objective(session.model, batch, settings.label_smoothing)
+            sums = objective(session.model, batch, settings.label_smoothing, session.forward)
         session.scaler.scale(sums.loss / n_tokens).backward()  # type: ignore[no-untyped-call]
         n_slots = batch.src.numel() + batch.tgt_in.numel()
         numbers[0] += sums.loss.detach()
@@ -195,7 +195,7 @@ def forward_backward(
         numbers[3] += n_slots
     for rows in empty:
         with autocast(session.precision, session.device):
-            sums = objective(session.model, session.pairs.batch(rows).to(session.device), settings.label_smoothing)
+            sums = objective(session.model, session.batch(rows), settings.label_smoothing)
         (sums.loss * 0).backward()  # type: ignore[no-untyped-call]
     return numbers
 
@@ -284,7 +284,9 @@ def announce(session: Session, log: TrainingLog) -> None:
     n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
     log.say(
         f"{session.config.data.direction}: {len(session.pairs):,} pairs, {n_parameters:,} parameters, "
-        f"{session.precision} on {session.device.type}, into {session.run.path}"
+        f"{session.precision} on {session.device.type}{' packed' if session.packing else ''}, into {session.run.path}"
     )
+    if session.forward is not None:
+        log.say("compiling the model first: its first updates take a minute or more (training.compile)")
     if session.state.step:
         log.say(f"going on from step {session.state.step}")

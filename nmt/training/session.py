@@ -9,10 +9,12 @@ import torch
 
 from nmt.checkpoint import Tensors, TrainState, assign, optimizer_tensors
 from nmt.config import Config
-from nmt.data.batching import Pairs
+from nmt.data.batching import Batch, Indices, Pairs
+from nmt.data.packing import PackedBatch, Packing
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.training.dist import World
+from nmt.training.objective import Forward
 from nmt.training.shard import all_whole, is_sharded
 from nmt.training.stop import Stop
 from nmt.training.validate import Validator
@@ -35,6 +37,10 @@ class Session:
     max_tokens: int
     world: World
     stop: Stop
+    packing: Packing | None = None
+    """What packs micro-batches, where they are packed."""
+    forward: Forward | None = None
+    """The compiled model, where there is one."""
     copy: Transformer | None = None
     """Where the model is divided among processes: the whole of it, in process 0, brought up to date for validation."""
     saved_step: int = 0
@@ -52,6 +58,14 @@ class Session:
     def n_epoch_tokens(self) -> int:
         """Target tokens of an epoch."""
         return int(self.pairs.lengths.tgt.sum())
+
+    def split(self, rows: Indices, max_tokens: int) -> list[Indices]:
+        """The micro-batches of some rows of the corpus: see `training.max_tokens`."""
+        return list((self.packing or self.pairs.lengths).split(rows, max_tokens))
+
+    def batch(self, rows: Indices) -> Batch | PackedBatch:
+        """A micro-batch, on the device."""
+        return (self.packing or self.pairs).batch(rows).to(self.device)
 
     @property
     def is_sharded(self) -> bool:

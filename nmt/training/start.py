@@ -14,6 +14,7 @@ from nmt.config import Config
 from nmt.config_file import dump_config, load_config
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus
+from nmt.data.packing import Packing
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.files import replace_file, sync
 from nmt.layout import FORMAT, DataDir, RunDir
@@ -27,6 +28,7 @@ from nmt.model.precision import (
 )
 from nmt.model.transformer import Transformer
 from nmt.tokenizer import Tokenizers
+from nmt.training.compiled import compiled, pick_compile, pick_layout
 from nmt.training.dist import World
 from nmt.training.memory import pick_max_tokens
 from nmt.training.optim import make_optimizer, make_scaler
@@ -40,7 +42,7 @@ from nmt.training.validate import Validator
 # settings that may change when a run goes on: they decide when it ends, what it keeps and shows, and what fits
 MAY_CHANGE = {
     *LIMITS, "patience", "log_every_steps", "validate_every_steps", "save_every_steps", "keep_last", "average_last",
-    "max_tokens", "device", "parallel", "run_dir",
+    "max_tokens", "device", "parallel", "layout", "compile", "run_dir",
 }  # fmt: skip
 
 
@@ -100,6 +102,8 @@ def start(
         max_tokens=max_tokens,
         world=world,
         stop=stop or Stop(),
+        packing=Packing(pairs) if choices["layout"] == "packed" else None,
+        forward=compiled(model) if choices["compiled"] else None,
         copy=given.copy,
     )
     if resume:
@@ -185,6 +189,8 @@ def _choices(
     library = str(before["float32_library"]) if keep_library else pick_float32_library(precision, device)
     use_float32_library(library)
     place["float32_library"] = library
+    place["layout"] = pick_layout(config, device, precision)
+    place["compiled"] = pick_compile(config, device, _is_divided(config, world))
     max_tokens = settings.max_tokens
     if max_tokens == "auto":
         kept = None if moved or before.get("processes") != world.size else before.get("auto_max_tokens")
