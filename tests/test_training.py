@@ -20,10 +20,12 @@ from nmt.config import Config
 from nmt.data.batching import BatchPlan, epoch_updates
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, NmtError
 from nmt.layout import RunDir
+from nmt.model.precision import use_float32_library
 from nmt.model.transformer import Transformer
 from nmt.prepare import prepare
 from nmt.selected import choose_weights
 from nmt.training import loop
+from nmt.training import start as start_module
 from nmt.training.keep import save
 from nmt.training.log import TrainingLog
 from nmt.training.loop import fit, train_step
@@ -67,6 +69,29 @@ def test_stopped_and_resumed_equals_never_stopped(tiny_data, text, tmp_path, mon
     whole, parts = final_weights(tmp_path / "whole"), final_weights(tmp_path / "parts")
     assert whole.keys() == parts.keys() and all(torch.equal(whole[name], parts[name]) for name in whole)
     assert records(tmp_path / "whole") == records(tmp_path / "parts")
+
+
+@pytest.fixture
+def _library_of_before():
+    yield
+    use_float32_library("mkl")
+
+
+@pytest.mark.usefixtures("_library_of_before")
+@pytest.mark.parametrize(("recorded", "kept"), [("onednn", "onednn"), (None, "mkl")])
+def test_a_run_keeps_the_library_of_its_products(tiny_data, text, tmp_path, monkeypatch, recorded, kept):
+    """Also one of before there was a choice, which was MKL's."""
+    monkeypatch.setattr(start_module, "pick_float32_library", lambda *_: "onednn")
+    fit(tiny_settings(text, training={"max_steps": 3}), tiny_data, tmp_path / "run")
+    assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"  # by which PyTorch lets oneDNN multiply
+    info = RunDir(tmp_path / "run").info
+    content = json.loads(info.read_text())
+    assert content.pop("float32_library") == "onednn"
+    info.write_text(json.dumps(content | ({"float32_library": recorded} if recorded else {})))
+    monkeypatch.setattr(start_module, "pick_float32_library", lambda *_: pytest.fail("it was chosen before"))
+    fit(tiny_settings(text, training={"max_steps": 6}), tiny_data, tmp_path / "run", resume=True)
+    assert json.loads(info.read_text())["float32_library"] == kept
+    assert torch.backends.mkldnn.matmul.fp32_precision == {"onednn": "bf16", "mkl": "none"}[kept]
 
 
 def test_a_run_that_died_before_its_first_checkpoint_starts_over(tiny_data, text, tmp_path, monkeypatch):

@@ -119,9 +119,7 @@ class MultiHeadAttention(nn.Module):
 
 
 def keys_values_of(layers: Sequence[MultiHeadAttention], memory: Tensor) -> list[KeyValue]:
-    """Each layer's keys and values of one memory (B, K, D), all in one product."""
-    if not layers:
-        return []
+    """Each layer's keys and values of one memory (B, K, D), all in one product; there is at least one layer."""
     d = layers[0].d_model
     weight = torch.cat([layer.in_weight[d:] for layer in layers])
     bias = torch.cat([layer.in_bias[d:] for layer in layers])

@@ -185,8 +185,8 @@ def _choices(
     }
     moved = any(before.get(key) != place[key] for key in ("device", "device_name"))
     precision = pick_precision(settings.precision, device) if moved else str(before["precision"])
-    keep_library = not moved and "float32_library" in before
-    library = str(before["float32_library"]) if keep_library else pick_float32_library(precision, device)
+    # before it was chosen it was always mkl
+    library = pick_float32_library(precision, device) if moved else str(before.get("float32_library", "mkl"))
     use_float32_library(library)
     place["float32_library"] = library
     place["layout"] = pick_layout(config, device, precision)
