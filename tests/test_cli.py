@@ -287,7 +287,7 @@ def test_how_errors_end_a_command(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("nmt.cli.load_config", fail)
+    monkeypatch.setattr("nmt.cli.look.load_config", fail)
     result = nmt("config")
     assert (result.status, result.err) == (status, err)
 
@@ -297,7 +297,7 @@ def test_a_defect_keeps_its_traceback(error: Exception, nmt: Command, monkeypatc
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("nmt.cli.load_config", fail)
+    monkeypatch.setattr("nmt.cli.look.load_config", fail)
     with pytest.raises(type(error)):
         nmt("config")
 

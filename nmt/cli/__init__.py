@@ -1,0 +1,21 @@
+"""The command line: four stages and `nmt config`. Each command imports its stage inside, so help comes at once.
+
+Exit statuses: 0 done; 2 bad input or configuration; 3 training gave up; 75 training was stopped and can be resumed;
+130 interrupted; 141 nobody reads the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nmt.cli import look, make, measure, use
+from nmt.cli.app import app
+from nmt.process import set_up
+
+__all__ = ["app", "look", "main", "make", "measure", "use"]
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """The console script `nmt`; always ends in SystemExit with the exit status."""
+    set_up()
+    app(args=args, prog_name="nmt")

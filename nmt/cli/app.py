@@ -1,0 +1,73 @@
+"""The application that the commands belong to."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from nmt import __version__
+from nmt.exits import errors_for_people
+
+ORDER = ("prepare", "train", "translate", "evaluate", "score", "export", "runs", "plot", "config")
+"""Of the commands in the help."""
+
+
+class _Commands(TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=ORDER.index)
+
+    # Here and not around the whole program, because Typer has its own way with interrupts and closed pipes.
+    def invoke(self, ctx: Any) -> Any:
+        with errors_for_people():
+            result = super().invoke(ctx)
+            if sys.stdout is not None:  # `nmt config >&-`
+                sys.stdout.flush()
+            return result
+
+
+app = typer.Typer(
+    cls=_Commands,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"nmt {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def nmt(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Train a translator from raw parallel text and measure it honestly.
+
+    Four stages, each of which reads a directory and writes one:
+
+    \b
+      nmt prepare    text -> data directory    clean, train a tokenizer, encode
+      nmt train      data -> run directory     train a Transformer
+      nmt translate  run -> translations       a line for every line
+      nmt evaluate   run -> BLEU, chrF, TER    score a test set
+
+    `nmt runs` lists the runs there are, `nmt plot` draws their curves.
+    One YAML file holds every setting; without --config it is base.yaml (IWSLT 2017, German-English).
+    `nmt config` prints it with an explanation of each. `nmt COMMAND --help` is the manual of a command.
+
+    \b
+    Example, on the German-English corpus that comes with nmt:
+      nmt prepare --config sample.yaml
+      nmt train --config sample.yaml
+      echo "Der Hund schläft." | nmt translate
+      nmt evaluate
+    """

@@ -1,0 +1,93 @@
+"""`nmt prepare` and `nmt train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.cli.app import app
+from nmt.cli.options import ConfigOption, DataOption, SetOption
+from nmt.config_file import load_config
+
+
+@app.command()
+def prepare(
+    config: ConfigOption = "base.yaml",
+    data: DataOption = None,
+    tokenizer_from: Annotated[
+        Path | None,
+        typer.Option("--tokenizer-from", metavar="RUN", help="Take this run's tokenizer instead of training one."),
+    ] = None,
+    overrides: SetOption = None,
+) -> None:
+    """Turn raw parallel text into a data directory.
+
+    Reads the corpora that the config names, drops unusable pairs and counts why, removes training pairs that
+    stand in a development or test set, trains a SentencePiece tokenizer on the training text and writes text,
+    ids and a manifest. The directory serves both translation directions. Run again with nothing changed, it
+    does nothing.
+
+    \b
+    Examples:
+      nmt prepare --config sample.yaml
+      nmt prepare --config multi30k.yaml --set data.root=corpora/multi30k
+      nmt prepare --config mine.yaml --data data/prepared/mine --tokenizer-from runs/base-de-en
+    """
+    from nmt.prepare import prepare as run_stage
+
+    settings = load_config(config, overrides or ())
+    run_stage(settings, data or settings.data.directory, tokenizer_from)
+
+
+@app.command()
+def train(
+    config: Annotated[
+        str | None,
+        typer.Option("--config", metavar="FILE", help="As for prepare.  [default: base.yaml, or the resumed run's]"),
+    ] = None,
+    data: DataOption = None,
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", metavar="DIR", help="Run directory to write.  [default: the config's training.run_dir]"),
+    ] = None,
+    overrides: SetOption = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    stop_after: Annotated[
+        float | None,
+        typer.Option("--stop-after", metavar="MINUTES", min=0.0, help="Stop by then, as by SIGTERM, to be resumed."),
+    ] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Tell where the time of a few steps goes.")] = False,
+) -> None:
+    """Train a Transformer on a data directory.
+
+    Shows loss, perplexity, learning rate, speed and time left; validates with BLEU on the development set; keeps
+    the best and the newest checkpoints. Everything is written to the run directory, which then translates alone,
+    anywhere. `tensorboard --logdir runs` draws the curves.
+
+    With --resume the run is --run, else the run directory of --config, else the newest in runs/. It goes on with
+    its own configuration: --set (or a changed --config) may only alter limits and intervals such as
+    training.max_steps.
+
+    SIGTERM, SIGINT (Ctrl-C) and --stop-after finish the update, save, and end with status 75: --resume goes on as if
+    nothing had happened. A second Ctrl-C ends at once. Several processes train one model under torchrun:
+    torchrun --nproc-per-node 2 -m -- nmt train … (with --max-restarts 3 the run goes on by itself after a process died)
+
+    --profile traces ten steps soon after the start, prints a table of where their time goes, keeps the trace in the run
+    directory, and goes on training.
+
+    \b
+    Examples:
+      nmt train --config sample.yaml
+      nmt train --config multi30k.yaml --set data.direction=en-de
+      nmt train --resume --run runs/sample-de-en --set training.max_steps=4000
+    """
+    from nmt.defaults import what_to_train
+    from nmt.training.dist import joined
+    from nmt.training.loop import fit
+
+    with joined() as world:
+        what = world.from_first(lambda: what_to_train(config, data, run, overrides or (), resume))
+        settings, data_dir, run_dir, goes_on = what
+        fit(settings, data_dir, run_dir, goes_on, stop_after, world, profile)

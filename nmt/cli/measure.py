@@ -1,0 +1,82 @@
+"""`nmt evaluate`: how good a translator is."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.cli.app import app
+from nmt.cli.options import BeamOption, CheckpointOption, PenaltyOption, RunOption, WeightsOption
+from nmt.errors import ConfigError
+
+# What PyTorch's libraries read when they are loaded.
+FILES_ALONE = (
+    "--hyp F and --ref F go together, without what belongs to a run: --run, --split, --data, --output, --samples, "
+    "--beam, --length-penalty, --checkpoint, --weights"
+)
+
+
+@app.command()
+def evaluate(
+    run: RunOption = None,
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="NAME", help="What to translate.  [default: the only test set]")
+    ] = None,
+    hyp: Annotated[Path | None, typer.Option("--hyp", metavar="F", help="Score this file of translations …")] = None,
+    ref: Annotated[Path | None, typer.Option("--ref", metavar="F", help="… against this file of references.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the one of training]")
+    ] = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    lowercase: Annotated[
+        bool, typer.Option("--lowercase", help="Ignore case, to compare with papers that do.")
+    ] = False,
+    tokenize: Annotated[
+        str | None, typer.Option("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, intl, zh, char or none.")
+    ] = None,
+    samples: Annotated[int, typer.Option("--samples", metavar="N", min=0, help="Show N translations too.")] = 0,
+    output: Annotated[Path | None, typer.Option("--output", metavar="F", help="Write the translations to F.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure translations: BLEU, chrF and TER by sacrebleu.
+
+    Scores are of raw text, with case, and each comes with the signature that says how it was computed; scores with
+    different signatures cannot be compared. Either a run translates a split of its data directory (a test set, or
+    valid, or train), or a file of translations is scored against a file of references.
+
+    \b
+    Examples:
+      nmt evaluate
+      nmt evaluate --run runs/multi30k-de-en --split valid --beam 1
+      nmt evaluate --hyp news.en --ref news.ref.en --json
+    """
+    from nmt.evaluate import evaluate_files, render_json, render_text
+
+    render = render_json if json else render_text
+    if hyp is not None or ref is not None:
+        of_a_run = (run, split, data, output, samples, beam, length_penalty, checkpoint, weights)
+        if hyp is None or ref is None or of_a_run != (None, None, None, None, 0, None, None, "best", "auto"):
+            raise ConfigError([FILES_ALONE])
+        print(render(evaluate_files(hyp, ref, lowercase, tokenize)))
+        return
+    if json and samples:
+        raise ConfigError(["--samples is for the screen, not for --json; --output F writes all translations"])
+
+    from nmt.defaults import run_or_newest, search_settings
+    from nmt.evaluate_run import evaluate_run
+    from nmt.files import open_output
+    from nmt.translate import Translator
+
+    with nullcontext() if output is None else open_output(output) as file:
+        translator = Translator.load(run_or_newest(run), checkpoint, weights)
+        search = search_settings(translator.config, beam, length_penalty)
+        found = evaluate_run(translator, data, split, search, lowercase, tokenize)
+        if file is not None:
+            file.writelines(f"{line}\n".encode() for line in found.translations)
+    print(*found.samples(samples), render(found.report), sep="\n")

@@ -1,0 +1,35 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Weights = Literal["auto", "raw", "average"]
+ConfigOption = Annotated[
+    str, typer.Option("--config", metavar="FILE", help="That file, else configs/FILE, else the shipped one.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, training.seed=2; may be repeated."),
+]
+DataOption = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the config's data.dir]")
+]
+RunOption = Annotated[
+    Path | None, typer.Option("--run", metavar="DIR", help="Run directory.  [default: the newest in runs/]")
+]
+BeamOption = Annotated[
+    int | None, typer.Option("--beam", metavar="N", min=1, help="Beam width; 1 is greedy.  [default: the config's]")
+]
+PenaltyOption = Annotated[
+    float | None,
+    typer.Option("--length-penalty", metavar="A", help="Exponent; more favours longer.  [default: the config's]"),
+]
+CheckpointOption = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which checkpoint.")]
+WeightsOption = Annotated[
+    Weights,
+    typer.Option("--weights", help="As trained, averaged, or (auto) as trained but for the best what scored higher."),
+]

@@ -1,0 +1,59 @@
+"""The configuration: one YAML file, five sections, every field with its meaning and unit.
+
+`config_file.py` reads and writes it; `nmt config` prints it with these descriptions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import model_validator
+
+from nmt.config.data import DataConfig, Source
+from nmt.config.search import SearchConfig
+from nmt.config.section import Section, raise_together
+from nmt.config.training import ModelConfig, TokenizerConfig, TrainingConfig
+
+__all__ = [
+    "Config",
+    "DataConfig",
+    "ModelConfig",
+    "SearchConfig",
+    "Section",
+    "Source",
+    "TokenizerConfig",
+    "TrainingConfig",
+]
+
+
+class Config(Section):
+    """The whole configuration."""
+
+    data: DataConfig
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+    search: SearchConfig = SearchConfig()
+
+    @model_validator(mode="after")
+    def _check(self) -> Config:
+        problems = []
+        if self.model.tie_embeddings == "all" and not self.tokenizer.joint:
+            problems.append("model.tie_embeddings: all needs tokenizer.joint: true; take target or none")
+        if self.training.max_tokens != "auto" and self.training.max_tokens <= self.data.max_pieces:
+            problems.append(
+                f"training.max_tokens: {self.training.max_tokens} has no room for the longest pair, "
+                f"data.max_pieces = {self.data.max_pieces} and its end of sentence"
+            )
+        if self.model.positions == "learned" and self.model.max_positions <= self.data.max_pieces:
+            problems.append(
+                f"model.max_positions: {self.model.max_positions} has no room for data.max_pieces = "
+                f"{self.data.max_pieces} and an end of sentence"
+            )
+        raise_together(problems)
+        return self
+
+    @property
+    def run_directory(self) -> Path:
+        """`training.run_dir` with `{direction}` filled in."""
+        return Path(self.training.run_dir.replace("{direction}", self.data.direction))

@@ -1,0 +1,134 @@
+"""Settings of the text: where it comes from, how it is cleaned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import Field, model_validator
+
+from nmt.config.section import Section, raise_together
+
+DIRECTION = re.compile(r"^([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)$")
+
+
+class Source(Section):
+    """Where one corpus comes from: aligned local files, or files of a dataset on the Hugging Face hub."""
+
+    files: dict[str, str] | None = None
+    """Local files: language code -> file name under `data.root`; line n of one pairs with line n of the other.
+    Names ending in .gz are decompressed."""
+    hub: str | None = None
+    """A dataset repository on the hub, `owner/name`. Give this or `files`."""
+    revision: str = "main"
+    """The branch, tag or commit of the hub repository."""
+    paths: list[str] = Field([])
+    """Files within the hub repository, all .parquet or all .jsonl, `*` allowed."""
+    column: str | None = None
+    """The hub column that holds a mapping from language code to text, such as `translation`."""
+    columns: dict[str, str] | None = None
+    """Language code -> hub column that holds its text, if the columns are not named by the codes themselves."""
+    name: str | None = None
+    """The corpus name in reports; by default the file or repository name."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Source:
+        problems = []
+        if (self.files is None) == (self.hub is None):
+            problems.append("give either files or hub")
+        if self.hub is not None:
+            if not self.paths:
+                problems.append("hub needs paths: the .parquet or .jsonl files within the repository")
+            endings = {Path(path).suffix for path in self.paths}
+            if self.paths and endings not in ({".parquet"}, {".jsonl"}):
+                problems.append(f"paths must all end in .parquet or all in .jsonl, found {sorted(endings)}")
+            if self.column is not None and self.columns is not None:
+                problems.append("give either column or columns")
+        elif self.paths or self.column or self.columns:
+            problems.append("paths, column and columns belong to hub")
+        raise_together(problems)
+        return self
+
+    @property
+    def label(self) -> str:
+        """The corpus name used in reports."""
+        return self.name or self.hub or Path(next(iter((self.files or {"": "?"}).values()))).name
+
+
+class DataConfig(Section):
+    """What to translate from what, and the text to learn it from."""
+
+    direction: str
+    """Source and target language, `de-en`. One prepared corpus serves both directions. A region is written with
+    an underscore: `pt_BR-en`."""
+    dir: str = "data/prepared/{direction}"
+    """The data directory that `prepare` writes. `{direction}` stands for both languages in alphabetical order."""
+    root: str = "."
+    """The folder under which relative names in `files` are looked up, itself relative to the working directory."""
+    train: list[Source] = Field(min_length=1)
+    """The training corpora."""
+    valid: Source
+    """The development set: choices are made on it."""
+    test: dict[str, Source] = Field({})
+    """Test sets by name; nothing is ever chosen on them."""
+    max_chars: int = Field(1000, ge=1)
+    """Training pairs with a longer side are dropped (characters)."""
+    max_pieces: int = Field(250, ge=1)
+    """Training pairs with a longer side are dropped (pieces of the tokenizer); of a line that is translated four times
+    as many are read."""
+    max_ratio: float = Field(4.0, ge=1.0)
+    """Training pairs whose sides differ more in length are dropped (ratio of characters, 15 added to each side
+    so that short pairs may differ)."""
+
+    @model_validator(mode="after")
+    def _check(self) -> DataConfig:
+        problems = []
+        match = DIRECTION.match(self.direction)
+        if match is None:
+            problems.append(f"direction: {self.direction!r} is not of the form de-en")
+        elif match[1] == match[2]:
+            problems.append(f"direction: {self.direction!r} names one language twice")
+        else:
+            for where, source in self.sources():
+                for field in ("files", "columns"):
+                    given = getattr(source, field)
+                    if given is not None and set(given) != {match[1], match[2]}:
+                        wanted = " and ".join(sorted({match[1], match[2]}))
+                        problems.append(f"{where}.{field}: must name {wanted}, found {', '.join(given) or 'none'}")
+        for name in self.test:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or name in ("train", "valid"):
+                problems.append(
+                    f"test: {name!r} is no name for a test set; take letters, digits, _ . - and not train or valid"
+                )
+        raise_together(problems)
+        return self
+
+    def sources(self) -> Iterator[tuple[str, Source]]:
+        """Every source with its key within this section."""
+        for i, source in enumerate(self.train):
+            yield f"train.{i}", source
+        yield "valid", self.valid
+        for name, source in self.test.items():
+            yield f"test.{name}", source
+
+    @property
+    def src(self) -> str:
+        """The source language."""
+        return self.direction.split("-")[0]
+
+    @property
+    def tgt(self) -> str:
+        """The target language."""
+        return self.direction.split("-")[1]
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Both languages in alphabetical order: the same for either direction."""
+        first, second = sorted(self.direction.split("-"))
+        return first, second
+
+    @property
+    def directory(self) -> Path:
+        """`dir` with `{direction}` filled in."""
+        return Path(self.dir.replace("{direction}", "-".join(self.languages)))

@@ -1,0 +1,80 @@
+"""Settings of the search for translations."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from nmt.config.section import Section, raise_together
+
+
+class SearchConfig(Section):
+    """How translations are searched for."""
+
+    beam: int = Field(5, ge=1)
+    """Hypotheses kept per sentence; 1 is greedy search."""
+    length_penalty: float = Field(1.0, ge=-10.0, le=10.0)
+    """Exponent A of the length penalty by which a hypothesis's log-probability is divided; 0 does not divide."""
+    length_penalty_kind: Literal["power", "gnmt"] = "power"
+    """power: length^A; gnmt: ((5 + length) / 6)^A (Wu et al., 2016). Length is in pieces, end of sentence counted."""
+    coverage_penalty: float = Field(0.0, ge=0.0, le=10.0)
+    """Weight of what is added to the score for source pieces that little attention went to (Wu et al., 2016,
+    equation 15): the sum of ln(min(attention received, 1)). Attention is that of the layer before the last."""
+    patience: float = Field(1.0, ge=0.0)
+    """A sentence is done when patience * beam hypotheses have ended, or when none can still become better; 0 waits for
+    the latter alone, which is slower and finds higher scores."""
+    diversity_groups: int = Field(1, ge=1)
+    """Groups into which the beam is divided; each is kept from the pieces that those before it took at the same step
+    (Vijayakumar et al., 2016)."""
+    diversity: float = Field(0.5, ge=0.0)
+    """What a piece costs a group for each time that groups before it took it (nats); without effect in one group."""
+    sample: bool = False
+    """Draw translations at random from the model instead of searching for the best; n_best says how many."""
+    temperature: float = Field(1.0, gt=0.0)
+    """Logits are divided by it before drawing: below 1 sharper, above 1 flatter."""
+    top_k: int = Field(0, ge=0)
+    """Draw from so many likeliest pieces; 0 from all."""
+    top_p: float = Field(1.0, gt=0.0, le=1.0)
+    """Draw from the fewest likeliest pieces that have this probability together (Holtzman et al., 2020)."""
+    seed: int = Field(1, ge=0)
+    """The draws for line n of a text depend on this and n alone."""
+    mbr: Literal["none", "chrf", "bleu"] = "none"
+    """Minimum Bayes risk: of mbr_candidates translations (the beam's best, or samples) take that which is most like
+    all others by this metric."""
+    mbr_candidates: int = Field(16, ge=1)
+    """See mbr; a beam gives at most as many as it is wide."""
+    min_length: int = Field(0, ge=0)
+    """Least number of pieces of a translation (of each part of a line that is split), end of sentence not counted."""
+    max_length: int = Field(0, ge=0)
+    """Greatest number of pieces, end of sentence not counted; 0 sets none beside the next two."""
+    max_length_ratio: float = Field(2.0, ge=0.0)
+    """A translation has at most max_length_ratio * source length + max_length_offset pieces."""
+    max_length_offset: int = Field(10, ge=1)
+    """See max_length_ratio (pieces)."""
+    no_repeat_ngram: int = Field(0, ge=0)
+    """No sequence of so many pieces stands twice in a translation; 0 allows all."""
+    split: bool = True
+    """Split a line longer than data.max_pieces at sentence ends, else at weaker places, translate its parts and join
+    them."""
+    protect: bool = False
+    """Have URLs, e-mail addresses, numbers, tags and placeholders of the source stand in the translation as they are
+    (as constraints; a number that should change its form stays as it is, too)."""
+    batch_sentences: int = Field(64, ge=1)
+    """Most rows of a batch."""
+    batch_tokens: int = Field(2048, ge=1)
+    """Source tokens of one batch, rows x longest row."""
+
+    @model_validator(mode="after")
+    def _check(self) -> SearchConfig:
+        problems = []
+        if self.beam % self.diversity_groups:
+            problems.append(
+                f"diversity_groups: a beam of {self.beam} cannot be divided into {self.diversity_groups} equal groups"
+            )
+        if self.max_length and self.min_length > self.max_length:
+            problems.append(f"min_length: {self.min_length} is more than max_length, {self.max_length}")
+        if self.sample and (self.diversity_groups > 1 or self.coverage_penalty):
+            problems.append("sample: diversity_groups and coverage_penalty belong to a beam, nothing is searched here")
+        raise_together(problems)
+        return self

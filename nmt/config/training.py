@@ -1,0 +1,157 @@
+"""Settings of the vocabulary, the model and its training."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from nmt.config.section import Section, raise_together
+
+
+class TokenizerConfig(Section):
+    """SentencePiece BPE, trained on the cleaned training text alone."""
+
+    vocab_size: int = Field(10_000, ge=300, le=1_000_000)
+    """Pieces, with the 256 bytes and the special ones; less if the corpus is too small for so many."""
+    joint: bool = True
+    """One vocabulary for both languages (true) or one for each (false)."""
+
+
+class ModelConfig(Section):
+    """The Transformer of "Attention Is All You Need" (Vaswani et al., 2017)."""
+
+    d_model: int = Field(512, ge=2)
+    """Width of the hidden states."""
+    n_heads: int = Field(4, ge=1)
+    """Attention heads; must divide d_model."""
+    d_ff: int = Field(1024, ge=1)
+    """Inner width of the feed-forward layers."""
+    encoder_layers: int = Field(6, ge=1)
+    """Layers of the encoder."""
+    decoder_layers: int = Field(6, ge=1)
+    """Layers of the decoder."""
+    norm: Literal["pre", "post"] = "pre"
+    """Layer norm before each sub-layer, with a final norm (pre), or after each residual sum as in the paper (post)."""
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    """Position embeddings: sinusoidal have no limit of length, learned have `max_positions`."""
+    max_positions: int = Field(1024, ge=2)
+    """The longest sequence that learned positions can take (pieces, end of sentence included)."""
+    activation: Literal["relu", "gelu"] = "relu"
+    """The non-linearity of the feed-forward layers."""
+    tie_embeddings: Literal["all", "target", "none"] = "all"
+    """Embeddings shared by source, target and output layer (all), by target and output layer (target), or by none."""
+    embedding_dropout: float = Field(0.3, ge=0.0, lt=1.0)
+    """Probability of dropping a unit of the embedded input, positions added."""
+    residual_dropout: float = Field(0.3, ge=0.0, lt=1.0)
+    """Probability of dropping a unit of a sub-layer's output before it is added to the residual stream."""
+    attention_dropout: float = Field(0.0, ge=0.0, lt=1.0)
+    """Probability of dropping an attention weight."""
+    activation_dropout: float = Field(0.0, ge=0.0, lt=1.0)
+    """Probability of dropping a unit inside a feed-forward layer."""
+
+    @model_validator(mode="after")
+    def _check(self) -> ModelConfig:
+        problems = []
+        if self.d_model % self.n_heads:
+            problems.append(f"n_heads: {self.n_heads} does not divide d_model = {self.d_model}")
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            problems.append(f"d_model: sinusoidal positions need an even width, found {self.d_model}")
+        raise_together(problems)
+        return self
+
+
+class TrainingConfig(Section):
+    """How the model learns, for how long, and what is kept."""
+
+    run_dir: str = "runs/{direction}"
+    """The run directory that `train` writes; `{direction}` stands for data.direction."""
+    seed: int = Field(1, ge=0, lt=2**31)
+    """Seed of the initial weights, the order of the data and dropout."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to train: auto takes a GPU if there is one."""
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    """What several processes (torchrun) share: the gradients, each with a model of its own (ddp), or also weights and
+    optimizer, divided among them (fsdp), for models that outgrow a device. Checkpoints are the same."""
+    precision: Literal["auto", "float32", "bf16", "fp16"] = "auto"
+    """Number format of the matrix products; weights are always float32. auto takes what a short probe
+    finds fastest on a CPU, and on a GPU bf16, or fp16 where there is no bf16."""
+    layout: Literal["auto", "padded", "packed"] = "auto"
+    """How the sentences of a micro-batch lie in memory: side by side with padding, or one after the other without,
+    which a GPU with bf16 or fp16 has a kernel for (not with attention_dropout). auto: packed where that kernel is. What
+    is learned is the same."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """Have PyTorch compile the model, which takes a minute or more before the first update. auto: on a GPU, unless it
+    lacks a compiler or parallel is fsdp. What is learned is the same but for rounding and dropout's random numbers."""
+    update_tokens: int = Field(4096, ge=1)
+    """Target tokens of one optimizer update, end of sentence counted: decides what is learned."""
+    max_tokens: Annotated[int, Field(ge=2)] | Literal["auto"] = 8192
+    """Largest micro-batch, rows x longest side with padding (tokens): decides memory, not what is learned. auto: the
+    largest that fits, found once at the start and kept in the run."""
+    pool_pairs: int = Field(30_000, ge=30_000)
+    """Pairs that are sorted by length together; larger pools pad less."""
+    label_smoothing: float = Field(0.1, ge=0.0, lt=1.0)
+    """Probability mass spread evenly over the vocabulary."""
+    optimizer: Literal["adam", "adamw"] = "adam"
+    """Adam (Kingma and Ba, 2015), or AdamW with decoupled weight decay (Loshchilov and Hutter, 2019)."""
+    beta1: float = Field(0.9, ge=0.0, lt=1.0)
+    """Decay of Adam's first moment."""
+    beta2: float = Field(0.98, ge=0.0, lt=1.0)
+    """Decay of Adam's second moment."""
+    eps: float = Field(1e-9, gt=0.0)
+    """Adam's epsilon."""
+    weight_decay: float = Field(0.0, ge=0.0)
+    """Weight decay, of matrices only: decoupled with adamw, an L2 gradient with adam."""
+    schedule: Literal["noam", "inverse_sqrt", "linear", "cosine", "constant"] = "noam"
+    """Learning rate over steps. noam: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5). The others
+    rise linearly to peak_lr in warmup_steps, then fall with step^-0.5, linearly or as a cosine to 0 at max_steps,
+    or stay."""
+    factor: float = Field(1.0, gt=0.0)
+    """noam's factor."""
+    peak_lr: float = Field(7e-4, gt=0.0)
+    """Highest learning rate of every schedule but noam."""
+    warmup_steps: int = Field(4000, ge=1)
+    """Updates until the learning rate is highest."""
+    cooldown: float = Field(0.0, ge=0.0, lt=1.0)
+    """Share of the run, at its end, over which the learning rate of noam, inverse_sqrt or constant falls linearly to 0.
+    Where it starts and ends is fixed once, by the limit that is nearest then (max_steps, max_epochs or max_minutes)."""
+    clip_norm: float = Field(1.0, ge=0.0)
+    """Largest L2 norm of the gradient of an update, which is scaled down to it; 0 does not clip."""
+    max_steps: int = Field(50_000, ge=1)
+    """Training ends after so many updates."""
+    max_epochs: int | None = Field(None, ge=1)
+    """Training ends after so many passes over the corpus; null: no limit."""
+    max_minutes: float | None = Field(None, gt=0.0)
+    """Training ends after so many minutes, summed over resumes; null: no limit."""
+    log_every_steps: int = Field(100, ge=1)
+    """Updates between records in log.jsonl and TensorBoard."""
+    validate_every_steps: int = Field(1000, ge=1)
+    """Updates between validations."""
+    save_every_steps: int = Field(1000, ge=1)
+    """Updates between checkpoints; a validation has one besides."""
+    keep_last: int = Field(5, ge=2)
+    """Newest checkpoints that are kept, besides the best."""
+    average_last: int = Field(5, ge=1)
+    """At the end the weights of so many newest checkpoints are averaged and taken if they score better on the
+    development set; 1 does not average."""
+    select_by: Literal["bleu", "chrf", "loss"] = "bleu"
+    """What decides which checkpoint is best on the development set."""
+    patience: int | None = Field(None, ge=1)
+    """Training ends after so many validations in a row without a new best; null: never."""
+
+    @model_validator(mode="after")
+    def _check(self) -> TrainingConfig:
+        problems = []
+        if self.average_last > self.keep_last:
+            problems.append(f"average_last: {self.average_last} is more than keep_last = {self.keep_last}")
+        if self.schedule in ("linear", "cosine") and self.warmup_steps >= self.max_steps:
+            problems.append(
+                f"warmup_steps: {self.warmup_steps} leaves nothing of max_steps = {self.max_steps} "
+                f"for the {self.schedule} schedule to fall in"
+            )
+        if self.cooldown and self.schedule in ("linear", "cosine"):
+            problems.append(f"cooldown: the {self.schedule} schedule falls to 0 by itself; leave cooldown at 0")
+        if self.max_tokens == "auto" and self.parallel == "fsdp":
+            problems.append("max_tokens: auto measures a model that is not divided; with parallel: fsdp give a number")
+        raise_together(problems)
+        return self

@@ -1,0 +1,73 @@
+"""What a translation may look like: which pieces may follow, whatever the model thinks of them.
+
+Every search (greedy, beam, sampling) asks the same rules at each step. A forbidden piece gets a logit of -inf; those
+allowed keep their probabilities, which are of the whole vocabulary.
+
+Legend: B sentences, M hypotheses of each, V vocabulary, L length so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nmt.tokenizer import EOS, PAD
+
+MINUS_INF = -float("inf")
+
+
+@dataclass
+class Rules:
+    """The rules of a batch; all tensors are on the model's device."""
+
+    banned: Tensor
+    """(n,) int64 ids that are never taken."""
+    limits: Tensor
+    """(B,) int64 the longest length of each sentence, `</s>` counted, at least 1: there only `</s>` may follow."""
+    min_length: int = 0
+    """Least number of pieces before `</s>`; a shorter limit or prefix rule goes before."""
+    no_repeat_ngram: int = 0
+    """No sequence of so many ids stands twice; 0 allows all."""
+    prefix: Tensor | None = None
+    """(B, P) int64 ids that a translation starts with, filled up with PAD on the right."""
+
+    def __post_init__(self) -> None:
+        self._last_lengths = set(self.limits.tolist())
+
+    def keep(self, rows: Tensor) -> Rules:
+        """The rules of the sentences `rows` (B',)."""
+        prefix = None if self.prefix is None else self.prefix[rows]
+        return Rules(self.banned, self.limits[rows], self.min_length, self.no_repeat_ngram, prefix)
+
+    def apply(self, logits: Tensor, ids: Tensor) -> None:
+        """Forbid in place what may not follow ids (B, M, L) in logits (B, M, V)."""
+        length = ids.size(2)  # pieces so far; the next is number length + 1
+        logits.index_fill_(-1, self.banned, MINUS_INF)
+        if length < self.min_length:
+            logits[..., EOS] = MINUS_INF
+        if 0 < self.no_repeat_ngram <= length:
+            _forbid_repeats(logits, ids, self.no_repeat_ngram)
+        if self.prefix is not None and length < self.prefix.size(1):
+            wanted = self.prefix[:, length]
+            _only(logits, wanted[:, None], wanted != PAD)
+        if length + 1 in self._last_lengths:
+            _only(logits, torch.full_like(self.limits[:, None], EOS), self.limits == length + 1)
+
+
+def _only(logits: Tensor, ids: Tensor, rows: Tensor) -> None:
+    """Where `rows` (B,), allow but ids (B, 1) in logits (B, M, V); the model's logit of it stays, finite or not."""
+    at = ids[:, None].expand(-1, logits.size(1), -1)  # (B, M, 1)
+    kept = logits.gather(-1, at)
+    logits.masked_fill_(rows[:, None, None], MINUS_INF)
+    logits.scatter_(-1, at, kept)
+
+
+def _forbid_repeats(logits: Tensor, ids: Tensor, n: int) -> None:
+    """Forbid what would end a sequence of n ids that stands in ids (B, M, L) already, n <= L."""
+    before = ids.unfold(2, n, 1)  # (B, M, L - n + 1, n): each sequence of n so far
+    last = ids[:, :, ids.size(2) - n + 1 :]  # (B, M, n - 1): what the next id would end
+    repeats = (before[..., :-1] == last[:, :, None]).all(-1)  # (B, M, L - n + 1)
+    taken = torch.where(repeats, before[..., -1], PAD)  # PAD is never taken anyway
+    logits.scatter_(-1, taken, MINUS_INF)
