@@ -15,7 +15,7 @@ DEMO := runs/demo
 test check: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean bad-inputs torture bench-multi30k bench-train bench-precision bench-start bench-cost bench-padding bench-memory gpu-check
+.PHONY: help demo test check clean bad-inputs torture bench-multi30k bench-train bench-precision bench-start bench-cost bench-padding bench-memory bench-protection bench-endless compare-engines gpu-check
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -48,6 +48,17 @@ bench-padding: $(READY)  ## Print the share of padding on a prepared Multi30k
 
 bench-memory: $(READY)  ## Compare the memory of training on 50 thousand and 5 million synthetic pairs (2 GB of disk)
 	$(BIN)/python scripts/bench_memory.py
+
+bench-protection: $(READY)  ## Print the share of URLs, numbers, tags … that survive translation by the demo's run
+	$(BIN)/python scripts/protection.py $(DEMO)
+
+bench-endless: $(READY)  ## Feed the demo's run lines for five minutes, print its memory and how soon it answers
+	$(BIN)/python scripts/endless_input.py $(DEMO)
+
+RUN ?= runs/multi30k-de-en
+compare-engines: $(READY)  ## Compare native translations with CTranslate2's on Multi30k (RUN=run de-en, MULTI30K=folder)
+	$(BIN)/python scripts/compare_engines.py --run $(RUN) \
+		--src $(MULTI30K)/test_2016_flickr.de --ref $(MULTI30K)/test_2016_flickr.en
 
 gpu-check: $(READY)  ## Check on one GPU that results are right, and how fast they come (MULTI30K=folder, 9 minutes)
 	$(BIN)/python scripts/gpu_check.py $(if $(wildcard $(MULTI30K)),--data $(MULTI30K))

@@ -99,6 +99,15 @@ def load_config(name: str | Path = "base.yaml", overrides: Sequence[str] = ()) -
     if not isinstance(tree, dict):
         found = "nothing" if tree is None else "a list" if isinstance(tree, list) else _shown(tree)
         raise ConfigError([f"{where}: a config is a mapping of sections, found {found}"])
+    return _changed(tree, where, overrides)
+
+
+def changed_config(config: Config, overrides: Sequence[str]) -> Config:
+    """`config` with `overrides` (`section.key=value`). Raises ConfigError."""
+    return _changed(config.model_dump(), "config", overrides)
+
+
+def _changed(tree: dict[str, Any], where: str, overrides: Sequence[str]) -> Config:
     problems = []
     for override in overrides:
         try:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
-from nmt.config_file import check_config, load_config
-from nmt.errors import CheckpointError, DataError
+from nmt.config_file import changed_config, load_config
+from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.metadata import launch, read_info
 from nmt.translate import newest_run
@@ -53,8 +53,13 @@ def _was_begun(run: RunDir) -> bool:
     return launch() is not None and run.info.is_file() and read_info(run).get("launch") == launch()
 
 
-def search_settings(config: Config, beam: int | None, length_penalty: float | None) -> SearchConfig:
-    """A run's search settings with those of the command line. Raises ConfigError."""
-    changes = {"beam": beam, "length_penalty": length_penalty}
-    search = config.search.model_dump() | {name: value for name, value in changes.items() if value is not None}
-    return check_config(config.model_dump() | {"search": search}, "command line").search
+def search_settings(
+    config: Config, beam: int | None, length_penalty: float | None, overrides: Sequence[str] = ()
+) -> SearchConfig:
+    """A run's search settings with those of the command line; `overrides` are `search.key=value`. Raises ConfigError."""
+    others = [override for override in overrides if not override.startswith("search.")]
+    if others:
+        raise ConfigError([f"--set {other}: only search. settings can be changed here" for other in others])
+    options = {"search.beam": beam, "search.length_penalty": length_penalty}
+    given = [f"{name}={value}" for name, value in options.items() if value is not None]
+    return changed_config(config, [*overrides, *given]).search

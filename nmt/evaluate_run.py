@@ -14,7 +14,8 @@ from nmt.evaluate import Report, Subject, evaluate
 from nmt.layout import DataDir, RunDir
 from nmt.metadata import read_info
 from nmt.metrics import check_tokenizer
-from nmt.translate import Translator, Warnings
+from nmt.translate import Warnings
+from nmt.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def evaluate_run(
     corpus.verify(split.name, ("text",))
     sources, references = split.text(config.src), split.text(config.tgt)
     translations, warnings = [], Warnings()
-    for number, found in enumerate(translator.translate(sources, search), start=1):
+    for number, found in enumerate(translator.translate_lines(sources, search), start=1):
         warnings.see(number, found)
         translations.append(found[0].text)
     for warning in warnings.lines():

@@ -92,6 +92,7 @@ class RunDir:
     log.jsonl, tensorboard/  what happened
     dev/                     translations of the development set, a file per validation
     profile/trace.json.gz    what a few steps did, moment by moment (nmt train --profile)
+    ctranslate2-…/           see `ExportDir`, by number format (nmt translate --engine ctranslate2)
     """
 
     path: Path
@@ -142,3 +143,44 @@ class RunDir:
     @property
     def trace(self) -> Path:
         return self.path / "profile" / "trace.json.gz"
+
+    def ctranslate2(self, quantization: str) -> ExportDir:
+        return ExportDir(self.path / f"ctranslate2-{quantization}")
+
+
+EXPORT_FORMAT = 1
+"""Number of the layout of an exported directory; raised when an older version can no longer read it."""
+
+
+@dataclass(frozen=True)
+class ExportDir:
+    """One directory that is a translator, written by `nmt export`; it translates anywhere.
+
+    translator.json          what loading needs, with checksums of what follows; written last
+    config.yaml, tokenizer/  as in a run directory
+    weights.safetensors      the weights, or
+    model.bin, *.json        the same as a model of CTranslate2
+    README.md                the model card, for people
+    """
+
+    path: Path
+
+    @property
+    def info(self) -> Path:
+        return self.path / "translator.json"
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def tokenizer(self) -> TokenizerDir:
+        return TokenizerDir(self.path / "tokenizer")
+
+    @property
+    def weights(self) -> Path:
+        return self.path / "weights.safetensors"
+
+    @property
+    def card(self) -> Path:
+        return self.path / "README.md"

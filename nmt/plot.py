@@ -6,9 +6,7 @@ without markers, the average at the end by a star.
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +20,13 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from matplotlib.typing import LineStyleType
 
-from nmt.errors import CheckpointError, DataError
-from nmt.files import open_output
+from nmt.errors import CheckpointError
 from nmt.layout import RunDir
+from nmt.picture import check_picture, save_picture
 from nmt.runs import Record, is_run, number, printable, read_log
 
 Points = npt.NDArray[np.float64]  # (n, 3): step, minutes (NaN if not logged), value
 
-ENDINGS = (".png", ".pdf", ".svg")
 MOST_POINTS = 300  # of a training curve, so that dashes stay dashes; more are averaged, their range behind the line
 EXPLODED = 20.0  # nats per token: twice what a model has that knows nothing
 LEGEND_CHARS = 100  # of names beside each other
@@ -78,22 +75,13 @@ def plot(runs: Sequence[Path], output: Path) -> list[str]:
     The ending of `output` is .png, .pdf or .svg. Raises CheckpointError for what is no run directory, DataError for an
     output of another kind or in no directory.
     """
-    if output.suffix.lower() not in ENDINGS:
-        raise DataError(f"{output}: the ending says which kind of picture; give one of {', '.join(ENDINGS)}")
-    if not output.parent.is_dir():
-        raise DataError(f"{output}: there is no directory {output.parent} to write it in")
+    check_picture(output)
     for path in runs:
         if not is_run(path):
             raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; nmt runs shows which there are")
     logs = [list(read_log(RunDir(path).log)) for path in runs]
     curves = [curves_of(name, records) for name, records in zip(_names(runs), logs, strict=True)]
-    picture = io.BytesIO()
-    with warnings.catch_warnings():
-        # the font has no glyph for many scripts: a box is drawn, which is no reason for a warning each
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        draw(curves).savefig(picture, format=output.suffix[1:].lower(), dpi=150)
-    with open_output(output) as file:
-        file.write(picture.getvalue())
+    save_picture(draw(curves), output)
     lacks = [", ".join(_missing(records)) for records in logs]
     return [f"{path}: its log has {lack}" for path, lack in zip(runs, lacks, strict=True) if lack]
 

@@ -16,63 +16,40 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from bench.install import FailedError, bin_of, convert, install
+from bench.install import FailedError, convert, install
 from bench.peer import Peer
 from bench.peers import PEERS
+from bench.process import run_python
 from bench.table import Row, render
-from bench.task import THREADS
+from bench.task import MEASURED
 from bench.text import prepare_text
 from nmt.exits import errors_for_people
 
+TRAINED = {name: peer for name, peer in PEERS.items() if peer.training is not None}
 ROOT = Path(__file__).resolve().parent.parent
 START_LIMIT = 300.0
 """Seconds until the first step, and for what a step or two takes too long at the end."""
 
 
-def environment(peer: Peer) -> dict[str, str]:
-    """The environment variables of a toolkit's process."""
-    return {
-        **os.environ,
-        **peer.training.variables(),
-        "PYTHONPATH": str(ROOT / "scripts"),
-        "OMP_NUM_THREADS": str(THREADS),
-        "MKL_NUM_THREADS": str(THREADS),
-        "CUDA_VISIBLE_DEVICES": "",
-        "TOKENIZERS_PARALLELISM": "false",
-        "HF_HUB_OFFLINE": "1",
-    }
-
-
 def measure(peer: Peer, text: Path, home: Path, name: str, warm: float, seconds: float) -> dict[str, Any]:
     """Train for a while in a process of its own. Raises FailedError."""
+    training = peer.training
+    assert training is not None
     run, log = home / "runs" / peer.name, home / "logs" / f"{name}.log"
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
     out = run / "result.json"
-    seconds = max(seconds, peer.training.at_least)
+    seconds = max(seconds, training.at_least)
     options = {"--out": out, "--warm": warm, "--seconds": seconds, "--started": time.time()}
     words = [str(word) for option in options.items() for word in option]
-    program = [str(bin_of(peer, home) / "python"), "-m", "bench.probe", peer.name, *words, "--"]
-    with log.open("w", encoding="utf-8") as file:
-        try:
-            subprocess.run(
-                [*program, *peer.training.arguments(text, run)],
-                cwd=run,
-                env=environment(peer),
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                timeout=START_LIMIT + warm + seconds,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise FailedError(f"took too long: {log}") from None
+    program = ["-m", "bench.probe", peer.name, *words, "--", *training.arguments(text, run, MEASURED)]
+    limit = START_LIMIT + warm + seconds
+    run_python(peer, home, program, log=log, run=run, variables=training.variables(), seconds=limit)
     if not out.is_file():
         raise FailedError(f"was not measured: {log}")
     result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
@@ -121,16 +98,16 @@ def parse() -> argparse.Namespace:
     """The command line."""
     home = os.environ.get("PEERS") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "nmt-peers"
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--peers", default=",".join(PEERS), help=f"of {','.join(PEERS)}; default: all")
+    parser.add_argument("--peers", default=",".join(TRAINED), help=f"of {','.join(TRAINED)}; default: all")
     parser.add_argument("--rounds", type=int, default=2, help="0: only install and prepare")
     parser.add_argument("--seconds", type=float, default=60.0, help="measured for each toolkit in a round")
     parser.add_argument("--warm", type=float, default=15.0, help="seconds after the first step that do not count")
     parser.add_argument("--data", type=Path, default=ROOT / "data" / "multi30k", help="folder of Multi30k")
     parser.add_argument("--dir", type=Path, default=Path(home), help=f"of what is installed and kept; default: {home}")
     options = parser.parse_args()
-    unknown = [name for name in options.peers.split(",") if name not in PEERS]
+    unknown = [name for name in options.peers.split(",") if name not in TRAINED]
     if unknown:
-        parser.error(f"--peers: no {', '.join(unknown)}; there are {', '.join(PEERS)}")
+        parser.error(f"--peers: no {', '.join(unknown)}; there are {', '.join(TRAINED)}")
     return options
 
 
@@ -138,7 +115,7 @@ def main() -> int:
     """Measure and print."""
     options = parse()
     with errors_for_people():
-        rows = bench([PEERS[name] for name in options.peers.split(",")], options)
+        rows = bench([TRAINED[name] for name in options.peers.split(",")], options)
         if options.rounds:
             print(render(rows))
     return int(any(row.problem for row in rows))

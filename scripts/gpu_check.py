@@ -55,7 +55,7 @@ from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.session import Session
 from nmt.training.stop import Stop
 from nmt.training.validate import Validator
-from nmt.translate import Translator
+from nmt.translator import Translator
 
 ROOT = Path(__file__).parent.parent
 SECONDS = 530.0  # of all parts together

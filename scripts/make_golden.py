@@ -23,7 +23,7 @@ from nmt.config_file import load_config  # noqa: E402
 from nmt.layout import RunDir  # noqa: E402
 from nmt.prepare import prepare  # noqa: E402
 from nmt.training.loop import fit  # noqa: E402
-from nmt.translate import Translator  # noqa: E402
+from nmt.translator import Translator  # noqa: E402
 
 LOSSES = [
     "training.max_steps=20", "training.warmup_steps=10", "training.log_every_steps=1", "training.average_last=1",

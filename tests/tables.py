@@ -28,6 +28,8 @@ class TableModel:
 
     def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         self.rows_seen.append(len(tokens))
+        if self.prefixes and self.prefixes[0] == [()]:  # the first step says how many hypotheses there are
+            self.prefixes = [[()] * tokens.size(1) for _ in self.sentences]
         assert tokens.shape == (len(self.sentences), len(self.prefixes[0]))
         for prefixes, row in zip(self.prefixes, tokens.tolist(), strict=True):
             prefixes[:] = [(*prefix, token) for prefix, token in zip(prefixes, row, strict=True)]
@@ -38,6 +40,15 @@ class TableModel:
             ]
         )
         return logits, logits.logsumexp(-1)
+
+    def attention(self) -> Tensor:
+        """By the sentence and what was chosen so far, like the logits; sentence n has n % 3 + 1 source positions."""
+        weights = torch.zeros(len(self.sentences), len(self.prefixes[0]), 3)
+        for i, (sentence, prefixes) in enumerate(zip(self.sentences, self.prefixes, strict=True)):
+            for j, prefix in enumerate(prefixes):
+                seen = attention(sentence, prefix[1:])
+                weights[i, j, : len(seen)] = seen
+        return weights
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         rows = sentences.tolist()
@@ -55,6 +66,12 @@ def random_table(seed: int, vocab: int = 6, sharpness: float = 2.0) -> Table:
         return torch.randn(vocab, generator=torch.Generator().manual_seed(key)) * sharpness
 
     return table
+
+
+def attention(sentence: int, prefix: Prefix) -> Tensor:
+    """Made-up attention (S,) to the source positions of a sentence at the piece that follows."""
+    key = zlib.crc32(repr(("attention", sentence, prefix)).encode())
+    return (2 * torch.randn(sentence % 3 + 1, generator=torch.Generator().manual_seed(key))).softmax(-1)
 
 
 def forced_log_prob(table: Table, sentence: int, ids: Prefix) -> float:

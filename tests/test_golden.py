@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nmt.metrics import corpus_score
-from nmt.translate import Translator
+from nmt.translator import Translator
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -23,10 +23,10 @@ CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 # The table of the design: a module imports from lower layers only.
 LAYERS = (
     {"errors", "exits", "config", "config_file", "layout", "files", "process"},
-    {"tokenizer", "data", "model", "metrics", "metadata"},
-    {"search", "checkpoint", "evaluate", "runs", "selected", "prepare_checks", "prepare_report"},
-    {"prepare", "plot", "translate"},
-    {"training", "evaluate_run", "defaults"},
+    {"tokenizer", "data", "model", "metrics", "metadata", "text"},
+    {"search", "mbr", "checkpoint", "evaluate", "runs", "selected", "folder", "prepare_checks", "prepare_report"},
+    {"prepare", "plot", "engine", "translate"},
+    {"training", "evaluate_run", "export", "defaults"},
     {"cli", "__main__"},
 )
 SIDEWAYS = {
@@ -35,7 +35,11 @@ SIDEWAYS = {
     ("exits", "errors"),
     ("files", "errors"),
     ("selected", "checkpoint"),
+    ("folder", "checkpoint"),
+    ("folder", "selected"),
+    ("export", "evaluate_run"),
     ("data", "tokenizer"),
+    ("text", "data"),
     ("__main__", "cli"),
 }
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}

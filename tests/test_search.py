@@ -8,14 +8,17 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from tables import BANNED, A, B, Prefix, Table, TableModel, forced_log_prob, random_table
+from tables import BANNED, A, B, Prefix, Table, TableModel, attention, forced_log_prob, random_table
 from torch import Tensor
 
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
-from nmt.search.beam import beam_search, search
+from nmt.search import beam as beam_module
+from nmt.search.beam import beam_search
 from nmt.search.greedy import greedy_search
-from nmt.search.step import Hypothesis, length_penalty
+from nmt.search.rules import Rules
+from nmt.search.search import search
+from nmt.search.step import Ensemble, Hypothesis, length_penalty
 from nmt.tokenizer import BOS, EOS, PAD, UNK
 
 
@@ -27,14 +30,21 @@ def every_output(
     for length in range(1, limit + 1):
         for ids in itertools.product(symbols, repeat=length - 1):
             log_prob = forced_log_prob(table, sentence, ids)
-            outputs.append(Hypothesis(ids, log_prob, log_prob / length_penalty(length, config), length < limit))
+            received = sum(attention(sentence, ids[:i]) for i in range(length))
+            coverage = config.coverage_penalty * float(torch.as_tensor(received).clamp(max=1).log().sum())
+            score = log_prob / length_penalty(length, config) + coverage
+            outputs.append(Hypothesis(ids, log_prob, score, length < limit))
     return sorted(outputs, key=lambda hypothesis: -hypothesis.score)
+
+
+def rules(limits: Sequence[int]) -> Rules:
+    return Rules(BANNED, torch.tensor(limits))
 
 
 def run(
     table: Table, sentences: Sequence[int], limits: Sequence[int], config: SearchConfig, n_best: int = 1
 ) -> list[list[Hypothesis]]:
-    return search(TableModel(table, sentences), torch.tensor(limits), config, BANNED, n_best)
+    return search(TableModel(table, sentences), rules(limits), config, sentences, n_best)
 
 
 def same(found: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:
@@ -48,12 +58,13 @@ def same(found: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:
 PENALTIES = [(kind, a) for kind in ("power", "gnmt") for a in (0.0, 0.6, 1.0, 2.5, -0.7)]
 
 
+@pytest.mark.parametrize("coverage", [0.0, 0.4])
 @pytest.mark.parametrize(("kind", "a"), PENALTIES)
 @pytest.mark.parametrize("seed", range(8))
-def test_a_beam_as_wide_as_all_outputs_is_exhaustive(seed: int, kind: str, a: float) -> None:
+def test_a_beam_as_wide_as_all_outputs_is_exhaustive(seed: int, kind: str, a: float, coverage: float) -> None:
     table = random_table(seed, sharpness=(0.5, 3.0)[seed % 2])
     limits = [4, 1, 5, 2]
-    config = SearchConfig(beam=32, length_penalty=a, length_penalty_kind=kind)
+    config = SearchConfig(beam=32, length_penalty=a, length_penalty_kind=kind, coverage_penalty=coverage)
     found = run(table, range(4), limits, config, n_best=3)
     for sentence, limit in enumerate(limits):
         same(found[sentence], every_output(table, sentence, (A, B), limit, config)[:3])
@@ -138,10 +149,10 @@ def test_a_finished_hypothesis_is_not_continued() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_beam_of_one_is_greedy(seed: int) -> None:
-    table, limits = random_table(seed, vocab=9), torch.tensor([1, 5, 8, 3, 8])
+    table, limits = random_table(seed, vocab=9), rules([1, 5, 8, 3, 8])
     config = SearchConfig(beam=1, length_penalty=0.7)
-    greedy = greedy_search(TableModel(table, range(5)), limits, config, BANNED)
-    beam = beam_search(TableModel(table, range(5)), limits, config, BANNED)
+    greedy = greedy_search(TableModel(table, range(5)), limits, config)
+    beam = beam_search(TableModel(table, range(5)), limits, config)
     assert [[hypothesis] for hypothesis in greedy] == beam
     for sentence, hypothesis in enumerate(greedy):
         prefix: Prefix = ()
@@ -157,33 +168,47 @@ def flat(_: int, __: Prefix) -> Tensor:
     return torch.zeros(40)
 
 
-def test_ties_are_broken_by_the_order_of_ids_and_alike_by_greedy_and_beam() -> None:
-    limits, config = torch.tensor([4, 4]), SearchConfig(beam=1)
-    greedy = greedy_search(TableModel(flat, range(2)), limits, config, BANNED)
-    assert [[hypothesis] for hypothesis in greedy] == beam_search(TableModel(flat, range(2)), limits, config, BANNED)
-    wide = SearchConfig(beam=7)
-    first, second = run(flat, range(2), [4, 4], wide, n_best=7)
-    assert [hypothesis.ids for hypothesis in run(flat, [0], [2], SearchConfig(beam=37), n_best=37)[0]] == [
-        [],
-        *([i] for i in range(4, 40)),
-    ]
-    assert first == second == run(flat, [5], [4], wide, n_best=7)[0]
+def test_ties_are_broken_alike_in_every_batch() -> None:
+    [[greedy]] = run(flat, [0], [4], SearchConfig(beam=1))
+    assert greedy.ids == [], "greedy search takes the lowest id"
+    for beam in (7, 37):
+        config = SearchConfig(beam=beam)
+        first, second = run(flat, range(2), [4, 4], config, n_best=beam)
+        assert first == second == run(flat, [5], [4], config, n_best=beam)[0]
+        assert len({tuple(hypothesis.ids) for hypothesis in first}) == beam
 
 
 @pytest.mark.parametrize(("kind", "a"), PENALTIES)
-def test_early_stopping_misses_nothing(kind: str, a: float) -> None:
-    steps = {True: 0, False: 0}
-    for seed in range(12):
-        table = random_table(seed, vocab=8, sharpness=3.0)
-        limits = torch.tensor([9, 4, 12, 7])
-        config = SearchConfig(beam=3, length_penalty=a, length_penalty_kind=kind)
-        found = {}
-        for early in (True, False):
-            model = TableModel(table, range(4))
-            found[early] = beam_search(model, limits, config, BANNED, n_best=2, early_stopping=early)
+def test_stopping_early_misses_nothing(kind: str, a: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    def when_nothing_lives(rows: beam_module._Rows, *_: object) -> Tensor:
+        return rows.log_prob.amax(1) == -math.inf
+
+    found, steps = {}, {}
+    for early in (True, False):
+        if not early:
+            monkeypatch.setattr(beam_module, "_done", when_nothing_lives)
+        found[early], steps[early] = [], 0
+        for seed in range(12):
+            model = TableModel(random_table(seed, vocab=8, sharpness=3.0), range(4))
+            config = SearchConfig(beam=3, length_penalty=a, length_penalty_kind=kind, patience=0)
+            found[early].append(beam_search(model, rules([9, 4, 12, 7]), config, n_best=2))
             steps[early] += sum(model.rows_seen)
-        assert found[True] == found[False]
+    assert found[True] == found[False]
     assert steps[True] < steps[False] or a > 2, "a strong reward of length leaves little to stop"
+
+
+def test_patience_is_how_many_must_end() -> None:
+    def table(_: int, prefix: Prefix) -> Tensor:  # the end becomes likelier step by step
+        logits = torch.zeros(6)
+        logits[EOS] = len(prefix) - 2.0
+        return logits
+
+    lengths = {}
+    for patience in (0.5, 1.0, 2.0, 0.0):
+        model = TableModel(table, [0])
+        beam_search(model, rules([30]), SearchConfig(beam=4, patience=patience, length_penalty=2.0))
+        lengths[patience] = len(model.rows_seen)
+    assert lengths[0.5] < lengths[1.0] < lengths[2.0] < lengths[0.0]
 
 
 def test_finished_sentences_leave_the_batch() -> None:
@@ -194,7 +219,7 @@ def test_finished_sentences_leave_the_batch() -> None:
 
     for beam in (1, 3):
         model = TableModel(short_and_long, range(4))
-        search(model, torch.tensor([9] * 4), SearchConfig(beam=beam), BANNED)
+        search(model, rules([9] * 4), SearchConfig(beam=beam), range(4))
         assert model.rows_seen == [4, 3, 2, 1]
 
 
@@ -272,3 +297,63 @@ def test_length_penalties() -> None:
     assert length_penalty(7, SearchConfig(length_penalty=1.0, length_penalty_kind="gnmt")) == 2.0
     assert length_penalty(20, SearchConfig(length_penalty=0.0)) == 1.0
     assert length_penalty(20, SearchConfig(length_penalty=-1.0)) == pytest.approx(0.05)
+
+
+# --- diverse beam search ------------------------------------------------------------------------
+
+
+def diverse(seed: int, groups: int, diversity: float, beam: int = 6, n_best: int = 6) -> list[list[Hypothesis]]:
+    config = SearchConfig(beam=beam, diversity_groups=groups, diversity=diversity)
+    return run(random_table(seed, vocab=12), range(5), [7, 3, 8, 8, 5], config, n_best)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_diversity_0_is_plain_beam_search_of_one_group(seed: int) -> None:
+    plain = run(random_table(seed, vocab=12), range(5), [7, 3, 8, 8, 5], SearchConfig(beam=2), n_best=2)
+    assert diverse(seed, groups=3, diversity=0.0) == plain
+    assert diverse(seed, groups=1, diversity=9.0, beam=2, n_best=2) == plain
+
+
+def test_groups_differ_more_the_more_it_costs() -> None:
+    distinct = []
+    for diversity in (0.0, 0.5, 3.0):
+        found = [hypotheses for seed in range(6) for hypotheses in diverse(seed, 3, diversity)]
+        for hypotheses in found:
+            assert len({tuple(hypothesis.ids) for hypothesis in hypotheses}) == len(hypotheses)
+            assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+        distinct.append(sum(map(len, found)))
+    assert distinct[0] < distinct[1] < distinct[2]
+
+
+def test_the_first_pieces_of_the_groups_differ() -> None:
+    for hypotheses in diverse(3, groups=6, diversity=100.0):
+        first = [(*hypothesis.ids, EOS)[0] for hypothesis in hypotheses]
+        assert len(set(first)) == 6
+
+
+def test_what_diverse_search_finds_has_its_own_probability() -> None:
+    for sentence, hypotheses in enumerate(diverse(2, groups=3, diversity=2.0)):
+        for hypothesis in hypotheses:
+            log_prob = forced_log_prob(random_table(2, vocab=12), sentence, tuple(hypothesis.ids))
+            assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-5)
+
+
+# --- ensembles ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_an_ensemble_of_a_model_with_itself_is_the_model(beam: int) -> None:
+    table, config = random_table(5, vocab=10), SearchConfig(beam=beam)
+    alone = run(table, range(4), [6] * 4, config, n_best=beam)
+    ensemble = Ensemble([TableModel(table, range(4)) for _ in range(3)])
+    for found, expected in zip(search(ensemble, rules([6] * 4), config, range(4), beam), alone, strict=True):
+        same(found, expected)
+
+
+def test_an_ensemble_averages_probabilities() -> None:
+    tables = [from_probabilities({(): {A: 0.9, B: 0.1}}), from_probabilities({(): {A: 0.2, B: 0.8}})]
+    [[best, second]] = search(
+        Ensemble([TableModel(table, [0]) for table in tables]), rules([5]), SearchConfig(beam=2), [0], 2
+    )
+    assert (best.ids, second.ids) == ([A], [B])
+    assert (math.exp(best.log_prob), math.exp(second.log_prob)) == pytest.approx((0.55, 0.45))

@@ -10,7 +10,8 @@ from torch.nn.utils.rnn import pad_sequence
 from nmt.config import ModelConfig, SearchConfig
 from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
-from nmt.search.beam import search
+from nmt.search.rules import Rules
+from nmt.search.search import search
 from nmt.search.step import Hypothesis, TransformerStep, length_penalty
 from nmt.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK
 
@@ -45,7 +46,7 @@ def read(model: Transformer, sources: list[Tensor]) -> tuple[Tensor, Tensor]:
 @torch.inference_mode()
 def find(model: Transformer, sources: list[Tensor], config: SearchConfig, n_best: int) -> list[list[Hypothesis]]:
     step = TransformerStep(model, *read(model, sources))
-    return search(step, torch.tensor([20] * len(sources)), config, BANNED, n_best)
+    return search(step, Rules(BANNED, torch.tensor([20] * len(sources))), config, range(len(sources)), n_best)
 
 
 @torch.inference_mode()
@@ -131,5 +132,6 @@ def test_learned_positions_are_enough_for_the_greatest_length() -> None:
     torch.manual_seed(0)
     made = Transformer(VARIANTS["learned"], VOCAB, VOCAB).eval()
     step = Endless(made, *read(made, SOURCES))
-    found = search(step, torch.tensor([40] * len(SOURCES)), SearchConfig(beam=2), BANNED)
+    rules = Rules(BANNED, torch.tensor([40] * len(SOURCES)))
+    found = search(step, rules, SearchConfig(beam=2), range(len(SOURCES)))
     assert [len(hypothesis.ids) for [hypothesis] in found] == [39] * len(SOURCES)

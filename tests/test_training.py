@@ -204,7 +204,7 @@ def test_thirty_two_pairs_are_learned_by_heart(tmp_path):
     fit(config, tmp_path / "data", tmp_path / "run")
     assert records(tmp_path / "run", "train")[-1]["accuracy"] > 0.99
     from nmt.metrics import corpus_score
-    from nmt.translate import Translator
+    from nmt.translator import Translator
 
     src, tgt = ((tmp_path / "text" / f"dev.{lang}").read_text(encoding="utf-8").splitlines() for lang in ("aa", "bb"))
     hyps = [best[0].text for best in Translator.load(tmp_path / "run").translate(src)]

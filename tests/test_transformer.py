@@ -86,9 +86,9 @@ def test_select_keeps_sentences_and_hypotheses_of_the_state():
     first, second = sentences([4, 4], seed=5)
     state = model.start(model.encode(pad(src), Padded(mask)), mask)
     model.step(torch.full((3, 1), 2), state)
-    state = state.select(torch.arange(3), torch.zeros(3, 2, dtype=torch.int64))
+    state.select(torch.arange(3), torch.zeros(3, 2, dtype=torch.int64))
     model.step(torch.stack((first, second), dim=1)[0].expand(3, 2), state)
-    state = state.select(torch.tensor([2]), torch.tensor([[1, 0]]))
+    state.select(torch.tensor([2]), torch.tensor([[1, 0]]))
     found = model.step(torch.tensor([[second[1], first[1]]]), state)[0]
     for row, hypothesis in zip(found, (second, first), strict=True):
         expected = forward(model, [src[2]], [torch.cat((torch.tensor([2]), hypothesis[:2]))])[0][-1]
@@ -168,7 +168,10 @@ def test_attention_to_the_source_for_looking_at():
     src_layout = Padded(padding_mask(torch.tensor(SRC_LENGTHS)))
     tgt_layout = Padded(padding_mask(torch.tensor(TGT_LENGTHS)))
     memory = model.encode(pad(src), src_layout)
-    weights = model.decoder.cross_weights(pad(tgt), tgt_layout, memory, src_layout)
+    kept: list[torch.Tensor] = []
+    hidden = model.decoder(pad(tgt), tgt_layout, memory, src_layout, kept)
+    torch.testing.assert_close(hidden, model.decode(pad(tgt), tgt_layout, memory, src_layout))
+    [weights] = kept
     assert weights.shape == (3, 2, 6, 7)
     torch.testing.assert_close(weights.sum(-1), torch.ones(3, 2, 6))
     assert weights[2, :, :, 1:].max() == 0  # its source is one token long

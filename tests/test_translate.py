@@ -12,8 +12,10 @@ from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, tin
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.model.masks import Padded
+from nmt.request import BLANK
 from nmt.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
-from nmt.translate import BLANK, Translator, Warnings, translate_file
+from nmt.translate import Warnings, translate_file
+from nmt.translator import Translator
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +40,17 @@ def test_every_line_has_its_own_translation_in_its_place(translator: Translator,
 
 
 def test_blank_lines_stay_blank_and_are_not_searched(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translator.model, "encode", None)  # calling it would fail
+    monkeypatch.setattr(translator.models[0], "encode", None)  # calling it would fail
     blank = ["", " ", "\t \u3000", "\u2028", "\x00", "\x1f\x85\r"]
-    assert list(translator.translate(blank, BEAM, n_best=3)) == [[BLANK]] * len(blank)
-    assert list(translator.translate([])) == []
+    assert list(translator.translate_lines(blank, BEAM, n_best=3)) == [[BLANK]] * len(blank)
+    assert list(translator.translate_lines([])) == []
 
 
 def test_a_translation_is_one_line(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = make(tokenizer, tiny_config())
     bytes_of_breaks = [N_SPECIAL + byte for byte in b"\n\r"]
     with torch.no_grad():  # now these are the likeliest pieces
-        translator.model.output_weight[bytes_of_breaks] *= 8.0
+        translator.models[0].output_weight[bytes_of_breaks] *= 8.0
     decoded: list[int] = []
     decode = Tokenizer.decode
     monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: (decoded.extend(ids), decode(self, ids))[1])
@@ -58,13 +60,13 @@ def test_a_translation_is_one_line(tokenizer: Tokenizer, monkeypatch: pytest.Mon
 
 def test_batches_keep_to_the_budget(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = []
-    encode = translator.model.encode
+    encode = translator.models[0].encode
 
     def spy(src: torch.Tensor, layout: Padded) -> torch.Tensor:
         shapes.append(tuple(src.shape))
         return encode(src, layout)
 
-    monkeypatch.setattr(translator.model, "encode", spy)
+    monkeypatch.setattr(translator.models[0], "encode", spy)
     lines = [" ".join(words(1 + i % 13, seed=i)) for i in range(60)] + [" ".join(words(90))]
     search = GREEDY.model_copy(update={"batch_tokens": 100, "max_length_ratio": 0.2})
     assert len(texts(translator, lines, search)) == 61
@@ -79,7 +81,7 @@ def test_the_first_line_is_given_out_after_one_batch(translator: Translator, mon
     translate_batch = translator._translate_batch
     monkeypatch.setattr(translator, "_translate_batch", lambda *args: (batches.append(1), translate_batch(*args))[1])
     lines = sorted(PLAIN, key=len, reverse=True)
-    found = translator.translate(["", *lines], GREEDY.model_copy(update={"batch_tokens": 1}))
+    found = translator.translate_lines(["", *lines], GREEDY.model_copy(update={"batch_tokens": 1}))
     assert next(found) == [BLANK]
     assert len(batches) == 0
     next(found)
@@ -94,7 +96,7 @@ def test_a_line_is_given_out_before_the_next_window_is_read(translator: Translat
             read.append(line)
             yield line
 
-    found = translator.translate(lines(), GREEDY, window=1)
+    found = translator.translate_lines(lines(), GREEDY, window=1)
     next(found)
     assert read == PLAIN[:1]
     next(found)
@@ -104,7 +106,7 @@ def test_a_line_is_given_out_before_the_next_window_is_read(translator: Translat
 
 def test_n_best(translator: Translator) -> None:
     for translations, [best] in zip(
-        translator.translate(PLAIN, BEAM, n_best=3), translator.translate(PLAIN, BEAM), strict=True
+        translator.translate_lines(PLAIN, BEAM, n_best=3), translator.translate_lines(PLAIN, BEAM), strict=True
     ):
         assert len(translations) == 3
         assert translations[0].text == best.text
@@ -112,21 +114,21 @@ def test_n_best(translator: Translator) -> None:
         assert scores == sorted(scores, reverse=True)
         assert all(translation.log_prob < translation.score < 0 for translation in translations)
     with pytest.raises(ConfigError, match=r"^n_best: 4 needs a beam of at least 4, found search\.beam 3$"):
-        translator.translate(PLAIN, BEAM, n_best=4)
+        translator.translate_lines(PLAIN, BEAM, n_best=4)
 
 
 def test_the_model_translates_without_dropout_and_trains_on(tokenizer: Tokenizer) -> None:
     translator = make(tokenizer, tiny_config())
     expected = texts(translator, PLAIN)
-    translator.model.train()
+    translator.models[0].train()
     assert texts(translator, PLAIN) == expected
-    assert translator.model.training
+    assert translator.models[0].training
     # the table of positions grows while gradients are off
-    list(translator.translate([" ".join(words(700))], GREEDY.model_copy(update={"max_length_ratio": 0.0})))
+    list(translator.translate_lines([" ".join(words(700))], GREEDY.model_copy(update={"max_length_ratio": 0.0})))
     ids = torch.randint(20, 40, (2, 600))
     layout = Padded(torch.ones(2, 600, dtype=torch.bool))
-    translator.model(ids, layout, ids, layout).sum().backward()
-    assert all(parameter.grad is not None for parameter in translator.model.parameters())
+    translator.models[0](ids, layout, ids, layout).sum().backward()
+    assert all(parameter.grad is not None for parameter in translator.models[0].parameters())
 
 
 def test_a_line_of_five_thousand_words(translator: Translator) -> None:
@@ -141,7 +143,7 @@ def test_a_line_of_five_thousand_words(translator: Translator) -> None:
 def test_learned_positions_cut_a_line_and_say_so(tokenizer: Tokenizer, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     translator = make(tokenizer, tiny_config(positions="learned", max_positions=20))
     long = " ".join(words(40))
-    [first], [second] = translator.translate([PLAIN[2], long], GREEDY)
+    [first], [second] = translator.translate_lines([PLAIN[2], long], GREEDY)
     assert (first.cut, second.cut) == (False, True)
     start = tokenizer.decode(tokenizer.encode(long)[:19])
     assert second.text == texts(translator, [start])[0]
@@ -157,7 +159,7 @@ def test_a_line_that_is_no_sentence_is_cut(tokenizer: Tokenizer) -> None:
     config = tiny_config()
     config = config.model_copy(update={"data": config.data.model_copy(update={"max_pieces": 5})})
     long = " ".join(words(400))
-    [first], [second] = make(tokenizer, config).translate([PLAIN[2], long], GREEDY)
+    [first], [second] = make(tokenizer, config).translate_lines([PLAIN[2], long], GREEDY)
     assert (first.cut, second.cut) == (False, True)
     start = tokenizer.decode(tokenizer.encode(long)[:20])
     assert second.text == texts(make(tokenizer, config), [start])[0]
@@ -167,7 +169,7 @@ def test_translations_that_reach_the_greatest_length_are_counted(
     translator: Translator, tmp_path: Path, capsys
 ) -> None:  # type: ignore[no-untyped-def]
     endless = SearchConfig(beam=2, max_length_ratio=0.0, max_length_offset=2)
-    found = list(translator.translate(PLAIN, endless))
+    found = list(translator.translate_lines(PLAIN, endless))
     n_unfinished = sum(not best.finished for [best] in found)
     assert n_unfinished > 1
     (tmp_path / "in").write_text("\n".join([*PLAIN, ""]))
@@ -183,8 +185,8 @@ def test_the_source_that_is_read_ends_in_its_end_of_sentence(tokenizer: Tokenize
     """As in training: see test_a_batch_holds_the_sentences_with_their_special_ids."""
     translator = make(tokenizer, tiny_config())
     read = []
-    encode = translator.model.encode
-    monkeypatch.setattr(translator.model, "encode", lambda src, layout: read.append(src) or encode(src, layout))
+    encode = translator.models[0].encode
+    monkeypatch.setattr(translator.models[0], "encode", lambda src, layout: read.append(src) or encode(src, layout))
     texts(translator, PLAIN[:3])
     rows = {tuple(i for i in row.tolist() if i != PAD) for src in read for row in src}
     assert rows == {(*tokenizer.encode(line), EOS) for line in PLAIN[:3]}

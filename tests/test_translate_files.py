@@ -17,7 +17,8 @@ from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, tin
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.tokenizer import Tokenizer
-from nmt.translate import Translator, newest_run, translate_file
+from nmt.translate import newest_run, translate_file
+from nmt.translator import Translator
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def translator(tokenizer: Tokenizer) -> Translator:
 
 @pytest.fixture
 def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> Path:
-    return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.model)
+    return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.models[0])
 
 
 def test_files(translator: Translator, tmp_path: Path, capsysbinary) -> None:  # type: ignore[no-untyped-def]
@@ -87,7 +88,7 @@ def test_n_best_in_columns(translator: Translator, tmp_path: Path) -> None:
     rows = [line.split("\t", 3) for line in target.read_text().split("\n")[:-1]]
     assert [row[0] for row in rows] == ["1", "1", "2", "3", "3"]
     assert rows[2] == ["2", "0.000000", "0.000000", ""]
-    best, second = next(translator.translate([PLAIN[0]], BEAM, n_best=2))
+    best, second = next(translator.translate_lines([PLAIN[0]], BEAM, n_best=2))
     assert (rows[0][3], float(rows[0][1])) == (best.text, pytest.approx(best.score, abs=1e-4))
     assert float(rows[0][2]) == pytest.approx(best.log_prob, abs=1e-4)
     assert rows[1][3] == second.text
@@ -123,7 +124,7 @@ def test_a_run_directory_translates_as_the_model_did(translator: Translator, run
     assert texts(loaded, PLAIN, BEAM) == texts(translator, PLAIN, BEAM)
     assert loaded.origin is not None
     assert (loaded.origin.run, loaded.origin.step, loaded.origin.weights) == (run_dir, 7, "raw")
-    assert (loaded.precision, loaded.model.training) == ("float32", False)
+    assert (loaded.precision, loaded.models[0].training) == ("float32", False)
     assert Translator.load(run_dir, checkpoint="7", weights="raw", device="cpu").origin is not None
 
 
@@ -138,7 +139,7 @@ def test_what_is_no_run_directory_is_refused(
     RunDir(run_dir).info.write_text(json.dumps({**info, "tokenizer": "0" * 16}))
     with pytest.raises(CheckpointError, match=r"tokenizer: not the tokenizer that this run was trained with"):
         Translator.load(run_dir)
-    other = write_run(tmp_path / "other", tiny_config(d_ff=48), tokenizer, translator.model)
+    other = write_run(tmp_path / "other", tiny_config(d_ff=48), tokenizer, translator.models[0])
     with pytest.raises(CheckpointError, match=r"has shape \(32, 16\), the model of config\.yaml needs \(48, 16\)"):
         Translator.load(other)
 
@@ -147,7 +148,7 @@ def test_half_precision_is_kept_only_where_it_is_fast(run_dir: Path, monkeypatch
     run = RunDir(run_dir)
     run.info.write_text(run.info.read_text().replace("float32", "bf16"))
     for fast in ("bf16", "float32"):
-        monkeypatch.setattr("nmt.translate.pick_precision", lambda *_, fast=fast: fast)
+        monkeypatch.setattr("nmt.saved.pick_precision", lambda *_, fast=fast: fast)
         loaded = Translator.load(run_dir, device="cpu")
         assert loaded.precision == fast
         assert len(texts(loaded, PLAIN)) == len(PLAIN)
@@ -170,7 +171,7 @@ def test_the_newest_run(tmp_path: Path) -> None:
 
 
 def command(run_dir: Path) -> list[str]:
-    script = f"from pathlib import Path; from nmt.translate import *; r = Translator.load(Path({str(run_dir)!r})); "
+    script = f"from pathlib import Path; from nmt.translate import *; from nmt.translator import Translator; r = Translator.load(Path({str(run_dir)!r})); "
     return [sys.executable, "-c", script + "translate_file(r, '-', '-', r.config.search)"]
 
 

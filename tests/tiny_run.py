@@ -14,7 +14,7 @@ from nmt.config_file import dump_config, load_config
 from nmt.layout import FORMAT, RunDir
 from nmt.model.transformer import Transformer
 from nmt.tokenizer import Tokenizer, Tokenizers, train_tokenizer
-from nmt.translate import Translator
+from nmt.translator import Translator
 
 TINY = {
     "d_model": 16, "n_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1,
@@ -76,4 +76,4 @@ def make(tokenizer: Tokenizer, config: Config) -> Translator:
 
 def texts(translator: Translator, lines: list[str], search: SearchConfig = GREEDY) -> list[str]:
     """The best translation of each line."""
-    return [best.text for best, *_ in translator.translate(lines, search)]
+    return [best.text for best, *_ in translator.translate_lines(lines, search)]

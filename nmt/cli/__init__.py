@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nmt.cli import look, make, measure, use
+from nmt.cli import export, look, make, measure, score, use
 from nmt.cli.app import app
 from nmt.process import set_up
 
-__all__ = ["app", "look", "main", "make", "measure", "use"]
+__all__ = ["app", "export", "look", "main", "make", "measure", "score", "use"]
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -71,7 +71,7 @@ def evaluate(
     from nmt.defaults import run_or_newest, search_settings
     from nmt.evaluate_run import evaluate_run
     from nmt.files import open_output
-    from nmt.translate import Translator
+    from nmt.translator import Translator
 
     with nullcontext() if output is None else open_output(output) as file:
         translator = Translator.load(run_or_newest(run), checkpoint, weights)

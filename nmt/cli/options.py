@@ -28,6 +28,14 @@ PenaltyOption = Annotated[
     float | None,
     typer.Option("--length-penalty", metavar="A", help="Exponent; more favours longer.  [default: the config's]"),
 ]
+SearchOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="search.KEY=VALUE", help="Change a setting of the search; may be repeated."),
+]
+PrecisionOption = Annotated[
+    Literal["auto", "float32", "bf16", "fp16"],
+    typer.Option("--precision", help="Of the matrix products; auto is that of training, where that is fast."),
+]
 CheckpointOption = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which checkpoint.")]
 WeightsOption = Annotated[
     Weights,

@@ -18,6 +18,49 @@ from nmt.model.varlen import attend
 KeyValue = tuple[Tensor, Tensor]
 
 
+SLOTS = 32
+"""By so many slots a cache grows."""
+
+
+class Cache:
+    """Keys and values of all hypotheses of a sentence at all positions so far, in the order in which they came.
+
+    Nothing is moved when hypotheses are given up or continued twice: who may see which slot is for the mask to say.
+    Tensors are (B, H, room, E) with some empty slots at the end, zeros, so that they are moved once in many steps.
+    """
+
+    def __init__(self) -> None:
+        self.n_slots = 0
+        self._keys_values: list[Tensor] = []
+
+    @property
+    def room(self) -> int:
+        """Slots that there are."""
+        return self._keys_values[0].size(2) if self._keys_values else 0
+
+    def append(self, key: Tensor, value: Tensor) -> KeyValue:
+        """Add (B, H, M, E) each; returns all there are with the empty slots, (B, H, room, E) each."""
+        start, self.n_slots = self.n_slots, self.n_slots + key.size(2)
+        if self.n_slots > self.room:
+            b, h, _, e = key.shape
+            larger = [each.new_zeros(b, h, room_for(self.n_slots), e) for each in (key, value)]
+            for new, old in zip(larger, self._keys_values, strict=False):
+                new[:, :, :start] = old[:, :, :start]
+            self._keys_values = larger
+        for all_of, new in zip(self._keys_values, (key, value), strict=True):
+            all_of[:, :, start : self.n_slots] = new
+        return self._keys_values[0], self._keys_values[1]
+
+    def keep(self, sentences: Tensor) -> None:
+        """Only the sentences (B',)."""
+        self._keys_values = [each[sentences] for each in self._keys_values]
+
+
+def room_for(n_slots: int) -> int:
+    """How many slots a cache of `n_slots` has, with the empty ones."""
+    return -(-n_slots // SLOTS) * SLOTS
+
+
 class MultiHeadAttention(nn.Module):
     """Scaled dot-product attention of several heads; the three input projections share one matrix (3D, D)."""
 
@@ -56,19 +99,13 @@ class MultiHeadAttention(nn.Module):
         """Self-attention with its weights: (B, Q, D) and (B, H, Q, Q)."""
         return self.cross_weights(x, self.keys_values(x), see)
 
-    def step(self, x: Tensor, past: KeyValue | None) -> tuple[Tensor, KeyValue]:
-        """One decoding step of self-attention: each hypothesis sees its own past and itself.
+    def step(self, x: Tensor, cache: Cache, see: Visible) -> Tensor:
+        """One decoding step of self-attention: x (B, M, D) joins the cache, and sees what of it `see` allows.
 
-        x is (B, M, D); `past` holds keys and values, each (B, M, H, t, E), or None at the first position. Returns
-        (B, M, D) and the past with this position added.
+        Returns (B, M, D).
         """
-        b, m, _ = x.shape
-        projected = F.linear(x, self.in_weight, self.in_bias).view(b, m, 3, self.n_heads, 1, -1)
-        query, key, value = projected.unbind(2)  # (B, M, H, 1, E) each
-        if past is not None:
-            key, value = torch.cat((past[0], key), dim=3), torch.cat((past[1], value), dim=3)
-        attended = self._attend(query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1), Visible())
-        return self.output(attended.reshape(b, m, self.d_model)), (key, value)
+        query, key, value = self._heads(F.linear(x, self.in_weight, self.in_bias), 3)  # (B, H, M, E) each
+        return self._merge(self._attend(query, *cache.append(key, value), see))
 
     def _query(self, x: Tensor) -> Tensor:
         (query,) = self._heads(F.linear(x, self.in_weight[: self.d_model], self.in_bias[: self.d_model]), 1)

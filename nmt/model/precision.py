@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import platform
 import time
@@ -10,9 +11,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nmt.errors import ConfigError
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.transformer import Transformer
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -83,6 +86,25 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
     if precision == "float32":
         return nullcontext()
     return torch.autocast(device.type, dtype=_DTYPES[precision])
+
+
+def for_inference(model: Transformer, precision: str) -> Transformer:
+    """The same model with the weights of its matrix products in `precision`, which autocast would otherwise round anew
+    in every step. All other weights, those of the embeddings among them, are the model's own and not copied."""
+    if precision == "float32":
+        return model
+    own: dict[int, object] = {id(each): each for each in (*model.parameters(), *model.buffers())}
+    twin = copy.deepcopy(model, own)
+    twin.output = _rounded(model.output_weight, precision)
+    for module in twin.modules():
+        if isinstance(module, (nn.Linear, MultiHeadAttention)):
+            for name, weight in [*module.named_parameters(recurse=False)]:
+                setattr(module, name, _rounded(weight, precision))
+    return twin
+
+
+def _rounded(weight: Tensor, precision: str) -> nn.Parameter:
+    return nn.Parameter(weight.detach().to(_DTYPES[precision]), requires_grad=False)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ E = D / H.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -19,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
-from nmt.model.attention import KeyValue, MultiHeadAttention, keys_values_of
+from nmt.model.attention import Cache, KeyValue, MultiHeadAttention, keys_values_of, room_for
 from nmt.model.dropout import Dropout
 from nmt.model.masks import Layout, Visible, visible
 from nmt.model.positions import LearnedPositions, SinusoidalPositions
@@ -27,6 +26,9 @@ from nmt.model.positions import LearnedPositions, SinusoidalPositions
 # With a gain of one the logits of an untrained model would have variance one, and tied embeddings would favour the
 # token just read: the first loss would be far above ln V. A smaller gain before the output layer brings it there.
 OUTPUT_GAIN = 0.25
+
+Weights = list[Tensor]
+"""A place for attention weights, which are kept only where somebody wants to look at them."""
 
 
 class Embedding(nn.Module):
@@ -120,49 +122,75 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = SubLayer(config)
 
-    def forward(self, x: Tensor, see: Visible, memory: KeyValue | None, see_memory: Visible) -> Tensor:
-        """Teacher forcing: (B, T, D) -> (B, T, D)."""
+    def forward(
+        self, x: Tensor, see: Visible, memory: KeyValue | None, see_memory: Visible, weights: Weights | None = None
+    ) -> Tensor:
+        """Teacher forcing: (B, T, D) -> (B, T, D). Attention to the memory (B, H, T, S) is added to `weights`."""
         x = self.attention_residual.after(x, self.attention(self.attention_residual.before(x), see))
-        return self._rest(x, memory, see_memory)
+        return self._rest(x, memory, see_memory, weights)
 
     def step(
-        self, x: Tensor, past: KeyValue | None, memory: KeyValue | None, see_memory: Visible
-    ) -> tuple[Tensor, KeyValue]:
-        """One position: (B, M, D) -> (B, M, D) and the past with it added. To the memory, M is the query length."""
-        output, past = self.attention.step(self.attention_residual.before(x), past)
-        return self._rest(self.attention_residual.after(x, output), memory, see_memory), past
+        self,
+        x: Tensor,
+        cache: Cache,
+        see: Visible,
+        memory: KeyValue | None,
+        see_memory: Visible,
+        weights: Weights | None = None,
+    ) -> Tensor:
+        """One position of every hypothesis: (B, M, D) -> (B, M, D). To the memory, M is the query length."""
+        x = self.attention_residual.after(x, self.attention.step(self.attention_residual.before(x), cache, see))
+        return self._rest(x, memory, see_memory, weights)
 
-    def _rest(self, x: Tensor, memory: KeyValue | None, see_memory: Visible) -> Tensor:
+    def _rest(self, x: Tensor, memory: KeyValue | None, see_memory: Visible, weights: Weights | None) -> Tensor:
         if self.cross_attention is not None:
             assert memory is not None, "a decoder with cross-attention needs a memory"
             query = self.cross_attention_residual.before(x)
-            x = self.cross_attention_residual.after(x, self.cross_attention.cross(query, memory, see_memory))
+            if weights is None:
+                attended = self.cross_attention.cross(query, memory, see_memory)
+            else:
+                attended, seen = self.cross_attention.cross_weights(query, memory, see_memory)
+                weights.append(seen)
+            x = self.cross_attention_residual.after(x, attended)
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x)))
 
 
-@dataclass
 class DecoderState:
-    """What a decoder remembers between steps.
+    """What a decoder remembers between steps: each layer's keys and values of the source, (B, H, S, E), one per
+    sentence; and each layer's `Cache` of all hypotheses at all positions, with what each hypothesis may see of it."""
 
-    `memory_kv` holds each layer's keys and values of the source, (B, H, S, E), one per sentence; `self_kv` each layer's
-    past, (B, M, H, length, E), one per hypothesis, None before the first step. `src_mask` is (B, S), True = token.
-    """
+    def __init__(self, memory_kv: list[KeyValue | None], src_mask: Tensor) -> None:
+        """src_mask (B, S), True = token."""
+        self.memory_kv = [kv and (kv[0].contiguous(), kv[1].contiguous()) for kv in memory_kv]
+        self.src_mask = src_mask
+        self.caches = [Cache() for _ in memory_kv]
+        self.length = 0
+        self.see_memory = Visible(src_mask[:, None, None, :])
+        self._n_slots = 0
+        self._ancestors = src_mask.new_empty((len(src_mask), 1, 0))  # (B, M, room), True = its own past
 
-    memory_kv: list[KeyValue | None]
-    self_kv: list[KeyValue | None]
-    src_mask: Tensor
-    length: int = 0
+    def see_past(self, n_hypotheses: int) -> Visible:
+        """For the next step: each of M hypotheses sees its own past and itself, which takes the next slots."""
+        start = self._n_slots
+        self._n_slots += n_hypotheses
+        b, m, room = self._ancestors.shape
+        past = self._ancestors.expand(b, n_hypotheses, room) if m == 1 else self._ancestors
+        if room < self._n_slots:
+            past = F.pad(past, (0, room_for(self._n_slots) - room))
+        itself = torch.eye(n_hypotheses, dtype=torch.bool, device=past.device)
+        self._ancestors = past.slice_scatter(itself.expand(b, -1, -1), 2, start, self._n_slots)
+        return Visible(self._ancestors[:, None])
 
-    def select(self, sentences: Tensor, beams: Tensor) -> DecoderState:
+    def select(self, sentences: Tensor, beams: Tensor) -> None:
         """Keep `sentences` (B',), ascending, and of each the hypotheses `beams` (B', M'), repeats allowed."""
-        kept = slice(None) if len(sentences) == len(self.src_mask) else sentences
-        rows = sentences[:, None]
-        return DecoderState(
-            memory_kv=[kv and (kv[0][kept], kv[1][kept]) for kv in self.memory_kv],
-            self_kv=[kv and (kv[0][rows, beams], kv[1][rows, beams]) for kv in self.self_kv],
-            src_mask=self.src_mask[kept],
-            length=self.length,
-        )
+        self._ancestors = self._ancestors[sentences[:, None], beams]
+        if len(sentences) == len(self.src_mask):
+            return
+        self.src_mask = self.src_mask[sentences]
+        self.see_memory = Visible(self.src_mask[:, None, None, :])
+        self.memory_kv = [kv and (kv[0][sentences], kv[1][sentences]) for kv in self.memory_kv]
+        for cache in self.caches:
+            cache.keep(sentences)
 
 
 class Encoder(nn.Module):
@@ -202,41 +230,43 @@ class Decoder(nn.Module):
         layers = [layer.cross_attention for layer in self.layers if layer.cross_attention is not None]
         return [None] * len(self.layers) if memory is None or not layers else [*keys_values_of(layers, memory)]
 
+    @property
+    def attention_layer(self) -> int:
+        """The layer whose attention to the memory is the best alignment: that before the last, averaged over heads
+        (Garg et al., 2019, arXiv:1909.02074)."""
+        return max(len(self.layers) - 2, 0)
+
     def forward(
-        self, ids: Tensor, layout: Layout, memory: Tensor | None = None, memory_layout: Layout | None = None
+        self,
+        ids: Tensor,
+        layout: Layout,
+        memory: Tensor | None = None,
+        memory_layout: Layout | None = None,
+        weights: Weights | None = None,
     ) -> Tensor:
-        """Teacher forcing: ids (B, T) int64, `<s>` first -> hidden states (B, T, D)."""
+        """Teacher forcing: ids (B, T) int64, `<s>` first -> hidden states (B, T, D).
+
+        `weights` is given what the `attention_layer` attends to in the memory, (B, H, T, S).
+        """
         x = self.embedding(ids, layout.positions, layout.max_len)
         see = visible(layout, layout, causal=True)
         see_memory = visible(layout, memory_layout) if memory_layout is not None else Visible()
-        for layer, kv in zip(self.layers, self.memory_kv(memory), strict=True):
-            x = layer(x, see, kv, see_memory)
+        for i, (layer, kv) in enumerate(zip(self.layers, self.memory_kv(memory), strict=True)):
+            x = layer(x, see, kv, see_memory, weights if i == self.attention_layer else None)
         output: Tensor = self.norm(x)
         return output
 
-    def step(self, ids: Tensor, state: DecoderState) -> Tensor:
-        """The next position of every hypothesis: ids (B, M) -> (B, M, D). Advances `state`."""
+    def step(self, ids: Tensor, state: DecoderState, weights: Weights | None = None) -> Tensor:
+        """The next position of every hypothesis: ids (B, M) -> (B, M, D). Advances `state`; `weights` as for
+        `forward`, (B, H, M, S)."""
         position = torch.full((1,), state.length, device=ids.device)
         x = self.embedding(ids, position, state.length + 1)
-        see_memory = Visible(state.src_mask[:, None, None, :])
-        for i, layer in enumerate(self.layers):
-            x, state.self_kv[i] = layer.step(x, state.self_kv[i], state.memory_kv[i], see_memory)
+        see, see_memory = state.see_past(ids.size(1)), state.see_memory
+        for i, (layer, cache, kv) in enumerate(zip(self.layers, state.caches, state.memory_kv, strict=True)):
+            x = layer.step(x, cache, see, kv, see_memory, weights if i == self.attention_layer else None)
         state.length += 1
         output: Tensor = self.norm(x)
         return output
-
-    def cross_weights(self, ids: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
-        """The last layer's attention to the memory in teacher forcing, for looking at: (B, H, T, S)."""
-        x = self.embedding(ids, layout.positions, layout.max_len)
-        see, see_memory = visible(layout, layout, causal=True), visible(layout, memory_layout)
-        *below, last = zip(self.layers, self.memory_kv(memory), strict=True)
-        for layer, kv in below:
-            x = layer(x, see, kv, see_memory)
-        layer, kv = last
-        assert layer.cross_attention is not None and kv is not None, "needs cross-attention"
-        x = layer.attention_residual.after(x, layer.attention(layer.attention_residual.before(x), see))
-        _, weights = layer.cross_attention.cross_weights(layer.cross_attention_residual.before(x), kv, see_memory)
-        return weights
 
 
 class Transformer(nn.Module):
@@ -272,9 +302,9 @@ class Transformer(nn.Module):
         return self.decode(tgt_in, tgt_layout, self.encode(src, src_layout), src_layout)
 
     def start(self, memory: Tensor, src_mask: Tensor) -> DecoderState:
-        """The state before the first step: one hypothesis for each sentence of memory (B, S, D)."""
-        return DecoderState(self.decoder.memory_kv(memory), [None] * len(self.decoder.layers), src_mask)
+        """The state before the first step, of memory (B, S, D) and src_mask (B, S), True = token."""
+        return DecoderState(self.decoder.memory_kv(memory), src_mask)
 
-    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        """The next position of every hypothesis: tokens (B, M) -> (B, M, D). Advances `state`."""
-        return self.decoder.step(tokens, state)
+    def step(self, tokens: Tensor, state: DecoderState, weights: Weights | None = None) -> Tensor:
+        """The next position of every hypothesis: tokens (B, M) -> (B, M, D). Advances `state`; see `Decoder.step`."""
+        return self.decoder.step(tokens, state, weights)

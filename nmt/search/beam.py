@@ -1,10 +1,15 @@
 """Beam search, dense over sentences and hypotheses: no step loops over sentences.
 
-At each step the K best of all continuations of a sentence are kept. Those among them that end in `</s>` are finished;
-the others live on. The place of a finished one stays empty (its log-probability is -inf) until the next step, when the
-continuations of the living fill all K again. So a beam of one is greedy search.
+At each step the best 2K continuations of a sentence's K living hypotheses are looked at. Those among the first K that
+end in `</s>` are finished; the best K that do not end live on. So there are always K living ones, and a beam of one is
+greedy search. A sentence is done when `patience` * K hypotheses have finished, or when none can still be among the N
+best.
 
-Legend: B sentences, M living hypotheses of each (1 at first, then up to K, the beam), V vocabulary, N n_best.
+In diverse beam search (Vijayakumar et al., 2016, arXiv:1610.02424) the beam is divided into groups that are searched
+each by itself, but for a fee on what the groups before it took at the same step.
+
+Legend: B sentences, G groups of each (1 unless search is diverse), R = B * G rows, K hypotheses of a row, M those that
+live (1 before the first step, then K), V vocabulary, N n_best (K if that is less), L length.
 """
 
 from __future__ import annotations
@@ -12,78 +17,84 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from nmt.config import SearchConfig
-from nmt.search.greedy import greedy_search
-from nmt.search.step import Hypothesis, StepModel, length_penalty, mask_forbidden, no_translation
+from nmt.search.constrained import Constraints
+from nmt.search.rules import MINUS_INF, Rules
+from nmt.search.step import Hypothesis, StepModel, length_penalty, no_translation
+from nmt.search.topk import largest
 from nmt.tokenizer import BOS, EOS
 
-MINUS_INF = -float("inf")
-
-
-def search(
-    model: StepModel, limits: Tensor, config: SearchConfig, banned: Tensor, n_best: int = 1
-) -> list[list[Hypothesis]]:
-    """For each sentence of `model` up to `n_best` hypotheses, best score first.
-
-    limits (B,) int64 is the longest length of each, `</s>` counted, at least 1; banned (n,) int64 are the ids that are
-    never taken (they keep their probability); both on the model's device. 1 <= n_best <= config.beam.
-    Raises CheckpointError if the model's scores are not numbers.
-    """
-    if config.beam == 1 and n_best == 1:
-        return [[hypothesis] for hypothesis in greedy_search(model, limits, config, banned)]
-    return beam_search(model, limits, config, banned, n_best)
+CHECK_EVERY = 8
+"""Steps between two looks at which sentences are done, on a GPU: each look waits for it."""
 
 
 @dataclass
 class _Rows:
-    """The sentences that are still searched: every tensor's first dimension is B, so that one `keep` serves all."""
+    """What is searched still: every tensor's first dimension is R, so that one `keep` serves all."""
 
-    sentence: Tensor  # (B,) the row's place in the result
-    limits: Tensor  # (B,)
-    limit_penalty: Tensor  # (B,) length penalty at the limit
-    # the living; an empty place has log_prob -inf
-    ids: Tensor  # (B, M, length)
-    log_prob: Tensor  # (B, M) float64
+    sentence: Tensor  # (R,) the sentence's place in the result
+    limits: Tensor  # (R,)
+    limit_penalty: Tensor  # (R,) length penalty at the limit
+    # the living, best first; an empty place has log_prob -inf
+    ids: Tensor  # (R, M, L)
+    log_prob: Tensor  # (R, M) float64
+    coverage: Tensor  # (R, M, S) attention received so far by each source position; S = 0 without a coverage penalty
     # the N best of the finished, best first; an empty place has score -inf
-    best_ids: Tensor  # (B, N, length) with </s>, then filled up
-    best_log_prob: Tensor  # (B, N) float64
-    best_score: Tensor  # (B, N) float64
-    best_length: Tensor  # (B, N) with </s>
+    best_ids: Tensor  # (R, N, L) with </s>, then filled up
+    best_log_prob: Tensor  # (R, N) float64
+    best_score: Tensor  # (R, N) float64
+    best_length: Tensor  # (R, N) with </s>
+    n_finished: Tensor  # (R,)
 
     def keep(self, rows: Tensor) -> _Rows:
-        """Only the rows (B',)."""
+        """Only the rows (R',)."""
         return _Rows(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 def beam_search(
-    model: StepModel, limits: Tensor, config: SearchConfig, banned: Tensor, n_best: int = 1, early_stopping: bool = True
+    model: StepModel, rules: Rules, config: SearchConfig, n_best: int = 1, constraints: Constraints | None = None
 ) -> list[list[Hypothesis]]:
-    """See `search`. Without `early_stopping` a sentence ends only when nothing lives: slower, and the same result.
+    """For each sentence of `model` up to `n_best` hypotheses, all different, best score first.
 
-    Among equal scores the hypothesis found first comes first; among equal continuations that of the better hypothesis,
-    then the lower id.
+    1 <= n_best <= config.beam. Among equal scores the hypothesis found first comes first, among equal continuations
+    that of the better hypothesis.
+    Raises CheckpointError if the model's scores are not numbers.
     """
     assert 1 <= n_best <= config.beam, f"n_best {n_best} is not between 1 and the beam {config.beam}"
-    last_lengths = set(limits.tolist())
+    n_groups = config.diversity_groups
     found: dict[int, list[Hypothesis]] = {}
-    rows = _start(limits, config, n_best)
-    tokens = torch.full_like(limits, BOS)[:, None]
+    of_group = min(n_best, config.beam // n_groups)
+    rows = _start(rules.limits.repeat_interleave(n_groups), config, of_group)
+    tokens = torch.full((len(rules.limits), n_groups), BOS, device=rules.limits.device)  # (B, G * M)
     length = 0
     while len(rows.sentence):
         length += 1
         logits, log_z = model.step(tokens)
-        mask_forbidden(logits, banned, rows.limits == length if length in last_lengths else None)
-        rows.log_prob, beams, tokens = _best_continuations(logits, log_z, rows.log_prob, config.beam)
-        rows.ids = torch.cat((_gather(rows.ids, beams), tokens[..., None]), 2)
-        _finish(rows, tokens == EOS, length, length_penalty(length, config))
-        next_penalty = length_penalty(length + 1, config) if early_stopping else None
-        living = _may_improve(rows, next_penalty)
-        kept = living.nonzero()[:, 0]
-        if len(kept) < len(living):
-            found |= _results(rows.keep((~living).nonzero()[:, 0]))
-            rows, beams, tokens = rows.keep(kept), beams[kept], tokens[kept]
+        rules.apply(logits, rows.ids.view(*tokens.shape, -1))
+        if constraints is not None:
+            constraints.apply(logits, length)
+        if config.coverage_penalty:
+            rows.coverage = rows.coverage + model.attention().view(*rows.log_prob.shape, -1)
+        beams, tokens = _advance(rows, _continuations(logits, log_z, rows, config, constraints), length, config)
+        if constraints is not None:
+            constraints.follow(beams, tokens)
+        row_done = _done(rows, length, config)
+        # what is done finds nothing more, however long it waits for others to be done
+        rows.log_prob.masked_fill_(row_done[:, None], MINUS_INF)
+        done = row_done.view(-1, n_groups).all(1)  # (B,)
+        first = torch.arange(0, logits.size(1), logits.size(1) // n_groups, device=done.device)  # of each group
+        beams = (beams.view(-1, n_groups, beams.size(1)) + first[:, None]).flatten(1)  # (B, G * M)
+        tokens = tokens.view(beams.shape)
+        kept = torch.arange(len(done), device=done.device)
+        if _worth_leaving(done, length, rules.longest):
+            ended, living = (x.nonzero()[:, 0] for x in (done, ~done))
+            found |= _results(rows.keep(_rows_of(ended, n_groups)), n_best)
+            rows, rules = rows.keep(_rows_of(living, n_groups)), rules.keep(living)
+            constraints = constraints and constraints.keep(living)
+            kept, beams, tokens = living, beams[living], tokens[living]
         model.select(kept, beams)
     return [found[i] for i in range(len(found))]
 
@@ -93,78 +104,166 @@ def _start(limits: Tensor, config: SearchConfig, n_best: int) -> _Rows:
     minus_inf = torch.full(shape, MINUS_INF, dtype=torch.float64, device=limits.device)
     penalties = [length_penalty(limit, config) for limit in limits.tolist()]
     return _Rows(
-        sentence=torch.arange(len(limits), device=limits.device),
+        sentence=torch.arange(len(limits), device=limits.device) // config.diversity_groups,
         limits=limits,
         limit_penalty=torch.tensor(penalties, dtype=torch.float64, device=limits.device),
         ids=limits.new_empty((len(limits), 1, 0)),
         log_prob=torch.zeros_like(minus_inf[:, :1]),
+        coverage=torch.zeros_like(minus_inf[:, :1, None])
+        if config.coverage_penalty
+        else minus_inf[:, :1, None][..., :0],
         best_ids=limits.new_empty((*shape, 0)),
         best_log_prob=minus_inf,
         best_score=minus_inf,
         best_length=limits.new_zeros(shape),
+        n_finished=torch.zeros_like(limits),
     )
 
 
-def _best_continuations(logits: Tensor, log_z: Tensor, log_prob: Tensor, beam: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The K best one-token continuations of M hypotheses, or all if there are fewer, best first.
+@dataclass(frozen=True)
+class _Continuations:
+    """One-token continuations of hypotheses, all (R, W), the most wanted first."""
 
-    logits (B, M, V), log_z (B, M), log_prob (B, M) -> log_prob, beams (which hypothesis is continued) and tokens, all
-    (B, K). Only the best of each hypothesis are normalised, never all V.
+    log_prob: Tensor
+    beams: Tensor
+    """Which hypothesis is continued."""
+    tokens: Tensor
+
+
+def _continuations(
+    logits: Tensor, log_z: Tensor, rows: _Rows, config: SearchConfig, constraints: Constraints | None
+) -> _Continuations:
+    """The 2K most wanted of each row, or all if there are fewer, from logits (B, G * M, V) and log_z (B, G * M)."""
+    n_groups = config.diversity_groups
+    beam = config.beam // n_groups
+    if constraints is not None:
+        return _Continuations(*constraints.continuations(logits, log_z, rows.log_prob, beam))
+    if n_groups == 1:
+        return _best_continuations(logits, log_z, rows.log_prob, beam)
+    b, _, n_pieces = logits.shape
+    grouped = logits.view(b, n_groups, -1, n_pieces)
+    log_z, log_prob = log_z.view(b, n_groups, -1), rows.log_prob.view(b, n_groups, -1)
+    fee = torch.zeros_like(logits[:, 0])  # (B, V)
+    of_groups = []
+    for group in range(n_groups):
+        best = _best_continuations(grouped[:, group], log_z[:, group], log_prob[:, group], beam, fee)
+        ends = best.tokens == EOS
+        places = torch.where(ends, torch.arange(ends.size(1), device=ends.device), (~ends).cumsum(1) - 1)
+        taken = (places < beam) & (best.log_prob > MINUS_INF)  # they finish, or live on
+        fee.scatter_add_(1, best.tokens, config.diversity * taken.to(fee.dtype))
+        of_groups.append(best)
+    return _Continuations(
+        *(torch.stack([getattr(each, f.name) for each in of_groups], 1).flatten(0, 1) for f in fields(_Continuations))
+    )
+
+
+def _best_continuations(
+    logits: Tensor, log_z: Tensor, log_prob: Tensor, beam: int, fee: Tensor | None = None
+) -> _Continuations:
+    """The 2K likeliest continuations of M hypotheses, after a fee (R, V) on each token.
+
+    logits (R, M, V), log_z (R, M), log_prob (R, M). Only the K + 1 best of each hypothesis are normalised, never all V:
+    one of them may be `</s>`, the others are enough for K places.
     """
-    per_row = min(beam, logits.size(-1))
-    # max takes the first of equal values, topk any: with it a beam of one is greedy search to the letter.
-    values, ids = logits.max(-1, keepdim=True) if per_row == 1 else logits.topk(per_row)  # (B, M, k)
-    ids, by_id = ids.sort(-1)  # so that the lower id comes first among equal values
-    values = values.gather(-1, by_id)
-    totals = log_prob[..., None] + (values - log_z[..., None]).clamp(max=0.0)
-    totals, order = totals.flatten(1).sort(dim=1, descending=True, stable=True)
-    totals, order = totals[:, :beam], order[:, :beam]
-    return totals, order // per_row, ids.flatten(1).gather(1, order)
+    wanted = logits if fee is None else logits - fee[:, None]
+    _, ids = largest(wanted, min(beam + 1, logits.size(-1)))  # (R, M, K + 1)
+    ids = ids.sort(-1).values  # so that the lower id comes first among equal values
+    totals = log_prob[..., None] + (logits.gather(-1, ids) - log_z[..., None]).clamp(max=0.0)
+    ranked = totals if fee is None else totals - fee[:, None].expand_as(logits).gather(-1, ids)
+    order = ranked.flatten(1).sort(dim=1, descending=True, stable=True).indices[:, : 2 * beam]
+    return _Continuations(totals.flatten(1).gather(1, order), order // ids.size(2), ids.flatten(1).gather(1, order))
 
 
-def _finish(rows: _Rows, ended: Tensor, length: int, penalty: float) -> None:
-    """Move the hypotheses `ended` (B, M) from the living to the finished, of which the N best stay."""
+def _advance(rows: _Rows, best: _Continuations, length: int, config: SearchConfig) -> tuple[Tensor, Tensor]:
+    """Move what ends among the first K to the finished and let the K best others live on.
+
+    Returns which hypotheses these continue and by which tokens, both (R, M).
+    """
+    beam = config.beam // config.diversity_groups
+    ends = best.tokens == EOS
+    _finish(rows, best, ends, beam, length, config)
+    order = ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beam]  # those that do not end first
+    beams, tokens = best.beams.gather(1, order), best.tokens.gather(1, order)
+    rows.log_prob = best.log_prob.masked_fill(ends, MINUS_INF).gather(1, order)
+    rows.ids = torch.cat((_gather(rows.ids, beams), tokens[..., None]), 2)
+    rows.coverage = _gather(rows.coverage, beams)
+    return beams, tokens
+
+
+def _finish(rows: _Rows, best: _Continuations, ends: Tensor, beam: int, length: int, config: SearchConfig) -> None:
+    """Add the continuations that end among the first K to the finished, of which the N best stay."""
     n_best = rows.best_score.size(1)
-    log_prob = rows.log_prob.masked_fill(~ended, MINUS_INF)
-    all_scores = torch.cat((rows.best_score, log_prob / penalty), 1)
+    beams, tokens = best.beams[:, :beam], best.tokens[:, :beam]
+    log_prob = best.log_prob[:, :beam].masked_fill(~ends[:, :beam], MINUS_INF)
+    score = log_prob / length_penalty(length, config)
+    if config.coverage_penalty:
+        score = score + config.coverage_penalty * _coverage(rows.coverage).gather(1, beams)
+    all_scores = torch.cat((rows.best_score, score), 1)
     rows.best_score, order = all_scores.sort(dim=1, descending=True, stable=True)
     rows.best_score, order = rows.best_score[:, :n_best], order[:, :n_best]
     rows.best_log_prob = torch.cat((rows.best_log_prob, log_prob), 1).gather(1, order)
-    lengths = torch.full_like(ended, length, dtype=torch.int64)
-    rows.best_length = torch.cat((rows.best_length, lengths), 1).gather(1, order)
-    filled_up = torch.nn.functional.pad(rows.best_ids, (0, 1))
-    rows.best_ids = _gather(torch.cat((filled_up, rows.ids), 1), order)
-    rows.log_prob = rows.log_prob.masked_fill(ended, MINUS_INF)
+    rows.best_length = torch.cat((rows.best_length, torch.full_like(beams, length)), 1).gather(1, order)
+    ids = torch.cat((_gather(rows.ids, beams), tokens[..., None]), 2)
+    rows.best_ids = _gather(torch.cat((F.pad(rows.best_ids, (0, 1)), ids), 1), order)
+    rows.n_finished = rows.n_finished + (log_prob > MINUS_INF).sum(1)
 
 
-def _may_improve(rows: _Rows, next_penalty: float | None) -> Tensor:
-    """(B,) True where something lives that may still be among the N best; without `next_penalty`, where it lives.
+def _coverage(received: Tensor) -> Tensor:
+    """Attention received by each source position (R, M, S) -> (R, M), 0 if each has received 1, else less.
+
+    Padding received exactly 0, and costs nothing. Wu et al., 2016, equation 15, without its weight.
+    """
+    costs = received.clamp(min=1e-9, max=1.0).log()
+    return costs.masked_fill(received == 0, 0.0).sum(-1)
+
+
+def _done(rows: _Rows, length: int, config: SearchConfig) -> Tensor:
+    """(R,) True where enough have finished, or where nothing lives that may still be among the N best.
 
     A log-probability only falls, and the penalty between the next length and the limit is extreme at one of them
     (which, depends on the sign of the exponent): no continuation scores more than the better of the two quotients.
+    A coverage penalty only takes away.
     """
-    best = rows.log_prob.amax(1)  # (B,)
-    if next_penalty is None:
-        return best > MINUS_INF
-    bound = torch.maximum(best / next_penalty, best / rows.limit_penalty)
-    return bound > rows.best_score[:, -1]
+    best = rows.log_prob.amax(1)  # (R,)
+    bound = torch.maximum(best / length_penalty(length + 1, config), best / rows.limit_penalty)
+    done = ~(bound > rows.best_score[:, -1])
+    if config.patience:
+        enough = max(round(config.patience * config.beam / config.diversity_groups), rows.best_score.size(1), 1)
+        done |= rows.n_finished >= enough
+    return done
+
+
+def _worth_leaving(done: Tensor, length: int, longest: int) -> bool:
+    """Whether the sentences that are done should leave now: what stays must be copied together."""
+    if done.device.type != "cpu" and length % CHECK_EVERY and length < longest:
+        return False
+    n_done = int(done.sum())
+    return n_done * 8 >= len(done)
+
+
+def _rows_of(sentences: Tensor, n_groups: int) -> Tensor:
+    """The rows of sentences (B',): n_groups of each."""
+    return (sentences[:, None] * n_groups + torch.arange(n_groups, device=sentences.device)).flatten()
 
 
 def _gather(x: Tensor, index: Tensor) -> Tensor:
-    """x (B, M, L), index (B, K) -> (B, K, L)."""
+    """x (R, M, L), index (R, K) -> (R, K, L)."""
     return x.gather(1, index[..., None].expand(-1, -1, x.size(2)))
 
 
-def _results(rows: _Rows) -> dict[int, list[Hypothesis]]:
-    """Sentence -> its finished hypotheses, best first."""
-    found = {}
+def _results(rows: _Rows, n_best: int) -> dict[int, list[Hypothesis]]:
+    """Sentence -> the best that its groups have finished, each once, best first."""
+    found: dict[int, dict[tuple[int, ...], Hypothesis]] = {}
     columns = (rows.best_ids, rows.best_log_prob, rows.best_score, rows.best_length)
     for sentence, limit, *row in zip(*(x.tolist() for x in (rows.sentence, rows.limits, *columns)), strict=True):
-        found[sentence] = [
-            Hypothesis(ids[: length - 1], log_prob, score, finished=length < limit)
-            for ids, log_prob, score, length in zip(*row, strict=True)
-            if score > MINUS_INF
-        ]
-        if not found[sentence]:
-            raise no_translation()
-    return found
+        of_sentence = found.setdefault(sentence, {})
+        for ids, log_prob, score, length in zip(*row, strict=True):
+            if score > MINUS_INF:
+                hypothesis = Hypothesis(ids[: length - 1], log_prob, score, finished=length < limit)
+                of_sentence.setdefault(tuple(hypothesis.ids), hypothesis)
+    if not all(found.values()):
+        raise no_translation()
+    best_first = {
+        sentence: sorted(each.values(), key=lambda hypothesis: -hypothesis.score) for sentence, each in found.items()
+    }
+    return {sentence: each[:n_best] for sentence, each in best_first.items()}

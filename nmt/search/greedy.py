@@ -1,48 +1,110 @@
-"""Greedy search: the likeliest next piece, again and again. The same result as a beam of one."""
+"""Hypotheses that do not compete: each grows by itself, a piece at a time. Greedy search takes the likeliest piece.
+
+Legend: B sentences, N hypotheses of each, V vocabulary.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
 from nmt.config import SearchConfig
-from nmt.search.step import Hypothesis, StepModel, length_penalty, mask_forbidden, no_translation
+from nmt.search.rules import Rules
+from nmt.search.step import Hypothesis, StepModel, length_penalty, no_translation
 from nmt.tokenizer import BOS, EOS
 
+CHECK_EVERY = 8
+"""Steps between two looks at which sentences are done, on a GPU: each look waits for it."""
 
-def greedy_search(model: StepModel, limits: Tensor, config: SearchConfig, banned: Tensor) -> list[Hypothesis]:
-    """One hypothesis for each sentence of `model`.
+Choose = Callable[[Tensor, Tensor, int], Tensor]
+"""Logits (B, N, V), the sentences' places in the result (B,) and the number of pieces so far -> the next pieces (B, N).
+What it takes for a hypothesis that has ended is ignored."""
 
-    limits (B,) int64 is the longest length of each, `</s>` counted, at least 1; banned (n,) int64 are the ids that are
-    never taken; both on the model's device. Raises CheckpointError if the model's scores are not numbers.
+
+def greedy_search(model: StepModel, rules: Rules, config: SearchConfig) -> list[Hypothesis]:
+    """One hypothesis for each sentence of `model`: the likeliest next piece, again and again, of equals the lower id.
+
+    Raises CheckpointError if the model's scores are not numbers.
     """
-    last_lengths = set(limits.tolist())
-    found: dict[int, Hypothesis] = {}
-    sentence = torch.arange(len(limits), device=limits.device)  # (B,) the row's place in the result
-    tokens = torch.full_like(limits, BOS)[:, None]
-    ids = tokens[:, :0]  # (B, length)
-    log_prob = torch.zeros_like(limits, dtype=torch.float64)
-    length = 0
-    while len(sentence):
-        length += 1
+    return [hypothesis for [hypothesis] in grow(model, rules, config, lambda logits, _, __: logits.max(-1).indices)]
+
+
+@dataclass
+class _Rows:
+    """The sentences that grow still: every tensor's first dimension is B, so that one `keep` serves all."""
+
+    sentence: Tensor  # (B,) the sentence's place in the result
+    limits: Tensor  # (B,)
+    ids: Tensor  # (B, N, longest), whatever it is after the first `</s>`
+    log_prob: Tensor  # (B, N) float64
+    alive: Tensor  # (B, N) bool
+
+    def keep(self, rows: Tensor) -> _Rows:
+        """Only the rows (B',)."""
+        return _Rows(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+
+def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose, n: int = 1) -> list[list[Hypothesis]]:
+    """`n` hypotheses for each sentence of `model`, of pieces that `choose` takes, in the order of its columns.
+
+    Raises CheckpointError if the model's scores are not numbers.
+    """
+    longest = rules.longest
+    found: dict[int, list[Hypothesis]] = {}
+    rows = _start(rules.limits, n, longest)
+    tokens = rules.limits.new_full((len(rules.limits), n), BOS)
+    for length in range(1, longest + 1):
         logits, log_z = model.step(tokens)
-        mask_forbidden(logits, banned, limits == length if length in last_lengths else None)
-        best, tokens = logits.max(-1)  # (B, 1)
-        log_prob = log_prob + (best - log_z).clamp(max=0.0)[:, 0]
-        ids = torch.cat((ids, tokens), 1)
-        ended = (tokens[:, 0] == EOS) | (limits == length)
-        if not ended.any():
-            continue
-        for row in ended.nonzero()[:, 0].tolist():
-            total = float(log_prob[row])
-            if not math.isfinite(total):
-                raise no_translation()
-            score = total / length_penalty(length, config)
-            finished = length < int(limits[row])
-            found[int(sentence[row])] = Hypothesis(ids[row, :-1].tolist(), total, score, finished)
-        rows = (~ended).nonzero()[:, 0]
-        sentence, limits, tokens, ids, log_prob = (x[rows] for x in (sentence, limits, tokens, ids, log_prob))
-        model.select(rows, torch.zeros_like(tokens))
+        rules.apply(logits, rows.ids[..., : length - 1])
+        tokens = choose(logits, rows.sentence, length - 1)
+        gained = logits.gather(-1, tokens[..., None])[..., 0] - log_z
+        rows.log_prob = torch.where(rows.alive, rows.log_prob + gained.clamp(max=0.0), rows.log_prob)
+        rows.ids[..., length - 1] = tokens
+        rows.alive = rows.alive & (tokens != EOS) & (length < rows.limits)[:, None]
+        living = rows.alive.any(1)
+        if _worth_leaving(living, length, longest):
+            kept = living.nonzero()[:, 0]
+            found |= _results(rows.keep((~living).nonzero()[:, 0]), config)
+            if not len(kept):
+                break
+            rows, rules, tokens = rows.keep(kept), rules.keep(kept), tokens[kept]
+            model.select(kept, torch.arange(n, device=kept.device).expand(len(kept), -1))
     return [found[i] for i in range(len(found))]
+
+
+def _start(limits: Tensor, n: int, longest: int) -> _Rows:
+    shape = (len(limits), n)
+    return _Rows(
+        sentence=torch.arange(len(limits), device=limits.device),
+        limits=limits,
+        ids=limits.new_full((*shape, longest), EOS),
+        log_prob=limits.new_zeros(shape, dtype=torch.float64),
+        alive=limits.new_ones(shape, dtype=torch.bool),
+    )
+
+
+def _worth_leaving(living: Tensor, length: int, longest: int) -> bool:
+    """Whether the sentences of which nothing is alive should leave now: what stays must be copied together."""
+    if living.device.type != "cpu" and length % CHECK_EVERY and length < longest:
+        return False
+    n_done = len(living) - int(living.sum())
+    return n_done > 0 and n_done * 8 >= len(living)
+
+
+def _results(rows: _Rows, config: SearchConfig) -> dict[int, list[Hypothesis]]:
+    """Sentence -> its hypotheses, all of which have ended."""
+    found: dict[int, list[Hypothesis]] = {}
+    columns = (rows.sentence, rows.limits, rows.ids, rows.log_prob)
+    for sentence, limit, ids_of_all, log_probs in zip(*(x.tolist() for x in columns), strict=True):
+        if not all(map(math.isfinite, log_probs)):
+            raise no_translation()
+        found[sentence] = []
+        for ids, log_prob in zip(ids_of_all, log_probs, strict=True):
+            length = ids.index(EOS) + 1
+            score = log_prob / length_penalty(length, config)
+            found[sentence].append(Hypothesis(ids[: length - 1], log_prob, score, finished=length < limit))
+    return found

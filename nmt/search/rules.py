@@ -23,18 +23,24 @@ class Rules:
     """The rules of a batch; all tensors are on the model's device."""
 
     banned: Tensor
-    """(n,) int64 ids that are never taken."""
+    """(n,) int64 ids that are never taken but as part of a prefix; PAD is one of them."""
     limits: Tensor
     """(B,) int64 the longest length of each sentence, `</s>` counted, at least 1: there only `</s>` may follow."""
     min_length: int = 0
-    """Least number of pieces before `</s>`; a shorter limit or prefix rule goes before."""
+    """Least number of pieces before `</s>`; a limit goes before."""
     no_repeat_ngram: int = 0
-    """No sequence of so many ids stands twice; 0 allows all."""
+    """No sequence of so many ids stands twice but in a prefix; 0 allows all."""
     prefix: Tensor | None = None
-    """(B, P) int64 ids that a translation starts with, filled up with PAD on the right."""
+    """(B, P) int64 ids that a translation starts with, whatever the other rules say but for a limit; filled up with PAD
+    on the right."""
 
     def __post_init__(self) -> None:
         self._last_lengths = set(self.limits.tolist())
+
+    @property
+    def longest(self) -> int:
+        """The largest limit; 0 without sentences."""
+        return max(self._last_lengths, default=0)
 
     def keep(self, rows: Tensor) -> Rules:
         """The rules of the sentences `rows` (B',)."""
@@ -44,24 +50,29 @@ class Rules:
     def apply(self, logits: Tensor, ids: Tensor) -> None:
         """Forbid in place what may not follow ids (B, M, L) in logits (B, M, V)."""
         length = ids.size(2)  # pieces so far; the next is number length + 1
+        forced = self._forced(length)
+        if forced is not None:
+            at = forced[:, None, None].expand(-1, logits.size(1), -1)  # (B, M, 1)
+            kept = logits.gather(-1, at)  # before another rule forbids it
         logits.index_fill_(-1, self.banned, MINUS_INF)
         if length < self.min_length:
             logits[..., EOS] = MINUS_INF
         if 0 < self.no_repeat_ngram <= length:
             _forbid_repeats(logits, ids, self.no_repeat_ngram)
+        if forced is not None:
+            is_forced = (forced != PAD)[:, None, None]
+            logits.masked_fill_(is_forced, MINUS_INF)
+            logits.scatter_(-1, at, kept.masked_fill(~is_forced, MINUS_INF))
+
+    def _forced(self, length: int) -> Tensor | None:
+        """(B,) the only id that may follow `length` pieces, PAD where several may; None if they may everywhere."""
+        forced = None
         if self.prefix is not None and length < self.prefix.size(1):
-            wanted = self.prefix[:, length]
-            _only(logits, wanted[:, None], wanted != PAD)
+            forced = self.prefix[:, length]
         if length + 1 in self._last_lengths:
-            _only(logits, torch.full_like(self.limits[:, None], EOS), self.limits == length + 1)
-
-
-def _only(logits: Tensor, ids: Tensor, rows: Tensor) -> None:
-    """Where `rows` (B,), allow but ids (B, 1) in logits (B, M, V); the model's logit of it stays, finite or not."""
-    at = ids[:, None].expand(-1, logits.size(1), -1)  # (B, M, 1)
-    kept = logits.gather(-1, at)
-    logits.masked_fill_(rows[:, None, None], MINUS_INF)
-    logits.scatter_(-1, at, kept)
+            forced = torch.full_like(self.limits, PAD) if forced is None else forced
+            forced = forced.masked_fill(self.limits == length + 1, EOS)
+        return forced
 
 
 def _forbid_repeats(logits: Tensor, ids: Tensor, n: int) -> None:

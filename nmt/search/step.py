@@ -1,6 +1,6 @@
-"""What search needs of a model: a `StepModel`, and the Transformer as one.
+"""What search needs of a model: a `StepModel`; the Transformer as one, and several of them as one.
 
-Legend: B sentences, K hypotheses of each, V vocabulary.
+Legend: B sentences, M hypotheses of each, S source length, V vocabulary.
 """
 
 from __future__ import annotations
@@ -10,30 +10,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
 from nmt.model.transformer import Transformer
-from nmt.tokenizer import EOS
 
 
 class StepModel(Protocol):
     """Anything that gives the next token's scores for many hypotheses at once: a model, an ensemble, a table.
 
-    It remembers the hypotheses itself; before the first step each sentence has one, which is empty.
+    It remembers the hypotheses itself; before the first step each sentence has none, and the first step may give it
+    one or several.
     """
 
     def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Append tokens (B, K) int64 and score what may follow.
+        """Append tokens (B, M) int64 and score what may follow.
 
-        Returns logits (B, K, V) float32, which the caller may overwrite, and log_z (B, K) float32, their logsumexp over
+        Returns logits (B, M, V) float32, which the caller may overwrite, and log_z (B, M) float32, their logsumexp over
         the whole vocabulary: `logits - log_z` are log-probabilities in nats.
         """
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
-        """Keep `sentences` (B',), ascending, and of each the hypotheses `beams` (B', K'), repeats allowed."""
+        """Keep `sentences` (B',), ascending, and of each the hypotheses `beams` (B', M'), repeats allowed."""
+
+    def attention(self) -> Tensor:
+        """What the last step attended to in the source: (B, M, S) float32, each row sums to 1 and padding has 0."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Hypothesis:
     log_prob: float
     """The sum over all pieces and `</s>` (nats)."""
     score: float
-    """What is ranked: log_prob divided by the length penalty."""
+    """What is ranked: log_prob divided by the length penalty, and the coverage penalty."""
     finished: bool
     """False if the longest length allowed was reached, where only `</s>` may follow."""
 
@@ -53,19 +57,47 @@ class Hypothesis:
 class TransformerStep:
     """A Transformer that has read its source sentences."""
 
-    def __init__(self, model: Transformer, memory: Tensor, src_mask: Tensor) -> None:
-        """memory (B, S, D) is the encoder's output, src_mask (B, S) is True at tokens."""
+    def __init__(self, model: Transformer, memory: Tensor, src_mask: Tensor, keep_attention: bool = False) -> None:
+        """memory (B, S, D) is the encoder's output, src_mask (B, S) is True at tokens. Unless `keep_attention` there
+        is no `attention`."""
         self._model = model
         self._state = model.start(memory, src_mask)
+        self._weights: list[Tensor] | None = [] if keep_attention else None
 
     def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        hidden = self._model.step(tokens, self._state)
+        if self._weights is not None:
+            self._weights.clear()
+        hidden = self._model.step(tokens, self._state, self._weights)
         logits = F.linear(hidden, self._model.output_weight).float()
         # log_softmax goes over the vocabulary once where logsumexp makes four passes
         return logits, logits[..., 0] - logits.log_softmax(-1)[..., 0]
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
-        self._state = self._state.select(sentences, beams)
+        self._state.select(sentences, beams)
+
+    def attention(self) -> Tensor:
+        assert self._weights, "attention was not kept"
+        return self._weights[0].float().mean(1)
+
+
+class Ensemble:
+    """Several models of one vocabulary: the mean of their probabilities."""
+
+    def __init__(self, models: Sequence[StepModel]) -> None:
+        """`models` have read the same sentences; there is at least one."""
+        self._models = models
+
+    def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        log_probs = [logits - log_z[..., None] for logits, log_z in (model.step(tokens) for model in self._models)]
+        mean = torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))
+        return mean, torch.zeros_like(mean[..., 0])
+
+    def select(self, sentences: Tensor, beams: Tensor) -> None:
+        for model in self._models:
+            model.select(sentences, beams)
+
+    def attention(self) -> Tensor:
+        return torch.stack([model.attention() for model in self._models]).mean(0)
 
 
 def length_penalty(length: int, config: SearchConfig) -> float:
@@ -79,15 +111,6 @@ def length_penalty(length: int, config: SearchConfig) -> float:
             return math.pow(length, config.length_penalty)
         case "gnmt":
             return math.pow((5.0 + length) / 6.0, config.length_penalty)
-
-
-def mask_forbidden(logits: Tensor, banned: Tensor, last: Tensor | None) -> None:
-    """Set logits (B, K, V) to -inf, in place, at the ids `banned`, and where `last` (B,) at all but `</s>`."""
-    logits.index_fill_(-1, banned, -float("inf"))
-    if last is not None:
-        ending = logits[..., EOS].clone()
-        logits.masked_fill_(last[:, None, None], -float("inf"))
-        logits[..., EOS] = ending
 
 
 def no_translation() -> CheckpointError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,22 +52,13 @@ class Board:
     ) -> None:
         """A picture of attention weights (T, S), a row for each target piece; of a long sentence its start."""
         import matplotlib  # long after the start, which need not wait for it
-        from matplotlib.figure import Figure
+
+        from nmt.picture import any_script, draw_attention
 
         matplotlib.use("Agg")
-        src_pieces, tgt_pieces = src_pieces[:SHOWN_PIECES], tgt_pieces[:SHOWN_PIECES]
-        weights = weights[: len(tgt_pieces), : len(src_pieces)]
-        figure = Figure(figsize=(1.5 + 0.35 * len(src_pieces), 1.5 + 0.3 * len(tgt_pieces)), layout="constrained")
-        axes = figure.subplots()
-        axes.imshow(weights, cmap="gray_r", vmin=0.0, vmax=1.0, aspect="auto")
-        axes.set_xticks(range(len(src_pieces)), labels=[_drawable(piece) for piece in src_pieces], rotation=90)
-        axes.set_yticks(range(len(tgt_pieces)), labels=[_drawable(piece) for piece in tgt_pieces])
-        axes.set_xlabel("source pieces")
-        axes.set_ylabel("reference pieces")
-        axes.set_title(f"Attention of the last layer, mean of the heads, step {step}")
-        with warnings.catch_warnings():
-            # the default font has no glyph for many scripts: a box is drawn, which is no reason for a warning each
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        title = f"Attention, mean of the heads of the layer before the last, step {step}"
+        figure = draw_attention(src_pieces, tgt_pieces, weights, title, SHOWN_PIECES)
+        with any_script():
             self._do(lambda writer: writer.add_figure("valid/attention", figure, step))
 
     def flush(self) -> None:
@@ -96,8 +86,3 @@ class Board:
                 f"warning: {self._path}: cannot be written: {error.strerror}; training goes on, and TensorBoard will "
                 "lack what comes until the next save (log.jsonl will not)"
             )
-
-
-def _drawable(piece: str) -> str:
-    """`piece` for a label: `$` would start a formula, and a font knows no control characters."""
-    return "".join(c if c.isprintable() else "?" for c in piece).replace("$", r"\$")

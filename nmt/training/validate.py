@@ -18,7 +18,7 @@ from nmt.model.transformer import Transformer
 from nmt.training.board import Board
 from nmt.training.loss import LossSums
 from nmt.training.objective import objective
-from nmt.translate import Translator
+from nmt.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Validator:
             sums = self._loss(model, poll)
             translator = Translator(model, self.tokenizers, self.config, self.device, self.precision)
             translations = []
-            for best in translator.translate(self.src_lines, self.config.search):
+            for best in translator.translate_lines(self.src_lines, self.config.search):
                 poll()
                 translations.append(best[0].text)
         finally:
@@ -96,8 +96,9 @@ class Validator:
         batch = self.pairs.batch(np.array([self.shown])).to(self.device)
         model.eval()
         memory = model.encode(batch.src, Padded(batch.src_mask))
-        weights = model.decoder.cross_weights(batch.tgt_in, Padded(batch.tgt_mask), memory, Padded(batch.src_mask))
+        weights: list[torch.Tensor] = []
+        model.decoder(batch.tgt_in, Padded(batch.tgt_mask), memory, Padded(batch.src_mask), weights)
         model.train()
         src_pieces = [*self.tokenizers[src].pieces(batch.src[0, :-1].tolist()), "</s>"]
         tgt_pieces = [*self.tokenizers[tgt].pieces(batch.tgt_out[0, :-1].tolist()), "</s>"]
-        return weights[0].mean(0).float().cpu(), src_pieces, tgt_pieces
+        return weights[0][0].mean(0).float().cpu(), src_pieces, tgt_pieces

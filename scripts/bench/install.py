@@ -1,4 +1,4 @@
-"""An environment for each toolkit: the torch of the Python that runs this, then the toolkit."""
+"""An environment for each toolkit: the torch of the Python that runs this, if it needs one, then the toolkit."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ def torch_version() -> str:
     return importlib.metadata.version("torch").partition("+")[0]
 
 
+def torch_of(peer: Peer) -> tuple[str, ...]:
+    """What is installed first."""
+    return (f"torch=={torch_version()}",) if peer.torch else ()
+
+
 def bin_of(peer: Peer, home: Path) -> Path:
     """The folder of the commands of its environment."""
     return home / f"venv-{peer.environment}" / "bin" if peer.environment else Path(sys.executable).parent
@@ -36,7 +41,7 @@ def install(peer: Peer, home: Path) -> None:
     if not peer.environment:
         return
     venv = home / f"venv-{peer.environment}"
-    recipe = "\n".join((f"torch=={torch_version()}", *TOOLS, *peer.requirements, *peer.alone))
+    recipe = "\n".join((*torch_of(peer), *TOOLS, *peer.requirements, *peer.alone))
     once(venv, recipe, lambda: make_environment(peer, venv, home / "logs" / f"install-{peer.environment}.log"))
 
 
@@ -45,14 +50,15 @@ def make_environment(peer: Peer, venv: Path, log: Path) -> None:
     print(f"bench: installing {peer.title} into {venv}, once", file=sys.stderr, flush=True)
     log.unlink(missing_ok=True)
     index = os.environ.get("TORCH_INDEX", TORCH_INDEX)
-    torch = f"torch=={torch_version()}"
+    torch = torch_of(peer)
     pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--progress-bar", "off"]
     logged([sys.executable, "-m", "venv", str(venv)], log)
     logged([*pip, *TOOLS, "wheel"], log)
-    logged([*pip, "--retries", "1", "--no-deps", *(["--extra-index-url", index] if index else []), torch], log)
+    if torch:
+        logged([*pip, "--retries", "1", "--no-deps", *(["--extra-index-url", index] if index else []), *torch], log)
     held = venv / "held.txt"
-    held.write_text("\n".join((torch, *TOOLS)), encoding="utf-8")
-    logged([*pip, "--constraint", str(held), torch, *peer.requirements], log)
+    held.write_text("\n".join((*torch, *TOOLS)), encoding="utf-8")
+    logged([*pip, "--constraint", str(held), *torch, *peer.requirements], log)
     if peer.alone:
         logged([*pip, "--no-deps", *peer.alone], log)
     if peer.patch is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from bench.task import MAX_OUTPUT, Plan
 
 
 class Counts(NamedTuple):
@@ -38,12 +40,69 @@ class Training:
     """`module:Class.method`, which is called once with every batch before the optimizer's step."""
     count: Callable[..., Counts]
     """The counts of a call of `step`, whose arguments it is given."""
-    arguments: Callable[[Path, Path], list[str]]
-    """(folder of the text, empty folder of the run) -> command-line arguments; writes its configuration file."""
+    arguments: Callable[[Path, Path, Plan], list[str]]
+    """(folder of the text, empty folder of the run, how long) -> command-line arguments; writes its configuration."""
     variables: Callable[[], dict[str, str]] = dict
     """Environment variables that its own command sets before it loads torch, which the probe loads first."""
     at_least: float = 0.0
     """Seconds that must be measured, where the speed changes with a longer period."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """How the text is translated; what is best is the mean log-probability of a piece, as every toolkit has it."""
+
+    beam: int
+    batch: int
+    """Sentences; 1: the next begins when one is done."""
+    pieces: int = 0
+    """Every translation has exactly so many, end of sentence not counted; 0: as many as the search finds best."""
+
+    @property
+    def longest(self) -> int:
+        """Pieces at most."""
+        return self.pieces or MAX_OUTPUT
+
+
+class Output(NamedTuple):
+    """A translation: pieces with blanks between them, or plain text; and how many pieces it has."""
+
+    text: str
+    pieces: int
+
+
+def spelled(words: Sequence[str]) -> Output:
+    """The output of these pieces."""
+    return Output(" ".join(words), len(words))
+
+
+class Loaded(NamedTuple):
+    """A model that is ready."""
+
+    translate: Callable[[Sequence[str]], list[Output]]
+    """Lines -> a translation for each, in their order."""
+    note: str = ""
+    """What it chose by itself."""
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How a toolkit translates. All its functions but `export` run in its own environment."""
+
+    load: Callable[[Path, Path, Search], Loaded]
+    """(folder of the run, folder of the text, search) -> a model; only its start-up time has this in it."""
+    model: str
+    """The name of the toolkit whose training made the run; arms of one toolkit share it."""
+    source: str = "pieces.test"
+    """The file of the text that it reads, without the language."""
+    pieces: str = "bpe.model"
+    """The SentencePiece model in the folder of the text that its pieces are of; empty: its outputs are plain text."""
+    forces: bool = True
+    """Whether it can be held to a number of pieces."""
+    export: Callable[[Path, Path], list[str]] | None = None
+    """(folder of the run, folder to write) -> arguments of `nmt`; `load` gets that folder instead of the run's."""
+    exported: str = ""
+    """Name of the folder that `export` writes."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +113,16 @@ class Peer:
     """What `--peers` and file names call it."""
     title: str
     """What the table calls it."""
-    training: Training
+    training: Training | None = None
+    decoding: Decoding | None = None
     environment: str = ""
     """The name of its environment; empty: the Python that runs the benchmark."""
     requirements: tuple[str, ...] = ()
     """What is installed with all dependencies; the version of torch is held."""
     alone: tuple[str, ...] = ()
     """What is installed after that and without dependencies, because it asks for another torch than this."""
+    torch: bool = True
+    """Whether it runs on PyTorch."""
     patch: Callable[[Path], None] | None = None
     """Makes it run on this Python and torch: gets the folder site-packages of its environment."""
     convert: Callable[[Path, Path], list[str]] | None = None

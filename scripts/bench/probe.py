@@ -102,6 +102,7 @@ def main() -> None:
         os._exit(0)  # nothing of what a toolkit does at its end
 
     peer = PEERS[options.peer]
+    assert peer.training is not None
     owner, name = find(peer.training.entry)
     Meter(options.warm + options.seconds, finish).watch(peer.training)
     sys.argv = [peer.name, *arguments]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 SRC, TGT = "de", "en"
 LAYERS = 3
 """Layers of the encoder, and of the decoder."""
@@ -14,15 +16,33 @@ SMOOTHING = 0.1
 VOCABULARY = 8000
 """Pieces of one vocabulary for both languages and the output layer, special ones included."""
 MAX_PIECES = 256
-BATCH_TOKENS = 4096
-"""Target tokens of an optimizer step, each toolkit in its own way of counting."""
+MAX_OUTPUT = 100
+"""Pieces of a translation, where the search decides."""
 BETA1, BETA2 = 0.9, 0.98
-WARMUP = 2000
-"""Steps until the learning rate is highest."""
-PEAK_LR = (WIDTH * WARMUP) ** -0.5
-"""The highest learning rate of the schedule of "Attention Is All You Need" with this width and warm-up."""
 LOG_EVERY = 100
 NEVER = 10_000_000
-"""Steps between validations and checkpoints, and until the end: none comes while it is measured."""
+"""Steps between validations."""
 SEED = 42
 THREADS = 2
+
+
+class Plan(NamedTuple):
+    """How long a toolkit trains. The schedule is that of "Attention Is All You Need" times a factor."""
+
+    steps: int = NEVER
+    """Until the end and the only checkpoint, which nothing that is measured in training reaches."""
+    batch_tokens: int = 4096
+    """Target tokens of an optimizer step, each toolkit in its own way of counting."""
+    warmup: int = 2000
+    """Steps until the learning rate is highest."""
+    factor: float = 1.0
+    """Of the learning rate."""
+
+    @property
+    def peak_lr(self) -> float:
+        """The highest learning rate."""
+        return self.factor * float((WIDTH * self.warmup) ** -0.5)
+
+
+MEASURED = Plan()
+"""What `bench_train` measures, and stops before its end."""

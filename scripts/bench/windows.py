@@ -56,17 +56,12 @@ def summary(steps: Sequence[Step], warm: float) -> dict[str, Any]:
     windows = cut(measured) if measured else []
     if not windows:
         raise ValueError(f"{len(steps)} steps do not fill one window of {WINDOW:g} s after {warm:g} s")
-    quiet = [window for window in windows if window.others < QUIET]
     begin, *counted = measured
     total = NOTHING
     for step in counted:
         total = total.plus(step.counts)
     return {
-        "tgt_per_s": statistics.median(window.tgt_per_s for window in quiet or windows),
-        "pairs_per_s": statistics.median(window.pairs_per_s for window in quiet or windows),
-        "tgt_per_s_all_windows": statistics.median(window.tgt_per_s for window in windows),
-        "quiet_windows": len(quiet),
-        "windows": len(windows),
+        **medians(windows),
         "seconds": counted[-1].time - begin.time,
         "steps": len(counted),
         "others": (counted[-1].others - begin.others) / (counted[-1].time - begin.time),
@@ -75,6 +70,18 @@ def summary(steps: Sequence[Step], warm: float) -> dict[str, Any]:
         "tgt_per_pair": total.tgt / total.pairs,
         "tgt_padding": 1 - total.tgt / total.tgt_slots,
         "src_padding": 1 - total.src / total.src_slots,
+    }
+
+
+def medians(windows: Sequence[Window]) -> dict[str, Any]:
+    """Over the quiet windows, or over all if none was quiet."""
+    quiet = [window for window in windows if window.others < QUIET]
+    return {
+        "tgt_per_s": statistics.median(window.tgt_per_s for window in quiet or windows),
+        "pairs_per_s": statistics.median(window.pairs_per_s for window in quiet or windows),
+        "tgt_per_s_all_windows": statistics.median(window.tgt_per_s for window in windows),
+        "quiet_windows": len(quiet),
+        "windows": len(windows),
         "tgt_per_s_of_windows": [window.tgt_per_s for window in windows],
         "others_of_windows": [window.others for window in windows],
     }

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from bench.peer import Peer
-from bench.peers import eole, fairseq, hf, joeynmt, nmt, onmt, sockeye
+from bench.peers import ctranslate2, eole, fairseq, hf, joeynmt, nmt, onmt, sockeye
 
 PEERS: dict[str, Peer] = {
-    peer.name: peer for peer in (*nmt.ARMS, eole.PEER, onmt.PEER, fairseq.PEER, hf.PEER, sockeye.PEER, joeynmt.PEER)
-}
+    peer.name: peer
+    for peer in (
+        *nmt.ARMS, *ctranslate2.ARMS,
+        eole.PEER, onmt.PEER, fairseq.PEER, hf.PEER, sockeye.PEER, joeynmt.PEER,
+    )
+}  # fmt: skip

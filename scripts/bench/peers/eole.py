@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from bench import task
-from bench.peer import Counts, Peer, Training
+from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
 from bench.peers.opennmt import corpora, count_batches
 
 
@@ -16,7 +18,7 @@ def count(trainer: Any, batches: Any, *_: Any, **__: Any) -> Counts:
     return count_batches(batches, trainer.batch_processor.train_loss.padding_idx)
 
 
-def arguments(text: Path, run: Path) -> list[str]:
+def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
     """`eole train`."""
     config = {
         "save_data": str(run / "data"),
@@ -33,23 +35,23 @@ def arguments(text: Path, run: Path) -> list[str]:
         "transforms": [],
         "training": {
             "model_path": str(run / "model"),
-            "save_checkpoint_steps": task.NEVER,
-            "train_steps": task.NEVER,
+            "save_checkpoint_steps": plan.steps,
+            "train_steps": plan.steps,
             "valid_steps": task.NEVER,
             "world_size": 1,
             "gpu_ranks": [],
             "batch_type": "tokens",
-            "batch_size": task.BATCH_TOKENS,
+            "batch_size": plan.batch_tokens,
             "batch_size_multiple": 1,
-            "valid_batch_size": task.BATCH_TOKENS,
+            "valid_batch_size": plan.batch_tokens,
             "accum_count": [1],
             "accum_steps": [0],
             "compute_dtype": "fp32",
             "optim": "adam",
             "adam_beta1": task.BETA1,
             "adam_beta2": task.BETA2,
-            "learning_rate": 1,
-            "warmup_steps": task.WARMUP,
+            "learning_rate": plan.factor,
+            "warmup_steps": plan.warmup,
             "decay_method": "noam",
             "bucket_size": 32768,
             "num_workers": 0,
@@ -76,6 +78,31 @@ def arguments(text: Path, run: Path) -> list[str]:
     return ["train", "-c", str(run / "config.yaml")]
 
 
+def load(run: Path, text: Path, search: Search) -> Loaded:
+    """What `eole predict` does, but for the files. It sorts the lines by length."""
+    predict: Any = import_module("eole.config.run")
+    engine: Any = import_module("eole.inference_engine")
+    settings = predict.PredictConfig(
+        model_path=str(run / "model"),
+        src=str(text / f"pieces.test.{task.SRC}"),
+        beam_size=search.beam,
+        batch_size=search.batch,
+        batch_type="sents",
+        min_length=search.pieces,
+        max_length=search.longest,
+        max_length_ratio=0,
+        compute_dtype="fp32",
+        gpu_ranks=[],
+    )
+    translator = engine.InferenceEnginePY(settings)
+
+    def translate(lines: Sequence[str]) -> list[Output]:
+        _, _, found = translator.infer_list(list(lines))
+        return [spelled(best.split()) for best, *_ in found]
+
+    return Loaded(translate)
+
+
 PEER = Peer(
     name="eole",
     title="Eole 0.6.4",
@@ -85,6 +112,7 @@ PEER = Peer(
         count=count,
         arguments=arguments,
     ),
+    decoding=Decoding(load, model="eole"),
     environment="eole",
     requirements=("eole==0.6.4", "aiohttp"),  # its command line imports aiohttp and does not ask for it
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from bench import task
-from bench.peer import NOTHING, Counts, Peer, Training
+from bench.peer import NOTHING, Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
 
 
 def count(_: Any, samples: Any, *__: Any, **___: Any) -> Counts:
@@ -34,7 +36,7 @@ def convert(text: Path, folder: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def arguments(text: Path, run: Path) -> list[str]:
+def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
     """`fairseq-train`."""
     options: dict[str, object] = {
         "seed": task.SEED,
@@ -55,22 +57,59 @@ def arguments(text: Path, run: Path) -> list[str]:
         "optimizer": "adam",
         "adam-betas": f"({task.BETA1},{task.BETA2})",
         "clip-norm": 0,
-        "lr": f"{task.PEAK_LR:.6f}",
+        "lr": f"{plan.peak_lr:.6f}",
         "lr-scheduler": "inverse_sqrt",
-        "warmup-updates": task.WARMUP,
-        "max-tokens": task.BATCH_TOKENS,
+        "warmup-updates": plan.warmup,
+        "max-tokens": plan.batch_tokens,
         "num-workers": 0,
-        "max-update": task.NEVER,
+        "max-update": plan.steps,
         "save-dir": run / "model",
-        "save-interval-updates": task.NEVER,
+        "save-interval": task.NEVER,
+        "save-interval-updates": plan.steps,
         "log-interval": task.LOG_EVERY,
     }
     switches = (
         "cpu", "share-all-embeddings", "encoder-normalize-before", "decoder-normalize-before", "no-progress-bar",
-        "disable-validation", "no-epoch-checkpoints", "no-save",
+        "disable-validation", "no-epoch-checkpoints",
     )  # fmt: skip
     pairs = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     return [str(text / "fairseq"), *pairs, *(f"--{name}" for name in switches)]
+
+
+def load(run: Path, text: Path, search: Search) -> Loaded:
+    """What `fairseq-generate` does, but for the files. It sorts the lines by length."""
+    options: Any = import_module("fairseq.options")
+    checkpoints: Any = import_module("fairseq.checkpoint_utils")
+    utils: Any = import_module("fairseq.utils")
+    words = [
+        str(text / "fairseq"), "--cpu", "--path", str(run / "model" / "checkpoint_last.pt"),
+        "--beam", str(search.beam), "--batch-size", str(search.batch), "--num-workers", "0",
+        "--min-len", str(search.pieces or 1), "--max-len-a", "0", "--max-len-b", str(search.longest),
+    ]  # fmt: skip
+    known = options.parse_args_and_arch(options.get_generation_parser(), words)
+    settings = import_module("fairseq.dataclass.utils").convert_namespace_to_omegaconf(known)
+    work: Any = import_module("fairseq.tasks").setup_task(settings.task)
+    models, _ = checkpoints.load_model_ensemble([settings.common_eval.path], task=work)
+    for model in models:
+        model.prepare_for_inference_(settings)
+    generator = work.build_generator(models, settings.generation)
+    limits = utils.resolve_max_positions(work.max_positions(), *(model.max_positions() for model in models))
+
+    def translate(lines: Sequence[str]) -> list[Output]:
+        src = [work.source_dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
+        batches = work.get_batch_iterator(
+            work.build_dataset_for_inference(src, [len(ids) for ids in src]),
+            max_sentences=search.batch,
+            max_positions=limits,
+        )
+        found = {}
+        for batch in batches.next_epoch_itr(shuffle=False):
+            best = work.inference_step(generator, models, batch)
+            for i, (first, *_) in zip(batch["id"].tolist(), best, strict=True):
+                found[i] = spelled(work.target_dictionary.string(first["tokens"].int()).split())
+        return [found[i] for i in range(len(lines))]
+
+    return Loaded(translate)
 
 
 def patch(packages: Path) -> None:
@@ -105,6 +144,7 @@ PEER = Peer(
         count=count,
         arguments=arguments,
     ),
+    decoding=Decoding(load, model="fairseq"),
     environment="fairseq",
     requirements=(
         "numpy", "cffi", "regex", "sacrebleu>=1.4.12", "bitarray", "tqdm", "scikit-learn", "pyyaml",

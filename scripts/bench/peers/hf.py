@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from bench import task
-from bench.peer import Counts, Peer, Training
+from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
 
 NO_LABEL = -100
-PAIRS = 268  # of a batch: it has no batches of about equal numbers of tokens, and this is 4,096 on average
+PAIR_TOKENS = 15.3  # of a target, on average: it has no batches of about equal numbers of tokens
 END, UNKNOWN, PADDING = "</s>", "<unk>", "<pad>"
 
 
@@ -22,14 +23,16 @@ def count(_: Any, __: Any, inputs: Any, *___: Any, **____: Any) -> Counts:
     return Counts(labels.size(0), int((labels != NO_LABEL).sum()), labels.numel(), int(mask.sum()), mask.numel())
 
 
-def arguments(text: Path, run: Path) -> list[str]:
+def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
     """Of `train` below."""
-    return [str(text), str(run)]
+    return [str(text), str(run), *map(str, plan)]
 
 
 def train() -> None:
-    """What a user of the library writes; sys.argv has the folders of the text and of the run."""
-    text, run = map(Path, sys.argv[1:])
+    """What a user of the library writes; sys.argv has the folders of the text and of the run, and how long."""
+    text, run = map(Path, sys.argv[1:3])
+    steps, batch_tokens, warmup, factor = sys.argv[3:]
+    plan = task.Plan(int(steps), int(batch_tokens), int(warmup), float(factor))
     hf: Any = import_module("transformers")
     pieces = (text / "vocabulary.txt").read_text(encoding="utf-8").split("\n")[:-1]
     ids = {piece: i for i, piece in enumerate([END, UNKNOWN, *pieces, PADDING])}
@@ -42,11 +45,12 @@ def train() -> None:
     model = hf.MarianMTModel(make_config(hf, ids))
     trainer = hf.Seq2SeqTrainer(
         model=model,
-        args=make_training(hf, run),
+        args=make_training(hf, run, plan),
         train_dataset=read_pairs(text, ids),
         data_collator=hf.DataCollatorForSeq2Seq(tokenizer, model=model),
     )
     trainer.train()
+    trainer.save_model(str(run / "model"))
 
 
 def make_config(hf: Any, ids: dict[str, int]) -> Any:
@@ -76,16 +80,16 @@ def make_config(hf: Any, ids: dict[str, int]) -> Any:
     )
 
 
-def make_training(hf: Any, run: Path) -> Any:
+def make_training(hf: Any, run: Path, plan: task.Plan) -> Any:
     """How it learns; sentences of similar length together."""
     return hf.Seq2SeqTrainingArguments(
         output_dir=str(run / "model"),
-        per_device_train_batch_size=PAIRS,
+        per_device_train_batch_size=round(plan.batch_tokens / PAIR_TOKENS),
         train_sampling_strategy="group_by_length",
-        max_steps=task.NEVER,
-        learning_rate=task.PEAK_LR,
+        max_steps=plan.steps,
+        learning_rate=plan.peak_lr,
         lr_scheduler_type="inverse_sqrt",
-        warmup_steps=task.WARMUP,
+        warmup_steps=plan.warmup,
         adam_beta1=task.BETA1,
         adam_beta2=task.BETA2,
         weight_decay=0.0,
@@ -110,6 +114,36 @@ def read_pairs(text: Path, ids: dict[str, int]) -> list[dict[str, list[int]]]:
     return [{"input_ids": src, "labels": tgt} for src, tgt in zip(side(task.SRC), side(task.TGT), strict=True)]
 
 
+def load(run: Path, _: Path, search: Search) -> Loaded:
+    """What a user of the library writes: `generate` with its cache, on batches of similar length."""
+    hf: Any = import_module("transformers")
+    torch: Any = import_module("torch")
+    ids: dict[str, int] = json.loads((run / "vocabulary.json").read_text(encoding="utf-8"))
+    pieces = list(ids)
+    model = hf.MarianMTModel.from_pretrained(run / "model").eval()
+    lengths = {"max_new_tokens": search.longest, **({"min_new_tokens": search.pieces} if search.pieces else {})}
+
+    def translate(lines: Sequence[str]) -> list[Output]:
+        src = [[*(ids.get(piece, ids[UNKNOWN]) for piece in line.split()), ids[END]] for line in lines]
+        order = sorted(range(len(src)), key=lambda i: -len(src[i]))
+        found = {}
+        for start in range(0, len(src), search.batch):
+            rows = order[start : start + search.batch]
+            longest = len(src[rows[0]])
+            batch = torch.tensor([src[i] + [ids[PADDING]] * (longest - len(src[i])) for i in rows])
+            mask = (batch != ids[PADDING]).long()
+            with torch.inference_mode():
+                best = model.generate(
+                    input_ids=batch, attention_mask=mask, num_beams=search.beam, do_sample=False, **lengths
+                )
+            for i, row in zip(rows, best[:, 1:].tolist(), strict=True):
+                end = row.index(ids[END]) if ids[END] in row else len(row)
+                found[i] = spelled([pieces[word] for word in row[:end] if word != ids[PADDING]])
+        return [found[i] for i in range(len(lines))]
+
+    return Loaded(translate)
+
+
 PEER = Peer(
     name="hf",
     title="Hugging Face Marian 5.23.0",
@@ -120,6 +154,7 @@ PEER = Peer(
         arguments=arguments,
         at_least=100.0,  # it has its batches from long to short, fifty at a time
     ),
+    decoding=Decoding(load, model="hf"),
     environment="hf",
     requirements=("transformers[torch]==5.23.0", "sentencepiece", "datasets", "sacrebleu"),
 )

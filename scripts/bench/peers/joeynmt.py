@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from bench import task
-from bench.peer import Counts, Peer, Training
+from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training
+
+END = "</s>"
 
 
 def count(_: Any, batch: Any) -> Counts:
@@ -28,7 +33,7 @@ def side(language: str, text: Path) -> dict[str, object]:
     }
 
 
-def arguments(text: Path, run: Path) -> list[str]:
+def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
     """`joeynmt train`."""
     stack = {
         "type": "transformer",
@@ -60,16 +65,16 @@ def arguments(text: Path, run: Path) -> list[str]:
             "optimizer": "adam",
             "adam_betas": [task.BETA1, task.BETA2],
             "learning_rate": 0.001,
-            "learning_rate_factor": 1,
-            "learning_rate_warmup": task.WARMUP,
+            "learning_rate_factor": plan.factor,
+            "learning_rate_warmup": plan.warmup,
             "scheduling": "noam",
             "loss": "crossentropy",
             "label_smoothing": task.SMOOTHING,
-            "batch_size": task.BATCH_TOKENS,
+            "batch_size": plan.batch_tokens,
             "batch_type": "token",
             "normalization": "tokens",
             "epochs": task.NEVER,
-            "updates": task.NEVER,
+            "updates": plan.steps,
             "validation_freq": task.NEVER,
             "logging_freq": task.LOG_EVERY,
             "early_stopping_metric": "bleu",
@@ -90,6 +95,40 @@ def arguments(text: Path, run: Path) -> list[str]:
     return ["train", str(run / "config.yaml"), "-t"]  # -t: no translation of a test set at the end
 
 
+def load(run: Path, _: Path, search: Search) -> Loaded:
+    """What `joeynmt translate` does, but for the files and the lines' order."""
+    prediction: Any = import_module("joeynmt.prediction")
+    if search.pieces:  # it reads the setting min_output_length and does not hand it on
+        prediction.search = partial(prediction.search, min_output_length=search.pieces)
+    config = json.loads((run / "config.yaml").read_text(encoding="utf-8"))
+    config["testing"] = {
+        "load_model": str(run / "model" / "latest.ckpt"),
+        "beam_size": search.beam,
+        "beam_alpha": 1.0,
+        "batch_size": search.batch,
+        "batch_type": "sentence",
+        "max_output_length": search.longest,
+    }
+    known = import_module("joeynmt.config").parse_global_args(config, rank=0, mode="translate")
+    model, _, _, stream = prediction.prepare(known, rank=0, mode="translate")
+
+    def translate(lines: Sequence[str]) -> list[Output]:
+        order = sorted(range(len(lines)), key=lambda i: -len(lines[i]))
+        stream.reset_cache()
+        for i in order:
+            stream.set_item(lines[i])
+        *_, texts, pieces, _, _ = prediction.predict(
+            model=model, data=stream, device=known.device, n_gpu=0, normalization="none", args=known.test,
+            autocast=known.autocast,
+        )  # fmt: skip
+        found = {}
+        for i, text, words in zip(order, texts, pieces, strict=True):
+            found[i] = Output(text, sum(word != END for word in words))
+        return [found[i] for i in range(len(lines))]
+
+    return Loaded(translate)
+
+
 PEER = Peer(
     name="joeynmt",
     title="JoeyNMT 2.3.0",
@@ -99,6 +138,7 @@ PEER = Peer(
         count=count,
         arguments=arguments,
     ),
+    decoding=Decoding(load, model="joeynmt", source="raw.test", pieces=""),
     environment="joeynmt",
     # importlib_metadata is missing among its dependencies; newer sentencepieces have no SetVocabulary
     requirements=("joeynmt==2.3.0", "importlib_metadata", "sentencepiece==0.2.0"),

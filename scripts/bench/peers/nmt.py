@@ -1,15 +1,15 @@
-"""nmt itself: `nmt train`, in one arm or several."""
+"""nmt itself: `nmt train` and `nmt translate`, in one arm or several."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench import task
-from bench.peer import Counts, Peer, Training
+from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training
 
 
 def count(pairs: Any, rows: Any) -> Counts:
@@ -22,11 +22,11 @@ def count(pairs: Any, rows: Any) -> Counts:
 def convert(text: Path, folder: Path) -> list[str]:
     """`nmt prepare`: as many rows of vocabulary as the others, 256 bytes among them, so its pieces are its own."""
     config = folder / "config.yaml"
-    config.write_text(json.dumps(settings(text)), encoding="utf-8")  # JSON is YAML
+    config.write_text(json.dumps(settings(text, task.MEASURED)), encoding="utf-8")  # JSON is YAML
     return ["python", "-m", "nmt", "prepare", "--config", str(config), "--data", str(folder / "data")]
 
 
-def settings(text: Path) -> dict[str, object]:
+def settings(text: Path, plan: task.Plan) -> dict[str, object]:
     """Its configuration file."""
     files = {
         split: {"files": {language: f"raw.{split}.{language}" for language in (task.SRC, task.TGT)}}
@@ -57,18 +57,19 @@ def settings(text: Path) -> dict[str, object]:
         "training": {
             "seed": task.SEED,
             "device": "cpu",
-            "update_tokens": task.BATCH_TOKENS,
+            "update_tokens": plan.batch_tokens,
             "label_smoothing": task.SMOOTHING,
             "optimizer": "adam",
             "beta1": task.BETA1,
             "beta2": task.BETA2,
             "schedule": "noam",
-            "warmup_steps": task.WARMUP,
+            "factor": plan.factor,
+            "warmup_steps": plan.warmup,
             "clip_norm": 0.0,
             "log_every_steps": task.LOG_EVERY,
-            "max_steps": task.NEVER,
-            "validate_every_steps": task.NEVER,
-            "save_every_steps": task.NEVER,
+            "max_steps": plan.steps,
+            "validate_every_steps": plan.steps,
+            "save_every_steps": plan.steps,
         },
     }
 
@@ -80,12 +81,42 @@ def variables() -> dict[str, str]:
     return {name: os.environ.get(name, value) for name, value in ENVIRONMENT.items()}
 
 
-def arm(name: str, overrides: Sequence[str]) -> Peer:
-    """`nmt train` with settings of its own."""
+def loader(precision: str) -> Callable[[Path, Path, Search], Loaded]:
+    """What `nmt translate --precision` does, but for the files; its time has the cutting into pieces in it."""
 
-    def arguments(text: Path, run: Path) -> list[str]:
+    def load(run: Path, _: Path, search: Search) -> Loaded:
+        from nmt.process import set_up
+
+        set_up()  # before torch is there
+        from nmt.config import SearchConfig
+        from nmt.translator import Translator
+
+        translator = Translator.load(run / "run", device="cpu", precision=precision)
+        settings = SearchConfig(
+            beam=search.beam,
+            batch_sentences=search.batch,
+            batch_tokens=search.batch * task.MAX_PIECES,
+            min_length=search.pieces,
+            max_length=search.longest,
+            max_length_ratio=0.0,
+            max_length_offset=search.longest,
+        )
+
+        def translate(lines: Sequence[str]) -> list[Output]:
+            best = [first for first, *_ in translator.translate_lines(lines, settings)]
+            return [Output(each.text, sum(len(part.tgt_ids) for part in each.parts)) for each in best]
+
+        return Loaded(translate, translator.precision)
+
+    return load
+
+
+def arm(name: str, overrides: Sequence[str]) -> Peer:
+    """A number format, in training and in translation; the model is that of one arm."""
+
+    def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
         config = run / "bench.yaml"
-        config.write_text(json.dumps(settings(text)), encoding="utf-8")
+        config.write_text(json.dumps(settings(text, plan)), encoding="utf-8")
         places = ["--config", str(config), "--data", str(text / "nmt" / "data"), "--run", str(run / "run")]
         return ["train", *places, *(f"--set={override}" for override in overrides)]
 
@@ -99,6 +130,7 @@ def arm(name: str, overrides: Sequence[str]) -> Peer:
             count=count,
             arguments=arguments,
         ),
+        decoding=Decoding(loader(name), model="nmt-auto", source="raw.test", pieces=""),
         convert=convert,
         converted="nmt",
     )

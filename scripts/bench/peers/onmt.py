@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from bench import task
-from bench.peer import Counts, Peer, Training
+from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
 from bench.peers.opennmt import corpora, count_batches
 
 
@@ -16,7 +18,7 @@ def count(trainer: Any, batches: Any, *_: Any, **__: Any) -> Counts:
     return count_batches(batches, trainer.train_loss.padding_idx)
 
 
-def arguments(text: Path, run: Path) -> list[str]:
+def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
     """`onmt_train`."""
     config = {
         "save_data": str(run / "data"),
@@ -47,27 +49,53 @@ def arguments(text: Path, run: Path) -> list[str]:
         "adam_beta1": task.BETA1,
         "adam_beta2": task.BETA2,
         "decay_method": "noam",
-        "learning_rate": 1,
-        "warmup_steps": task.WARMUP,
+        "learning_rate": plan.factor,
+        "warmup_steps": plan.warmup,
         "max_grad_norm": 0,
         "param_init": 0,
         "param_init_glorot": True,
         "normalization": "tokens",
         "batch_type": "tokens",
-        "batch_size": task.BATCH_TOKENS,
+        "batch_size": plan.batch_tokens,
         "batch_size_multiple": 1,
         "bucket_size": 32768,
         "num_workers": 0,
         "model_dtype": "fp32",
         "seed": task.SEED,
-        "train_steps": task.NEVER,
+        "train_steps": plan.steps,
         "valid_steps": task.NEVER,
-        "valid_batch_size": task.BATCH_TOKENS,
-        "save_checkpoint_steps": task.NEVER,
+        "valid_batch_size": plan.batch_tokens,
+        "save_checkpoint_steps": plan.steps,
         "report_every": task.LOG_EVERY,
     }
     (run / "config.yaml").write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
     return ["-config", str(run / "config.yaml")]
+
+
+def load(run: Path, text: Path, search: Search) -> Loaded:
+    """What `onmt_translate` does, but for the files. It sorts the lines by length."""
+    engine: Any = import_module("onmt.inference_engine")
+    options: Any = import_module("onmt.opts")
+    parse: Any = import_module("onmt.utils.parse")
+    parser = parse.ArgumentParser()
+    options.translate_opts(parser)
+    settings = parser.parse_args([
+        "-model", str(run / f"model_step_{run.name.rpartition('-')[2]}.pt"),
+        "-src", str(text / f"pieces.test.{task.SRC}"),
+        "-beam_size", str(search.beam), "-batch_size", str(search.batch), "-batch_type", "sents",
+        "-min_length", str(search.pieces), "-max_length", str(search.longest),
+    ])  # fmt: skip
+    parse.ArgumentParser.validate_translate_opts(settings)
+    parse.ArgumentParser._get_all_transform_translate(settings)
+    parse.ArgumentParser._validate_transforms_opts(settings)
+    parse.ArgumentParser.validate_translate_opts_dynamic(settings)
+    translator = engine.InferenceEnginePY(settings)
+
+    def translate(lines: Sequence[str]) -> list[Output]:
+        _, found = translator.infer_list(list(lines))
+        return [spelled(best.split()) for best, *_ in found]
+
+    return Loaded(translate)
 
 
 PEER = Peer(
@@ -79,6 +107,7 @@ PEER = Peer(
         count=count,
         arguments=arguments,
     ),
+    decoding=Decoding(load, model="onmt"),
     environment="onmt",
     requirements=(
         "configargparse", "ctranslate2>=4,<5", "tensorboard>=2.3", "flask", "waitress", "pyonmttok>=1.37,<2", "pyyaml",

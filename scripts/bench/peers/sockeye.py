@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from bench import task
-from bench.peer import Counts, Peer, Training
+from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
 
 PADDING = 0
 
@@ -32,7 +35,7 @@ def convert(text: Path, folder: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def arguments(text: Path, run: Path) -> list[str]:
+def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
     """`sockeye-train`."""
     options: dict[str, object] = {
         "prepared-data": text / "sockeye" / "shards",
@@ -57,20 +60,58 @@ def arguments(text: Path, run: Path) -> list[str]:
         "weight-tying-type": "src_trg_softmax",
         "label-smoothing": task.SMOOTHING,
         "batch-type": "word",
-        "batch-size": task.BATCH_TOKENS,
+        "batch-size": plan.batch_tokens,
         "update-interval": 1,
         "optimizer": "adam",
         "optimizer-betas": f"{task.BETA1}:{task.BETA2}",
-        "initial-learning-rate": f"{task.WIDTH**-0.5:.5f}",
+        "initial-learning-rate": f"{plan.factor * task.WIDTH**-0.5:.5f}",
         "learning-rate-scheduler-type": "inv-sqrt-decay",
-        "learning-rate-warmup": task.WARMUP,
+        "learning-rate-warmup": plan.warmup,
         "gradient-clipping-type": "none",
-        "checkpoint-interval": task.NEVER,
-        "max-updates": task.NEVER,
+        "checkpoint-interval": plan.steps,
+        "max-updates": plan.steps,
         "decode-and-evaluate": 0,
     }
     pairs = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     return [*pairs, "--use-cpu", "--shared-vocab"]
+
+
+def load(run: Path, _: Path, search: Search) -> Loaded:
+    """What `sockeye-translate` does, but for the files. It sorts the lines by length."""
+    arguments: Any = import_module("sockeye.arguments")
+    inference: Any = import_module("sockeye.inference")
+    models: Any = import_module("sockeye.model")
+    device = import_module("torch").device("cpu")
+    parser = argparse.ArgumentParser()
+    arguments.add_translate_args(parser)
+    arguments.add_device_args(parser)
+    known = parser.parse_args(["--models", str(run / "model"), "--use-cpu"])
+    loaded, src, tgt = models.load_models(
+        device=device, model_folders=[str(run / "model")], dtype="float32", inference_only=True
+    )
+    for model in loaded:
+        model.eval()
+    scorer = inference.CandidateScorer(known.length_penalty_alpha, known.length_penalty_beta, 0.0)
+    translator = inference.Translator(
+        device=device,
+        ensemble_mode=known.ensemble_mode,
+        scorer=scorer,
+        batch_size=search.batch,
+        beam_size=search.beam,
+        beam_search_stop=known.beam_search_stop,
+        nbest_size=1,
+        models=loaded,
+        source_vocabs=src,
+        target_vocabs=tgt,
+        max_output_length=search.longest,
+        greedy=search.beam == search.batch == 1,  # faster, and only there
+    )
+
+    def translate(lines: Sequence[str]) -> list[Output]:
+        words = [inference.make_input_from_plain_string(i, line) for i, line in enumerate(lines)]
+        return [spelled(output.tokens) for output in translator.translate(words)]
+
+    return Loaded(translate)
 
 
 PEER = Peer(
@@ -82,6 +123,7 @@ PEER = Peer(
         count=count,
         arguments=arguments,
     ),
+    decoding=Decoding(load, model="sockeye", forces=False),
     environment="sockeye",
     requirements=("pyyaml>=5.1", "numpy<2", "sacrebleu>=2.3"),
     alone=("sockeye==3.1.34",),  # asks for torch < 1.14

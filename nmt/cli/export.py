@@ -1,0 +1,73 @@
+"""`nmt export`: a run as one directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nmt.cli.app import app
+from nmt.cli.options import CheckpointOption, RunOption, WeightsOption
+from nmt.errors import ConfigError
+
+OF_CTRANSLATE2 = "--quantization, --check and --check-lines belong to --format ctranslate2"
+
+
+@app.command()
+def export(
+    output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Directory to write.", show_default=False)],
+    kind: Annotated[Literal["folder", "ctranslate2"], typer.Option("--format", help="What to write.")] = "folder",
+    run: RunOption = None,
+    quantization: Annotated[
+        Literal["float32", "float16", "int8"] | None,
+        typer.Option("--quantization", help="Number format of a CTranslate2 model.  [default: float32]"),
+    ] = None,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    check: Annotated[
+        Path | None,
+        typer.Option("--check", metavar="F", help="Compare on the lines of F.  [default: the development set]"),
+    ] = None,
+    check_lines: Annotated[
+        int | None, typer.Option("--check-lines", metavar="N", min=1, help="Compare N lines.  [default: 100]")
+    ] = None,
+    evaluate: Annotated[
+        bool, typer.Option("--evaluate", help="Score the test sets of the data directory, for the model card.")
+    ] = False,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the one of training]")
+    ] = None,
+) -> None:
+    """Write a run as one directory that is the translator, on any machine.
+
+    --format folder: weights, configuration, tokenizer and a model card, README.md, with the scores on the development
+    set, the training data and the settings. `nmt translate --model DIR` translates with it.
+
+    --format ctranslate2: the same with a model of CTranslate2, a library that translates fast on CPUs, in float32,
+    float16 or int8 (the package ctranslate2 must be installed). Lines of the development set go through both engines;
+    how many translations are identical and how far their scores are apart is printed, and a model that is not that of
+    the run is an error. `nmt translate --model DIR --engine ctranslate2` translates with it.
+
+    With --evaluate the model card also has the scores of every test set.
+
+    \b
+    Examples:
+      nmt export --run runs/multi30k-de-en --output multi30k-de-en
+      nmt export --format ctranslate2 --quantization int8 --output multi30k-de-en-int8
+      nmt export --format ctranslate2 --output small --check news.de --check-lines 1000
+    """
+    if kind == "folder" and (quantization, check, check_lines) != (None, None, None):
+        raise ConfigError([OF_CTRANSLATE2])
+    from nmt.defaults import run_or_newest
+    from nmt.export.stage import Request, export
+
+    lines = 100 if check_lines is None else check_lines
+    request = Request(run_or_newest(run), checkpoint, weights, data, check, lines, evaluate)
+    found = export(request, output, kind, quantization or "float32")
+    if found.comparison is not None:
+        print(found.comparison)
+    for report in found.reports:
+        scores = ", ".join(f"{score.value:.2f} {score.signature}" for score in report.scores)
+        print(f"{report.subject.split}: {scores}")
+    print(f"{output}: written")

@@ -1,0 +1,61 @@
+"""`nmt score`: how probable a run finds given translations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.cli.app import app
+from nmt.cli.options import CheckpointOption, PenaltyOption, RunOption, WeightsOption
+
+
+@app.command()
+def score(
+    source: Annotated[Path, typer.Option("--src", metavar="F", help="Source text …")],
+    reference: Annotated[Path, typer.Option("--ref", metavar="F", help="… and its translations, a line for each.")],
+    run: RunOption = None,
+    output: Annotated[str, typer.Option("--output", metavar="F|-", help="Where to, - for standard output.")] = "-",
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="A JSON object for each pair, with the log-probability of every piece.")
+    ] = False,
+    length_penalty: PenaltyOption = None,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+) -> None:
+    """Score given translations, a line for every pair of lines.
+
+    Raw UTF-8 text in, line by line in pairs. Out come three columns separated by tabs: score, log-probability, number
+    of pieces, the end of sentence counted. The score is what search ranks by, the log-probability divided by the
+    length penalty: with the settings a run has by default it is the mean over the pieces. Logarithms are natural.
+
+    With --tokens every pair has a JSON object instead: score, log_prob, pieces, log_probs (of each piece, given the
+    source and the pieces before it), and cut.
+
+    A pair with a blank side is not scored: nan, nan, 0, or null with --tokens. Of a line that is too long for the
+    model the start is read and scored (cut is true). Both are counted on standard error, with the totals:
+    log-probability, and perplexity per piece and per word.
+
+    \b
+    Examples:
+      nmt score --src test.de --ref test.en
+      nmt score --run runs/multi30k-de-en --src test.de --ref test.en --tokens --output scores.jsonl
+      nmt score --src test.de --ref test.en | sort -g | head
+    """
+    import sys
+
+    from nmt.defaults import run_or_newest, search_settings
+    from nmt.score import read_pairs, score_pairs, write_scores
+    from nmt.translator import Translator
+
+    pairs = read_pairs(source, reference)
+    translator = Translator.load(run_or_newest(run), checkpoint, weights)
+    search = search_settings(translator.config, None, length_penalty)
+    src, tgt = (
+        translator.tokenizers[language] for language in (translator.config.data.src, translator.config.data.tgt)
+    )
+    decoder = ForcedDecoder(translator.models, translator.device, translator.precision, search.batch_tokens)
+    scored = score_pairs(decoder, src, tgt, search, translator._longest, pairs)
+    for line in write_scores(scored, output, tokens).lines():
+        print(f"nmt: {line}", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Exporting a run as one directory that is the translator."""

@@ -1,0 +1,159 @@
+"""The model card: what a translator translates, how well, and what it was made of, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from nmt import __version__
+from nmt.config import Config
+from nmt.data.corpus import read_manifest
+from nmt.errors import DataError
+from nmt.evaluate import Report
+from nmt.folder import Info
+from nmt.layout import DataDir, RunDir
+from nmt.metadata import read_info
+from nmt.metrics import corpus_score
+from nmt.runs import is_validation, number, printable, read_log
+
+# What says where things lie on one machine, not what was learned how.
+_PLACES = {"run_dir", "device"}
+
+
+def card(
+    run: RunDir,
+    config: Config,
+    info: Info,
+    n_parameters: int,
+    n_pieces: Sequence[int],
+    reports: Sequence[Report] = (),
+    checked: str | None = None,
+) -> str:
+    """The text of README.md. n_pieces: of source and target vocabulary; reports: of the test sets, by this translator;
+    checked: what a comparison with the run has found."""
+    return "\n".join(
+        [
+            *_front_matter(config),
+            *_facts(config, info, n_parameters, n_pieces, checked),
+            *_quality(run, config, info, reports),
+            *_data(run, config),
+            *_recipe(config),
+            *_use(config, info),
+            "",
+        ]
+    )
+
+
+def _front_matter(config: Config) -> Iterator[str]:
+    languages = list(dict.fromkeys(language.split("_")[0] for language in (config.data.src, config.data.tgt)))
+    matter = {
+        "language": languages,
+        "library_name": "nmt",
+        "pipeline_tag": "translation",
+        "tags": ["translation", "transformer"],
+        "metrics": ["bleu", "chrf"],
+    }
+    yield from ("---", yaml.safe_dump(matter, sort_keys=False).rstrip(), "---", "")
+
+
+def _facts(
+    config: Config, info: Info, n_parameters: int, n_pieces: Sequence[int], checked: str | None
+) -> Iterator[str]:
+    data, model = config.data, config.model
+    yield f"# Translation from {data.src} to {data.tgt}"
+    yield ""
+    yield f"A Transformer that translates from `{data.src}` to `{data.tgt}`, exported by nmt {__version__}."
+    yield ""
+    joint = f"{n_pieces[0]:,} pieces for both languages"
+    each = " and ".join(f"{n:,} for {name}" for n, name in zip(n_pieces, (data.src, data.tgt), strict=True))
+    number_format = "float32" if info.quantization is None else f"{info.quantization}, as a model of CTranslate2"
+    for name, value in {
+        "parameters": f"{n_parameters / 1e6:.2f} million ({number_format})",
+        "layers": f"{model.encoder_layers} in the encoder, {model.decoder_layers} in the decoder",
+        "width": f"{model.d_model}, feed-forward {model.d_ff}, {model.n_heads} heads",
+        "vocabulary": f"SentencePiece BPE, {joint if config.tokenizer.joint else each}",
+        "weights": f"{'average up to step' if info.weights == 'average' else 'step'} {info.step:,} ({info.reason})",
+    }.items():
+        yield f"- {name}: {value}"
+    if checked is not None:
+        yield f"- compared with the run it was made of: {checked}"
+    yield ""
+
+
+def _quality(run: RunDir, config: Config, info: Info, reports: Sequence[Report]) -> Iterator[str]:
+    lines = [*_development(run, config, info)]
+    for report in reports:
+        scores = ", ".join(f"{score.value:.2f} ({score.signature})" for score in report.scores)
+        lines.append(f"- test set {report.subject.split}, {report.n_lines:,} lines, {report.subject.search}: {scores}")
+    if lines:
+        yield from ("## Quality", "", "Scores are of detokenised text, with case.", "", *lines, "")
+
+
+def _development(run: RunDir, config: Config, info: Info) -> Iterator[str]:
+    """The validation of these weights in the log."""
+    kind = "average" if info.weights == "average" else "valid"
+    for record in read_log(run.log, having=b'"bleu"'):
+        if is_validation(record) and (record["kind"], record.get("step")) == (kind, info.step):
+            of_metrics = {"BLEU": "bleu", "chrF": "chrf"}
+            found = {name: (number(record, key), key) for name, key in of_metrics.items()}
+            scores = ", ".join(
+                f"{name} {value:.2f} ({_signature(key, config.data.tgt)})"
+                for name, (value, key) in found.items()
+                if value is not None
+            )
+            yield f"- development set, on which the weights were chosen: {scores}"
+            return
+
+
+def _signature(metric: Any, tgt_lang: str) -> str:
+    """How validations compute a score; the version of sacrebleu is not known of those of the past."""
+    return corpus_score(metric, ["a"], ["a"], tgt_lang).signature.split("|version:")[0]
+
+
+def _data(run: RunDir, config: Config) -> Iterator[str]:
+    yield from ("## Training data", "")
+    recorded = _manifest(run)
+    labels = {where: source.label for where, source in config.data.sources()}
+    for where, label in labels.items():
+        source = recorded.get("sources", {}).get(where, {})
+        counts = [f"{source[key]:,} pairs {key}" for key in ("read", "kept") if key in source]
+        text = {"train": "training", "valid": "development set"}.get(where.split(".")[0], where.replace(".", " set "))
+        yield f"- {text}: {printable(label)}" + (f", {', '.join(counts)}" if counts else "")
+    if "fingerprint" in recorded:
+        yield f"- fingerprint of the prepared corpus: {recorded['fingerprint']}"
+    yield ""
+
+
+def _manifest(run: RunDir) -> dict[str, Any]:
+    """That of the corpus which the run was trained on, if it is still there."""
+    info = read_info(run)
+    try:
+        manifest = read_manifest(DataDir(Path(info["data_dir"])))
+    except DataError:
+        return {}
+    return manifest if manifest["fingerprint"] == info["corpus"] else {}
+
+
+def _recipe(config: Config) -> Iterator[str]:
+    tree: dict[str, Any] = {}
+    for name in ("tokenizer", "model", "training", "search"):
+        section = getattr(config, name)
+        changed = section.model_dump(mode="json", exclude_defaults=True, exclude=_PLACES)
+        tree |= {name: changed} if changed else {}
+    yield from ("## Recipe", "", f"Settings that differ from the defaults of nmt {__version__}:", "")
+    yield from ("```yaml", yaml.safe_dump(tree, sort_keys=False, allow_unicode=True).rstrip(), "```", "")
+
+
+def _use(config: Config, info: Info) -> Iterator[str]:
+    src, tgt = config.data.src, config.data.tgt
+    engine = "" if info.kind == "folder" else " --engine ctranslate2"
+    argument = "" if info.kind == "folder" else ', engine="ctranslate2"'
+    yield from ("## Use", "", "With this directory as `DIR`:", "", "```")
+    yield f"nmt translate --model DIR{engine} --input text.{src} --output text.{tgt}"
+    yield from ("```", "", "```python", "from nmt import Translator", "")
+    yield f'translator = Translator.load("DIR"{argument})'
+    yield f'translator.translate(["A sentence in {src}."])'
+    yield "```"

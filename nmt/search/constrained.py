@@ -1,0 +1,244 @@
+"""Lexical constraints in beam search: phrases that every translation must hold.
+
+A phrase stands where its ids stand in a row and no piece follows that goes on with the word they end. One that is asked
+for n times must stand n times without overlapping itself; different phrases may share ids. How far a hypothesis has
+come in a phrase is the state of an automaton (Knuth, Morris & Pratt, 1977), so what the model says by itself counts.
+
+The places of the beam are dealt out in turn to banks, each of the hypotheses that have come equally far (Hokamp & Liu,
+2017, arXiv:1704.07138; Post & Vilar, 2018, arXiv:1804.06609; all sentences at once as Hu et al., 2019, N19-1090).
+Without banks, hypotheses that put off a phrase would push out those that took it.
+
+Legend: B sentences, M hypotheses of each, N candidates to be continuations, P different phrases of a sentence at most,
+L ids of a phrase at most, K beam, V vocabulary, W continuations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from nmt.search.rules import MINUS_INF
+from nmt.search.topk import largest
+from nmt.tokenizer import CONTROL, EOS, PAD, Tokenizer
+
+Phrases = Sequence[Sequence[int]]
+"""The phrases of a sentence, as ids; one that is asked for twice is in it twice, and an empty one asks for nothing."""
+
+# of scripts that write no space between words, and their punctuation: Thai, Lao, Burmese, Khmer, Chinese, Japanese
+_UNSPACED = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    r"\uff00-\uffef\U00020000-\U0003ffff"
+)
+_FOLLOWS_DIRECTLY = re.compile(rf"[{_UNSPACED},;!?)\]}}…]|\.(?!\d)|:(?!\w)|%(?![\w({{])|[-'’](?=[^\W\d_])")
+"""The start of a term that is written without a space after the word before it."""
+_ANCHOR = "a"
+
+
+def term_ids(tokenizer: Tokenizer, term: str) -> list[int]:
+    """The ids of a term as they stand within a sentence, none of them special; nothing for a blank term.
+
+    White space around it goes; but for punctuation, a space stands before it.
+    """
+    text = CONTROL.sub(" ", term).strip()
+    if _FOLLOWS_DIRECTLY.match(text):
+        anchor, ids = tokenizer.encode(_ANCHOR), tokenizer.encode(_ANCHOR + text)
+        if ids[: len(anchor)] == anchor:
+            return ids[len(anchor) :]
+    return tokenizer.encode(text)
+
+
+def word_parts(tokenizer: Tokenizer) -> Tensor:
+    """(V,) True at pieces that go on with the word before them: they start with a digit or a letter of two cases.
+
+    Letters without case are of scripts that may write words without a space between them.
+    """
+    starts = [piece[:1] for piece in tokenizer.pieces(range(len(tokenizer)))]
+    return torch.tensor([start.isdecimal() or start.lower() != start.upper() for start in starts])
+
+
+def room(phrases: Phrases) -> int:
+    """How many ids the phrases of a sentence may add to its translation."""
+    return sum(map(len, phrases))
+
+
+def width(phrases: Phrases, beam: int) -> int:
+    """The beam that a sentence with these phrases needs to be searched as well as one without them by `beam`.
+
+    A place for every bank beside the beam's own, in whole multiples of `beam` so that sentences can share batches.
+    """
+    return beam * (1 + -(-room(phrases) // beam))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What is asked for and what is done of it: every tensor's first dimension is B, so that one `keep` serves all."""
+
+    ids: Tensor  # (B, P, L) filled up with PAD
+    lengths: Tensor  # (B, P) 1 in an empty place
+    after: Tensor  # (B, P, (L + 1) * (L + 1)) the automata: state and place of the next id in the phrase -> state
+    limits: Tensor  # (B,)
+    n_ids: Tensor  # (B,) ids of all phrases, repeats counted
+    # of the hypotheses
+    missing: Tensor  # (B, M, P) how often a phrase must stand yet, that in `state` not counted before the next id
+    state: Tensor  # (B, M, P) how many ids of a phrase the hypothesis ends in
+
+    def keep(self, rows: Tensor) -> _Rows:
+        """Only the rows (B',)."""
+        return _Rows(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+
+class Constraints:
+    """The phrases of a batch, and how far each hypothesis has come in them."""
+
+    def __init__(self, phrases: Sequence[Phrases], limits: Tensor, word_parts: Tensor | None = None) -> None:
+        """phrases: those of each sentence. limits (B,): its longest length, `</s>` counted, which leaves 1 + room(…)
+        after a prefix. word_parts (V,): see the function; none stands at the start of a phrase."""
+        self._rows = _start(phrases, limits)
+        self._word_parts = word_parts
+        self._n_banks = max(map(room, phrases), default=0) + 1
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        slack = self._rows.limits - self._rows.n_ids
+        self._first_tight = int(slack.min()) if len(slack) else 0  # before this length there is room for everything
+
+    def keep(self, rows: Tensor) -> Constraints:
+        """The constraints of the sentences `rows` (B',)."""
+        kept = object.__new__(Constraints)
+        kept._rows, kept._word_parts, kept._n_banks = self._rows.keep(rows), self._word_parts, self._n_banks
+        kept._look_ahead()
+        return kept
+
+    def apply(self, logits: Tensor, length: int) -> None:
+        """Forbid in place what as piece number `length` leaves no room for the phrases, in logits (B, M, V), where PAD
+        is forbidden already; and `</s>` where a phrase is missing."""
+        rows, (wanted, lacking, state) = self._rows, self._open()
+        sure = (lacking * rows.lengths[:, None]).sum(-1)  # (B, M) ids that are missing
+        end = logits[..., EOS].masked_fill(sure > 0, MINUS_INF)
+        if length >= self._first_tight:
+            room_left = (rows.limits - length - 1)[:, None]  # after this piece, before `</s>`
+            # a piece that goes on with a word undoes the phrase that stands before it
+            undone = (rows.missing * rows.lengths[:, None]).sum(-1) - sure
+            need = sure[..., None] - state - 1 + self._goes_on(wanted) * undone[..., None]
+            wanted = wanted.masked_fill((lacking == 0) | (need > room_left[..., None]), PAD)
+            kept = logits.gather(-1, wanted)
+            if self._word_parts is not None:
+                logits.masked_fill_((sure + undone > room_left)[..., None] & self._word_parts, MINUS_INF)
+            logits.masked_fill_((sure > room_left)[..., None], MINUS_INF)
+            logits.scatter_(-1, wanted, kept)
+        logits[..., EOS] = end
+
+    def continuations(
+        self, logits: Tensor, log_z: Tensor, log_prob: Tensor, beam: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The 2K most wanted continuations, or all: their log_prob, hypotheses and tokens, all (B, W).
+
+        logits (B, M, V), log_z and log_prob (B, M). Candidates are the K + 1 best of each hypothesis and the next ids
+        of its phrases; the best of each bank come first, then the second best of each … A sentence without phrases
+        has one bank.
+        """
+        wanted, lacking, _ = self._open()
+        _, best = largest(logits, min(beam + 1, logits.size(-1)))
+        ids = torch.cat((best.sort(-1).values, wanted), -1)  # (B, M, K + 1 + P)
+        is_new = torch.cat((torch.ones_like(best, dtype=torch.bool), lacking > 0), -1)
+        same = (ids[..., :, None] == ids[..., None, :]) & is_new[..., None, :]
+        is_new &= ~same.tril(-1).any(-1)
+        totals = log_prob[..., None] + (logits.gather(-1, ids) - log_z[..., None]).clamp(max=0.0)
+        totals = totals.masked_fill(~is_new, MINUS_INF).flatten(1)  # (B, N)
+        totals, order = totals.sort(dim=1, descending=True, stable=True)
+        beams, tokens = order // ids.size(2), ids.flatten(1).gather(1, order)
+        bank = self._banks(beams, tokens)
+        turn = _ranks(bank) * self._n_banks - bank
+        turn = torch.where(totals == MINUS_INF, turn.size(1) * self._n_banks, turn)
+        order = turn.sort(dim=1, stable=True).indices[:, : 2 * beam]
+        return totals.gather(1, order), beams.gather(1, order), tokens.gather(1, order)
+
+    def follow(self, beams: Tensor, tokens: Tensor) -> None:
+        """The hypotheses are now `beams` (B, K), each with one more of `tokens` (B, K)."""
+        missing, state = self._advanced(beams, tokens)
+        self._rows = _Rows(**{**vars(self._rows), "missing": missing, "state": state})
+
+    def _goes_on(self, ids: Tensor) -> Tensor:
+        """True where an id goes on with the word before it."""
+        return torch.zeros_like(ids, dtype=torch.bool) if self._word_parts is None else self._word_parts[ids]
+
+    def _open(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What hypotheses lack, all (B, M, P): the next id of each phrase, PAD if none; how often the phrase is missing
+        if the next piece goes on with no word; how many of its ids stand before the next."""
+        rows = self._rows
+        stands = rows.state == rows.lengths[:, None]
+        lacking = rows.missing - (stands & (rows.missing > 0)).long()
+        state = rows.state.masked_fill(stands, 0)
+        wanted = rows.ids.gather(2, state.transpose(1, 2)).transpose(1, 2)
+        return wanted.masked_fill(lacking == 0, PAD), lacking, state
+
+    def _advanced(self, beams: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """`missing` and `state` (B, N, P) of hypotheses `beams` (B, N) after `tokens` (B, N)."""
+        rows = self._rows
+        at = beams[..., None].expand(-1, -1, rows.state.size(2))
+        missing, state = rows.missing.gather(1, at), rows.state.gather(1, at)
+        counted = (state == rows.lengths[:, None]) & ~self._goes_on(tokens)[..., None]
+        state = state.masked_fill(counted, 0)
+        longest = rows.ids.size(2)
+        match = rows.ids[:, None] == tokens[..., None, None]  # (B, N, P, L)
+        place = torch.where(match.any(-1), match.int().argmax(-1), longest)
+        index = state * (longest + 1) + place
+        state = rows.after.gather(2, index.transpose(1, 2)).transpose(1, 2)
+        return missing - (counted & (missing > 0)).long(), state
+
+    def _banks(self, beams: Tensor, tokens: Tensor) -> Tensor:
+        """(B, N) how many ids of the phrases stand after `tokens` (B, N), of unfinished phrases but the longest."""
+        rows = self._rows
+        missing, state = self._advanced(beams, tokens)
+        stands = state == rows.lengths[:, None]
+        lacking = missing - (stands & (missing > 0)).long()
+        begun = state.masked_fill(stands | (lacking == 0), 0).amax(-1)
+        return rows.n_ids[:, None] - (lacking * rows.lengths[:, None]).sum(-1) + begun
+
+
+def _start(phrases: Sequence[Phrases], limits: Tensor) -> _Rows:
+    """Of hypotheses that are empty still, one of each sentence."""
+    counts = [Counter(tuple(phrase) for phrase in each if phrase) for each in phrases]
+    shape = (len(counts), max(1, max(map(len, counts), default=0)))
+    longest = max((len(phrase) for count in counts for phrase in count), default=1)
+    ids = torch.full((*shape, longest), PAD)
+    lengths, missing = torch.ones(shape, dtype=torch.int64), torch.zeros(shape, dtype=torch.int64)
+    after = torch.zeros(*shape, longest + 1, longest + 1, dtype=torch.int64)
+    for row, count in enumerate(counts):
+        for place, (phrase, n) in enumerate(count.items()):
+            ids[row, place, : len(phrase)] = torch.tensor(phrase)
+            lengths[row, place], missing[row, place] = len(phrase), n
+            after[row, place, : len(phrase) + 1, : len(phrase)] = torch.tensor(_automaton(phrase))
+    n_ids = (missing * lengths).sum(-1)
+    state = torch.zeros_like(missing)[:, None]
+    device = limits.device
+    return _Rows(*(x.to(device) for x in (ids, lengths, after.flatten(2), limits, n_ids, missing[:, None], state)))
+
+
+def _automaton(phrase: Sequence[int]) -> list[list[int]]:
+    """For each state (how many ids of the phrase a text ends in: 0 … all) and each id of the phrase: the state after
+    it. After any other id it is 0."""
+    falls = [0, 0]  # of each state the longest shorter one that the text ends in, too
+    rows: list[list[int]] = []
+    for state in range(len(phrase) + 1):
+        fall = rows[falls[state]] if state else [0] * len(phrase)
+        goes_on = phrase[state] if state < len(phrase) else None
+        rows.append([state + 1 if token == goes_on else fall[i] for i, token in enumerate(phrase)])
+        if 0 < state < len(phrase):
+            falls.append(fall[state])
+    return rows
+
+
+def _ranks(bank: Tensor) -> Tensor:
+    """Of each of bank (B, N) how many before it are in the same bank."""
+    ordered, order = bank.sort(dim=1, stable=True)
+    place = torch.arange(bank.size(1), device=bank.device).expand_as(bank)
+    is_first = ordered != ordered.roll(1, 1)
+    is_first[:, :1] = True
+    first = place.masked_fill(~is_first, 0).cummax(1).values
+    return torch.empty_like(place).scatter_(1, order, place - first)

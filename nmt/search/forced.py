@@ -1,0 +1,138 @@
+"""Forced decoding: what models make of translations that are given, in teacher forcing.
+
+For every piece its probability, and where the model looked as it came to it.
+
+Legend: B pairs of a batch, S source and T target length, `</s>` counted, N target tokens of a batch, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from nmt.data.batching import Batch, PairLengths, even_batches
+from nmt.errors import CheckpointError
+from nmt.model.masks import Padded
+from nmt.model.precision import autocast
+from nmt.model.transformer import Transformer
+from nmt.tokenizer import BOS, EOS, PAD
+
+Pair = tuple[Sequence[int], Sequence[int]]
+"""The ids of a source and of its translation, both without special ids."""
+
+# logits that are alive at once: few enough to stay in a CPU's cache, enough for its products to be fast
+LOGITS = {"cpu": 2**22, "cuda": 2**27}
+
+
+@dataclass(frozen=True)
+class ForcedDecoder:
+    """Models that are told what to say. Several, which share their vocabularies, are an ensemble."""
+
+    models: Sequence[Transformer]
+    device: torch.device
+    precision: str
+    """Of the matrix products: float32, bf16 or fp16."""
+    max_tokens: int
+    """Of a batch, rows x longest side; what is found does not depend on it."""
+
+    def log_probs(self, pairs: Sequence[Pair]) -> list[list[float]]:
+        """Of each pair the log-probabilities of its T target tokens, `</s>` last (nats, over the whole vocabulary).
+
+        The probability of an ensemble is the mean of its models'. Raises CheckpointError if one is not a number.
+        """
+        rows: list[int] = []
+        values = []
+        with _evaluation(self.models):
+            for batch in self._batches(pairs):
+                with autocast(self.precision, self.device):
+                    by_model = torch.stack([_log_probs(model, batch) for model in self.models])  # (models, N)
+                rows += batch.index.tolist()
+                values.append(by_model.logsumexp(0) - math.log(len(self.models)))
+            flat = torch.cat(values).tolist() if values else []  # waits for a GPU once
+        if not all(map(math.isfinite, flat)):
+            raise CheckpointError(
+                "the model's probabilities are not numbers; the checkpoint is damaged or diverged, or its numbers "
+                "overflow in this precision (take another checkpoint, or float32)"
+            )
+        stream = iter(flat)
+        found = {row: list(islice(stream, len(pairs[row][1]) + 1)) for row in rows}
+        return [found[row] for row in range(len(pairs))]
+
+    def attention(self, pairs: Sequence[Pair]) -> list[Tensor]:
+        """Of each pair the attention of its target to its source tokens, (T, S) float32 on the CPU: rows sum to 1.
+
+        The mean over the heads of the decoder's `attention_layer`, at the step that predicts the token; of an ensemble
+        the mean of its models'.
+        """
+        found: dict[int, Tensor] = {}
+        with _evaluation(self.models):
+            for batch in self._batches(pairs):
+                with autocast(self.precision, self.device):
+                    weights = torch.stack([_weights(model, batch) for model in self.models]).mean(0)  # (B, T, S)
+                weights = (weights / weights.sum(-1, keepdim=True)).cpu()  # half precision has rounded them
+                for row, of_row in zip(batch.index.tolist(), weights, strict=True):
+                    src, tgt = pairs[row]
+                    found[row] = of_row[: len(tgt) + 1, : len(src) + 1].clone()  # no view, which would hold the batch
+        return [found[row] for row in range(len(pairs))]
+
+    def _batches(self, pairs: Sequence[Pair]) -> Iterator[Batch]:
+        if not pairs:
+            return
+        src, tgt = (np.array([len(pair[side]) for pair in pairs]) for side in (0, 1))
+        for rows in even_batches(PairLengths(src, tgt), self.max_tokens):
+            yield _batch([pairs[row] for row in rows], torch.from_numpy(rows)).to(self.device)
+
+
+@contextmanager
+def _evaluation(models: Sequence[Transformer]) -> Iterator[None]:
+    """No gradients and no dropout; afterwards the models are in the mode they were in."""
+    modes = [model.training for model in models]
+    try:
+        for model in models:
+            model.eval()
+        with torch.inference_mode():
+            yield
+    finally:
+        for model, mode in zip(models, modes, strict=True):
+            model.train(mode)
+
+
+def _batch(pairs: Sequence[Pair], index: Tensor) -> Batch:
+    """As training has them: see `nmt.data.batching.Batch`."""
+    src = _padded([[*ids, EOS] for ids, _ in pairs])
+    tgt_out = _padded([[*ids, EOS] for _, ids in pairs])
+    places = (tgt_out != PAD).flatten().nonzero()[:, 0]
+    return Batch(index, src, src != PAD, _padded([[BOS, *ids] for _, ids in pairs]), tgt_out, places, len(places))
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
+
+
+def _log_probs(model: Transformer, batch: Batch) -> Tensor:
+    """(N,) float32 on the model's device, pair after pair. Never more than `LOGITS` logits exist together."""
+    hidden = model(batch.src, Padded(batch.src_mask), batch.tgt_in, Padded(batch.tgt_mask))  # (B, T, D)
+    hidden, targets = hidden.flatten(0, 1)[batch.places], batch.tgt_out.flatten()[batch.places]
+    weight = model.output_weight
+    n_rows = max(1, LOGITS[hidden.device.type] // len(weight))
+    blocks = zip(torch.split(hidden, n_rows), torch.split(targets, n_rows), strict=True)
+    logits = ((F.linear(rows, weight).float(), ids) for rows, ids in blocks)
+    return torch.cat([each.log_softmax(-1).gather(-1, ids[:, None])[:, 0] for each, ids in logits])
+
+
+def _weights(model: Transformer, batch: Batch) -> Tensor:
+    """(B, T, S) float32: the mean over heads."""
+    src_layout = Padded(batch.src_mask)
+    weights: list[Tensor] = []  # one (B, H, T, S)
+    memory = model.encode(batch.src, src_layout)
+    model.decoder(batch.tgt_in, Padded(batch.tgt_mask), memory, src_layout, weights)
+    return weights[0].float().mean(1)

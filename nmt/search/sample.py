@@ -1,0 +1,114 @@
+"""Sampling: translations drawn at random from the model, each piece from the distribution of what may follow.
+
+A draw depends on nothing but the seed, its sentence's key, its own number and the model's probabilities: the random
+numbers come from a generator that counts (Salmon et al., 2011), with a stream for each draw.
+
+Legend: B sentences, N draws of each, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nmt.config import SearchConfig
+from nmt.search.greedy import grow
+from nmt.search.rules import Rules
+from nmt.search.step import Hypothesis, StepModel
+
+AT_ONCE = 2**20
+"""Logits that are worked on together on a CPU: few enough to stay in its cache."""
+BLOCK = 64
+"""Pieces whose probabilities are summed first: running sums are taken of the blocks and inside one, not of all V."""
+WIDTH = 64
+"""The likeliest pieces among which those of top_p are looked for first; then among 8 times as many."""
+
+
+def sample_search(
+    model: StepModel, rules: Rules, config: SearchConfig, keys: Sequence[int], n: int
+) -> list[list[Hypothesis]]:
+    """`n` independent draws for each sentence of `model`, in the order of drawing: the first are those of a smaller n.
+
+    keys: a number for each sentence, below 2^64. log_prob of a hypothesis is what the model gives it, whatever
+    temperature, top_k and top_p it was drawn with. Raises CheckpointError if the model's scores are not numbers.
+    """
+    numbers = torch.from_numpy(uniform(config.seed, keys, n, rules.longest)).to(rules.limits.device)
+
+    def choose(logits: Tensor, sentence: Tensor, position: int) -> Tensor:
+        return draw(logits.flatten(0, 1), numbers[position, sentence].flatten(), config).view(logits.shape[:2])
+
+    return grow(model, rules, config, choose, n)
+
+
+def uniform(seed: int, keys: Sequence[int], n: int, length: int) -> NDArray[np.float64]:
+    """Random numbers (length, B, n) in (0, 1]: one for each piece of each draw of each sentence."""
+    words = np.empty((len(keys), n, length), dtype=np.uint64)
+    for row, key in enumerate(keys):
+        for number in range(n):
+            stream = np.random.Philox(key=[seed % 2**64, key], counter=[0, number, 0, 0])
+            words[row, number] = stream.random_raw(length)
+    words = (words >> np.uint64(11)) + np.uint64(1)  # as many bits as float64 has
+    return np.ascontiguousarray(words.transpose(2, 0, 1)).astype(np.float64) * 2.0**-53
+
+
+def draw(logits: Tensor, numbers: Tensor, config: SearchConfig) -> Tensor:
+    """For each random number (R,) in (0, 1] an id (R,) of the distribution that logits (R, V) describe.
+
+    It is the first id at which the probabilities of all ids up to it sum to the random number or more. An id of
+    probability 0 adds nothing and is never taken.
+    """
+    n_rows = max(AT_ONCE // logits.size(-1), 1) if logits.device.type == "cpu" else max(len(logits), 1)
+    parts = [slice(start, start + n_rows) for start in range(0, len(logits), n_rows)]
+    return torch.cat([_draw(logits[rows], numbers[rows, None], config)[:, 0] for rows in parts])
+
+
+def _draw(logits: Tensor, numbers: Tensor, config: SearchConfig) -> Tensor:
+    """See `draw`; numbers (R, 1) -> ids (R, 1)."""
+    if config.temperature != 1.0:
+        coolest = 1e-30  # less is 0 in float32
+        logits = (logits - logits.amax(-1, keepdim=True)) / max(config.temperature, coolest)
+    if config.top_k:
+        values, ids = logits.topk(min(config.top_k, logits.size(-1)))
+        return _from_sorted(values.softmax(-1), ids, numbers, config.top_p)
+    probs = logits.softmax(-1)
+    return _from_all(probs, numbers) if config.top_p == 1.0 else _from_likeliest(probs, numbers, config.top_p)
+
+
+def _from_all(probs: Tensor, numbers: Tensor) -> Tensor:
+    """Draw by numbers (R, 1) from probs (R, V)."""
+    blocks = F.pad(probs, (0, -probs.size(-1) % BLOCK)).view(len(probs), -1, BLOCK)  # (R, C, BLOCK)
+    sums = blocks.sum(-1).cumsum(-1, dtype=torch.float64)  # (R, C)
+    wanted = numbers * sums[:, -1:]
+    block = torch.searchsorted(sums, wanted).clamp(max=sums.size(1) - 1)  # beyond the last if they are no numbers
+    inside = blocks[torch.arange(len(blocks), device=block.device), block[:, 0]].cumsum(-1, dtype=torch.float64)
+    # what is wanted inside the block, whose sum is rounded otherwise than these
+    rest = torch.minimum(wanted - F.pad(sums, (1, 0)).gather(1, block), inside[:, -1:])
+    return (block * BLOCK + torch.searchsorted(inside, rest)).clamp(max=probs.size(1) - 1)
+
+
+def _from_likeliest(probs: Tensor, numbers: Tensor, top_p: float) -> Tensor:
+    """Draw by numbers (R, 1) from the fewest of probs (R, V), largest first, that sum to `top_p`."""
+    drawn = torch.empty_like(numbers, dtype=torch.int64)
+    rows, width = torch.arange(len(probs), device=probs.device), WIDTH
+    while len(rows):  # to sort all of them would take several times as long
+        largest, ids = probs[rows].topk(min(width, probs.size(1)))
+        drawn[rows] = _from_sorted(largest, ids, numbers[rows], top_p)
+        # where these are not enough, it is drawn again from more
+        rows = rows[(largest.sum(-1) < top_p) & (width < probs.size(1))]
+        width *= 8
+    return drawn
+
+
+def _from_sorted(probs: Tensor, ids: Tensor, numbers: Tensor, top_p: float) -> Tensor:
+    """Draw by numbers (R, 1) from the first of probs (R, W), largest first, that sum to `top_p`; of ids (R, W)."""
+    last = probs.size(1) - 1
+    sums = probs.cumsum(-1, dtype=torch.float64)
+    mass = sums[:, -1:]
+    if top_p < 1.0:
+        mass = sums.gather(1, torch.searchsorted(sums, torch.full_like(mass, top_p)).clamp(max=last))
+    return ids.gather(1, torch.searchsorted(sums, numbers * mass).clamp(max=last))

@@ -1,0 +1,33 @@
+"""One request, whatever kind of search it wants: greedy, beam, diverse, constrained, or samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nmt.config import SearchConfig
+from nmt.search.beam import beam_search
+from nmt.search.constrained import Constraints
+from nmt.search.greedy import greedy_search
+from nmt.search.rules import Rules
+from nmt.search.sample import sample_search
+from nmt.search.step import Hypothesis, StepModel
+
+
+def search(
+    model: StepModel,
+    rules: Rules,
+    config: SearchConfig,
+    keys: Sequence[int],
+    n_best: int = 1,
+    constraints: Constraints | None = None,
+) -> list[list[Hypothesis]]:
+    """For each sentence of `model` up to `n_best` hypotheses, best score first; of samples exactly so many.
+
+    keys: a number for each sentence, on which its random draws depend. n_best <= config.beam unless it samples.
+    Raises CheckpointError if the model's scores are not numbers.
+    """
+    if config.sample:
+        return sample_search(model, rules, config, keys, n_best)
+    if config.beam == 1 and constraints is None and not config.coverage_penalty:
+        return [[hypothesis] for hypothesis in greedy_search(model, rules, config)]
+    return beam_search(model, rules, config, n_best, constraints)

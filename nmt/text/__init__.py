@@ -1,0 +1,1 @@
+"""Text before and after the search: strings and streams, no tensors."""

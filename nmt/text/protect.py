@@ -1,0 +1,84 @@
+"""What must stand in a translation as it does in the source: addresses, numbers, tags, placeholders."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+_L = r"0-9A-Za-z\u00c0-\u052f"  # letters of scripts that set a word off from what is beside it; digits, too
+_NEW = rf"(?<![{_L}_])"  # no word goes on there
+_START = rf"(?<![{_L}])(?<![0-9][.,])"  # nor a number
+
+_URL = r"""(?:(?:https?|ftps?|file|ssh|git|wss?)://|www\.(?=\w))[^\s<>"„“”«»‹›\u3000-\u9fff\uff00-\uffef]++"""
+_EMAIL = rf"{_NEW}[{_L}][{_L}_.+-]{{0,63}}+@[{_L}-]++(?:\.[{_L}-]++)++"
+_TAG = (
+    r"</?[A-Za-z][\w:.-]*+(?:\s[^<>=]*+=[^<>]*+|\s*+/?)>"
+    r"|&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});"
+)
+_PLACEHOLDER = (
+    r"\{\{[^{}]*+\}\}|[$%\#]?\{[^{}\s]*+\}"
+    rf"|{_NEW}(?:\$[A-Za-z_][A-Za-z0-9_]*+|__[A-Za-z0-9_]+?__(?![{_L}_]))"
+    rf"|(?<!%){_NEW}%(?:\(\w+\)|[0-9]+\$)?[-+0\#]*[0-9]*(?:\.[0-9]+)?(?:l{{1,2}}|h|z)?[sdifuxXeEgGc@](?![{_L}_])"
+)
+# a sign belongs to a number unless it stands between two; what divides digits may also end a sentence
+_NUMBER = rf"(?:{_NEW}(?<![)\]}}%.,/+-])[-+−])?{_START}[0-9]++(?:[.,:/'’\u00a0\u202f-][0-9]++)*+%?"
+
+_KINDS = {"url": _URL, "email": _EMAIL, "tag": _TAG, "placeholder": _PLACEHOLDER, "number": _NUMBER}
+_PATTERN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items()))
+
+_ENDS_A_SENTENCE = ".,;:!?…'’*_"
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
+
+
+def protected(text: str) -> list[str]:
+    """The URLs, e-mail addresses, numbers, tags and placeholders of a line, in order, none within another."""
+    return [found for _, found in find(text)]
+
+
+def find(text: str) -> Iterator[tuple[str, str]]:
+    """The kind (url, email, tag, placeholder or number) and text of each of them, in order."""
+    place = 0
+    while match := _PATTERN.search(text, place):
+        kind, found = str(match.lastgroup), match[0]
+        if kind == "url":
+            found = _without_punctuation(found)
+        place = match.start() + len(found)
+        yield kind, found
+
+
+def _without_punctuation(url: str) -> str:
+    """Without what is the sentence's: marks, and brackets that the URL does not open itself."""
+    unopened = {right: url.count(right) - url.count(left) for right, left in _BRACKETS.items()}
+    end = len(url)
+    while url[end - 1] in _ENDS_A_SENTENCE or unopened.get(url[end - 1], 0) > 0:
+        end -= 1
+        if url[end] in unopened:
+            unopened[url[end]] -= 1
+    return url[:end]
+
+
+def survival(source: str, translation: str) -> tuple[int, int]:
+    """How many of those of the source stand unchanged in the translation, each as often as in the source, and how many
+    there are."""
+    counts = survival_by_kind(source, translation).values()
+    return sum(n_kept for n_kept, _ in counts), sum(n_all for _, n_all in counts)
+
+
+def survival_by_kind(source: str, translation: str) -> dict[str, tuple[int, int]]:
+    """As `survival`, for each kind apart."""
+    wanted = Counter(find(source))
+    counts = dict.fromkeys(_KINDS, (0, 0))
+    for (kind, text), n in sorted(wanted.items(), key=lambda item: -len(item[0][1])):
+        # what is found is taken out, so that a number within an address does not count for itself, too
+        translation, n_found = _alone(text).subn(" ", translation, count=n)
+        n_kept, n_all = counts[kind]
+        counts[kind] = n_kept + n_found, n_all + n
+    return counts
+
+
+def _alone(text: str) -> re.Pattern[str]:
+    """Matches it, but not within a longer number or word."""
+    before = _START if text[0].isalnum() else ""
+    after = r"(?![.,:]?[0-9])" if text[-1].isdigit() else "" if text[-1] in ")]}>;%" else rf"(?![{_L}])"
+    return re.compile(before + re.escape(text) + after)

@@ -1,0 +1,221 @@
+"""Long lines in parts: sentences, and long sentences cut at weaker places; the translations of the parts joined.
+
+A part is a stretch of the line as it stands. What is not in a part is white space between two of them, so the parts
+and the separators together are the line.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from math import ceil
+
+CountPieces = Callable[[list[str]], list[int]]
+"""The number of pieces of each text."""
+
+Span = tuple[int, int]
+"""Where a stretch of the line begins and ends."""
+
+_SPACE = r"[^\S\u00a0\u2007\u202f]"  # white space, but for what forbids a break
+_CLOSE = r"""["'”“’‘»«›‹)\]}」』）】》〉]*+"""  # what closes after a mark; some languages open with it
+_OPEN = re.compile(r"""["'„”“‚’‘»«›‹(\[{¿¡–—-]*+""")
+
+
+def _after(marks: str, wide_marks: str) -> re.Pattern[str]:
+    """Matches a mark with white space behind it, or a mark of a script that is written without; group 1 is the mark
+    and what it closes, group 2 the white space. It looks at no run of marks twice, however long it is."""
+    return re.compile(
+        rf"((?<![{marks}])[{marks}]++{_CLOSE}(?={_SPACE})|(?<![{wide_marks}])[{wide_marks}]++{_CLOSE})({_SPACE}*+)"
+    )
+
+
+_SENTENCE = _after(".!?…؟۔।॥", "。！？｡።။។")
+_CLAUSE = _after(".!?…;:؛", "；：፤፥")
+_COMMA = _after(",،–—", "，、､፣")
+_WORD = re.compile(rf"()({_SPACE}++)")
+
+# "z. B.", "J. Smith", "3. Mai", "Dr. Smith", "bzw. die": a letter, a short number, or a word without a vowel
+_ABBREVIATION = re.compile(
+    r"(?<![^\W_])(?:[^\W\d_]|\d{1,2}|[B-DF-HJ-NP-TV-XZb-df-hj-np-tv-xz][b-df-hj-np-tv-xz]{1,3})$"
+)
+
+
+def split(text: str, n_pieces: CountPieces, longest: int) -> list[tuple[str, str]]:
+    """The parts of a line, each with the white space that follows it: put together they are the line.
+
+    A line of at most `longest` pieces is one part. Otherwise each sentence is one, however short: a model that has
+    learned from sentences leaves out most of what it gets in one piece. A longer sentence is cut into parts that are
+    as long as they may be. No part has more than `longest` pieces, unless a single character has. Where the line begins
+    with white space, the first part is empty.
+    """
+    if n_pieces([text])[0] <= longest:
+        return [(text, "")]
+    begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    if begin >= end:
+        return [("", text)]
+    parts = _pack(text, _sentences(text, (begin, end), n_pieces, longest), n_pieces, longest)
+    ends = [*(start for start, _ in parts[1:]), len(text)]
+    found = [(text[start:stop], text[stop:after]) for (start, stop), after in zip(parts, ends, strict=True)]
+    return [("", text[:begin]), *found] if begin else found
+
+
+Fragment = tuple[Span, int, int]
+"""Where it is, its number of pieces, and the place where its sentence begins."""
+
+
+def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> list[Fragment]:
+    """The sentences, those too long in fragments of at most `longest` pieces, cut no finer than needed."""
+
+    def counted(spans: list[Span]) -> list[int]:
+        return n_pieces([text[slice(*span)] for span in spans])
+
+    def cut(fragment: Fragment, level: int) -> list[Span]:
+        span, n, _ = fragment
+        if level < len(_WEAKER):
+            return list(_between(text, span, _WEAKER[level]))
+        return _evenly(text, span, ceil(1.1 * n / longest))  # a little finer: pieces are not spread evenly
+
+    spans = list(_between(text, line, _sentence_ends))
+    done = [(span, n, span[0]) for span, n in zip(spans, counted(spans), strict=True)]
+    level = 0
+    while any(n > longest for _, n, _ in done):
+        cuts = [cut(each, level) if each[1] > longest else [each[0]] for each in done]
+        if level >= len(_WEAKER) and all(len(spans) == 1 for spans in cuts):
+            break  # single characters
+        counts = iter(counted([span for spans in cuts if len(spans) > 1 for span in spans]))
+        done = [
+            (span, next(counts) if len(spans) > 1 else n, start)
+            for (_, n, start), spans in zip(done, cuts, strict=True)
+            for span in spans
+        ]
+        level += 1
+    return done
+
+
+def _between(text: str, span: Span, breaks: Callable[[str, Span], Iterator[Span]]) -> Iterator[Span]:
+    """What is between the breaks within a span."""
+    start, stop = span
+    for left, right in breaks(text, span):
+        if right < stop and not (left == right and _belongs_to_the_last(text, right)):
+            yield start, left
+            start = right
+    yield start, stop
+
+
+def _sentence_ends(text: str, span: Span) -> Iterator[Span]:
+    for match in _SENTENCE.finditer(text, *span):
+        if match[1][0] not in ".!?…" or not (_is_abbreviated(text, match) or _goes_on_small(text, match)):
+            yield match.span(2)
+
+
+def _clause_ends(text: str, span: Span) -> Iterator[Span]:
+    return (match.span(2) for match in _CLAUSE.finditer(text, *span) if not _is_abbreviated(text, match))
+
+
+def _commas(text: str, span: Span) -> Iterator[Span]:
+    return (match.span(2) for match in _COMMA.finditer(text, *span))
+
+
+def _spaces(text: str, span: Span) -> Iterator[Span]:
+    return (match.span(2) for match in _WORD.finditer(text, *span))
+
+
+_WEAKER = (_clause_ends, _commas, _spaces)
+
+
+def _is_abbreviated(text: str, mark: re.Match[str]) -> bool:
+    start = mark.start()
+    return mark[1] == "." and _ABBREVIATION.search(text[max(0, start - 6) : start]) is not None
+
+
+def _goes_on_small(text: str, mark: re.Match[str]) -> bool:
+    opened = _OPEN.match(text, mark.end())
+    after = opened.end() if opened else mark.end()
+    return text[after : after + 1].islower()
+
+
+def _evenly(text: str, span: Span, n: int) -> list[Span]:
+    """About `n` spans of equal length, none of which ends within a combined character."""
+    start, stop = span
+    cuts = [start]
+    for i in range(1, n):
+        here = place = start + i * (stop - start) // n
+        if here <= cuts[-1]:
+            continue
+        while place > cuts[-1] and _belongs_to_the_last(text, place):
+            place -= 1
+        if place <= cuts[-1]:  # the character begins there: go behind it
+            place = here
+            while place < stop and _belongs_to_the_last(text, place):
+                place += 1
+        if place == stop:
+            break
+        cuts.append(place)
+    return list(zip(cuts, [*cuts[1:], stop], strict=True))
+
+
+def _belongs_to_the_last(text: str, place: int) -> bool:
+    """Whether the code point there makes one character with that before it."""
+    character, before = text[place], text[place - 1]
+    return (
+        unicodedata.category(character)[0] == "M"
+        or "\u200d" in (character, before)  # joins two emoji, or two letters
+        or "\U0001f3fb" <= character <= "\U0001f3ff"  # colours of skin
+        or "\u1160" <= character <= "\u11ff"  # vowels and finals of Hangul
+    )
+
+
+def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longest: int) -> list[Span]:
+    """Spans of as many fragments in a row, of one sentence, as `longest` pieces allow."""
+    groups: list[list[Span]] = []
+    used = 0
+    for span, n, sentence in fragments:
+        if groups and used + n <= longest and span[0] != sentence:
+            groups[-1].append(span)
+            used += n
+        else:
+            groups.append([span])
+            used = n
+    # Together they can have more pieces than one by one, as when there are two spaces between them.
+    while True:
+        together = [group for group in groups if len(group) > 1]
+        counts = n_pieces([text[group[0][0] : group[-1][1]] for group in together])
+        too_long = {group[0] for group, n in zip(together, counts, strict=True) if n > longest}
+        if not too_long:
+            return [(group[0][0], group[-1][1]) for group in groups]
+        halves = [
+            [group[: len(group) // 2], group[len(group) // 2 :]] if group[0] in too_long else [group]
+            for group in groups
+        ]
+        groups = [half for pair in halves for half in pair]
+
+
+_CJK = r"\u2e80-\u312f\u3400-\u9fff\uf900-\ufaff\uff00-\uff60\uffe0-\uffe6\U00020000-\U0003ffff"
+_WIDE = re.compile(f"[{_CJK}]")
+_UNSPACED = re.compile(f"[{_CJK}\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff]")  # Thai, Lao, Tibetan, Burmese, Khmer
+
+
+def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
+    """The translation of a line from those of its parts, which are as `split` gives them.
+
+    Between two there is a space where the source has white space, and where it has none but only because its script
+    writes none. Between two characters of a script that writes none there is none.
+    """
+    joined: list[str] = []
+    gap, before = "", ""
+    for (source, after), translation in zip(parts, translations, strict=True):
+        if translation:
+            if joined:
+                joined.append(_separator(joined[-1][-1] + translation[0], gap, before + source[:1]))
+            joined.append(translation)
+            gap = ""
+        gap, before = gap + after, source[-1:]
+    return "".join(joined)
+
+
+def _separator(target: str, gap: str, source: str) -> str:
+    """What belongs between two translations, given the characters on both sides of it here and in the source."""
+    if len(_WIDE.findall(target)) == 2:
+        return ""
+    return " " if gap or (_UNSPACED.search(source) and not _UNSPACED.search(target)) else ""

@@ -1,0 +1,100 @@
+"""Lines of a stream as they come: one alone is given out at once, many are given out together.
+
+Nothing reads ahead in the background: what is not yet needed waits in the pipe, and its writer with it.
+"""
+
+from __future__ import annotations
+
+import io
+import select
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import IO, cast
+
+from nmt.data.sources import decode_lines
+from nmt.errors import DataError
+
+BLOCK = 1 << 16
+"""Bytes that are read at a time."""
+
+MOST_CHARACTERS = 1 << 24
+"""A window that has so many ends, however few its lines are."""
+
+
+def windows(
+    file: IO[bytes], name: str, size: int = 4096, patience: float = 0.1, most: int = MOST_CHARACTERS
+) -> Iterator[list[str]]:
+    """The lines of an open file, as `decode_lines` gives them, in lists of at least one.
+
+    A list is given out when it has `size` lines or `most` characters, and when no line is there to be read and
+    `patience` seconds have passed since its first one. At a terminal nothing is waited for.
+    Raises DataError where the file is not UTF-8, after the lines before have been given out.
+    """
+    raw = _RawLines(file)
+    lines = decode_lines(cast(IO[bytes], raw), name)
+    patience = 0.0 if file.isatty() else patience
+    error: DataError | None = None
+    while error is None:
+        window: list[str] = []
+        n_characters, deadline = 0, float("inf")
+        while len(window) < size and n_characters < most and raw.wait(deadline):
+            try:
+                line = next(lines, None)
+            except DataError as found:
+                error = found
+                break
+            if line is None:
+                break
+            if not window:
+                deadline = time.monotonic() + patience
+            window.append(line)
+            n_characters += len(line)
+        if window:
+            yield window
+        elif error is None:
+            return
+    raise error
+
+
+class _RawLines:
+    """The lines of a file, without their line feeds, and whether the next one is there."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._read = file.read1 if isinstance(file, io.BufferedReader) else file.read
+        self._lines: deque[bytes] = deque()
+        self._begun: list[bytes] = []  # of a line whose end is still to come
+        self._ended = False
+        self._poll = select.poll()
+        try:
+            self._poll.register(file.fileno(), select.POLLIN)
+            self._may_block = True
+        except io.UnsupportedOperation:
+            self._may_block = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        while self.wait(float("inf")) and self._lines:
+            yield self._lines.popleft()
+
+    def wait(self, deadline: float) -> bool:
+        """Whether a line, or the end, is there by then (time.monotonic); what is there already always counts."""
+        while not self._lines and not self._ended:
+            if self._may_block and not self._poll.poll(_milliseconds(deadline)):
+                return False
+            self._take(self._read(BLOCK))
+        return True
+
+    def _take(self, block: bytes) -> None:
+        first, *others = block.split(b"\n")
+        self._begun.append(first)
+        self._ended = not block
+        if others or self._ended:
+            line = b"".join(self._begun)
+            self._begun = [others.pop()] if others else []
+            if line or not self._ended:  # the last line may lack its end
+                self._lines.append(line)
+            self._lines.extend(others)
+
+
+def _milliseconds(deadline: float) -> float | None:
+    return None if deadline == float("inf") else max(0.0, 1000 * (deadline - time.monotonic()))

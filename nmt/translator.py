@@ -1,0 +1,318 @@
+"""The translator: lines -> sentences -> batches -> search -> translations, in the order of the lines.
+
+Training's validation, `nmt translate` and `nmt evaluate` all call `Translator.translate_lines`; programs call
+`Translator.translate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from nmt.config import Config, SearchConfig
+from nmt.config_file import check_config
+from nmt.errors import ConfigError
+from nmt.mbr import choose
+from nmt.model.masks import Padded
+from nmt.model.precision import autocast, for_inference, pick_device
+from nmt.model.transformer import Transformer
+from nmt.request import BLANK, Line, Part, Sentence, Translation
+from nmt.saved import Origin, choose_precision, open_saved
+from nmt.search.constrained import Constraints, room, term_ids, width
+from nmt.search.forced import ForcedDecoder
+from nmt.search.rules import Rules
+from nmt.search.search import search as search_best
+from nmt.search.step import Ensemble, Hypothesis, StepModel, TransformerStep, length_penalty
+from nmt.search.workers import run_all
+from nmt.text.protect import protected
+from nmt.text.split import join, split
+from nmt.tokenizer import CONTROL, EOS, N_SPECIAL, PAD, Tokenizers
+
+WINDOW = 4096
+"""Lines that are sorted by length together."""
+
+FARTHEST = 4
+"""Of a sentence so many times `data.max_pieces` is read: more would take hours or all memory, and is no sentence."""
+
+
+NO_CONSTRAINTS = "terms go with plain beam search alone, without search.sample, diversity_groups, no_repeat_ngram"
+
+
+class Translator:
+    """Everything that translating needs."""
+
+    origin: Origin | None = None
+    """Which weights these are, if they were loaded from a run."""
+
+    def __init__(
+        self,
+        models: Transformer | Sequence[Transformer],
+        tokenizers: Tokenizers,
+        config: Config,
+        device: torch.device,
+        precision: str,
+    ) -> None:
+        """`models` are on `device`, one or an ensemble; matrix products run in `precision`: float32, bf16 or fp16."""
+        given = [models] if isinstance(models, Transformer) else list(models)
+        self.models = [for_inference(model, precision) for model in given]
+        self.tokenizers = tokenizers
+        self.config = config
+        self.device = device
+        self.precision = precision
+        self._src = tokenizers[config.data.src]
+        self._tgt = tokenizers[config.data.tgt]
+        self._banned = torch.tensor([i for i in range(N_SPECIAL) if i != EOS], device=device)
+        self._positions = config.model.max_positions if config.model.positions == "learned" else None
+        # one position is for the end of sentence
+        self._longest = self._positions - 1 if self._positions is not None else FARTHEST * config.data.max_pieces
+
+    @classmethod
+    def load(
+        cls,
+        path: Path | str | Sequence[Path | str],
+        checkpoint: str = "best",
+        weights: str = "auto",
+        device: str = "auto",
+        precision: str = "auto",
+    ) -> Translator:
+        """The translator of a run or of an exported folder, or the ensemble of several, the first of which gives the
+        settings.
+
+        checkpoint: best, last or a step; weights: auto, raw or average; device: auto, cpu or cuda; precision: auto,
+        float32, bf16 or fp16. Raises CheckpointError if there is nothing such or it is damaged, DataError for its
+        tokenizer, ConfigError if the runs do not go together.
+        """
+        paths = [path] if isinstance(path, (Path, str)) else path
+        first, *others = [open_saved(Path(each), checkpoint, weights) for each in paths]
+        for other in others:
+            other.check_goes_with(first)
+        place = pick_device(device)
+        chosen = choose_precision(first, precision, place)
+        models = [saved.model().to(place) for saved in (first, *others)]
+        translator = cls(models, first.tokenizers, first.config, place, chosen)
+        translator.origin = first.origin
+        return translator
+
+    def translate(self, texts: Sequence[str], **settings: object) -> list[str]:
+        """The translation of each text, as `nmt translate` gives it.
+
+        `settings` are search settings by name, such as beam=1. Raises ConfigError for those.
+        """
+        if isinstance(texts, str):
+            raise TypeError("translate takes a list of texts, found one text: give [text]")
+        dumped = self.config.model_dump()
+        search = check_config(dumped | {"search": dumped["search"] | settings}, "translate").search
+        return [best[0].text for best in self.translate_lines(texts, search)]
+
+    def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:
+        """The same models, told what to say: for scores and for attention."""
+        return ForcedDecoder(self.models, self.device, self.precision, (search or self.config.search).batch_tokens)
+
+    def translate_lines(
+        self, lines: Iterable[Line | str], search: SearchConfig | None = None, n_best: int = 1
+    ) -> Iterator[list[Translation]]:
+        """For each line, in order, up to `n_best` translations, best first; a blank line has one, which is blank.
+
+        Lines are read ahead by the window and sorted by length; a line is given out as soon as all before it are. A
+        translation has no line feed in it. `search` is by default the configuration's. The models are left in the mode
+        (training or evaluation) they were in. Raises ConfigError if the settings do not go together.
+        """
+        search = search or self.config.search
+        check_search(search, n_best)
+        return self._windows(iter(lines), search, n_best)
+
+    def _windows(self, lines: Iterator[Line | str], search: SearchConfig, n_best: int) -> Iterator[list[Translation]]:
+        number = 0
+        while window := list(islice(lines, WINDOW)):
+            yield from self.translate_window(window, search, n_best, number)
+            number += len(window)
+
+    def translate_window(
+        self, window: Sequence[Line | str], search: SearchConfig, n_best: int = 1, first: int = 0
+    ) -> Iterator[list[Translation]]:
+        """As `translate_lines`, for lines that are sorted by length together; `first` is the number of the first."""
+        lines = [Line(line) if isinstance(line, str) else line for line in window]
+        of_lines = self._sentences(lines, search, first)
+        sentences = [sentence for of_line in of_lines for sentence in of_line]
+        batches = _batches(sentences, search)
+        results = run_all(
+            lambda rows: self._search([sentences[row] for row in rows], search, n_best),
+            batches,
+            self.device,
+            self._context,
+        )
+        found: dict[int, list[Hypothesis]] = {i: [] for i, sentence in enumerate(sentences) if not sentence.src_ids}
+        waiting = iter(batches)
+        modes = [(model, model.training) for model in self.models]
+        for model in self.models:
+            model.eval()
+        try:
+            start = 0
+            for of_line in of_lines:
+                places = range(start, start + len(of_line))
+                start = places.stop
+                while not all(place in found for place in places):
+                    found |= zip(next(waiting), next(results), strict=True)
+                yield self._translations(of_line, [found.pop(place) for place in places], search, n_best)
+        finally:
+            results.close()
+            for model, was_training in modes:
+                model.train(was_training)
+
+    def _sentences(self, lines: Sequence[Line], search: SearchConfig, first: int) -> list[list[Sentence]]:
+        """The sentences of each line: several if it is split, and none with ids if it is blank."""
+        longest = min(self._longest, self.config.data.max_pieces)
+        ids = iter(self._src.encode_all(["" if _is_blank(line.text) else line.text for line in lines]))
+        result = []
+        for number, line in enumerate(lines, start=first):
+            whole = next(ids)
+            if search.split and len(whole) > longest and not line.prefix and not line.terms:
+                parts = split(line.text, lambda texts: [len(each) for each in self._src.encode_all(texts)], longest)
+                of_parts = self._src.encode_all([text for text, _ in parts])
+            else:
+                parts, of_parts = [(line.text, "")], [whole]
+            result.append(
+                [
+                    Sentence(
+                        text=text,
+                        separator=separator,
+                        src_ids=part[: self._longest],
+                        key=number * 2**24 + place,
+                        prefix=self._tgt.encode(line.prefix.rstrip()),
+                        phrases=self._phrases(line.terms, text, search),
+                        cut=len(part) > self._longest,
+                    )
+                    for place, ((text, separator), part) in enumerate(zip(parts, of_parts, strict=True))
+                ]
+            )
+        return result
+
+    def _phrases(self, terms: Sequence[str], text: str, search: SearchConfig) -> tuple[tuple[int, ...], ...]:
+        wanted = [*terms, *(protected(text) if search.protect else ())]
+        return tuple(tuple(term_ids(self._tgt, term)) for term in wanted)
+
+    @contextmanager
+    def _context(self) -> Iterator[None]:
+        with torch.inference_mode(), autocast(self.precision, self.device):
+            yield
+
+    def _search(self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int) -> list[list[Hypothesis]]:
+        src = _padded([[*sentence.src_ids, EOS] for sentence in sentences]).to(self.device)  # (B, S)
+        mask = src != PAD
+        steps: list[StepModel] = [
+            TransformerStep(model, model.encode(src, Padded(mask)), mask, keep_attention=search.coverage_penalty > 0)
+            for model in self.models
+        ]
+        limits = torch.tensor([self._limit(sentence, search) for sentence in sentences], device=self.device)
+        prefix = _padded([sentence.prefix for sentence in sentences]).to(self.device)
+        rules = Rules(
+            self._banned, limits, search.min_length, search.no_repeat_ngram, prefix if prefix.size(1) else None
+        )
+        constraints = None
+        if any(sentence.phrases for sentence in sentences):
+            constraints = Constraints([sentence.phrases for sentence in sentences], limits)
+            beam = max(width(sentence.phrases, search.beam) for sentence in sentences)
+            search = search.model_copy(update={"beam": beam})
+        n_wanted = n_best if search.mbr == "none" else search.mbr_candidates
+        n_wanted = n_wanted if search.sample else min(n_wanted, search.beam)
+        keys = [sentence.key for sentence in sentences]
+        step = steps[0] if len(steps) == 1 else Ensemble(steps)
+        return search_best(step, rules, search, keys, n_wanted, constraints)
+
+    def _limit(self, sentence: Sentence, search: SearchConfig) -> int:
+        """The most pieces of a translation, end of sentence counted."""
+        limit = int(search.max_length_ratio * len(sentence.src_ids) + search.max_length_offset)
+        limit = max(limit, search.min_length + 1)
+        if search.max_length:
+            limit = min(limit, search.max_length + 1)
+        limit += len(sentence.prefix) + room(sentence.phrases)
+        return limit if self._positions is None else min(limit, self._positions)
+
+    def _translations(
+        self,
+        sentences: Sequence[Sentence],
+        found: Sequence[Sequence[Hypothesis]],
+        search: SearchConfig,
+        n_best: int,
+    ) -> list[Translation]:
+        """The translations of a line from those of its sentences: the best of each joined, then the second best …"""
+        if not any(found):
+            return [BLANK]
+        if search.mbr != "none":
+            found = [[self._least_risk(each, search.mbr)] if each else [] for each in found]
+        n_ranks = min(n_best, max(map(len, found)))
+        return [
+            self._translation(sentences, [each[min(rank, len(each) - 1)] if each else None for each in found], search)
+            for rank in range(n_ranks)
+        ]
+
+    def _translation(
+        self, sentences: Sequence[Sentence], found: Sequence[Hypothesis | None], search: SearchConfig
+    ) -> Translation:
+        pairs = [(sentence, each) for sentence, each in zip(sentences, found, strict=True) if each is not None]
+        log_prob = sum(each.log_prob for _, each in pairs)
+        n_pieces = sum(len(each.ids) + 1 for _, each in pairs)
+        texts = ["" if each is None else self._tgt.decode(each.ids) for each in found]
+        return Translation(
+            text=join([(sentence.text, sentence.separator) for sentence in sentences], texts),
+            score=pairs[0][1].score if len(pairs) == 1 else log_prob / length_penalty(n_pieces, search),
+            log_prob=log_prob,
+            finished=all(each.finished for _, each in pairs),
+            cut=any(sentence.cut for sentence in sentences),
+            parts=tuple(Part(sentence.src_ids, each.ids) for sentence, each in pairs),
+        )
+
+    def _least_risk(self, found: Sequence[Hypothesis], metric: Literal["chrf", "bleu"]) -> Hypothesis:
+        return found[choose([self._tgt.decode(each.ids) for each in found], metric, tgt_lang=self.config.data.tgt)]
+
+
+def check_search(search: SearchConfig, n_best: int) -> None:
+    """Raises ConfigError for settings of one request that do not go together."""
+    problems = []
+    if n_best > search.beam and not search.sample:
+        problems.append(f"n_best: {n_best} needs a beam of at least {n_best}, found search.beam {search.beam}")
+    if search.mbr != "none" and n_best > 1:
+        problems.append(f"n_best: search.mbr chooses one translation, found n_best {n_best}")
+    if search.protect and (search.sample or search.diversity_groups > 1 or search.no_repeat_ngram):
+        problems.append(f"search.protect: {NO_CONSTRAINTS}")
+    if problems:
+        raise ConfigError(problems)
+
+
+def _is_blank(line: str) -> bool:
+    return not CONTROL.sub(" ", line).strip()  # to the tokenizer, control characters are spaces
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> torch.Tensor:
+    """(B, longest) int64, filled up with PAD."""
+    return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], batch_first=True, padding_value=PAD)
+
+
+def _batches(sentences: Sequence[Sentence], search: SearchConfig) -> list[list[int]]:
+    """Rows of similar lengths together: at most search.batch_sentences of at most search.batch_tokens source tokens
+    (rows x longest, end of sentence counted), or one row; those that need a wider beam apart and fewer.
+
+    Blank rows are in none. Batches are in the order of their first rows, so that the first rows are done early.
+    """
+    widths = [width(sentence.phrases, search.beam) for sentence in sentences]
+    rows = [row for row, sentence in enumerate(sentences) if sentence.src_ids]
+    batches: list[list[int]] = []
+    for row in sorted(rows, key=lambda row: (widths[row], len(sentences[row].src_ids))):
+        n_rows = len(batches[-1]) + 1 if batches else 0
+        fits = (
+            batches
+            and widths[batches[-1][0]] == widths[row]
+            and n_rows * widths[row] <= search.batch_sentences * search.beam
+            and n_rows * (len(sentences[row].src_ids) + 1) <= search.batch_tokens
+        )
+        if fits:
+            batches[-1].append(row)
+        else:
+            batches.append([row])
+    return sorted(batches, key=min)

@@ -1,0 +1,25 @@
+"""Run a toolkit's own training in this process to its end.
+
+python -m bench.learn NAME ARGUMENTS OF THE TOOLKIT
+"""
+
+from __future__ import annotations
+
+import sys
+
+from bench.peers import PEERS
+from bench.probe import find
+
+
+def main() -> None:
+    """Train."""
+    name, *arguments = sys.argv[1:]
+    training = PEERS[name].training
+    assert training is not None
+    owner, function = find(training.entry)
+    sys.argv = [name, *arguments]
+    getattr(owner, function)()
+
+
+if __name__ == "__main__":
+    main()

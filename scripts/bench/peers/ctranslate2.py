@@ -1,0 +1,57 @@
+"""CTranslate2, which has no training: it translates with nmt's model, and with nmt's pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from bench.peer import Decoding, Loaded, Output, Peer, Search, spelled
+from bench.task import THREADS
+
+
+def export(run: Path, folder: Path) -> list[str]:
+    """`nmt export`; the weights are made int8 when they are loaded, if at all."""
+    return ["export", "--run", str(run / "run"), "--format", "ctranslate2", "--output", str(folder)]
+
+
+def arm(kind: str) -> Peer:
+    """One number format."""
+
+    def load(folder: Path, _: Path, search: Search) -> Loaded:
+        ct2: Any = import_module("ctranslate2")
+        # a thread for each of two batches is faster than two for each; one by one there is one batch at a time
+        batches = 1 if search.batch == 1 else THREADS
+        model = ct2.Translator(
+            str(folder), device="cpu", compute_type=kind, inter_threads=batches, intra_threads=THREADS // batches
+        )
+        options = {
+            "beam_size": search.beam,
+            "max_batch_size": search.batch,
+            "batch_type": "examples",
+            "min_decoding_length": search.pieces or 1,
+            "max_decoding_length": search.longest,
+        }
+
+        def translate(lines: Sequence[str]) -> list[Output]:
+            words = [line.split() for line in lines]
+            groups = [[line] for line in words] if search.batch == 1 else [words]
+            found = [result for group in groups for result in model.translate_batch(group, **options)]
+            return [spelled(result.hypotheses[0]) for result in found]
+
+        return Loaded(translate)
+
+    return Peer(
+        name=f"ct2-{kind}",
+        title=f"CTranslate2 4.8.5 {kind}",
+        decoding=Decoding(
+            load, model="nmt-auto", source="nmt/pieces.test", pieces="nmt", export=export, exported="ctranslate2"
+        ),
+        environment="ct2",
+        requirements=("ctranslate2==4.8.5",),
+        torch=False,
+    )
+
+
+ARMS = (arm("float32"), arm("int8"))

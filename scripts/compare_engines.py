@@ -1,0 +1,67 @@
+"""Do PyTorch and CTranslate2 translate alike? One text through both engines, in float32 and in int8.
+
+    python scripts/compare_engines.py --run DIR --src FILE --ref FILE [--set K=V] [--quantization float32,int8]
+
+Prints how many translations are identical, the largest difference between their scores, BLEU of each engine with its
+signature, and the translations that differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from nmt.config_file import load_config
+from nmt.data.sources import read_aligned
+from nmt.engine import Engine
+from nmt.export.check import EngineTranslator, compare_translations
+from nmt.export.stage import Request, export
+from nmt.folder import load_folder
+from nmt.layout import RunDir
+from nmt.metrics import corpus_score
+from nmt.process import set_up
+from nmt.request import Translation
+from nmt.translator import Translator
+
+
+def main() -> None:
+    """Export, translate and compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--src", type=Path, required=True)
+    parser.add_argument("--ref", type=Path, required=True)
+    parser.add_argument("--quantization", default="float32,int8")
+    parser.add_argument("--set", action="append", default=[], dest="overrides")
+    parser.add_argument("--show", type=int, default=3, help="of the translations that differ")
+    options = parser.parse_args()
+    sources, references = zip(*read_aligned(options.src, options.ref), strict=True)
+    search = load_config(RunDir(options.run).config, options.overrides).search
+    native = Translator.load(options.run, device="cpu", precision="float32")
+    wanted = [found[0] for found in native.translate_lines(sources, search)]
+    language = native.config.data.tgt
+    print(f"native float32: {bleu(wanted, references, language)}")
+    for quantization in options.quantization.split(","):
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / quantization
+            export(Request(options.run), path, "ctranslate2", quantization)
+            engine = Engine(load_folder(path), "cpu")
+        found = [each[0] for each in EngineTranslator(native, engine).translate_lines(sources, search)]
+        print(f"ctranslate2 {quantization}: {bleu(found, references, language)}")
+        print(f"ctranslate2 {quantization}: {compare_translations(native, engine, wanted, found, search)}")
+        differing = [i for i, (a, b) in enumerate(zip(wanted, found, strict=True)) if a.text != b.text]
+        for i in differing[: options.show]:
+            print(f"  line {i + 1}")
+            for name, each in (("native", wanted[i]), ("ctranslate2", found[i])):
+                print(f"    {name:<12} {each.score:9.5f}  {each.text}")
+
+
+def bleu(found: list[Translation], references: tuple[str, ...], language: str) -> str:
+    """BLEU with its signature."""
+    score = corpus_score("bleu", [each.text for each in found], references, language)
+    return f"{score.value:.2f} {score.signature}"
+
+
+if __name__ == "__main__":
+    set_up()
+    main()

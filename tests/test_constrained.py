@@ -1,0 +1,266 @@
+"""Lexical constraints: every phrase stands in every translation, and otherwise search finds what it should."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+
+import pytest
+import torch
+from sentences import sentence_pairs
+from tables import BANNED, A, B, Prefix, Table, TableModel, forced_log_prob, random_table
+from torch import Tensor
+
+from nmt.config import SearchConfig
+from nmt.search.beam import beam_search
+from nmt.search.constrained import Constraints, Phrases, room, term_ids, width, word_parts
+from nmt.search.rules import Rules
+from nmt.search.step import Hypothesis, length_penalty
+from nmt.tokenizer import CONTROL, N_SPECIAL, Tokenizer, train_tokenizer
+
+B_IS_PART = torch.arange(6) == B
+
+
+def run(
+    table: Table,
+    phrases: Sequence[Phrases],
+    config: SearchConfig,
+    limits: Sequence[int],
+    parts: Tensor | None = None,
+    sentences: Sequence[int] | None = None,
+    n_best: int = 1,
+    prefix: Tensor | None = None,
+) -> list[list[Hypothesis]]:
+    limit = torch.tensor(limits)
+    constraints = Constraints(phrases, limit, parts)
+    model = TableModel(table, range(len(limits)) if sentences is None else sentences)
+    return beam_search(model, Rules(BANNED, limit, prefix=prefix), config, n_best, constraints)
+
+
+def count(ids: Sequence[int], phrase: Sequence[int], parts: Tensor | None = None) -> int:
+    """How often a phrase stands in ids, without overlap, followed by nothing that goes on with a word."""
+    place = n = 0
+    while place < len(ids):
+        end = place + len(phrase)
+        is_whole = end >= len(ids) or parts is None or not parts[ids[end]]
+        if tuple(ids[place:end]) == tuple(phrase) and is_whole:
+            n, place = n + 1, end
+        else:
+            place += 1
+    return n
+
+
+def holds(ids: Sequence[int], phrases: Phrases, parts: Tensor | None = None) -> bool:
+    wanted = [tuple(phrase) for phrase in phrases]
+    return all(count(ids, phrase, parts) >= wanted.count(phrase) for phrase in wanted)
+
+
+PHRASES: list[Phrases] = [
+    [(A,)],
+    [(B, B)],
+    [(A, B), (A, A)],
+    [(A, A), (A, A)],
+    [(A, B), (A, B, B)],
+    [(A, B, A)],
+    [],
+    [(A,), (A,), (B,)],
+]
+
+
+@pytest.mark.parametrize("parts", [None, B_IS_PART])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_beam_as_wide_as_all_outputs_finds_the_best_that_hold_the_phrases(seed: int, parts: Tensor | None) -> None:
+    table, limit = random_table(seed, sharpness=1.0 + seed), 6
+    phrases = [each for each in PHRASES if parts is None or all(phrase[0] != B for phrase in each)]
+    config = SearchConfig(beam=64, length_penalty=(1.0, 0.0, 0.6, -0.5)[seed])
+    found = run(table, phrases, config, [limit] * len(phrases), parts, n_best=3)
+    for sentence, wanted in enumerate(phrases):
+        outputs = (ids for length in range(limit) for ids in itertools.product((A, B), repeat=length))
+        expected = []
+        for ids in outputs:
+            if holds(ids, wanted, parts):
+                log_prob = forced_log_prob(table, sentence, ids)
+                expected.append((log_prob / length_penalty(len(ids) + 1, config), ids))
+        best = sorted(expected, reverse=True)[:3]
+        assert [tuple(hypothesis.ids) for hypothesis in found[sentence]] == [ids for _, ids in best]
+        assert [hypothesis.score for hypothesis in found[sentence]] == pytest.approx([s for s, _ in best], abs=1e-5)
+
+
+def random_phrases(rng: random.Random, vocab: int) -> list[tuple[int, ...]]:
+    """Up to five phrases; some start as another does, some are repeated, and their ids are few."""
+    phrases: list[tuple[int, ...]] = []
+    for _ in range(rng.randint(0, 5)):
+        ids = tuple(rng.choice(range(4, vocab)) for _ in range(rng.randint(1, 4)))
+        if phrases and rng.random() < 0.5:
+            ids = phrases[-1][: rng.randint(1, len(phrases[-1]))] + rng.choice([(), ids])
+        phrases.append(ids)
+    return phrases
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+@pytest.mark.parametrize("has_parts", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_every_phrase_stands_in_every_hypothesis(seed: int, has_parts: bool, beam: int) -> None:
+    rng, vocab = random.Random(seed), 8
+    parts = torch.arange(vocab) >= 7 if has_parts else None
+    phrases = [random_phrases(rng, vocab) for _ in range(8)]
+    if parts is not None:  # no phrase starts with a part of a word
+        phrases = [[phrase for phrase in each if not parts[phrase[0]]] for each in phrases]
+    limits = [1 + room(each) + rng.randint(0, 6) for each in phrases]
+    table = random_table(seed, vocab, sharpness=3.0)
+    for sentence, hypotheses in enumerate(run(table, phrases, SearchConfig(beam=beam), limits, parts, n_best=beam)):
+        assert hypotheses
+        for hypothesis in hypotheses:
+            assert holds(hypothesis.ids, phrases[sentence], parts)
+            assert len(hypothesis.ids) < limits[sentence]
+            log_prob = forced_log_prob(table, sentence, tuple(hypothesis.ids))
+            assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-4)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_phrases_longer_than_what_the_model_would_say_are_said_all_the_same(beam: int) -> None:
+    def short(_: int, prefix: Prefix) -> Tensor:
+        logits = torch.zeros(9)
+        logits[A] += 10.0
+        logits[3] += 30.0  # </s>
+        return logits
+
+    phrases = [(6, 7, 8, 6, 7, 8, 8), (5, 5, 5), (5, 5, 5), (6, 7)]
+    [[tight]] = run(short, [phrases], SearchConfig(beam=beam), [1 + room(phrases)])
+    assert sorted(tight.ids) == sorted(itertools.chain(*phrases)), "no room for anything else"
+    assert holds(tight.ids, phrases)
+
+
+def test_what_the_model_says_by_itself_counts() -> None:
+    table = random_table(5, vocab=9, sharpness=4.0)
+    config = SearchConfig(beam=3)
+    [[plain]] = run(table, [[]], config, [12])
+    assert len(plain.ids) > 3
+    phrases = [tuple(plain.ids[:2]), tuple(plain.ids[1:4])]
+    [[found]] = run(table, [phrases], config, [12 + room(phrases)])
+    assert found == plain
+
+
+def test_a_prefix_may_hold_phrases_or_begin_one() -> None:
+    table = random_table(6, vocab=9)
+    prefix = torch.tensor([[6, 7, 8], [6, 7, 8], [4, 0, 0]])
+    phrases: list[Phrases] = [[(6, 7)], [(8, 5), (8, 5)], [(8,)]]
+    found = run(table, phrases, SearchConfig(beam=4), [4 + room(each) for each in phrases], prefix=prefix)
+    for [hypothesis], wanted, start in zip(found, phrases, ((6, 7, 8), (6, 7, 8), (4,)), strict=True):
+        assert holds(hypothesis.ids, wanted)
+        assert tuple(hypothesis.ids[: len(start)]) == start
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+def test_sentences_without_phrases_are_as_if_there_were_none(beam: int) -> None:
+    table, limits = random_table(11, vocab=10), [7, 9, 4, 8, 9]
+    config = SearchConfig(beam=beam)
+    rules = Rules(BANNED, torch.tensor(limits))
+    plain = beam_search(TableModel(table, range(5)), rules, config, beam)
+    phrases: list[Phrases] = [[], [(7, 8), (5,)], [], [(4, 4, 4)], []]
+    found = run(table, phrases, config, limits, n_best=beam)
+    assert [found[i] for i in (0, 2, 4)] == [plain[i] for i in (0, 2, 4)]
+    assert found[1] != plain[1]
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_results_do_not_depend_on_the_batch(beam: int) -> None:
+    rng, table, config = random.Random(3), random_table(12, vocab=10), SearchConfig(beam=beam)
+    phrases = [random_phrases(rng, 10) for _ in range(6)]
+    limits = [1 + room(each) + rng.randint(0, 6) for each in phrases]
+    together = run(table, phrases, config, limits, n_best=beam)
+    for order in ([5, 4, 3, 2, 1, 0], [2], [0, 4], [3, 1]):
+        some = [phrases[i] for i in order]
+        assert run(table, some, config, [limits[i] for i in order], None, order, beam) == [together[i] for i in order]
+
+
+def test_no_continuation_is_taken_twice() -> None:
+    phrases: list[Phrases] = [[(A,), (B, A), (B, B)]]
+    hypotheses = run(random_table(2), phrases, SearchConfig(beam=30), [8], n_best=30)[0]
+    assert len({tuple(hypothesis.ids) for hypothesis in hypotheses}) == len(hypotheses) == 30
+
+
+@pytest.mark.parametrize("n_phrases", [1, 2, 3, 4])
+def test_phrases_go_where_they_fit(n_phrases: int) -> None:
+    usual, rare, n_pieces = list(range(10, 30)), list(range(40, 60)), 20
+
+    def table(_: int, prefix: Prefix) -> Tensor:
+        """Piece n is the usual one or, seldom, the rare one; elsewhere rarer still."""
+        logits = torch.full((70,), math.log(1e-5))
+        if len(prefix) < n_pieces:
+            logits[usual[len(prefix)]] = 0.0
+            logits[rare[len(prefix)]] = math.log(1e-3)
+            if prefix and rare[0] <= prefix[-1] < 69:  # within a phrase the rest of it is likely
+                logits[prefix[-1] + 1] = 0.0
+        else:
+            logits[3] = 0.0
+        return logits
+
+    starts = [2, 7, 11, 15][:n_phrases]
+    lengths = [1, 2, 3, 4][:n_phrases]
+    phrases = [tuple(rare[i : i + n]) for i, n in zip(starts, lengths, strict=True)]
+    expected = list(usual)
+    for start, phrase in zip(starts, phrases, strict=True):
+        expected[start : start + len(phrase)] = phrase
+    config = SearchConfig(beam=width(phrases, 5))
+    [[found]] = run(table, [phrases], config, [30 + room(phrases)])
+    assert found.ids == expected
+
+
+def test_room_and_width() -> None:
+    assert room([]) == 0
+    assert width([], 5) == 5
+    phrases = [(4, 5), (6,), (6,)]
+    assert room(phrases) == 4
+    assert width(phrases, 5) == 10
+    assert width(phrases, 1) == 5
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer([text for pair in sentence_pairs(300) for text in pair], 420)
+
+
+TERMS = [
+    "Hund", "in front of", "Dog", "dog", "3.5", "-5", "1,000", "%", "%s", "100 %", ",", ".", "...", "?!", "'s", "-ing",
+    ":", ":-)", ")", "(c)", "https://example.org/a?b=c&d=%20#e", "me@example.org", "😀", "👩‍👩‍👧", "é", "東京", "、", "ไทย",
+    "Ω ≈ ç", "<s>", "</s>", "<unk>", "<reserved_0>", "<0x41>", "▁", "a▁b", "x  y", "日本 Japan", "{name}", "<b>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_the_ids_of_a_term_give_its_text_wherever_they_stand(tokenizer: Tokenizer, term: str) -> None:
+    ids = term_ids(tokenizer, term)
+    assert ids
+    assert min(ids) >= N_SPECIAL
+    assert tokenizer.decode(ids) == term
+    for before, after in itertools.product(("", "a", "the dog"), repeat=2):
+        assert term in tokenizer.decode([*tokenizer.encode(before), *ids, *tokenizer.encode(after)])
+
+
+@pytest.mark.parametrize(
+    ("term", "text"),
+    [("dog", "the dog"), (",", "the,"), (".5", "the .5"), (".", "the."), ("'s", "the's"), ("東京", "the東京")]
+    + [("-5", "the -5"), ("%s", "the %s"), ("%", "the%"), ("(c)", "the (c)"), ("- x", "the - x"), ("-ing", "the-ing")],
+)
+def test_a_space_stands_before_a_term_unless_it_is_punctuation(tokenizer: Tokenizer, term: str, text: str) -> None:
+    assert tokenizer.decode([*tokenizer.encode("the"), *term_ids(tokenizer, term)]) == text
+
+
+def test_white_space_and_control_characters_of_a_term(tokenizer: Tokenizer) -> None:
+    assert term_ids(tokenizer, " dog\r\n") == term_ids(tokenizer, "dog")
+    assert tokenizer.decode(term_ids(tokenizer, "a\x07b")) == CONTROL.sub(" ", "a\x07b")
+    assert term_ids(tokenizer, "") == term_ids(tokenizer, " \x00 ") == []
+
+
+def test_what_goes_on_with_a_word(tokenizer: Tokenizer) -> None:
+    parts = word_parts(tokenizer)
+    assert parts.shape == (len(tokenizer),)
+    by_piece = dict(zip(tokenizer.pieces(range(len(tokenizer))), parts.tolist(), strict=True))
+    assert by_piece["e"]
+    assert not any(by_piece[piece] for piece in ("</s>", "<unk>", "▁", ".", "<0x41>"))
+    assert not any(is_part for piece, is_part in by_piece.items() if piece.startswith("▁"))
+    for term in TERMS:
+        assert not parts[term_ids(tokenizer, term)[0]]
