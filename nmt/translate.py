@@ -19,7 +19,7 @@ from nmt.picture import attention_picture, check_picture
 from nmt.request import Line, Translation
 from nmt.runs import is_run
 from nmt.text.stream import windows
-from nmt.translator import FARTHEST, WINDOW, Translator
+from nmt.translator import FARTHEST, WINDOW, Translator, check_search
 
 
 def newest_run(root: Path = Path("runs")) -> Path:
@@ -67,6 +67,7 @@ def translate_file(
     the text has not as many lines.
     """
     search, files = search or translator.config.search, files or Files()
+    check_search(search, n_best)
     if files.attention is not None:
         check_picture(files.attention)
     looker = Looker(translator, search) if files.alignments or files.attention else None

@@ -41,7 +41,7 @@ FARTHEST = 4
 """Of a sentence so many times `data.max_pieces` is read: more would take hours or all memory, and is no sentence."""
 
 
-NO_CONSTRAINTS = "terms go with plain beam search alone, without search.sample, diversity_groups, no_repeat_ngram"
+NO_TERMS = "terms go with plain beam search alone, without search.sample, diversity_groups, no_repeat_ngram"
 
 
 class Translator:
@@ -194,6 +194,8 @@ class Translator:
         return result
 
     def _phrases(self, terms: Sequence[str], text: str, search: SearchConfig) -> tuple[tuple[int, ...], ...]:
+        if terms and not _takes_terms(search):
+            raise ConfigError([NO_TERMS])
         wanted = [*terms, *(protected(text) if search.protect else ())]
         return tuple(tuple(term_ids(self._tgt, term)) for term in wanted)
 
@@ -279,10 +281,14 @@ def check_search(search: SearchConfig, n_best: int) -> None:
         problems.append(f"n_best: {n_best} needs a beam of at least {n_best}, found search.beam {search.beam}")
     if search.mbr != "none" and n_best > 1:
         problems.append(f"n_best: search.mbr chooses one translation, found n_best {n_best}")
-    if search.protect and (search.sample or search.diversity_groups > 1 or search.no_repeat_ngram):
-        problems.append(f"search.protect: {NO_CONSTRAINTS}")
+    if search.protect and not _takes_terms(search):
+        problems.append(f"search.protect: {NO_TERMS}")
     if problems:
         raise ConfigError(problems)
+
+
+def _takes_terms(search: SearchConfig) -> bool:
+    return not (search.sample or search.diversity_groups > 1 or search.no_repeat_ngram)
 
 
 def _is_blank(line: str) -> bool:

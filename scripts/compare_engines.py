@@ -14,10 +14,9 @@ from pathlib import Path
 
 from nmt.config_file import load_config
 from nmt.data.sources import read_aligned
-from nmt.engine import Engine
-from nmt.export.check import EngineTranslator, compare_translations
+from nmt.engine_translator import EngineTranslator
+from nmt.export.check import compare_translations
 from nmt.export.stage import Request, export
-from nmt.folder import load_folder
 from nmt.layout import RunDir
 from nmt.metrics import corpus_score
 from nmt.process import set_up
@@ -45,10 +44,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / quantization
             export(Request(options.run), path, "ctranslate2", quantization)
-            engine = Engine(load_folder(path), "cpu")
-        found = [each[0] for each in EngineTranslator(native, engine).translate_lines(sources, search)]
+            other = EngineTranslator.of(path, "cpu")
+        found = [each[0] for each in other.translate_lines(sources, search)]
         print(f"ctranslate2 {quantization}: {bleu(found, references, language)}")
-        print(f"ctranslate2 {quantization}: {compare_translations(native, engine, wanted, found, search)}")
+        print(f"ctranslate2 {quantization}: {compare_translations(native, other, wanted, found, search)}")
         differing = [i for i, (a, b) in enumerate(zip(wanted, found, strict=True)) if a.text != b.text]
         for i in differing[: options.show]:
             print(f"  line {i + 1}")

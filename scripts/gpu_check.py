@@ -253,7 +253,7 @@ class Check:
             here.precision = there.precision = "float32"
             lines = (root / f"{'dev' if self.data is None else 'val'}.{config.data.src}").read_text(encoding="utf-8")
             sources = lines.splitlines()[:40]
-            both = [[best[0].text for best in each.translate(sources)] for each in (here, there)]
+            both = [[best[0].text for best in each.translate_lines(sources)] for each in (here, there)]
             share = sum(a == b for a, b in zip(*both, strict=True)) / len(sources)
             self.line("agreement", "translations, float32", f"{share:.0%} equal to a CPU's", share >= 0.9)
 

@@ -1,6 +1,7 @@
 """Write the golden files of the tests again, after a change that is meant to change results.
 
     python scripts/make_golden.py losses     # tests/golden/losses.json: the first losses of the sample run
+    python scripts/make_golden.py translations   # tests/golden/translations.json: by the kept run
     python scripts/make_golden.py run        # tests/golden/run: a tiny trained run, and what it translates
 
 The run is to stay as it is for as long as its format is read: a newer nmt must still translate with it.
@@ -59,8 +60,12 @@ def run(folder: Path) -> None:
     kept.info.write_text(kept.info.read_text().replace(str(folder), "somewhere"), encoding="utf-8")
     kept.config.write_text(kept.config.read_text().replace(str(folder), "somewhere"), encoding="utf-8")
     lines = (folder / "text" / "test.aa").read_text(encoding="utf-8").splitlines()
-    found = [best.text for best, *_ in Translator.load(kept.path).translate(lines)]
-    translated = {"source": lines, "translation": found}
+    translations(lines)
+
+
+def translations(lines: list[str]) -> None:
+    """Translate lines with the kept run."""
+    translated = {"source": lines, "translation": Translator.load(GOLDEN / "run").translate(lines)}
     (GOLDEN / "translations.json").write_text(json.dumps(translated, indent=1) + "\n", encoding="utf-8")
 
 
@@ -70,6 +75,8 @@ if __name__ == "__main__":
         if sys.argv[1:] == ["losses"]:
             text = json.dumps([round(loss, 5) for loss in losses(Path(temporary))])
             (GOLDEN / "losses.json").write_text(text + "\n", encoding="utf-8")
+        elif sys.argv[1:] == ["translations"]:
+            translations(json.loads((GOLDEN / "translations.json").read_text(encoding="utf-8"))["source"])
         elif sys.argv[1:] == ["run"]:
             run(Path(temporary))
         else:

@@ -11,9 +11,8 @@ from tiny_run import tiny_config, words
 
 from nmt.checkpoint import save_checkpoint
 from nmt.config_file import dump_config
-from nmt.engine import Engine
+from nmt.engine_translator import EngineTranslator
 from nmt.export.stage import Request, export
-from nmt.folder import load_folder
 from nmt.layout import FORMAT, RunDir
 from nmt.model.transformer import Transformer
 from nmt.tokenizer import EOS, N_SPECIAL, Tokenizer, Tokenizers, train_tokenizer
@@ -60,9 +59,9 @@ def write_run(path: Path, joint: bool = True, specials: float = 0.0, **model: ob
     return path
 
 
-def both(path: Path, joint: bool = True, specials: float = 0.0, **model: object) -> tuple[Translator, Engine]:
+def both(path: Path, joint: bool = True, specials: float = 0.0, **model: object) -> tuple[Translator, EngineTranslator]:
     """A run's translator and its export as an engine, in float32 and on one thread, without the comparison of both."""
     run = write_run(path / "run", joint, specials, **model)
     export(Request(run, check_lines=2), path / "exported", "ctranslate2")
     native = Translator.load(run, device="cpu", precision="float32")
-    return native, Engine(load_folder(path / "exported"), "cpu")
+    return native, EngineTranslator.of(path / "exported", "cpu")

@@ -24,7 +24,7 @@ data:
   valid:
     files: {de: v.de, en: v.en}
 """
-COMMANDS = ["prepare", "train", "translate", "evaluate", "runs", "plot", "config"]
+COMMANDS = ["prepare", "train", "translate", "evaluate", "score", "runs", "plot", "config"]
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +58,7 @@ OPTIONS = {
         "--run", "--input", "--output", "--beam", "--length-penalty", "--n-best", "--checkpoint", "--weights",
     ],
     "evaluate": ["--run", "--split", "--hyp", "--ref", "--data", "--json", "--lowercase", "--tokenize"],
+    "score": ["--src", "--ref", "--run", "--model", "--output", "--tokens", "--length-penalty", "--precision"],
     "runs": ["--json"],
     "plot": ["--output"],
     "config": ["--config", "--set"],

@@ -18,7 +18,7 @@ from nmt.search.beam import beam_search
 from nmt.search.constrained import Constraints, Phrases, room, term_ids, width, word_parts
 from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis, length_penalty
-from nmt.tokenizer import CONTROL, N_SPECIAL, Tokenizer, train_tokenizer
+from nmt.tokenizer import CONTROL, EOS, N_SPECIAL, Tokenizer, train_tokenizer
 
 B_IS_PART = torch.arange(6) == B
 
@@ -57,35 +57,56 @@ def holds(ids: Sequence[int], phrases: Phrases, parts: Tensor | None = None) -> 
     return all(count(ids, phrase, parts) >= wanted.count(phrase) for phrase in wanted)
 
 
-PHRASES: list[Phrases] = [
-    [(A,)],
-    [(B, B)],
-    [(A, B), (A, A)],
-    [(A, A), (A, A)],
-    [(A, B), (A, B, B)],
-    [(A, B, A)],
-    [],
-    [(A,), (A,), (B,)],
-]
+def best_by_enumeration(
+    table: Table, sentence: int, phrases: Phrases, limit: int, config: SearchConfig, parts: Tensor | None = None
+) -> list[tuple[float, Prefix]]:
+    """Score and ids of all outputs that hold the phrases, best first."""
+    outputs = (ids for length in range(limit) for ids in itertools.product((A, B), repeat=length))
+    scored = []
+    for ids in outputs:
+        if holds(ids, phrases, parts):
+            scored.append((forced_log_prob(table, sentence, ids) / length_penalty(len(ids) + 1, config), ids))
+    return sorted(scored, reverse=True)
+
+
+def same(found: Sequence[Hypothesis], expected: Sequence[tuple[float, Prefix]]) -> None:
+    assert [tuple(hypothesis.ids) for hypothesis in found] == [ids for _, ids in expected]
+    assert [hypothesis.score for hypothesis in found] == pytest.approx([score for score, _ in expected], abs=1e-5)
+
+
+SHARE_NOTHING: list[Phrases] = [[(A,)], [(B, B)], [(A, A), (A, A)], [(A, B, A)], [], [(A,), (A,), (B,)]]
 
 
 @pytest.mark.parametrize("parts", [None, B_IS_PART])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_beam_as_wide_as_all_outputs_finds_the_best_that_hold_the_phrases(seed: int, parts: Tensor | None) -> None:
-    table, limit = random_table(seed, sharpness=1.0 + seed), 6
-    phrases = [each for each in PHRASES if parts is None or all(phrase[0] != B for phrase in each)]
-    config = SearchConfig(beam=64, length_penalty=(1.0, 0.0, 0.6, -0.5)[seed])
+    table, limit = random_table(seed, sharpness=0.5 + seed / 2), 6
+    phrases = [each for each in SHARE_NOTHING if parts is None or all(phrase[0] != B for phrase in each)]
+    config = SearchConfig(beam=64, length_penalty=(1.0, 0.0, 0.6, -0.5)[seed % 4])
     found = run(table, phrases, config, [limit] * len(phrases), parts, n_best=3)
     for sentence, wanted in enumerate(phrases):
-        outputs = (ids for length in range(limit) for ids in itertools.product((A, B), repeat=length))
-        expected = []
-        for ids in outputs:
-            if holds(ids, wanted, parts):
-                log_prob = forced_log_prob(table, sentence, ids)
-                expected.append((log_prob / length_penalty(len(ids) + 1, config), ids))
-        best = sorted(expected, reverse=True)[:3]
-        assert [tuple(hypothesis.ids) for hypothesis in found[sentence]] == [ids for _, ids in best]
-        assert [hypothesis.score for hypothesis in found[sentence]] == pytest.approx([s for s, _ in best], abs=1e-5)
+        same(found[sentence], best_by_enumeration(table, sentence, wanted, limit, config, parts)[:3])
+
+
+SHARE: list[Phrases] = [[(A, B), (A, A)], [(A, B), (A, B, B)], [(A,), (A, B)], [(B, A), (A, B)]]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_phrases_may_share_ids_where_there_is_room(seed: int) -> None:
+    def brief(sentence: int, prefix: Prefix) -> Tensor:
+        logits = random_table(seed)(sentence, prefix)
+        logits[EOS] += 8.0
+        return logits
+
+    config = SearchConfig(beam=256, length_penalty=0.0)
+    limits = [4 + room(each) for each in SHARE]
+    found = run(brief, SHARE, config, limits)
+    n_shared = 0
+    for sentence, wanted in enumerate(SHARE):
+        [best] = best_by_enumeration(brief, sentence, wanted, 6, config)[:1]
+        same(found[sentence], [best])
+        n_shared += len(best[1]) < room(wanted)
+    assert n_shared
 
 
 def random_phrases(rng: random.Random, vocab: int) -> list[tuple[int, ...]]:
@@ -122,24 +143,28 @@ def test_every_phrase_stands_in_every_hypothesis(seed: int, has_parts: bool, bea
 @pytest.mark.parametrize("beam", [1, 4])
 def test_phrases_longer_than_what_the_model_would_say_are_said_all_the_same(beam: int) -> None:
     def short(_: int, prefix: Prefix) -> Tensor:
-        logits = torch.zeros(9)
-        logits[A] += 10.0
-        logits[3] += 30.0  # </s>
+        logits = torch.zeros(10)
+        logits[9] += 10.0
+        logits[EOS] += 30.0
         return logits
 
-    phrases = [(6, 7, 8, 6, 7, 8, 8), (5, 5, 5), (5, 5, 5), (6, 7)]
+    phrases = [(6, 7, 8, 6, 7, 8, 8), (5, 5, 5), (5, 5, 5), (6, 7, 4)]
     [[tight]] = run(short, [phrases], SearchConfig(beam=beam), [1 + room(phrases)])
     assert sorted(tight.ids) == sorted(itertools.chain(*phrases)), "no room for anything else"
     assert holds(tight.ids, phrases)
 
 
 def test_what_the_model_says_by_itself_counts() -> None:
-    table = random_table(5, vocab=9, sharpness=4.0)
+    def long(sentence: int, prefix: Prefix) -> Tensor:
+        logits = random_table(5, vocab=9, sharpness=4.0)(sentence, prefix)
+        logits[EOS] = 20.0 if len(prefix) > 5 else -20.0
+        return logits
+
     config = SearchConfig(beam=3)
-    [[plain]] = run(table, [[]], config, [12])
-    assert len(plain.ids) > 3
+    [[plain]] = run(long, [[]], config, [12])
+    assert len(plain.ids) == 6
     phrases = [tuple(plain.ids[:2]), tuple(plain.ids[1:4])]
-    [[found]] = run(table, [phrases], config, [12 + room(phrases)])
+    [[found]] = run(long, [phrases], config, [12 + room(phrases)])
     assert found == plain
 
 
@@ -195,7 +220,7 @@ def test_phrases_go_where_they_fit(n_phrases: int) -> None:
             if prefix and rare[0] <= prefix[-1] < 69:  # within a phrase the rest of it is likely
                 logits[prefix[-1] + 1] = 0.0
         else:
-            logits[3] = 0.0
+            logits[EOS] = 0.0
         return logits
 
     starts = [2, 7, 11, 15][:n_phrases]

@@ -12,8 +12,8 @@ from export_run import LINES, both, write_run
 
 from nmt.config import SearchConfig
 from nmt.engine import Engine, check_search
+from nmt.engine_translator import EngineTranslator
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.export.check import EngineTranslator
 from nmt.export.stage import Request, export
 from nmt.folder import load_folder
 from nmt.request import Line, Translation
@@ -22,7 +22,7 @@ from nmt.search.step import length_penalty
 from nmt.tokenizer import N_SPECIAL
 from nmt.translator import Translator
 
-Pair = tuple[Translator, Engine]
+Pair = tuple[Translator, EngineTranslator]
 
 KINDS = [
     {"norm": norm, "activation": activation, "positions": positions, "tie_embeddings": tie, "joint": joint}
@@ -66,9 +66,9 @@ def ids(found: Sequence[Sequence[Translation]]) -> list[list[list[int]]]:
 
 def check_equal(pair: Pair, lines: Sequence[Line | str], n_best: int = 1, **search: object) -> list[list[Translation]]:
     """Both engines find the same pieces, with the same scores."""
-    native, engine = pair
+    native, other = pair
     wanted = translations(native, lines, n_best, **search)
-    found = translations(EngineTranslator(native, engine), lines, n_best, **search)
+    found = translations(other, lines, n_best, **search)
     assert ids(found) == ids(wanted)
     for of_line, wanted_of_line in zip(found, wanted, strict=True):
         for each, expected in zip(of_line, wanted_of_line, strict=True):
@@ -114,8 +114,7 @@ def test_beam_search_finds_the_same_n_best(quiet: Pair, search: dict[str, object
 
 
 def test_what_is_found_does_not_depend_on_batches(quiet: Pair) -> None:
-    native, engine = quiet
-    translator = EngineTranslator(native, engine)
+    translator = quiet[1]
     wanted = ids(translations(translator, LINES, 2, beam=3))
     assert ids(translations(translator, LINES, 2, beam=3, batch_sentences=1)) == wanted
     assert ids(translations(translator, LINES, 2, beam=3, batch_tokens=20)) == wanted
@@ -123,9 +122,8 @@ def test_what_is_found_does_not_depend_on_batches(quiet: Pair) -> None:
 
 
 def test_special_pieces_are_not_taken(eager: Pair) -> None:
-    native, engine = eager
     check_equal(eager, LINES, beam=1)
-    for of_line in ids(translations(EngineTranslator(native, engine), LINES, 3, beam=3, max_length=9)):
+    for of_line in ids(translations(eager[1], LINES, 3, beam=3, max_length=9)):
         assert len(of_line) == 3
         assert all(i >= N_SPECIAL for each in of_line for i in each)
 
@@ -137,11 +135,11 @@ def test_at_the_limit_only_the_end_may_follow(plain: Pair, search: dict[str, obj
 
 
 def test_each_line_has_its_own_limit_and_scores_are_forced_ones(plain: Pair) -> None:
-    native, engine = plain
+    native, other = plain
     sources = [native.tokenizers["de"].encode(line) for line in LINES]
     limits = [1 + i for i in range(len(sources))]
     search = SearchConfig(beam=3)
-    found = engine.search(sources, limits, search, n_best=2)
+    found = other.engine.search(sources, limits, search, n_best=2)
     forced = ForcedDecoder(native.models, native.device, "float32", 1000)
     for source, limit, hypotheses in zip(sources, limits, found, strict=True):
         assert len({tuple(each.ids) for each in hypotheses}) == len(hypotheses) == (1 if limit == 1 else 2)
@@ -172,8 +170,7 @@ def test_a_translation_starts_with_its_prefix(quiet: Pair) -> None:
 
 
 def test_samples_repeat_by_seed_and_have_the_model_s_probabilities(quiet: Pair) -> None:
-    native, engine = quiet
-    translator = EngineTranslator(native, engine)
+    native, translator = quiet
     sample = {"sample": True, "temperature": 1.3, "max_length": 12}
     first = translations(translator, LINES, 4, **sample, seed=5)
     assert all(len(of_line) == 4 for of_line in first)
@@ -192,16 +189,27 @@ def test_samples_repeat_by_seed_and_have_the_model_s_probabilities(quiet: Pair) 
 
 
 def test_forced_scores_are_those_of_the_model(plain: Pair) -> None:
-    native, engine = plain
+    native, other = plain
     src, tgt = native.tokenizers["de"], native.tokenizers["en"]
     pairs = [(src.encode(line), tgt.encode(line[::-1])) for line in LINES]
     pairs.append((src.encode("mali"), []))
     wanted = ForcedDecoder(native.models, native.device, "float32", 1000).log_probs(pairs)
-    for found, expected in zip(engine.log_probs(pairs), wanted, strict=True):
+    for found, expected in zip(other.engine.log_probs(pairs), wanted, strict=True):
         assert found == pytest.approx(expected, abs=1e-4)
 
 
+def test_minimum_bayes_risk_chooses_among_its_translations(quiet: Pair) -> None:
+    check_equal(quiet, LINES, beam=4, mbr="chrf", mbr_candidates=4)
+
+
 # --- what it refuses ----------------------------------------------------------------------------------
+
+
+def test_terms_and_attention_are_for_the_native_engine(quiet: Pair) -> None:
+    with pytest.raises(ConfigError, match=r"^terms are not what CTranslate2 can do; --engine native does it$"):
+        translations(quiet[1], [Line("mali bo", terms=("re",))])
+    with pytest.raises(ConfigError, match=r"^alignments, attention and scores .* need --engine native$"):
+        quiet[1].forced_decoder()
 
 
 @pytest.mark.parametrize(
@@ -224,7 +232,7 @@ def test_a_setting_it_cannot_carry_out_is_an_error(setting: dict[str, object]) -
 def test_all_it_cannot_carry_out_is_told_at_once(plain: Pair) -> None:
     search = SearchConfig(coverage_penalty=0.2, patience=0.0)
     with pytest.raises(ConfigError) as refused:
-        plain[1].search([[30]], [5], search)
+        plain[1].engine.search([[30]], [5], search)
     assert [problem.split(":")[0] for problem in refused.value.problems] == [
         "search.coverage_penalty",
         "search.patience",
@@ -232,13 +240,14 @@ def test_all_it_cannot_carry_out_is_told_at_once(plain: Pair) -> None:
 
 
 def test_a_source_beyond_its_positions_is_an_error(tmp_path: Path) -> None:
-    native, engine = both(tmp_path, positions="learned", max_positions=260)
+    pair = both(tmp_path, positions="learned", max_positions=260)
+    engine = pair[1].engine
     assert engine.positions == 260
     assert len(engine.search([[30] * 259], [9], SearchConfig(beam=1))[0][0].ids) <= 8
     with pytest.raises(DataError, match=r"^a line of 260 pieces is too long: .*exported takes 259$"):
         engine.search([[30] * 260], [9], SearchConfig())
     long = " ".join(["mali"] * 400)
-    check_equal((native, engine), [long], beam=1, max_length=20, split=False)
+    check_equal(pair, [long], beam=1, max_length=20, split=False)
 
 
 def test_an_engine_needs_a_model_of_its_own(tmp_path: Path) -> None:

@@ -18,12 +18,14 @@ from export_run import LINES, tokenizer, write_run
 
 from nmt.config import SearchConfig
 from nmt.engine import Engine
+from nmt.engine_translator import EngineTranslator
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluate_run import evaluate_run
 from nmt.export import stage
 from nmt.export.check import TOLERANCE, Comparison, compare, judge, made_up_lines, search_for_check
 from nmt.export.convert import save_ctranslate2
-from nmt.export.stage import Request, engine_folder, export
+from nmt.export.engine_run import engine_folder, engine_for
+from nmt.export.stage import Request, export
 from nmt.folder import load_folder
 from nmt.layout import RunDir
 from nmt.metrics import corpus_score
@@ -72,7 +74,21 @@ def test_the_card_tells_what_the_run_knows(whole: Path, data: Path, tmp_path: Pa
     assert recipe["search"] == {"beam": 1}
     assert "norm" not in recipe["model"], "that is the default"
     assert str(data.parent) not in text, "where things lie on one machine is nobody's business"
-    assert 'Translator.load("DIR")' in section(text, "Use")
+
+
+@pytest.mark.parametrize("kind", ["folder", "ctranslate2"])
+def test_the_use_that_the_card_tells_works(
+    kind: Any, whole: Path, data: Path, tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(Request(whole), tmp_path / "DIR", kind)
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(data / "test.aa", tmp_path / "text.aa")
+    shell, python = (block.split("\n", 1)[1] for block in section(card_of(Path("DIR"))[1], "Use").split("```")[1:4:2])
+    assert nmt(*shell.split()[1:]).status == 0
+    assert len((tmp_path / "text.bb").read_text().splitlines()) == 10
+    names: dict[str, Any] = {}
+    exec(python, names)
+    assert len(names["translations"]) == 1
 
 
 def test_test_sets_are_scored_only_if_asked_for(whole: Path, tmp_path: Path) -> None:
@@ -160,8 +176,8 @@ def test_what_is_compared_is_what_was_found(tmp_path: Path) -> None:
     """Of another model no translation is the same, and BLEU tells."""
     runs = [write_run(tmp_path / name, norm=name) for name in ("pre", "post")]
     export(Request(runs[1], check_lines=2), tmp_path / "out", "ctranslate2")
-    native, engine = Translator.load(runs[0], device="cpu"), Engine(load_folder(tmp_path / "out"), "cpu")
-    found = compare(native, engine, LINES, SearchConfig(beam=2, max_length_ratio=1.0))
+    native, other = Translator.load(runs[0], device="cpu"), EngineTranslator.of(tmp_path / "out", "cpu")
+    found = compare(native, other, LINES, SearchConfig(beam=2, max_length_ratio=1.0))
     assert found.n_lines == len(LINES)
     assert found.n_identical < len(LINES) / 2
     assert found.forced_difference > 0.1
@@ -224,6 +240,31 @@ def test_the_engine_s_model_is_made_once(whole: Path, tmp_path: Path, capsys: py
     engine_folder(run, "float32")
     assert load_folder(made).info == first
     assert not list(run.glob("*.part"))
+
+
+def test_the_engine_of_a_run_translates_as_the_run(whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(whole, run)
+    native = Translator.load(run, device="cpu", precision="float32")
+    texts = ["mali bo re", "", "ta gu"]
+    assert engine_for([run]).translate(texts) == native.translate(texts)
+    assert engine_for([run], int8=True).engine.quantization == "int8"
+    assert engine_for([run / "ctranslate2-int8"]).translate(texts) == engine_for([run], int8=True).translate(texts)
+
+
+def test_what_an_engine_has_no_choice_of(whole: Path, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    export(Request(whole), made, "ctranslate2")
+    for problem, call in {
+        "several runs: CTranslate2 translates with one": lambda: engine_for([whole, whole]),
+        "made: an exported folder has one set of weights": lambda: engine_for([made], checkpoint="last"),
+        "made: has weights in float32, found --int8": lambda: engine_for([made], int8=True),
+    }.items():
+        with pytest.raises(ConfigError, match=problem):
+            call()
+    export(Request(whole), tmp_path / "folder", "folder")
+    with pytest.raises(CheckpointError, match="folder: holds no CTranslate2 model"):
+        engine_for([tmp_path / "folder"])
 
 
 # --- the command --------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def test_the_first_losses_of_the_sample_run(tmp_path):
 
 def test_an_old_run_still_translates():
     golden = json.loads((GOLDEN / "translations.json").read_text(encoding="utf-8"))
-    found = [best.text for best, *_ in Translator.load(GOLDEN / "run").translate(golden["source"])]
+    found = [best.text for best, *_ in Translator.load(GOLDEN / "run").translate_lines(golden["source"])]
     assert found == golden["translation"]
     assert len(set(found)) == len(found)
 

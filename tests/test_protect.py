@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import random
+import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.text.protect import find, protected, survival
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
+
+from protection import MAKERS, make_lines
 
 FOUND = {
     "url": [
@@ -100,3 +108,16 @@ def test_a_line_of_a_megabyte_is_no_trouble(text: str) -> None:
     begin = time.process_time()
     assert all(each in text for each in protected(text)[:10])
     assert time.process_time() - begin < 20  # about 1; what is quadratic takes hours
+
+
+@pytest.mark.parametrize(("kind", "make"), list(zip(FOUND, MAKERS, strict=True)))
+def test_what_is_made_to_measure_survival_is_found(kind: str, make: Callable[[random.Random], str]) -> None:
+    rng = random.Random(2)
+    for made in (make(rng) for _ in range(300)):
+        assert list(find(f"Das ist {made} hier.")) == [(kind, made)]
+
+
+def test_lines_to_measure_survival_are_always_the_same() -> None:
+    lines = make_lines(100)
+    assert lines == make_lines(100)
+    assert all(map(protected, lines))

@@ -14,17 +14,19 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from models import pad, sentences, tiny_model
 from tables import BANNED, Prefix, Table, TableModel, forced_log_prob, random_table
 from torch import Tensor
 
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
+from nmt.model.masks import Padded
 from nmt.search import greedy, sample
 from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules
 from nmt.search.sample import draw, sample_search, uniform
-from nmt.search.step import Hypothesis, length_penalty
-from nmt.tokenizer import EOS, PAD
+from nmt.search.step import Hypothesis, TransformerStep, length_penalty
+from nmt.tokenizer import BOS, EOS, PAD
 
 N_DRAWS = 20_000
 KINDS: dict[str, dict[str, Any]] = {
@@ -252,11 +254,11 @@ def test_every_random_number_draws_what_may_be_drawn(
     expected = chances(logits, config)
     mass = list(itertools.accumulate(chances(logits, config.model_copy(update={"top_p": 1.0})).values()))
     assume(all(abs(x - top_p) > 1e-5 for x in mass[:-1]))
-    grid = torch.cat((torch.linspace(2.0**-10, 1, 2**10), torch.tensor([2.0**-53]))).double()
+    grid = torch.cat((torch.linspace(2.0**-9, 1, 2**9), torch.tensor([2.0**-53]))).double()
     drawn = draw(torch.tensor(logits).expand(len(grid), -1), grid, config).tolist()
     assert set(drawn) <= set(expected)
     for i, chance in expected.items():
-        assert drawn.count(i) / 2**10 == pytest.approx(chance, abs=2.1 / 2**10)
+        assert drawn.count(i) / 2**9 == pytest.approx(chance, abs=2.1 / 2**9)
 
 
 def test_the_likeliest_pieces_are_found_however_many_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,3 +285,22 @@ def test_how_many_rows_are_drawn_together_does_not_matter(kind: str, monkeypatch
 def test_pieces_that_have_the_probability_exactly_are_enough() -> None:
     numbers = torch.from_numpy(uniform(1, [1], 100, 1))[0, 0]
     assert len(set(draw(torch.zeros(100, 4), numbers, SearchConfig(top_p=0.5)).tolist())) == 2
+
+
+@torch.inference_mode()
+def test_samples_of_a_transformer_have_the_probability_of_teacher_forcing() -> None:
+    model = tiny_model(seed=2).eval()
+    src = pad(sentences([7, 2, 12, 5]))
+    memory = model.encode(src, Padded(src != PAD))
+    limits = torch.tensor([9, 14, 5, 14])
+    config = SearchConfig(temperature=1.5)
+    drawn = sample_search(TransformerStep(model, memory, src != PAD), Rules(BANNED, limits), config, range(4), 6)
+    for sentence, draws in enumerate(drawn):
+        assert len({tuple(each.ids) for each in draws}) > 1
+        mask = (src != PAD)[sentence : sentence + 1]
+        for each in draws:
+            tokens = torch.tensor([[BOS, *each.ids, EOS]])
+            layout = Padded(torch.ones_like(tokens[:, :-1], dtype=torch.bool))
+            hidden = model.decode(tokens[:, :-1], layout, memory[sentence : sentence + 1], Padded(mask))
+            log_probs = (hidden[0] @ model.output_weight.T).log_softmax(-1)
+            assert each.log_prob == pytest.approx(float(log_probs.gather(-1, tokens[0, 1:, None]).sum()), abs=1e-4)

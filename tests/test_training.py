@@ -207,7 +207,7 @@ def test_thirty_two_pairs_are_learned_by_heart(tmp_path):
     from nmt.translator import Translator
 
     src, tgt = ((tmp_path / "text" / f"dev.{lang}").read_text(encoding="utf-8").splitlines() for lang in ("aa", "bb"))
-    hyps = [best[0].text for best in Translator.load(tmp_path / "run").translate(src)]
+    hyps = [best[0].text for best in Translator.load(tmp_path / "run").translate_lines(src)]
     assert corpus_score("bleu", hyps, tgt).value > 95
 
 

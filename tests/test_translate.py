@@ -78,8 +78,8 @@ def test_batches_keep_to_the_budget(translator: Translator, monkeypatch: pytest.
 
 def test_the_first_line_is_given_out_after_one_batch(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     batches = []
-    translate_batch = translator._translate_batch
-    monkeypatch.setattr(translator, "_translate_batch", lambda *args: (batches.append(1), translate_batch(*args))[1])
+    search = translator._search
+    monkeypatch.setattr(translator, "_search", lambda *args: (batches.append(1), search(*args))[1])
     lines = sorted(PLAIN, key=len, reverse=True)
     found = translator.translate_lines(["", *lines], GREEDY.model_copy(update={"batch_tokens": 1}))
     assert next(found) == [BLANK]
@@ -88,7 +88,10 @@ def test_the_first_line_is_given_out_after_one_batch(translator: Translator, mon
     assert len(batches) == 1
 
 
-def test_a_line_is_given_out_before_the_next_window_is_read(translator: Translator) -> None:
+def test_a_line_is_given_out_before_the_next_window_is_read(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.translator.WINDOW", 1)
     read = []
 
     def lines() -> Iterator[str]:
@@ -96,7 +99,7 @@ def test_a_line_is_given_out_before_the_next_window_is_read(translator: Translat
             read.append(line)
             yield line
 
-    found = translator.translate_lines(lines(), GREEDY, window=1)
+    found = translator.translate_lines(lines(), GREEDY)
     next(found)
     assert read == PLAIN[:1]
     next(found)
@@ -143,12 +146,13 @@ def test_a_line_of_five_thousand_words(translator: Translator) -> None:
 def test_learned_positions_cut_a_line_and_say_so(tokenizer: Tokenizer, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     translator = make(tokenizer, tiny_config(positions="learned", max_positions=20))
     long = " ".join(words(40))
-    [first], [second] = translator.translate_lines([PLAIN[2], long], GREEDY)
+    whole = GREEDY.model_copy(update={"split": False})
+    [first], [second] = translator.translate_lines([PLAIN[2], long], whole)
     assert (first.cut, second.cut) == (False, True)
     start = tokenizer.decode(tokenizer.encode(long)[:19])
     assert second.text == texts(translator, [start])[0]
     (tmp_path / "in").write_text(f"{PLAIN[2]}\n{long}\n")
-    translate_file(translator, tmp_path / "in", tmp_path / "out", GREEDY)
+    translate_file(translator, tmp_path / "in", tmp_path / "out", whole)
     assert (
         "nmt: 1 line had more pieces than the model takes (model.max_positions, or 4 times data.max_pieces); "
         "only the start was translated: 2\n"
@@ -159,10 +163,11 @@ def test_a_line_that_is_no_sentence_is_cut(tokenizer: Tokenizer) -> None:
     config = tiny_config()
     config = config.model_copy(update={"data": config.data.model_copy(update={"max_pieces": 5})})
     long = " ".join(words(400))
-    [first], [second] = make(tokenizer, config).translate_lines([PLAIN[2], long], GREEDY)
+    whole = GREEDY.model_copy(update={"split": False})
+    [first], [second] = make(tokenizer, config).translate_lines([PLAIN[2], long], whole)
     assert (first.cut, second.cut) == (False, True)
     start = tokenizer.decode(tokenizer.encode(long)[:20])
-    assert second.text == texts(make(tokenizer, config), [start])[0]
+    assert second.text == texts(make(tokenizer, config), [start], whole)[0]
 
 
 def test_translations_that_reach_the_greatest_length_are_counted(
@@ -176,7 +181,7 @@ def test_translations_that_reach_the_greatest_length_are_counted(
     translate_file(translator, tmp_path / "in", tmp_path / "out", endless)
     assert capsys.readouterr().err == (
         f"nmt: {n_unfinished} translations reached the greatest length "
-        "(search.max_length_ratio, search.max_length_offset) and may lack an end\n"
+        "(search.max_length, max_length_ratio, max_length_offset) and may lack an end\n"
     )
     assert Warnings().lines() == []
 

@@ -37,8 +37,8 @@ STRANGE = [
 ]  # fmt: skip
 
 
-def tiny_tokenizer() -> Tokenizer:
-    return train_tokenizer([" ".join(words(8, seed)) for seed in range(300)], 400)
+def tiny_tokenizer(seed: int = 0) -> Tokenizer:
+    return train_tokenizer([" ".join(words(8, n)) for n in range(seed, seed + 300)], 400)
 
 
 def tiny_config(**model: object) -> Config:

@@ -21,6 +21,15 @@ DataOption = Annotated[
 RunOption = Annotated[
     Path | None, typer.Option("--run", metavar="DIR", help="Run directory.  [default: the newest in runs/]")
 ]
+RunsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--run", metavar="DIR", help="Run directory; several are an ensemble.  [default: the newest in runs/]"
+    ),
+]
+ModelOption = Annotated[
+    Path | None, typer.Option("--model", metavar="DIR", help="In place of a run, what nmt export wrote.")
+]
 BeamOption = Annotated[
     int | None, typer.Option("--beam", metavar="N", min=1, help="Beam width; 1 is greedy.  [default: the config's]")
 ]

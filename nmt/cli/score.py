@@ -8,14 +8,23 @@ from typing import Annotated
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.options import CheckpointOption, PenaltyOption, RunOption, WeightsOption
+from nmt.cli.options import (
+    CheckpointOption,
+    ModelOption,
+    PenaltyOption,
+    PrecisionOption,
+    RunsOption,
+    WeightsOption,
+)
+from nmt.errors import ConfigError
 
 
 @app.command()
 def score(
     source: Annotated[Path, typer.Option("--src", metavar="F", help="Source text …")],
     reference: Annotated[Path, typer.Option("--ref", metavar="F", help="… and its translations, a line for each.")],
-    run: RunOption = None,
+    run: RunsOption = None,
+    model: ModelOption = None,
     output: Annotated[str, typer.Option("--output", metavar="F|-", help="Where to, - for standard output.")] = "-",
     tokens: Annotated[
         bool, typer.Option("--tokens", help="A JSON object for each pair, with the log-probability of every piece.")
@@ -23,6 +32,7 @@ def score(
     length_penalty: PenaltyOption = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
 ) -> None:
     """Score given translations, a line for every pair of lines.
 
@@ -49,13 +59,13 @@ def score(
     from nmt.score import read_pairs, score_pairs, write_scores
     from nmt.translator import Translator
 
+    if run and model:
+        raise ConfigError(["--run and --model: give one of them"])
     pairs = read_pairs(source, reference)
-    translator = Translator.load(run_or_newest(run), checkpoint, weights)
-    search = search_settings(translator.config, None, length_penalty)
-    src, tgt = (
-        translator.tokenizers[language] for language in (translator.config.data.src, translator.config.data.tgt)
-    )
-    decoder = ForcedDecoder(translator.models, translator.device, translator.precision, search.batch_tokens)
-    scored = score_pairs(decoder, src, tgt, search, translator._longest, pairs)
+    paths = [model] if model else run or [run_or_newest(None)]
+    translator = Translator.load(paths, checkpoint, weights, precision=precision)
+    config, search = translator.config, search_settings(translator.config, None, length_penalty)
+    src, tgt = (translator.tokenizers[language] for language in (config.data.src, config.data.tgt))
+    scored = score_pairs(translator.forced_decoder(search), src, tgt, search, translator._longest, pairs)
     for line in write_scores(scored, output, tokens).lines():
         print(f"nmt: {line}", file=sys.stderr)

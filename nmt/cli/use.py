@@ -79,17 +79,20 @@ def translate(
       nmt translate --set search.sample=true --set search.mbr=chrf --input news.de
       nmt translate --set search.protect=true --constraints terms.txt --alignments words.txt --input news.de
     """
-    from nmt.defaults import engine_for, run_or_newest, search_settings
+    from nmt.defaults import run_or_newest, search_settings
+    from nmt.export.engine_run import engine_for
     from nmt.translate import Files, translate_file
     from nmt.translator import Translator
 
     if run and model:
         raise ConfigError(["--run and --model: give one of them"])
     paths = [model] if model else run or [run_or_newest(None)]
-    if engine == "ctranslate2":
-        translator = engine_for(paths, checkpoint, weights, int8)
-    elif int8:
+    if engine == "ctranslate2" and precision != "auto":
+        raise ConfigError(["--precision belongs to --engine native; CTranslate2 has --int8"])
+    if engine == "native" and int8:
         raise ConfigError(["--int8 belongs to --engine ctranslate2"])
+    if engine == "ctranslate2":
+        translator: Translator = engine_for(paths, checkpoint, weights, int8)
     else:
         translator = Translator.load(paths, checkpoint, weights, precision=precision)
     search = search_settings(translator.config, beam, length_penalty, overrides or ())

@@ -149,11 +149,12 @@ def _recipe(config: Config) -> Iterator[str]:
 
 def _use(config: Config, info: Info) -> Iterator[str]:
     src, tgt = config.data.src, config.data.tgt
-    engine = "" if info.kind == "folder" else " --engine ctranslate2"
-    argument = "" if info.kind == "folder" else ', engine="ctranslate2"'
+    options, module, load = "", "nmt", "Translator.load"
+    if info.kind == "ctranslate2":
+        options, module, load = " --engine ctranslate2", "nmt.engine_translator", "EngineTranslator.of"
     yield from ("## Use", "", "With this directory as `DIR`:", "", "```")
-    yield f"nmt translate --model DIR{engine} --input text.{src} --output text.{tgt}"
-    yield from ("```", "", "```python", "from nmt import Translator", "")
-    yield f'translator = Translator.load("DIR"{argument})'
-    yield f'translator.translate(["A sentence in {src}."])'
+    yield f"nmt translate --model DIR{options} --input text.{src} --output text.{tgt}"
+    yield from ("```", "", "```python", f"from {module} import {load.split('.')[0]}", "")
+    yield f'translator = {load}("DIR")'
+    yield f'translations = translator.translate(["A sentence in {src}."])'
     yield "```"

@@ -8,36 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nmt.config import SearchConfig
-from nmt.engine import Engine, check_search
+from nmt.engine import check_search
+from nmt.engine_translator import EngineTranslator
 from nmt.errors import CheckpointError, ConfigError
 from nmt.metrics import Score, corpus_score
-from nmt.request import Sentence, Translation
-from nmt.search.forced import ForcedDecoder
-from nmt.search.step import Hypothesis, length_penalty
+from nmt.request import Translation
+from nmt.search.step import length_penalty
 from nmt.tokenizer import Tokenizer
 from nmt.translator import Translator
 
 # A score is the mean log-probability of a piece, with the settings a run has by default.
 TOLERANCE = {"float32": 1e-3, "float16": 0.02, "int8": 0.2}
 """By how much the score of a translation may differ at most; in float32 they differ by 1e-6."""
-
-
-class EngineTranslator(Translator):
-    """A translator whose lines are searched by CTranslate2."""
-
-    def __init__(self, native: Translator, engine: Engine) -> None:
-        super().__init__(native.models, native.tokenizers, native.config, native.device, native.precision)
-        self.origin, self._engine = native.origin, engine
-
-    def _search(self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int) -> list[list[Hypothesis]]:
-        return self._engine.search(
-            [sentence.src_ids for sentence in sentences],
-            [self._limit(sentence, search) for sentence in sentences],
-            search,
-            n_best,
-            [sentence.prefix for sentence in sentences],
-            sentences[0].key,
-        )
 
 
 @dataclass(frozen=True)
@@ -62,16 +44,15 @@ class Comparison:
         return f"{share}, {scores}; BLEU between the engines {self.bleu.value:.2f}"
 
 
-def compare(native: Translator, engine: Engine, lines: Sequence[str], search: SearchConfig) -> Comparison:
+def compare(native: Translator, other: EngineTranslator, lines: Sequence[str], search: SearchConfig) -> Comparison:
     """Translate `lines`, of which one at least is not blank, through both engines. `native` calculates in float32."""
-    wanted = [found[0] for found in native.translate_lines(lines, search)]
-    found = [each[0] for each in EngineTranslator(native, engine).translate_lines(lines, search)]
-    return compare_translations(native, engine, wanted, found, search)
+    wanted, found = ([each[0] for each in one.translate_lines(lines, search)] for one in (native, other))
+    return compare_translations(native, other, wanted, found, search)
 
 
 def compare_translations(
     native: Translator,
-    engine: Engine,
+    other: EngineTranslator,
     wanted: Sequence[Translation],
     found: Sequence[Translation],
     search: SearchConfig,
@@ -83,17 +64,16 @@ def compare_translations(
         n_lines=len(wanted),
         n_identical=len(same),
         search_difference=_largest([abs(a.score - b.score) for a, b in same]),
-        forced_difference=_forced_difference(native, engine, wanted, search),
+        forced_difference=_forced_difference(native, other, wanted, search),
         bleu=corpus_score("bleu", hyps, refs, native.config.data.tgt),
     )
 
 
 def _forced_difference(
-    native: Translator, engine: Engine, translations: Sequence[Translation], search: SearchConfig
+    native: Translator, other: EngineTranslator, translations: Sequence[Translation], search: SearchConfig
 ) -> float:
     pairs = [(part.src_ids, part.tgt_ids) for each in translations for part in each.parts]
-    decoder = ForcedDecoder(native.models, native.device, native.precision, search.batch_tokens)
-    both = zip(decoder.log_probs(pairs), engine.log_probs(pairs), strict=True)
+    both = zip(native.forced_decoder(search).log_probs(pairs), other.engine.log_probs(pairs), strict=True)
     return _largest([abs(math.fsum(a) - math.fsum(b)) / length_penalty(len(a), search) for a, b in both])
 
 

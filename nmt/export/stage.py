@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import torch
+
 from nmt import __version__
-from nmt.config_file import load_config
 from nmt.data.corpus import Corpus
 from nmt.data.sources import read_lines
-from nmt.engine import Engine, library
-from nmt.errors import CheckpointError, DataError
+from nmt.engine import library
+from nmt.engine_translator import EngineTranslator
+from nmt.errors import DataError
 from nmt.evaluate import Report
 from nmt.evaluate_run import evaluate_run, open_corpus
 from nmt.export.card import card
-from nmt.export.check import Comparison, EngineTranslator, compare, judge, made_up_lines, search_for_check
+from nmt.export.check import Comparison, compare, judge, made_up_lines, search_for_check
 from nmt.export.convert import save_ctranslate2
 from nmt.files import write_file
-from nmt.folder import Info, Kind, Quantization, alone_in, load_folder, new_folder, refuse_full, save_weights, seal
+from nmt.folder import Info, Kind, Quantization, alone_in, new_folder, refuse_full, save_weights, seal
 from nmt.layout import RunDir
-from nmt.metadata import read_info
-from nmt.selected import ChosenWeights, choose_weights
+from nmt.saved import Saved, open_saved
 from nmt.translator import FARTHEST, Translator
-
-QUICK_LINES = 20
 
 
 @dataclass(frozen=True)
@@ -69,57 +66,33 @@ def export(request: Request, output: Path, kind: Kind, quantization: Quantizatio
         library()
     refuse_full(output)
     with alone_in(output.absolute().parent):
-        return _export(request, output.absolute(), kind, quantization)
+        return export_into(request, output.absolute(), kind, quantization)
 
 
-def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best", weights: str = "auto") -> Path:
-    """The CTranslate2 model of a run, in the run directory; it is made where there is none yet of these weights.
-
-    Raises what `export` raises.
-    """
-    library()
-    path = RunDir(run).ctranslate2(quantization).path
-    config = load_config(RunDir(run).config)
-    chosen = choose_weights(RunDir(run), config.training, checkpoint, weights)
-    with alone_in(run):
-        if _is_of(path, chosen):
-            return path
-        print(f"nmt: {path}: exporting {run} for CTranslate2, once", file=sys.stderr)
-        shutil.rmtree(path, ignore_errors=True)
-        request = Request(run, checkpoint, weights, check_lines=QUICK_LINES)
-        print(f"nmt: {_export(request, path, 'ctranslate2', quantization).comparison}", file=sys.stderr)
-    return path
-
-
-def _is_of(path: Path, chosen: ChosenWeights) -> bool:
-    """Whether there is an export of these weights."""
-    try:
-        info = load_folder(path).info
-    except CheckpointError:
-        return False
-    return (info.step, info.weights) == (chosen.step, chosen.kind)
-
-
-def _export(request: Request, output: Path, kind: Kind, quantization: Quantization) -> Exported:
+def export_into(request: Request, output: Path, kind: Kind, quantization: Quantization) -> Exported:
+    """The same for a caller who is alone in the directory above."""
     # what a CTranslate2 model is compared with, and what evaluates an exported folder
-    native = Translator.load(request.run, request.checkpoint, request.weights, "cpu", "float32")
+    saved = open_saved(request.run, request.checkpoint, request.weights)
+    native = Translator(saved.model(), saved.tokenizers, saved.config, torch.device("cpu"), "float32")
+    native.origin = saved.origin
     lines = _check_lines(request, native) if kind == "ctranslate2" else []
-    info = _info(request.run, native, kind, quantization)
+    info = _info(saved, kind, quantization)
     model, config = native.models[0], native.config
     vocabularies = [native.tokenizers[name] for name in (config.data.src, config.data.tgt)]
-    translator, comparison = native, None
+    translator: Translator = native
+    comparison = None
     with new_folder(output, config, native.tokenizers) as directory:
         if info.positions is None:
-            save_weights(directory, dict(model.named_parameters()))
+            save_weights(directory, saved.weights.tensors)
             seal(directory, info)
         else:
             src, tgt = (each.pieces(range(len(each))) for each in vocabularies)
             save_ctranslate2(model, config.model, info.positions, (src, tgt), quantization, directory.path)
             seal(directory, info)
-            engine = Engine(load_folder(directory.path), "cpu")
-            comparison = compare(native, engine, lines, search_for_check(config.search))
+            translator = EngineTranslator.of(directory.path, "cpu")
+            translator.origin = native.origin
+            comparison = compare(native, translator, lines, search_for_check(config.search))
             judge(comparison, quantization)
-            translator = EngineTranslator(native, engine)
         reports = _reports(request, translator) if request.evaluate else []
         n_parameters = sum(parameter.numel() for parameter in model.parameters())
         text = card(
@@ -135,10 +108,8 @@ def _export(request: Request, output: Path, kind: Kind, quantization: Quantizati
     return Exported(output, comparison, reports)
 
 
-def _info(run: Path, translator: Translator, kind: Kind, quantization: Quantization) -> Info:
-    origin, facts = translator.origin, read_info(RunDir(run))
-    assert origin is not None, "it was loaded from a run"
-    config = translator.config
+def _info(saved: Saved, kind: Kind, quantization: Quantization) -> Info:
+    config, weights = saved.config, saved.weights
     # the source as long as it is ever read, and a translation as long as the settings of today allow
     n_positions = 2 * FARTHEST * config.data.max_pieces + 64
     if config.model.positions == "learned":
@@ -147,11 +118,13 @@ def _info(run: Path, translator: Translator, kind: Kind, quantization: Quantizat
         {
             "kind": kind,
             "nmt": __version__,
-            "step": origin.step,
-            "weights": origin.weights,
-            "reason": origin.reason,
-            "tokenizer": translator.tokenizers.fingerprint,
-            **{key: facts.get(key) for key in ("precision", "device_name", "float32_library")},
+            "step": weights.step,
+            "weights": weights.kind,
+            "reason": weights.reason,
+            "tokenizer": saved.tokenizers.fingerprint,
+            "precision": saved.precision,
+            "device_name": saved.device_name,
+            "float32_library": saved.float32_library,
             "quantization": quantization if kind == "ctranslate2" else None,
             "positions": n_positions if kind == "ctranslate2" else None,
         }

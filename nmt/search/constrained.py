@@ -80,7 +80,7 @@ class _Rows:
 
     ids: Tensor  # (B, P, L) filled up with PAD
     lengths: Tensor  # (B, P) 1 in an empty place
-    after: Tensor  # (B, P, (L + 1) * (L + 1)) the automata: state and place of the next id in the phrase -> state
+    after: Tensor  # (B, P, L + 1, L + 1) the automata: state and place of the next id in the phrase -> state
     limits: Tensor  # (B,)
     n_ids: Tensor  # (B,) ids of all phrases, repeats counted
     # of the hypotheses
@@ -90,6 +90,11 @@ class _Rows:
     def keep(self, rows: Tensor) -> _Rows:
         """Only the rows (B',)."""
         return _Rows(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    def states_after(self, state: Tensor) -> Tensor:
+        """States (B, M, P) -> (B, M, P, L), those after each id of the phrase."""
+        at = state.transpose(1, 2)[..., None].expand(-1, -1, -1, self.after.size(3))
+        return self.after.gather(2, at).transpose(1, 2)[..., :-1]
 
 
 class Constraints:
@@ -117,20 +122,24 @@ class Constraints:
     def apply(self, logits: Tensor, length: int) -> None:
         """Forbid in place what as piece number `length` leaves no room for the phrases, in logits (B, M, V), where PAD
         is forbidden already; and `</s>` where a phrase is missing."""
-        rows, (wanted, lacking, state) = self._rows, self._open()
+        rows, (_, lacking, state) = self._rows, self._open()
         sure = (lacking * rows.lengths[:, None]).sum(-1)  # (B, M) ids that are missing
         end = logits[..., EOS].masked_fill(sure > 0, MINUS_INF)
         if length >= self._first_tight:
             room_left = (rows.limits - length - 1)[:, None]  # after this piece, before `</s>`
             # a piece that goes on with a word undoes the phrase that stands before it
             undone = (rows.missing * rows.lengths[:, None]).sum(-1) - sure
-            need = sure[..., None] - state - 1 + self._goes_on(wanted) * undone[..., None]
-            wanted = wanted.masked_fill((lacking == 0) | (need > room_left[..., None]), PAD)
-            kept = logits.gather(-1, wanted)
+            ids = rows.ids[:, None].expand(-1, sure.size(1), -1, -1)  # (B, M, P, L)
+            goes_on = self._goes_on(ids)
+            begun = torch.where(goes_on, rows.states_after(rows.state), rows.states_after(state))
+            asked = torch.where(goes_on, rows.missing[..., None], lacking[..., None]) > 0
+            need = (sure[..., None, None] + goes_on * undone[..., None, None]) - begun
+            ids = ids.masked_fill(~asked | (need > room_left[..., None, None]), PAD).flatten(2)
+            kept = logits.gather(-1, ids)
             if self._word_parts is not None:
                 logits.masked_fill_((sure + undone > room_left)[..., None] & self._word_parts, MINUS_INF)
             logits.masked_fill_((sure > room_left)[..., None], MINUS_INF)
-            logits.scatter_(-1, wanted, kept)
+            logits.scatter_(-1, ids, kept)
         logits[..., EOS] = end
 
     def continuations(
@@ -188,7 +197,7 @@ class Constraints:
         match = rows.ids[:, None] == tokens[..., None, None]  # (B, N, P, L)
         place = torch.where(match.any(-1), match.int().argmax(-1), longest)
         index = state * (longest + 1) + place
-        state = rows.after.gather(2, index.transpose(1, 2)).transpose(1, 2)
+        state = rows.after.flatten(2).gather(2, index.transpose(1, 2)).transpose(1, 2)
         return missing - (counted & (missing > 0)).long(), state
 
     def _banks(self, beams: Tensor, tokens: Tensor) -> Tensor:
@@ -217,7 +226,7 @@ def _start(phrases: Sequence[Phrases], limits: Tensor) -> _Rows:
     n_ids = (missing * lengths).sum(-1)
     state = torch.zeros_like(missing)[:, None]
     device = limits.device
-    return _Rows(*(x.to(device) for x in (ids, lengths, after.flatten(2), limits, n_ids, missing[:, None], state)))
+    return _Rows(*(x.to(device) for x in (ids, lengths, after, limits, n_ids, missing[:, None], state)))
 
 
 def _automaton(phrase: Sequence[int]) -> list[list[int]]:

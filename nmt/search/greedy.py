@@ -30,7 +30,14 @@ def greedy_search(model: StepModel, rules: Rules, config: SearchConfig) -> list[
 
     Raises CheckpointError if the model's scores are not numbers.
     """
-    return [hypothesis for [hypothesis] in grow(model, rules, config, lambda logits, _, __: logits.max(-1).indices)]
+    return [hypothesis for [hypothesis] in grow(model, rules, config, lambda logits, _, __: _likeliest(logits))]
+
+
+def _likeliest(logits: Tensor) -> Tensor:
+    """Where the largest of logits (..., V) is, the first of equals: (...)."""
+    if logits.device.type == "cpu":  # NumPy finds it in a tenth of the time
+        return torch.from_numpy(logits.detach().numpy().argmax(-1))
+    return logits.argmax(-1)
 
 
 @dataclass

@@ -22,7 +22,7 @@ def run_all(
     device: torch.device,
     context: Callable[[], AbstractContextManager[object]],
 ) -> Generator[Result]:
-    """The result of each job, in order. `context` is entered once in every thread that works.
+    """The result of each job, in order. `work` is called within `context`.
 
     On a CPU the jobs are shared out among threads, each with a share of PyTorch's own threads; a single job, or any on
     a GPU, is done in the calling thread. What a job raises is raised here. No job is begun after the caller has left.
@@ -30,9 +30,10 @@ def run_all(
     n_threads = torch.get_num_threads()
     n_workers = min(n_threads, len(jobs), MOST_WORKERS) if device.type == "cpu" else 1
     if n_workers <= 1:
-        with context():
-            for job in jobs:
-                yield work(job)
+        for job in jobs:
+            with context():  # not around the `yield`: what the caller does meanwhile is not ours
+                result = work(job)
+            yield result
         return
     crew = _Crew(work, jobs, context, n_threads // n_workers)
     threads = [threading.Thread(target=crew.run, daemon=True) for _ in range(n_workers)]

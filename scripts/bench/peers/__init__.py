@@ -9,6 +9,6 @@ PEERS: dict[str, Peer] = {
     peer.name: peer
     for peer in (
         *nmt.ARMS, *ctranslate2.ARMS,
-        eole.PEER, onmt.PEER, fairseq.PEER, hf.PEER, sockeye.PEER, joeynmt.PEER,
+        eole.PEER, eole.BF16, onmt.PEER, fairseq.PEER, hf.PEER, hf.BF16, sockeye.PEER, joeynmt.PEER,
     )
 }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,9 @@ from typing import Any
 from bench import task
 from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
 from bench.peers.opennmt import corpora, count_batches
+
+TITLE = "Eole 0.6.4"
+REQUIREMENTS = ("eole==0.6.4", "aiohttp")  # its command line imports aiohttp and does not ask for it
 
 
 def count(trainer: Any, batches: Any, *_: Any, **__: Any) -> Counts:
@@ -78,41 +81,52 @@ def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
     return ["train", "-c", str(run / "config.yaml")]
 
 
-def load(run: Path, text: Path, search: Search) -> Loaded:
+def loader(kind: str) -> Callable[[Path, Path, Search], Loaded]:
     """What `eole predict` does, but for the files. It sorts the lines by length."""
-    predict: Any = import_module("eole.config.run")
-    engine: Any = import_module("eole.inference_engine")
-    settings = predict.PredictConfig(
-        model_path=str(run / "model"),
-        src=str(text / f"pieces.test.{task.SRC}"),
-        beam_size=search.beam,
-        batch_size=search.batch,
-        batch_type="sents",
-        min_length=search.pieces,
-        max_length=search.longest,
-        max_length_ratio=0,
-        compute_dtype="fp32",
-        gpu_ranks=[],
-    )
-    translator = engine.InferenceEnginePY(settings)
 
-    def translate(lines: Sequence[str]) -> list[Output]:
-        _, _, found = translator.infer_list(list(lines))
-        return [spelled(best.split()) for best, *_ in found]
+    def load(run: Path, text: Path, search: Search) -> Loaded:
+        predict: Any = import_module("eole.config.run")
+        engine: Any = import_module("eole.inference_engine")
+        settings = predict.PredictConfig(
+            model_path=str(run / "model"),
+            src=str(text / f"pieces.test.{task.SRC}"),
+            beam_size=search.beam,
+            batch_size=search.batch,
+            batch_type="sents",
+            min_length=search.pieces,
+            max_length=search.longest,
+            max_length_ratio=0,
+            compute_dtype=kind,
+            gpu_ranks=[],
+        )
+        translator = engine.InferenceEnginePY(settings)
 
-    return Loaded(translate)
+        def translate(lines: Sequence[str]) -> list[Output]:
+            _, _, found = translator.infer_list(list(lines))
+            return [spelled(best.split()) for best, *_ in found]
+
+        return Loaded(translate)
+
+    return load
 
 
 PEER = Peer(
     name="eole",
-    title="Eole 0.6.4",
+    title=TITLE,
     training=Training(
         entry="eole.bin.main:main",
         step="eole.trainer:Trainer._process_accumulated_batches",
         count=count,
         arguments=arguments,
     ),
-    decoding=Decoding(load, model="eole"),
+    decoding=Decoding(loader("fp32"), model="eole"),
     environment="eole",
-    requirements=("eole==0.6.4", "aiohttp"),  # its command line imports aiohttp and does not ask for it
+    requirements=REQUIREMENTS,
+)
+BF16 = Peer(
+    name="eole-bf16",
+    title=f"{TITLE} bf16",
+    decoding=Decoding(loader("bf16"), model="eole"),
+    environment="eole",
+    requirements=REQUIREMENTS,
 )

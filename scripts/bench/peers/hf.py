@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training,
 
 NO_LABEL = -100
 PAIR_TOKENS = 15.3  # of a target, on average: it has no batches of about equal numbers of tokens
+TITLE = "Hugging Face Marian 5.23.0"
+REQUIREMENTS = ("transformers[torch]==5.23.0", "sentencepiece", "datasets", "sacrebleu")
 END, UNKNOWN, PADDING = "</s>", "<unk>", "<pad>"
 
 
@@ -114,39 +116,43 @@ def read_pairs(text: Path, ids: dict[str, int]) -> list[dict[str, list[int]]]:
     return [{"input_ids": src, "labels": tgt} for src, tgt in zip(side(task.SRC), side(task.TGT), strict=True)]
 
 
-def load(run: Path, _: Path, search: Search) -> Loaded:
+def loader(kind: str) -> Callable[[Path, Path, Search], Loaded]:
     """What a user of the library writes: `generate` with its cache, on batches of similar length."""
-    hf: Any = import_module("transformers")
-    torch: Any = import_module("torch")
-    ids: dict[str, int] = json.loads((run / "vocabulary.json").read_text(encoding="utf-8"))
-    pieces = list(ids)
-    model = hf.MarianMTModel.from_pretrained(run / "model").eval()
-    lengths = {"max_new_tokens": search.longest, **({"min_new_tokens": search.pieces} if search.pieces else {})}
 
-    def translate(lines: Sequence[str]) -> list[Output]:
-        src = [[*(ids.get(piece, ids[UNKNOWN]) for piece in line.split()), ids[END]] for line in lines]
-        order = sorted(range(len(src)), key=lambda i: -len(src[i]))
-        found = {}
-        for start in range(0, len(src), search.batch):
-            rows = order[start : start + search.batch]
-            longest = len(src[rows[0]])
-            batch = torch.tensor([src[i] + [ids[PADDING]] * (longest - len(src[i])) for i in rows])
-            mask = (batch != ids[PADDING]).long()
-            with torch.inference_mode():
-                best = model.generate(
-                    input_ids=batch, attention_mask=mask, num_beams=search.beam, do_sample=False, **lengths
-                )
-            for i, row in zip(rows, best[:, 1:].tolist(), strict=True):
-                end = row.index(ids[END]) if ids[END] in row else len(row)
-                found[i] = spelled([pieces[word] for word in row[:end] if word != ids[PADDING]])
-        return [found[i] for i in range(len(lines))]
+    def load(run: Path, _: Path, search: Search) -> Loaded:
+        hf: Any = import_module("transformers")
+        torch: Any = import_module("torch")
+        ids: dict[str, int] = json.loads((run / "vocabulary.json").read_text(encoding="utf-8"))
+        pieces = list(ids)
+        model = hf.MarianMTModel.from_pretrained(run / "model", dtype=kind).eval()
+        lengths = {"max_new_tokens": search.longest, **({"min_new_tokens": search.pieces} if search.pieces else {})}
 
-    return Loaded(translate)
+        def translate(lines: Sequence[str]) -> list[Output]:
+            src = [[*(ids.get(piece, ids[UNKNOWN]) for piece in line.split()), ids[END]] for line in lines]
+            order = sorted(range(len(src)), key=lambda i: -len(src[i]))
+            found = {}
+            for start in range(0, len(src), search.batch):
+                rows = order[start : start + search.batch]
+                longest = len(src[rows[0]])
+                batch = torch.tensor([src[i] + [ids[PADDING]] * (longest - len(src[i])) for i in rows])
+                mask = (batch != ids[PADDING]).long()
+                with torch.inference_mode():
+                    best = model.generate(
+                        input_ids=batch, attention_mask=mask, num_beams=search.beam, do_sample=False, **lengths
+                    )
+                for i, row in zip(rows, best[:, 1:].tolist(), strict=True):
+                    end = row.index(ids[END]) if ids[END] in row else len(row)
+                    found[i] = spelled([pieces[word] for word in row[:end] if word != ids[PADDING]])
+            return [found[i] for i in range(len(lines))]
+
+        return Loaded(translate)
+
+    return load
 
 
 PEER = Peer(
     name="hf",
-    title="Hugging Face Marian 5.23.0",
+    title=TITLE,
     training=Training(
         entry="bench.peers.hf:train",
         step="transformers:Trainer.training_step",
@@ -154,7 +160,14 @@ PEER = Peer(
         arguments=arguments,
         at_least=100.0,  # it has its batches from long to short, fifty at a time
     ),
-    decoding=Decoding(load, model="hf"),
+    decoding=Decoding(loader("float32"), model="hf"),
     environment="hf",
-    requirements=("transformers[torch]==5.23.0", "sentencepiece", "datasets", "sacrebleu"),
+    requirements=REQUIREMENTS,
+)
+BF16 = Peer(
+    name="hf-bf16",
+    title=f"{TITLE} bf16",
+    decoding=Decoding(loader("bfloat16"), model="hf"),
+    environment="hf",
+    requirements=REQUIREMENTS,
 )

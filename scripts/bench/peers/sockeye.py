@@ -83,8 +83,7 @@ def load(run: Path, _: Path, search: Search) -> Loaded:
     models: Any = import_module("sockeye.model")
     device = import_module("torch").device("cpu")
     parser = argparse.ArgumentParser()
-    arguments.add_translate_args(parser)
-    arguments.add_device_args(parser)
+    arguments.add_translate_cli_args(parser)
     known = parser.parse_args(["--models", str(run / "model"), "--use-cpu"])
     loaded, src, tgt = models.load_models(
         device=device, model_folders=[str(run / "model")], dtype="float32", inference_only=True

@@ -1,0 +1,59 @@
+"""A translator whose search is CTranslate2's; all else is as in `nmt.translator`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from nmt.config import SearchConfig
+from nmt.engine import Engine
+from nmt.errors import ConfigError
+from nmt.folder import Folder, load_folder
+from nmt.request import Sentence
+from nmt.saved import Origin
+from nmt.search.forced import ForcedDecoder
+from nmt.search.step import Hypothesis
+from nmt.translator import Translator
+
+
+class EngineTranslator(Translator):
+    """An exported CTranslate2 model as a translator. It has no model of PyTorch."""
+
+    def __init__(self, folder: Folder, device: str = "auto") -> None:
+        """Raises what `Engine` raises."""
+        self.engine = Engine(folder, device)
+        precision = f"{self.engine.quantization}, CTranslate2"
+        super().__init__([], folder.tokenizers, folder.config, torch.device("cpu"), precision)
+        info = folder.info
+        self.origin = Origin(folder.directory.path, info.step, info.weights, info.reason)
+
+    @classmethod
+    def of(cls, path: Path | str, device: str = "auto") -> EngineTranslator:
+        """The translator of a directory that nmt export wrote with --format ctranslate2. `device`: auto, cpu or cuda.
+
+        Raises CheckpointError if there is none or it is damaged, ConfigError if CTranslate2 is not installed.
+        """
+        return cls(load_folder(Path(path)), device)
+
+    def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:  # noqa: ARG002 (the parent's)
+        raise ConfigError(["alignments, attention and scores of given translations need --engine native"])
+
+    @contextmanager
+    def _context(self) -> Iterator[None]:
+        yield
+
+    def _search(self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int) -> list[list[Hypothesis]]:
+        if any(sentence.phrases for sentence in sentences):
+            raise ConfigError(["terms are not what CTranslate2 can do; --engine native does it"])
+        n_wanted = n_best if search.mbr == "none" else search.mbr_candidates
+        return self.engine.search(
+            [sentence.src_ids for sentence in sentences],
+            [self._limit(sentence, search) for sentence in sentences],
+            search,
+            n_wanted if search.sample else min(n_wanted, search.beam),
+            [sentence.prefix for sentence in sentences],
+            sentences[0].key,
+        )
