@@ -15,7 +15,7 @@ DEMO := runs/demo
 test check: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean bad-inputs torture bench-multi30k bench-train bench-precision bench-start bench-cost bench-padding bench-memory bench-protection bench-endless compare-engines gpu-check
+.PHONY: help demo test check clean bad-inputs torture bench-multi30k bench-train bench-translate bench-precision bench-start bench-cost bench-padding bench-memory bench-protection bench-endless compare-engines gpu-check
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -33,6 +33,9 @@ bench-multi30k: $(READY)  ## Train on Multi30k as the README's results were made
 
 bench-train: $(READY)  ## Compare the speed of training with other toolkits (MULTI30K=folder, 40 minutes, 10 GB of disk)
 	TORCH_INDEX="$(TORCH_INDEX)" $(BIN)/python scripts/bench_train.py --data $(MULTI30K)
+
+bench-translate: $(READY)  ## Compare the speed of translating with other toolkits (MULTI30K=folder, half an hour, 10 GB of disk)
+	TORCH_INDEX="$(TORCH_INDEX)" $(BIN)/python scripts/bench_translate.py --data $(MULTI30K)
 
 bench-precision: $(READY)  ## Compare what float32 and the number format of auto learn in equal epochs (an hour)
 	$(BIN)/python scripts/compare_precision.py

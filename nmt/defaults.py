@@ -22,6 +22,14 @@ def run_or_newest(run: Path | None) -> Path:
     return run
 
 
+def what_translates(runs: Sequence[Path] | None, model: Path | None) -> list[Path]:
+    """The runs (--run) or the exported folder (--model) to translate with, by default the newest run. Raises
+    ConfigError if both are given."""
+    if runs and model is not None:
+        raise ConfigError(["--run and --model: give one of them"])
+    return [model] if model is not None else list(runs or [run_or_newest(None)])
+
+
 def what_to_train(
     config: str | None, data: Path | None, run: Path | None, overrides: Sequence[str], resume: bool
 ) -> tuple[Config, Path, Path, bool]:
@@ -56,7 +64,10 @@ def _was_begun(run: RunDir) -> bool:
 def search_settings(
     config: Config, beam: int | None, length_penalty: float | None, overrides: Sequence[str] = ()
 ) -> SearchConfig:
-    """A run's search settings with those of the command line; `overrides` are `search.key=value`. Raises ConfigError."""
+    """A run's search settings with those of the command line; `overrides` are `search.key=value`.
+
+    Raises ConfigError.
+    """
     others = [override for override in overrides if not override.startswith("search.")]
     if others:
         raise ConfigError([f"--set {other}: only search. settings can be changed here" for other in others])

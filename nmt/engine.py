@@ -73,11 +73,11 @@ class _Line:
 
 
 class Engine:
-    """A CTranslate2 model that is loaded, and its vocabulary."""
+    """A CTranslate2 model that is loaded, on the CPU, and its vocabulary."""
 
-    def __init__(self, folder: Folder, device: str = "auto") -> None:
-        """`device`: auto, cpu or cuda. Raises CheckpointError if the folder is damaged or holds no CTranslate2 model,
-        ConfigError if the package is not installed."""
+    def __init__(self, folder: Folder) -> None:
+        """Raises CheckpointError if the folder is damaged or holds no CTranslate2 model, ConfigError if the package is
+        not installed."""
         self.path = folder.directory.path
         if folder.info.kind != "ctranslate2":
             raise CheckpointError(f"{self.path}: holds no CTranslate2 model; nmt export --format ctranslate2 makes one")
@@ -89,20 +89,15 @@ class Engine:
         src, tgt = (folder.tokenizers[language] for language in (folder.config.data.src, folder.config.data.tgt))
         self._src, self._tgt = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
         self._tgt_ids = {piece: i for i, piece in enumerate(self._tgt)}
-        self._device = device if device != "auto" else "cuda" if self._has_gpu() else "cpu"
         self._translator = self._load(*_threads())
         self._sampling = threading.Lock()  # the seed is everybody's
 
-    def _has_gpu(self) -> bool:
-        return torch.cuda.is_available() and bool(self._library.get_cuda_device_count())
-
     def _load(self, inter_threads: int, intra_threads: int) -> Any:
-        # a CPU calculates in float32 what is stored in float16
-        numbers = "float32" if (self.quantization, self._device) == ("float16", "cpu") else self.quantization
+        numbers = "float32" if self.quantization == "float16" else self.quantization  # which a CPU cannot calculate in
         try:
             return self._library.Translator(
                 str(self.path),
-                device=self._device,
+                device="cpu",
                 compute_type=numbers,
                 inter_threads=inter_threads,
                 intra_threads=intra_threads,
@@ -205,7 +200,8 @@ class Engine:
         self, translator: Any, lines: Sequence[_Line], options: dict[str, Any], config: SearchConfig
     ) -> _Found:
         """Translate lines again whose search must end at their limit: at the piece before it all that live are had,
-        with what has finished, and their `</s>` is still to come."""
+        with what has finished, and their `</s>` is still to come. (What would live on in the place of one that ends
+        with that very piece is not had; it could be but the last of several translations.)"""
         found: _Found = {}
         if not config.sample and config.beam > 1:
             n_wanted = options["num_hypotheses"] + config.beam

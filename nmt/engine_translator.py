@@ -22,21 +22,21 @@ from nmt.translator import Translator
 class EngineTranslator(Translator):
     """An exported CTranslate2 model as a translator. It has no model of PyTorch."""
 
-    def __init__(self, folder: Folder, device: str = "auto") -> None:
+    def __init__(self, folder: Folder) -> None:
         """Raises what `Engine` raises."""
-        self.engine = Engine(folder, device)
+        self.engine = Engine(folder)
         precision = f"{self.engine.quantization}, CTranslate2"
         super().__init__([], folder.tokenizers, folder.config, torch.device("cpu"), precision)
         info = folder.info
         self.origin = Origin(folder.directory.path, info.step, info.weights, info.reason)
 
     @classmethod
-    def of(cls, path: Path | str, device: str = "auto") -> EngineTranslator:
-        """The translator of a directory that nmt export wrote with --format ctranslate2. `device`: auto, cpu or cuda.
+    def of(cls, path: Path | str) -> EngineTranslator:
+        """The translator of a directory that nmt export wrote with --format ctranslate2.
 
         Raises CheckpointError if there is none or it is damaged, ConfigError if CTranslate2 is not installed.
         """
-        return cls(load_folder(Path(path)), device)
+        return cls(load_folder(Path(path)))
 
     def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:  # noqa: ARG002 (the parent's)
         raise ConfigError(["alignments, attention and scores of given translations need --engine native"])
@@ -45,15 +45,14 @@ class EngineTranslator(Translator):
     def _context(self) -> Iterator[None]:
         yield
 
-    def _search(self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int) -> list[list[Hypothesis]]:
+    def _search(self, sentences: Sequence[Sentence], search: SearchConfig, n_wanted: int) -> list[list[Hypothesis]]:
         if any(sentence.phrases for sentence in sentences):
             raise ConfigError(["terms are not what CTranslate2 can do; --engine native does it"])
-        n_wanted = n_best if search.mbr == "none" else search.mbr_candidates
         return self.engine.search(
             [sentence.src_ids for sentence in sentences],
             [self._limit(sentence, search) for sentence in sentences],
             search,
-            n_wanted if search.sample else min(n_wanted, search.beam),
+            n_wanted,
             [sentence.prefix for sentence in sentences],
             sentences[0].key,
         )

@@ -107,13 +107,12 @@ def _ngrams(texts: Sequence[Sequence[int]], max_order: int) -> Iterator[tuple[In
     symbols = np.concatenate([np.asarray(text, dtype=np.int64) for text in texts])
     owner = np.repeat(np.arange(len(texts)), lengths)  # (C,) the text that a symbol is of
     left = np.repeat(lengths.cumsum(), lengths) - np.arange(len(symbols))  # (C,) symbols of it from this one on
-    starts = np.arange(len(symbols))
-    symbols = ngrams = _numbered(symbols)
+    symbols = _numbered(symbols)
+    starts, ngrams = np.arange(len(symbols)), np.zeros_like(symbols)
     for order in range(1, max_order + 1):
-        if order > 1:
-            longer = left[starts] >= order
-            starts = starts[longer]
-            ngrams = _numbered(ngrams[longer] * len(symbols) + symbols[starts + order - 1])
+        longer = left[starts] >= order
+        starts = starts[longer]
+        ngrams = _numbered(ngrams[longer] * len(symbols) + symbols[starts + order - 1])
         yield np.maximum(lengths - order + 1, 0), _common(owner[starts], ngrams, len(texts))
 
 

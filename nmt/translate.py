@@ -156,7 +156,8 @@ class Looker:
             raise DataError(f"{path}: not drawn, the text has no line that is not blank")
         part = self._first.parts[0]
         seen = attention_of(self._decoder, self._src, self._tgt, (part.src_ids, part.tgt_ids))
-        attention_picture(path, seen.src_pieces, seen.tgt_pieces, seen.weights, "attention of the translation (rows)")
+        title = "Attention, mean of the heads of the layer before the last"
+        attention_picture(path, seen.src_pieces, seen.tgt_pieces, seen.weights, title)
 
 
 class Warnings:

@@ -24,6 +24,7 @@ from nmt.model.precision import autocast, for_inference, pick_device
 from nmt.model.transformer import Transformer
 from nmt.request import BLANK, Line, Part, Sentence, Translation
 from nmt.saved import Origin, choose_precision, open_saved
+from nmt.score import Scored, score_pairs
 from nmt.search.constrained import Constraints, room, term_ids, width
 from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import Rules
@@ -114,6 +115,11 @@ class Translator:
         """The same models, told what to say: for scores and for attention."""
         return ForcedDecoder(self.models, self.device, self.precision, (search or self.config.search).batch_tokens)
 
+    def score(self, pairs: Iterable[tuple[str, str]], search: SearchConfig | None = None) -> Iterator[Scored]:
+        """How probable each target line is as the translation of its source line, in order."""
+        search = search or self.config.search
+        return score_pairs(self.forced_decoder(search), self._src, self._tgt, search, self._longest, pairs)
+
     def translate_lines(
         self, lines: Iterable[Line | str], search: SearchConfig | None = None, n_best: int = 1
     ) -> Iterator[list[Translation]]:
@@ -139,10 +145,11 @@ class Translator:
         """As `translate_lines`, for lines that are sorted by length together; `first` is the number of the first."""
         lines = [Line(line) if isinstance(line, str) else line for line in window]
         of_lines = self._sentences(lines, search, first)
+        n_wanted = _n_wanted(search, n_best)
         sentences = [sentence for of_line in of_lines for sentence in of_line]
-        batches = _batches(sentences, search)
+        batches = _batches(sentences, search, n_wanted)
         results = run_all(
-            lambda rows: self._search([sentences[row] for row in rows], search, n_best),
+            lambda rows: self._search([sentences[row] for row in rows], search, n_wanted),
             batches,
             self.device,
             self._context,
@@ -204,7 +211,7 @@ class Translator:
         with torch.inference_mode(), autocast(self.precision, self.device):
             yield
 
-    def _search(self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int) -> list[list[Hypothesis]]:
+    def _search(self, sentences: Sequence[Sentence], search: SearchConfig, n_wanted: int) -> list[list[Hypothesis]]:
         src = _padded([[*sentence.src_ids, EOS] for sentence in sentences]).to(self.device)  # (B, S)
         mask = src != PAD
         steps: list[StepModel] = [
@@ -221,8 +228,6 @@ class Translator:
             constraints = Constraints([sentence.phrases for sentence in sentences], limits)
             beam = max(width(sentence.phrases, search.beam) for sentence in sentences)
             search = search.model_copy(update={"beam": beam})
-        n_wanted = n_best if search.mbr == "none" else search.mbr_candidates
-        n_wanted = n_wanted if search.sample else min(n_wanted, search.beam)
         keys = [sentence.key for sentence in sentences]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)
         return search_best(step, rules, search, keys, n_wanted, constraints)
@@ -246,7 +251,8 @@ class Translator:
         """The translations of a line from those of its sentences: the best of each joined, then the second best …"""
         if not any(found):
             return [BLANK]
-        if search.mbr != "none":
+        if search.mbr != "none":  # of translations that are equally good, that with the better score
+            found = [sorted(each, key=lambda hypothesis: -hypothesis.score) for each in found]
             found = [[self._least_risk(each, search.mbr)] if each else [] for each in found]
         n_ranks = min(n_best, max(map(len, found)))
         return [
@@ -300,13 +306,20 @@ def _padded(rows: Sequence[Sequence[int]]) -> torch.Tensor:
     return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], batch_first=True, padding_value=PAD)
 
 
-def _batches(sentences: Sequence[Sentence], search: SearchConfig) -> list[list[int]]:
+def _n_wanted(search: SearchConfig, n_best: int) -> int:
+    """How many hypotheses of each sentence are needed."""
+    n = n_best if search.mbr == "none" else search.mbr_candidates
+    return n if search.sample else min(n, search.beam)
+
+
+def _batches(sentences: Sequence[Sentence], search: SearchConfig, n_wanted: int) -> list[list[int]]:
     """Rows of similar lengths together: at most search.batch_sentences of at most search.batch_tokens source tokens
     (rows x longest, end of sentence counted), or one row; those that need a wider beam apart and fewer.
 
     Blank rows are in none. Batches are in the order of their first rows, so that the first rows are done early.
     """
-    widths = [width(sentence.phrases, search.beam) for sentence in sentences]
+    beam = n_wanted if search.sample else search.beam
+    widths = [width(sentence.phrases, beam) for sentence in sentences]
     rows = [row for row, sentence in enumerate(sentences) if sentence.src_ids]
     batches: list[list[int]] = []
     for row in sorted(rows, key=lambda row: (widths[row], len(sentences[row].src_ids))):

@@ -24,7 +24,7 @@ from nmt.request import Translation
 from nmt.translator import Translator
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Export, translate and compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", type=Path, required=True)
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--quantization", default="float32,int8")
     parser.add_argument("--set", action="append", default=[], dest="overrides")
     parser.add_argument("--show", type=int, default=3, help="of the translations that differ")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     sources, references = zip(*read_aligned(options.src, options.ref), strict=True)
     search = load_config(RunDir(options.run).config, options.overrides).search
     native = Translator.load(options.run, device="cpu", precision="float32")
@@ -44,7 +44,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / quantization
             export(Request(options.run), path, "ctranslate2", quantization)
-            other = EngineTranslator.of(path, "cpu")
+            other = EngineTranslator.of(path)
         found = [each[0] for each in other.translate_lines(sources, search)]
         print(f"ctranslate2 {quantization}: {bleu(found, references, language)}")
         print(f"ctranslate2 {quantization}: {compare_translations(native, other, wanted, found, search)}")

@@ -38,12 +38,13 @@ from nmt.evaluate_run import evaluate_run
 from nmt.layout import RunDir
 from nmt.metadata import read_info
 from nmt.model.masks import Padded
-from nmt.model.precision import autocast, pick_precision
+from nmt.model.precision import autocast, for_inference, pick_precision
 from nmt.model.transformer import Transformer
 from nmt.model.varlen import why_not
 from nmt.prepare import prepare
 from nmt.process import set_up
-from nmt.search.beam import search
+from nmt.search.rules import Rules
+from nmt.search.search import search
 from nmt.search.step import TransformerStep
 from nmt.tokenizer import EOS, N_SPECIAL
 from nmt.training import compiled as compiling
@@ -215,7 +216,7 @@ class Check:
 
     def decoding(self) -> None:
         """Sentences per second, at most as long as the source; the untrained model hardly ever ends one before."""
-        model = self.session(MODES[0]).model.eval()
+        model = for_inference(self.session(MODES[0]).model.eval(), self.precision)
         banned = torch.tensor([i for i in range(N_SPECIAL) if i != EOS], device=self.device)
         lengths = self.pairs.lengths
         rows = lengths.sort(np.arange(self.sizes.n_sentences))
@@ -226,7 +227,8 @@ class Check:
                 limits = torch.from_numpy(lengths.src[part]).to(self.device)
                 with torch.inference_mode(), autocast(self.precision, self.device):
                     memory = model.encode(batch.src, Padded(batch.src_mask))
-                    search(TransformerStep(model, memory, batch.src_mask), limits, settings, banned)
+                    step = TransformerStep(model, memory, batch.src_mask)
+                    search(step, Rules(banned, limits), settings, range(len(part)))
             self.line("decoding", f"beam {beam}", f"{len(rows) / (time.monotonic() - start):,.0f} sentences/s")
 
     def training(self) -> None:
@@ -249,11 +251,10 @@ class Check:
                 "training", f"{name}, {how}", f"BLEU {report.scores[0].value:.1f}, {rate:,.0f} tokens/s at the end"
             )
             self.line("training", "from text to BLEU", f"{time.monotonic() - start:.0f} s")
-            there = Translator.load(run, device="cpu")
-            here.precision = there.precision = "float32"
+            exact = [Translator.load(run, device=name, precision="float32") for name in (self.device.type, "cpu")]
             lines = (root / f"{'dev' if self.data is None else 'val'}.{config.data.src}").read_text(encoding="utf-8")
             sources = lines.splitlines()[:40]
-            both = [[best[0].text for best in each.translate_lines(sources)] for each in (here, there)]
+            both = [[best[0].text for best in each.translate_lines(sources)] for each in exact]
             share = sum(a == b for a, b in zip(*both, strict=True)) / len(sources)
             self.line("agreement", "translations, float32", f"{share:.0%} equal to a CPU's", share >= 0.9)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -117,7 +116,9 @@ def test_minimum_bayes_risk_takes_what_choose_takes(translator: Translator) -> N
     for metric in ("chrf", "bleu"):
         for search, n in ((samples, 8), (BEAM, 3)):
             found = translator.translate_lines(PLAIN, search, n_best=n)
-            expected = [[each.text for each in candidates] for candidates in found]
+            expected = [
+                [each.text for each in sorted(candidates, key=lambda each: -each.score)] for candidates in found
+            ]
             risk = changed(search, mbr=metric, mbr_candidates=n)
             assert texts(translator, PLAIN, risk) == [each[choose(each, metric, tgt_lang="en")] for each in expected]
     with pytest.raises(ConfigError, match=r"n_best: search\.mbr chooses one translation, found n_best 2"):

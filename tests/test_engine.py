@@ -11,7 +11,7 @@ import pytest
 from export_run import LINES, both, write_run
 
 from nmt.config import SearchConfig
-from nmt.engine import Engine, check_search
+from nmt.engine import Engine, _options, check_search
 from nmt.engine_translator import EngineTranslator
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.export.stage import Request, export
@@ -50,8 +50,8 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Pair:
 
 @pytest.fixture(scope="module")
 def eager(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """A model that wants nothing else."""
-    return both(tmp_path_factory.mktemp("eager"), specials=8.0, tie_embeddings="none")
+    """A model that wants them most."""
+    return both(tmp_path_factory.mktemp("eager"), specials=2.0, tie_embeddings="none", encoder_layers=2)
 
 
 def translations(
@@ -122,7 +122,8 @@ def test_what_is_found_does_not_depend_on_batches(quiet: Pair) -> None:
 
 
 def test_special_pieces_are_not_taken(eager: Pair) -> None:
-    check_equal(eager, LINES, beam=1)
+    found = check_equal(eager, LINES, beam=1)
+    assert {of_line[0].finished for of_line in found} == {True, False}
     for of_line in ids(translations(eager[1], LINES, 3, beam=3, max_length=9)):
         assert len(of_line) == 3
         assert all(i >= N_SPECIAL for each in of_line for i in each)
@@ -150,6 +151,13 @@ def test_each_line_has_its_own_limit_and_scores_are_forced_ones(plain: Pair) -> 
             [values] = forced.log_probs([(source, each.ids)])
             assert each.log_prob == pytest.approx(math.fsum(values), abs=1e-3)
             assert each.score == pytest.approx(each.log_prob / length_penalty(len(each.ids) + 1, search))
+
+
+def test_without_a_length_penalty_it_ends_by_the_same_rule() -> None:
+    """CTranslate2 has another for an exponent of 0, which shows in one line of a hundred of a trained model."""
+    exponent = _options(SearchConfig(length_penalty=0.0), n_best=1)["length_penalty"]
+    assert exponent != 0
+    assert math.pow(1000, exponent) == 1
 
 
 def test_minimum_length_and_no_repeated_ngram(quiet: Pair) -> None:

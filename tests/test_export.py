@@ -32,6 +32,10 @@ from nmt.metrics import corpus_score
 from nmt.model.transformer import Transformer
 from nmt.translator import Translator
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
+
+import compare_engines
+
 # --- the model card -------------------------------------------------------------------------------
 
 
@@ -176,7 +180,7 @@ def test_what_is_compared_is_what_was_found(tmp_path: Path) -> None:
     """Of another model no translation is the same, and BLEU tells."""
     runs = [write_run(tmp_path / name, norm=name) for name in ("pre", "post")]
     export(Request(runs[1], check_lines=2), tmp_path / "out", "ctranslate2")
-    native, other = Translator.load(runs[0], device="cpu"), EngineTranslator.of(tmp_path / "out", "cpu")
+    native, other = Translator.load(runs[0], device="cpu"), EngineTranslator.of(tmp_path / "out")
     found = compare(native, other, LINES, SearchConfig(beam=2, max_length_ratio=1.0))
     assert found.n_lines == len(LINES)
     assert found.n_identical < len(LINES) / 2
@@ -216,6 +220,19 @@ def test_lines_of_a_file(tmp_path: Path) -> None:
         export(Request(run, check=tmp_path / "lines", check_lines=1), tmp_path / "b", "ctranslate2")
     with pytest.raises(DataError, match=r"none: no such file$"):
         export(Request(run, check=tmp_path / "none"), tmp_path / "b", "ctranslate2")
+
+
+def test_the_script_that_compares_whole_texts(whole: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["--src", str(data / "test.aa"), "--ref", str(data / "test.bb")]
+    compare_engines.main(["--run", str(whole), *files, "--set", "search.beam=3"])
+    native, *lines = capsys.readouterr().out.splitlines()
+    translator = Translator.load(whole, device="cpu", precision="float32")
+    found = translator.translate((data / "test.aa").read_text().splitlines(), beam=3)
+    bleu = corpus_score("bleu", found, (data / "test.bb").read_text().splitlines(), "bb")
+    assert native == f"native float32: {bleu.value:.2f} {bleu.signature}"
+    assert lines[0] == native.replace("native", "ctranslate2")
+    assert lines[1].startswith("ctranslate2 float32: 10 of 10 translations identical (100.0%), their scores differ by")
+    assert any(line.startswith("ctranslate2 int8: ") and "of 10 translations identical" in line for line in lines)
 
 
 # --- the engine of a run -----------------------------------------------------------------------------

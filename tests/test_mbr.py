@@ -83,6 +83,7 @@ def test_of_equals_the_first_is_chosen(metric: str) -> None:
     assert choose(["ab cd", "ab cd"], metric) == 0
     assert choose(["ab cd ef gh", "ij kl mn op"], metric) == 0
     assert choose(["", "ij kl", "ab cd", "ij kl", "ab cd"], metric) == 1
+    assert choose(["ij kl", "ab cd", "ab cd"], metric, [0.3, 0.1, 0.2]) == 0, "0.1 + 0.2 is rounded"
 
 
 @pytest.mark.parametrize("metric", METRICS)

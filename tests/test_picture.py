@@ -36,7 +36,8 @@ def test_a_row_for_each_target_piece_from_white_to_black() -> None:
 
 @pytest.mark.parametrize("ending", [".png", ".pdf", ".svg", ".PNG"])
 def test_any_script_is_drawn_without_a_warning(tmp_path: Path, ending: str) -> None:
-    pieces = ["\u2581你好", "$x$", "\x07", "هذا", "कुत्ता", "\U0001f600", "<0xF0>", "\u2581a_b^c", "\\frac", "</s>"]
+    scripts = ["\u2581你好", "هذا", "कुत्ता", "\U0001f600"]
+    pieces = [*scripts, "$x$", "$\\nothing$", "\\frac", "\u2581a_b^c", "\x07", "<0xF0>", "</s>"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         attention_picture(tmp_path / f"a{ending}", pieces, pieces, np.eye(len(pieces)), "你好 $")

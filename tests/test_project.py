@@ -25,9 +25,9 @@ LAYERS = (
     {"errors", "exits", "config", "config_file", "layout", "files", "process"},
     {"tokenizer", "data", "model", "metrics", "metadata", "text"},
     {"search", "mbr", "checkpoint", "evaluate", "runs", "selected", "folder", "prepare_checks", "prepare_report"},
-    {"prepare", "picture", "request", "saved", "engine"},
+    {"prepare", "picture", "request", "saved", "score", "engine"},
     {"plot", "align", "translator"},
-    {"engine_translator", "translate", "score"},
+    {"engine_translator", "translate"},
     {"training", "evaluate_run", "export", "defaults"},
     {"cli", "__main__"},
 )

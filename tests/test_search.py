@@ -150,7 +150,7 @@ def test_a_finished_hypothesis_is_not_continued() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_a_beam_of_one_is_greedy(seed: int) -> None:
     table, limits = random_table(seed, vocab=9), rules([1, 5, 8, 3, 8])
-    config = SearchConfig(beam=1, length_penalty=0.7)
+    config = SearchConfig(beam=1, length_penalty=0.7, patience=1.0)
     greedy = greedy_search(TableModel(table, range(5)), limits, config)
     beam = beam_search(TableModel(table, range(5)), limits, config)
     assert [[hypothesis] for hypothesis in greedy] == beam

@@ -171,7 +171,8 @@ def test_the_newest_run(tmp_path: Path) -> None:
 
 
 def command(run_dir: Path) -> list[str]:
-    script = f"from pathlib import Path; from nmt.translate import *; from nmt.translator import Translator; r = Translator.load(Path({str(run_dir)!r})); "
+    script = "from pathlib import Path; from nmt.translate import *; from nmt.translator import Translator; "
+    script += f"r = Translator.load(Path({str(run_dir)!r})); "
     return [sys.executable, "-c", script + "translate_file(r, '-', '-', r.config.search)"]
 
 

@@ -16,7 +16,6 @@ from nmt.cli.options import (
     RunsOption,
     WeightsOption,
 )
-from nmt.errors import ConfigError
 
 
 @app.command()
@@ -55,17 +54,12 @@ def score(
     """
     import sys
 
-    from nmt.defaults import run_or_newest, search_settings
-    from nmt.score import read_pairs, score_pairs, write_scores
+    from nmt.defaults import search_settings, what_translates
+    from nmt.score import read_pairs, write_scores
     from nmt.translator import Translator
 
-    if run and model:
-        raise ConfigError(["--run and --model: give one of them"])
     pairs = read_pairs(source, reference)
-    paths = [model] if model else run or [run_or_newest(None)]
-    translator = Translator.load(paths, checkpoint, weights, precision=precision)
-    config, search = translator.config, search_settings(translator.config, None, length_penalty)
-    src, tgt = (translator.tokenizers[language] for language in (config.data.src, config.data.tgt))
-    scored = score_pairs(translator.forced_decoder(search), src, tgt, search, translator._longest, pairs)
+    translator = Translator.load(what_translates(run, model), checkpoint, weights, precision=precision)
+    scored = translator.score(pairs, search_settings(translator.config, None, length_penalty))
     for line in write_scores(scored, output, tokens).lines():
         print(f"nmt: {line}", file=sys.stderr)

@@ -8,21 +8,23 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.options import BeamOption, CheckpointOption, PenaltyOption, PrecisionOption, SearchOption, WeightsOption
+from nmt.cli.options import (
+    BeamOption,
+    CheckpointOption,
+    ModelOption,
+    PenaltyOption,
+    PrecisionOption,
+    RunsOption,
+    SearchOption,
+    WeightsOption,
+)
 from nmt.errors import ConfigError
 
 
 @app.command()
 def translate(
-    run: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--run", metavar="DIR", help="Run directory; several are an ensemble.  [default: the newest in runs/]"
-        ),
-    ] = None,
-    model: Annotated[
-        Path | None, typer.Option("--model", metavar="DIR", help="In place of a run, what nmt export wrote.")
-    ] = None,
+    run: RunsOption = None,
+    model: ModelOption = None,
     source: Annotated[
         str, typer.Option("--input", metavar="F|-", help="Text to translate, - for standard input.")
     ] = "-",
@@ -79,18 +81,16 @@ def translate(
       nmt translate --set search.sample=true --set search.mbr=chrf --input news.de
       nmt translate --set search.protect=true --constraints terms.txt --alignments words.txt --input news.de
     """
-    from nmt.defaults import run_or_newest, search_settings
+    from nmt.defaults import search_settings, what_translates
     from nmt.export.engine_run import engine_for
     from nmt.translate import Files, translate_file
     from nmt.translator import Translator
 
-    if run and model:
-        raise ConfigError(["--run and --model: give one of them"])
-    paths = [model] if model else run or [run_or_newest(None)]
     if engine == "ctranslate2" and precision != "auto":
         raise ConfigError(["--precision belongs to --engine native; CTranslate2 has --int8"])
     if engine == "native" and int8:
         raise ConfigError(["--int8 belongs to --engine ctranslate2"])
+    paths = what_translates(run, model)
     if engine == "ctranslate2":
         translator: Translator = engine_for(paths, checkpoint, weights, int8)
     else:

@@ -89,7 +89,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             src, tgt = (each.pieces(range(len(each))) for each in vocabularies)
             save_ctranslate2(model, config.model, info.positions, (src, tgt), quantization, directory.path)
             seal(directory, info)
-            translator = EngineTranslator.of(directory.path, "cpu")
+            translator = EngineTranslator.of(directory.path)
             translator.origin = native.origin
             comparison = compare(native, translator, lines, search_for_check(config.search))
             judge(comparison, quantization)

@@ -1,9 +1,8 @@
 """Beam search, dense over sentences and hypotheses: no step loops over sentences.
 
 At each step the best 2K continuations of a sentence's K living hypotheses are looked at. Those among the first K that
-end in `</s>` are finished; the best K that do not end live on. So there are always K living ones, and a beam of one is
-greedy search. A sentence is done when `patience` * K hypotheses have finished, or when none can still be among the N
-best.
+end in `</s>` are finished; the best K that do not end live on. So there are always K living ones. A sentence is done
+when `patience` * K hypotheses have finished, or when none can still be among the N best.
 
 In diverse beam search (Vijayakumar et al., 2016, arXiv:1610.02424) the beam is divided into groups that are searched
 each by itself, but for a fee on what the groups before it took at the same step.

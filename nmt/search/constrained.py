@@ -38,6 +38,10 @@ _FOLLOWS_DIRECTLY = re.compile(rf"[{_UNSPACED},;!?)\]}}…]|\.(?!\d)|:(?!\w)|%(?
 """The start of a term that is written without a space after the word before it."""
 _ANCHOR = "a"
 
+TOLD_APART = 8
+"""Hypotheses within a phrase are of different banks up to so many ids of it: the rest of a long one is all but certain.
+"""
+
 
 def term_ids(tokenizer: Tokenizer, term: str) -> list[int]:
     """The ids of a term as they stand within a sentence, none of them special; nothing for a blank term.
@@ -69,9 +73,10 @@ def room(phrases: Phrases) -> int:
 def width(phrases: Phrases, beam: int) -> int:
     """The beam that a sentence with these phrases needs to be searched as well as one without them by `beam`.
 
-    A place for every bank beside the beam's own, in whole multiples of `beam` so that sentences can share batches.
+    About a place for every bank beside the beam's own, in multiples of `beam` so that sentences can share batches.
     """
-    return beam * (1 + -(-room(phrases) // beam))
+    n_banks = sum(min(len(phrase), TOLD_APART + 1) for phrase in phrases)
+    return beam * (1 + -(-n_banks // beam))
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,8 @@ class Constraints:
         after a prefix. word_parts (V,): see the function; none stands at the start of a phrase."""
         self._rows = _start(phrases, limits)
         self._word_parts = word_parts
-        self._n_banks = max(map(room, phrases), default=0) + 1
+        self._most = max(map(len, phrases), default=0)  # phrases
+        self._n_levels = max(map(room, phrases), default=0) + 1
         self._look_ahead()
 
     def _look_ahead(self) -> None:
@@ -115,7 +121,8 @@ class Constraints:
     def keep(self, rows: Tensor) -> Constraints:
         """The constraints of the sentences `rows` (B',)."""
         kept = object.__new__(Constraints)
-        kept._rows, kept._word_parts, kept._n_banks = self._rows.keep(rows), self._word_parts, self._n_banks
+        kept._rows, kept._word_parts = self._rows.keep(rows), self._word_parts
+        kept._most, kept._n_levels = self._most, self._n_levels
         kept._look_ahead()
         return kept
 
@@ -162,8 +169,9 @@ class Constraints:
         totals, order = totals.sort(dim=1, descending=True, stable=True)
         beams, tokens = order // ids.size(2), ids.flatten(1).gather(1, order)
         bank = self._banks(beams, tokens)
-        turn = _ranks(bank) * self._n_banks - bank
-        turn = torch.where(totals == MINUS_INF, turn.size(1) * self._n_banks, turn)
+        n_banks = (self._most + 1) * self._n_levels
+        turn = _ranks(bank) * n_banks - bank
+        turn = torch.where(totals == MINUS_INF, turn.size(1) * n_banks, turn)
         order = turn.sort(dim=1, stable=True).indices[:, : 2 * beam]
         return totals.gather(1, order), beams.gather(1, order), tokens.gather(1, order)
 
@@ -201,13 +209,19 @@ class Constraints:
         return missing - (counted & (missing > 0)).long(), state
 
     def _banks(self, beams: Tensor, tokens: Tensor) -> Tensor:
-        """(B, N) how many ids of the phrases stand after `tokens` (B, N), of unfinished phrases but the longest."""
+        """(B, N) the banks after `tokens` (B, N), ascending with what is done: the phrases that stand or are begun (of
+        those that are begun, the longest), then the ids of these.
+
+        Phrases alone are too few: where the seldom first id of one has just been taken, others have more behind them.
+        """
         rows = self._rows
         missing, state = self._advanced(beams, tokens)
         stands = state == rows.lengths[:, None]
         lacking = missing - (stands & (missing > 0)).long()
         begun = state.masked_fill(stands | (lacking == 0), 0).amax(-1)
-        return rows.n_ids[:, None] - (lacking * rows.lengths[:, None]).sum(-1) + begun
+        n_phrases = self._most - lacking.sum(-1) + (begun > 0)
+        n_ids = rows.n_ids[:, None] - (lacking * rows.lengths[:, None]).sum(-1) + begun.clamp(max=TOLD_APART)
+        return n_phrases * self._n_levels + n_ids
 
 
 def _start(phrases: Sequence[Phrases], limits: Tensor) -> _Rows:

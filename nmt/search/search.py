@@ -21,7 +21,8 @@ def search(
     n_best: int = 1,
     constraints: Constraints | None = None,
 ) -> list[list[Hypothesis]]:
-    """For each sentence of `model` up to `n_best` hypotheses, best score first; of samples exactly so many.
+    """For each sentence of `model` up to `n_best` hypotheses, best score first; or so many samples, in the order in
+    which they were drawn.
 
     keys: a number for each sentence, on which its random draws depend. n_best <= config.beam unless it samples.
     Raises CheckpointError if the model's scores are not numbers.

@@ -1,14 +1,26 @@
-"""Toolkits side by side: the same text, the same model, one process at a time.
+"""Toolkits side by side: the same text, a model of the same shape, one process at a time.
 
-    task.py      the task that all are given: model, batches, text
-    text.py      the corpus in pieces, made once
-    peer.py      what is known of a toolkit
-    peers/       a module for each toolkit: how to install it, its configuration, where it learns from a batch
-    install.py   an environment for each, made on first use
-    once.py      what is made on first use and kept
-    probe.py     runs inside a toolkit's process and counts what it learns from
-    windows.py   from optimizer steps to rates
-    table.py     from rates to the table and the ratios
+    task.py             the task that all are given: model, batches, text, how long they train
+    text.py             the corpus in pieces, made once
+    peer.py             what is known of a toolkit
+    peers/              a module for each toolkit: how to install it, its configuration, where it learns from a batch,
+                        how it translates
+    install.py          an environment for each, made on first use
+    once.py             what is made on first use and kept
+    process.py          a process of a toolkit's own
+    windows.py          from moments to rates
+
+Training, `bench_train.py`:
+
+    probe.py            runs inside a toolkit's process and counts what it learns from
+    table.py            from rates to the table and the ratios
+
+Translation, `bench_translate.py`:
+
+    testset.py          the text that is translated
+    model.py            the models, trained by learn.py in a toolkit's process
+    rate.py             runs inside a toolkit's process, translates and counts
+    translate_table.py  from rates to the tables and the ratios
 
 To add a toolkit: a module in `peers/` with a `Peer`, and its name in `peers/__init__.py`. `peer.py` says what it
 needs; `peers/eole.py` is a pattern.

@@ -99,6 +99,8 @@ class Decoding:
     """The SentencePiece model in the folder of the text that its pieces are of; empty: its outputs are plain text."""
     forces: bool = True
     """Whether it can be held to a number of pieces."""
+    kind: str = "float32"
+    """Number format of the matrix products."""
     export: Callable[[Path, Path], list[str]] | None = None
     """(folder of the run, folder to write) -> arguments of `nmt`; `load` gets that folder instead of the run's."""
     exported: str = ""

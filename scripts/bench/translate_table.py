@@ -60,11 +60,15 @@ class Row:
         return float(statistics.median(result[key] for result in results)) if results else None
 
 
-def best_peer(rows: Sequence[Row]) -> Row | None:
-    """The fastest of the others on PyTorch."""
-    rates = {row.peer.name: row.rate(FORCED, "tgt_per_s") for row in rows if not row.is_ours and row.peer.torch}
-    measured = [row for row in rows if rates.get(row.peer.name)]
-    return max(measured, key=lambda row: rates[row.peer.name] or 0.0, default=None)
+def best_peer(rows: Sequence[Row], kinds: Sequence[str] = ("float32", "bf16")) -> Row | None:
+    """The fastest of the others on PyTorch, of those with products in these number formats."""
+    rates = [
+        (rate_of, row)
+        for row in rows
+        if not row.is_ours and row.peer.torch and row.peer.decoding is not None and row.peer.decoding.kind in kinds
+        if (rate_of := row.rate(FORCED, "tgt_per_s")) is not None
+    ]
+    return max(rates, key=lambda pair: pair[0])[1] if rates else None
 
 
 def render(rows: Sequence[Row], signature: str) -> str:
@@ -79,7 +83,7 @@ def render(rows: Sequence[Row], signature: str) -> str:
         parts.append(f"BLEU: {signature}")
     parts += [f"{row.peer.title}: {row.problem}" for row in rows if row.problem]
     parts += notes(rows)
-    return "\n".join((*parts, *ratios(rows, best)))
+    return "\n".join((*parts, *ratios(rows)))
 
 
 def table(head: Sequence[str], rows: Sequence[Row], cells: Callable[[Row], Sequence[str]]) -> list[str]:
@@ -148,16 +152,21 @@ def notes(rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def ratios(rows: Sequence[Row], best: Row | None) -> list[str]:
-    """How an arm of nmt compares with the best PyTorch peer and with each arm of CTranslate2."""
-    others = [*([best] if best is not None else []), *(row for row in rows if not row.peer.torch)]
-    lines = []
-    for ours in (row for row in rows if row.is_ours):
-        for other in others:
-            mine, its = ours.rate(FORCED, "tgt_per_s"), other.rate(FORCED, "tgt_per_s")
-            if mine and its:
-                pairs = zip(ours.rounds[FORCED], other.rounds[FORCED], strict=True)
-                by_round = [a["tgt_per_s"] / b["tgt_per_s"] for a, b in pairs if a is not None and b is not None]
-                span = f" (by round {min(by_round):.2f} to {max(by_round):.2f})" if by_round else ""
-                lines.append(f"{ours.title} / {other.peer.title}: {mine / its:.2f}{span}")
-    return lines
+def ratios(rows: Sequence[Row]) -> list[str]:
+    """How each arm of nmt compares with the best PyTorch peer, in float32 and in any format, and with CTranslate2."""
+    bests = [best for best in (best_peer(rows, ["float32"]), best_peer(rows)) if best is not None]
+    others = [*dict.fromkeys(best.peer.name for best in bests), *(row.peer.name for row in rows if not row.peer.torch)]
+    by_name = {row.peer.name: row for row in rows}
+    pairs = [(ours, by_name[name]) for ours in rows if ours.is_ours for name in others]
+    return [line for ours, other in pairs if (line := ratio(ours, other))]
+
+
+def ratio(ours: Row, other: Row) -> str:
+    """How much faster one is at equal work, over all rounds and in each; empty if one was not measured."""
+    mine, its = ours.rate(FORCED, "tgt_per_s"), other.rate(FORCED, "tgt_per_s")
+    if not mine or not its:
+        return ""
+    both = zip(ours.rounds[FORCED], other.rounds[FORCED], strict=True)
+    by_round = [a["tgt_per_s"] / b["tgt_per_s"] for a, b in both if a is not None and b is not None]
+    span = f" (by round {min(by_round):.2f} to {max(by_round):.2f})" if by_round else ""
+    return f"{ours.title} / {other.peer.title}: {mine / its:.2f}{span}"

@@ -8,7 +8,7 @@ from bench.peers import ctranslate2, eole, fairseq, hf, joeynmt, nmt, onmt, sock
 PEERS: dict[str, Peer] = {
     peer.name: peer
     for peer in (
-        *nmt.ARMS, *ctranslate2.ARMS,
+        *nmt.ARMS, *nmt.ENGINES, *ctranslate2.ARMS,
         eole.PEER, eole.BF16, onmt.PEER, fairseq.PEER, hf.PEER, hf.BF16, sockeye.PEER, joeynmt.PEER,
     )
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,14 @@ from bench.peer import Decoding, Loaded, Output, Peer, Search, spelled
 from bench.task import THREADS
 
 
-def export(run: Path, folder: Path) -> list[str]:
-    """`nmt export`; the weights are made int8 when they are loaded, if at all."""
-    return ["export", "--run", str(run / "run"), "--format", "ctranslate2", "--output", str(folder)]
+def exporter(kind: str) -> Callable[[Path, Path], list[str]]:
+    """`nmt export`, with weights of this number format."""
+
+    def export(run: Path, folder: Path) -> list[str]:
+        places = ["--run", str(run / "run"), "--output", str(folder)]
+        return ["export", "--format", "ctranslate2", "--quantization", kind, *places]
+
+    return export
 
 
 def arm(kind: str) -> Peer:
@@ -46,7 +51,13 @@ def arm(kind: str) -> Peer:
         name=f"ct2-{kind}",
         title=f"CTranslate2 4.8.5 {kind}",
         decoding=Decoding(
-            load, model="nmt-auto", source="nmt/pieces.test", pieces="nmt", export=export, exported="ctranslate2"
+            load,
+            model="nmt-auto",
+            source="nmt/pieces.test",
+            pieces="nmt",
+            kind=kind,
+            export=exporter(kind),
+            exported=f"ctranslate2-{kind}",
         ),
         environment="ct2",
         requirements=("ctranslate2==4.8.5",),

@@ -126,7 +126,7 @@ PEER = Peer(
 BF16 = Peer(
     name="eole-bf16",
     title=f"{TITLE} bf16",
-    decoding=Decoding(loader("bf16"), model="eole"),
+    decoding=Decoding(loader("bf16"), model="eole", kind="bf16"),
     environment="eole",
     requirements=REQUIREMENTS,
 )

@@ -167,7 +167,7 @@ PEER = Peer(
 BF16 = Peer(
     name="hf-bf16",
     title=f"{TITLE} bf16",
-    decoding=Decoding(loader("bfloat16"), model="hf"),
+    decoding=Decoding(loader("bfloat16"), model="hf", kind="bf16"),
     environment="hf",
     requirements=REQUIREMENTS,
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 from bench import task
 from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training
+from bench.peers.ctranslate2 import exporter
 
 
 def count(pairs: Any, rows: Any) -> Counts:
@@ -81,34 +82,50 @@ def variables() -> dict[str, str]:
     return {name: os.environ.get(name, value) for name, value in ENVIRONMENT.items()}
 
 
-def loader(precision: str) -> Callable[[Path, Path, Search], Loaded]:
-    """What `nmt translate --precision` does, but for the files; its time has the cutting into pieces in it."""
+def native(precision: str) -> Callable[[Path, Path, Search], Loaded]:
+    """What `nmt translate --precision` does, but for the files."""
 
     def load(run: Path, _: Path, search: Search) -> Loaded:
         from nmt.process import set_up
 
         set_up()  # before torch is there
-        from nmt.config import SearchConfig
         from nmt.translator import Translator
 
         translator = Translator.load(run / "run", device="cpu", precision=precision)
-        settings = SearchConfig(
-            beam=search.beam,
-            batch_sentences=search.batch,
-            batch_tokens=search.batch * task.MAX_PIECES,
-            min_length=search.pieces,
-            max_length=search.longest,
-            max_length_ratio=0.0,
-            max_length_offset=search.longest,
-        )
-
-        def translate(lines: Sequence[str]) -> list[Output]:
-            best = [first for first, *_ in translator.translate_lines(lines, settings)]
-            return [Output(each.text, sum(len(part.tgt_ids) for part in each.parts)) for each in best]
-
-        return Loaded(translate, translator.precision)
+        return ready(translator, search, translator.precision)
 
     return load
+
+
+def engine(folder: Path, _: Path, search: Search) -> Loaded:
+    """What `nmt translate --engine ctranslate2` does, but for the files."""
+    from nmt.process import set_up
+
+    set_up()
+    from nmt.export.engine_run import engine_for
+
+    return ready(engine_for([folder]), search)
+
+
+def ready(translator: Any, search: Search, note: str = "") -> Loaded:
+    """The time of a translation has the cutting into pieces in it."""
+    from nmt.config import SearchConfig
+
+    settings = SearchConfig(
+        beam=search.beam,
+        batch_sentences=search.batch,
+        batch_tokens=search.batch * task.MAX_PIECES,
+        min_length=search.pieces,
+        max_length=search.longest,
+        max_length_ratio=0.0,
+        max_length_offset=search.longest,
+    )
+
+    def translate(lines: Sequence[str]) -> list[Output]:
+        best = [first for first, *_ in translator.translate_lines(lines, settings)]
+        return [Output(each.text, sum(len(part.tgt_ids) for part in each.parts)) for each in best]
+
+    return Loaded(translate, note)
 
 
 def arm(name: str, overrides: Sequence[str]) -> Peer:
@@ -130,7 +147,7 @@ def arm(name: str, overrides: Sequence[str]) -> Peer:
             count=count,
             arguments=arguments,
         ),
-        decoding=Decoding(loader(name), model="nmt-auto", source="raw.test", pieces=""),
+        decoding=Decoding(native(name), model="nmt-auto", source="raw.test", pieces=""),
         convert=convert,
         converted="nmt",
     )
@@ -138,3 +155,22 @@ def arm(name: str, overrides: Sequence[str]) -> Peer:
 
 # To measure another setting: a name and what --set changes.
 ARMS = (arm("float32", ["training.precision=float32"]), arm("auto", ["training.precision=auto"]))
+
+
+def engine_arm(kind: str) -> Peer:
+    """CTranslate2 as nmt uses it."""
+    return Peer(
+        name=f"nmt-ct2-{kind}",
+        title=f"nmt, engine CTranslate2 {kind}",
+        decoding=Decoding(
+            engine,
+            model="nmt-auto",
+            source="raw.test",
+            pieces="",
+            export=exporter(kind),
+            exported=f"ctranslate2-{kind}",
+        ),
+    )
+
+
+ENGINES = (engine_arm("float32"), engine_arm("int8"))

@@ -102,6 +102,7 @@ def load(run: Path, _: Path, search: Search) -> Loaded:
         models=loaded,
         source_vocabs=src,
         target_vocabs=tgt,
+        constant_length_ratio=-1.0,  # no brevity penalty
         max_output_length=search.longest,
         greedy=search.beam == search.batch == 1,  # faster, and only there
     )
