@@ -15,7 +15,7 @@ DEMO := runs/demo
 test check: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean bad-inputs torture bench-multi30k bench-train bench-translate bench-precision bench-start bench-cost bench-padding bench-memory bench-protection bench-endless compare-engines gpu-check
+.PHONY: help demo test check clean bad-inputs torture bench-multi30k bench-train bench-translate bench-precision bench-start bench-cost bench-padding bench-memory bench-protection bench-endless bench-constraints compare-engines gpu-check
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -54,6 +54,9 @@ bench-memory: $(READY)  ## Compare the memory of training on 50 thousand and 5 m
 
 bench-protection: $(READY)  ## Print the share of URLs, numbers, tags … that survive translation by the demo's run
 	$(BIN)/python scripts/protection.py $(DEMO)
+
+bench-constraints: $(READY)  ## Ask for terms of the references on Multi30k, print BLEU without and with them (RUN=run, MULTI30K=folder)
+	$(BIN)/python scripts/constraints_check.py --run $(RUN) --data $(MULTI30K)
 
 bench-endless: $(READY)  ## Feed the demo's run lines for five minutes, print its memory and how soon it answers
 	$(BIN)/python scripts/endless_input.py $(DEMO)

@@ -11,7 +11,7 @@ test_2016_flickr, one process at a time with two threads:
     force    every translation is made 15 pieces long, so that the work is the same whatever a model has learned:
              beam 5, batches of 64 sentences; in turn, and again in the next round. Compare toolkits by this.
     free     the search decides on the length: beam 5 and greedy, batches of 64 sentences
-    latency  the same for the first 200 lines, one by one
+    latency  the same for the first 100 lines, one by one
 
 Counted are the pieces of the output, without the end of sentence. Start-up, loading and a warm-up are not in the
 rates; start-up is from the start of the process to the translation of the first line. The medians are over windows of
@@ -46,7 +46,7 @@ from nmt.metrics import corpus_score
 ROOT = Path(__file__).resolve().parent.parent
 DECODERS = {name: peer for name, peer in PEERS.items() if peer.decoding is not None}
 PARTS = {"force": (FORCED,), "free": (BEAM, GREEDY), "latency": (BEAM_ALONE, GREEDY_ALONE)}
-FEW = 200
+FEW = 100
 """Lines that are translated one by one."""
 LIMIT = 900.0
 """Seconds for a process beside those that are asked for."""
@@ -162,7 +162,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--peers", default=",".join(DECODERS), help=f"of {','.join(DECODERS)}; default: all")
     parser.add_argument("--parts", default=",".join(PARTS), help=f"of {','.join(PARTS)}; default: all")
     parser.add_argument("--rounds", type=int, default=3, help="of force; 0: only install, train and export")
-    parser.add_argument("--seconds", type=float, default=12.0, help="measured for each toolkit in a round of force")
+    parser.add_argument("--seconds", type=float, default=10.0, help="measured for each toolkit in a round of force")
     parser.add_argument("--steps", type=int, default=600, help="updates of the models")
     parser.add_argument("--data", type=Path, default=ROOT / "data" / "multi30k", help="folder of Multi30k")
     parser.add_argument("--dir", type=Path, default=Path(home), help=f"of what is installed and kept; default: {home}")

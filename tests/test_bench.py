@@ -24,7 +24,7 @@ from bench.peer import Counts
 from bench.peers import PEERS, nmt
 from bench.probe import Meter, find, other_processes
 from bench.table import Row, render
-from bench.task import THREADS, VOCABULARY
+from bench.task import MEASURED, NEVER, THREADS, VOCABULARY
 from bench.text import prepare_text
 from bench.windows import Step, Window, cut, summary
 
@@ -114,7 +114,9 @@ def test_every_target_token_of_nmt_is_counted_once(
     never = dict.fromkeys(("max_steps", "validate_every_steps", "save_every_steps"), 1000)
     config = tiny_settings(tiny_data.parent / "text", training={"max_epochs": 1, **never})
     meter = Meter(1e9, lambda _: None)
-    handle = meter.watch(PEERS["nmt-float32"].training)
+    training = PEERS["nmt-float32"].training
+    assert training is not None
+    handle = meter.watch(training)
     try:
         fit(config, tiny_data, tmp_path / "run")
     finally:
@@ -130,11 +132,12 @@ def test_every_target_token_of_nmt_is_counted_once(
 
 @pytest.mark.parametrize("arm", nmt.ARMS, ids=lambda arm: arm.name)
 def test_the_configuration_of_nmt_is_one(arm: Any, tmp_path: Path) -> None:
-    arguments = arm.training.arguments(tmp_path / "text", tmp_path)
+    arguments = arm.training.arguments(tmp_path / "text", tmp_path, MEASURED)
     sets = [word.removeprefix("--set=") for word in arguments if word.startswith("--set=")]
     config = load_config(arguments[arguments.index("--config") + 1], sets)
     assert config.tokenizer.vocab_size == VOCABULARY
     assert {value for name, value in config.model if name.endswith("_dropout")} == {0.1}
+    assert config.training.max_steps == NEVER
 
 
 def test_a_place_in_a_module_is_found() -> None:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 from sentences import sentence_pairs
 from tables import BANNED, A, B, Prefix, Table, TableModel, forced_log_prob, random_table
 from torch import Tensor
@@ -281,6 +283,17 @@ def test_white_space_and_control_characters_of_a_term(tokenizer: Tokenizer) -> N
     assert term_ids(tokenizer, " dog\r\n") == term_ids(tokenizer, "dog")
     assert tokenizer.decode(term_ids(tokenizer, "a\x07b")) == CONTROL.sub(" ", "a\x07b")
     assert term_ids(tokenizer, "") == term_ids(tokenizer, " \x00 ") == []
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+@example("１２")
+@example("๑ๆ")
+@example("-ing")
+def test_any_text_is_a_term(tokenizer: Tokenizer, term: str) -> None:
+    ids = term_ids(tokenizer, term)
+    assert tokenizer.decode(ids) == CONTROL.sub(" ", term).strip()
+    assert all(i >= N_SPECIAL for i in ids)
+    assert not ids or not word_parts(tokenizer)[ids[0]], "nothing goes on with a word at the start of a term"
 
 
 def test_what_goes_on_with_a_word(tokenizer: Tokenizer) -> None:

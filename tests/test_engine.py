@@ -17,7 +17,6 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.export.stage import Request, export
 from nmt.folder import load_folder
 from nmt.request import Line, Translation
-from nmt.search.forced import ForcedDecoder
 from nmt.search.step import length_penalty
 from nmt.tokenizer import N_SPECIAL
 from nmt.translator import Translator
@@ -141,7 +140,7 @@ def test_each_line_has_its_own_limit_and_scores_are_forced_ones(plain: Pair) -> 
     limits = [1 + i for i in range(len(sources))]
     search = SearchConfig(beam=3)
     found = other.engine.search(sources, limits, search, n_best=2)
-    forced = ForcedDecoder(native.models, native.device, "float32", 1000)
+    forced = native.forced_decoder()
     for source, limit, hypotheses in zip(sources, limits, found, strict=True):
         assert len({tuple(each.ids) for each in hypotheses}) == len(hypotheses) == (1 if limit == 1 else 2)
         assert hypotheses[0].score >= hypotheses[-1].score
@@ -177,18 +176,19 @@ def test_a_translation_starts_with_its_prefix(quiet: Pair) -> None:
             assert of_line[0].text.startswith(start)
 
 
-def test_samples_repeat_by_seed_and_have_the_model_s_probabilities(quiet: Pair) -> None:
-    native, translator = quiet
+@pytest.mark.parametrize("kind", ["quiet", "eager"])
+def test_samples_repeat_by_seed_and_have_the_model_s_probabilities(kind: str, request: pytest.FixtureRequest) -> None:
+    native, translator = request.getfixturevalue(kind)
     sample = {"sample": True, "temperature": 1.3, "max_length": 12}
     first = translations(translator, LINES, 4, **sample, seed=5)
     assert all(len(of_line) == 4 for of_line in first)
     assert len({str(each) for each in ids(first)[3:6]}) == 3
     assert ids(translations(translator, LINES, 4, **sample, seed=5)) == ids(first)
     assert ids(translations(translator, LINES, 4, **sample, seed=6)) != ids(first)
-    forced = ForcedDecoder(native.models, native.device, "float32", 1000)
-    best = [of_line[0] for of_line in first]
-    values = forced.log_probs([(each.parts[0].src_ids, each.parts[0].tgt_ids) for each in best])
-    assert [each.log_prob for each in best] == pytest.approx([math.fsum(each) for each in values], abs=1e-3)
+    forced = native.forced_decoder()
+    pairs = [(each.parts[0].src_ids, each.parts[0].tgt_ids) for of_line in first for each in of_line]
+    found = [each.log_prob for of_line in first for each in of_line]
+    assert found == pytest.approx([math.fsum(values) for values in forced.log_probs(pairs)], abs=1e-3)
     # of one piece, or of those that make up the least probability, there is nothing to draw
     greedy = ids(translations(translator, LINES, beam=1, max_length=12))
     assert ids(translations(translator, LINES, **sample, top_k=1)) == greedy
@@ -201,7 +201,7 @@ def test_forced_scores_are_those_of_the_model(plain: Pair) -> None:
     src, tgt = native.tokenizers["de"], native.tokenizers["en"]
     pairs = [(src.encode(line), tgt.encode(line[::-1])) for line in LINES]
     pairs.append((src.encode("mali"), []))
-    wanted = ForcedDecoder(native.models, native.device, "float32", 1000).log_probs(pairs)
+    wanted = native.forced_decoder().log_probs(pairs)
     for found, expected in zip(other.engine.log_probs(pairs), wanted, strict=True):
         assert found == pytest.approx(expected, abs=1e-4)
 

@@ -61,7 +61,7 @@ def word_parts(tokenizer: Tokenizer) -> Tensor:
 
     Letters without case are of scripts that may write words without a space between them.
     """
-    starts = [piece[:1] for piece in tokenizer.pieces(range(len(tokenizer)))]
+    starts = [re.sub(f"[{_UNSPACED}]", "", piece[:1]) for piece in tokenizer.pieces(range(len(tokenizer)))]
     return torch.tensor([start.isdecimal() or start.lower() != start.upper() for start in starts])
 
 
