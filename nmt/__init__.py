@@ -1,7 +1,7 @@
 """nmt: train a machine-translation Transformer from raw parallel text and measure it honestly.
 
-    from nmt import Translator
-    Translator.load("runs/demo").translate(["Der Hund schläft."])
+from nmt import Translator
+Translator.load("runs/demo").translate(["Der Hund schläft."])
 """
 
 from __future__ import annotations

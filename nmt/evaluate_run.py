@@ -100,14 +100,23 @@ def evaluate_run(
         translations.append(found[0].text)
     for warning in warnings.lines():
         print(f"nmt: {warning}", file=sys.stderr)
-    how = f"beam {search.beam}, length penalty {search.length_penalty_kind} {search.length_penalty:g}"
     subject = Subject(
         run=str(origin.run),
         split=split.name,
         step=origin.step,
         weights=origin.weights,
-        search=how,
+        search=_how(search),
         precision=translator.precision,
     )
     report = evaluate(translations, references, subject, config.tgt, lowercase, tokenize)
     return Evaluation(report, sources, references, translations)
+
+
+def _how(search: SearchConfig) -> str:
+    """The settings of a search for people: the usual ones, and what differs from the defaults."""
+    told = {"length_penalty", "length_penalty_kind", "batch_sentences", "batch_tokens"}
+    others = [
+        f"{name} {value}" for name, value in search.model_dump(exclude_defaults=True, exclude=told | {"beam"}).items()
+    ]
+    penalty = f"length penalty {search.length_penalty_kind} {search.length_penalty:g}"
+    return ", ".join([f"beam {search.beam}", penalty, *others])

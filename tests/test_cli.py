@@ -133,7 +133,7 @@ def test_usage_errors(arguments: list[str], expected: str, nmt: Command) -> None
 
 TOGETHER = (
     "--hyp F and --ref F go together, without what belongs to a run: --run, --split, --data, --output, --samples, "
-    "--beam, --length-penalty, --checkpoint, --weights"
+    "--beam, --length-penalty, --set, --checkpoint, --weights, --precision"
 )
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nmt.config import SearchConfig
 from nmt.search.beam import beam_search
-from nmt.search.constrained import Constraints, Phrases, room, term_ids, width, word_parts
+from nmt.search.constrained import Constraints, Phrases, room, term_ids, width, with_phrases, word_parts
 from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.tokenizer import CONTROL, EOS, N_SPECIAL, Tokenizer, train_tokenizer
@@ -243,6 +243,35 @@ def test_room_and_width() -> None:
     assert room(phrases) == 4
     assert width(phrases, 5) == 10
     assert width(phrases, 1) == 5
+
+
+def test_settings_with_phrases() -> None:
+    config = SearchConfig(beam=5, patience=2.0, length_penalty=1.0, coverage_penalty=0.1)
+    changed = with_phrases(config, width([(4, 5), (6,)], 5))
+    assert changed.beam == 10
+    assert changed.beam * changed.patience == config.beam * config.patience
+    assert 0 < changed.length_penalty < config.length_penalty
+    assert changed.coverage_penalty == config.coverage_penalty
+
+
+def test_padding_does_not_make_up_for_an_unlikely_phrase() -> None:
+    def table(_: int, prefix: Prefix) -> Tensor:
+        """A sentence of five pieces; after it, padding is unlikely, but likelier than the mean with the phrase."""
+        logits = torch.full((20,), -40.0)
+        logits[9] = math.log(1e-6)  # the phrase
+        if len(prefix) < 5:
+            logits[A] = 0.0
+        else:
+            logits[EOS], logits[B] = 0.0, -1.0
+        return logits
+
+    config, limits = SearchConfig(beam=4), [40]
+    padded, plain = (
+        run(table, [[(9,)]], each, limits)[0][0]
+        for each in (with_phrases(config, 8).model_copy(update={"length_penalty": 1.0}), with_phrases(config, 8))
+    )
+    assert B in padded.ids
+    assert B not in plain.ids
 
 
 @pytest.fixture(scope="module")

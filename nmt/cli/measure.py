@@ -9,13 +9,20 @@ from typing import Annotated
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.options import BeamOption, CheckpointOption, PenaltyOption, RunOption, WeightsOption
+from nmt.cli.options import (
+    BeamOption,
+    CheckpointOption,
+    PenaltyOption,
+    PrecisionOption,
+    RunOption,
+    SearchOption,
+    WeightsOption,
+)
 from nmt.errors import ConfigError
 
-# What PyTorch's libraries read when they are loaded.
 FILES_ALONE = (
     "--hyp F and --ref F go together, without what belongs to a run: --run, --split, --data, --output, --samples, "
-    "--beam, --length-penalty, --checkpoint, --weights"
+    "--beam, --length-penalty, --set, --checkpoint, --weights, --precision"
 )
 
 
@@ -32,8 +39,10 @@ def evaluate(
     ] = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
+    overrides: SearchOption = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
     lowercase: Annotated[
         bool, typer.Option("--lowercase", help="Ignore case, to compare with papers that do.")
     ] = False,
@@ -60,8 +69,8 @@ def evaluate(
 
     render = render_json if json else render_text
     if hyp is not None or ref is not None:
-        of_a_run = (run, split, data, output, samples, beam, length_penalty, checkpoint, weights)
-        if hyp is None or ref is None or of_a_run != (None, None, None, None, 0, None, None, "best", "auto"):
+        of_a_run = (run, split, data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
+        if hyp is None or ref is None or any(each not in (None, 0, [], "best", "auto") for each in of_a_run):
             raise ConfigError([FILES_ALONE])
         print(render(evaluate_files(hyp, ref, lowercase, tokenize)))
         return
@@ -74,8 +83,8 @@ def evaluate(
     from nmt.translator import Translator
 
     with nullcontext() if output is None else open_output(output) as file:
-        translator = Translator.load(run_or_newest(run), checkpoint, weights)
-        search = search_settings(translator.config, beam, length_penalty)
+        translator = Translator.load(run_or_newest(run), checkpoint, weights, precision=precision)
+        search = search_settings(translator.config, beam, length_penalty, overrides or ())
         found = evaluate_run(translator, data, split, search, lowercase, tokenize)
         if file is not None:
             file.writelines(f"{line}\n".encode() for line in found.translations)

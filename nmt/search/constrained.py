@@ -22,6 +22,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
+from nmt.config import SearchConfig
 from nmt.search.rules import MINUS_INF
 from nmt.search.topk import largest
 from nmt.tokenizer import CONTROL, EOS, PAD, Tokenizer
@@ -38,6 +39,9 @@ _FOLLOWS_DIRECTLY = re.compile(rf"[{_UNSPACED},;!?)\]}}…]|\.(?!\d)|:(?!\w)|%(?
 """The start of a term that is written without a space after the word before it."""
 _ANCHOR = "a"
 
+PENALTY_SHARE = 0.4
+"""Of the length penalty's exponent: with terms of the references, translations are then as long as those, on Multi30k.
+"""
 TOLD_APART = 8
 """Hypotheses within a phrase are of different banks up to so many ids of it: the rest of a long one is all but certain.
 """
@@ -77,6 +81,20 @@ def width(phrases: Phrases, beam: int) -> int:
     """
     n_banks = sum(min(len(phrase), TOLD_APART + 1) for phrase in phrases)
     return beam * (1 + -(-n_banks // beam))
+
+
+def with_phrases(config: SearchConfig, beam: int) -> SearchConfig:
+    """The settings for sentences with phrases, to be searched in `beam` (see `width`), from those for others, `config`.
+
+    As many hypotheses end a search as there. Length is rewarded less: the cost of unlikely phrases does not grow with
+    length, and a penalty that divides it would be a reward for padding.
+    """
+    changes = {
+        "beam": beam,
+        "patience": config.patience * config.beam / beam,
+        "length_penalty": PENALTY_SHARE * config.length_penalty,
+    }
+    return config.model_copy(update=changes)
 
 
 @dataclass(frozen=True)
