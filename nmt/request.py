@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from nmt.config import SearchConfig
+from nmt.errors import ConfigError
+from nmt.search.constrained import width
+
 
 @dataclass(frozen=True)
 class Line:
@@ -64,5 +68,56 @@ class Translation:
     """One for each sentence into which the line was split."""
 
 
+NO_TERMS = "terms go with plain beam search alone, without search.sample, diversity_groups, no_repeat_ngram"
+
 BLANK = Translation("", 0.0, 0.0)
 """That of a blank line."""
+
+
+def check_search(search: SearchConfig, n_best: int) -> None:
+    """Raises ConfigError for settings of one request that do not go together."""
+    problems = []
+    if n_best > search.beam and not search.sample:
+        problems.append(f"n_best: {n_best} needs a beam of at least {n_best}, found search.beam {search.beam}")
+    if search.mbr != "none" and n_best > 1:
+        problems.append(f"n_best: search.mbr chooses one translation, found n_best {n_best}")
+    if search.protect and not takes_terms(search):
+        problems.append(f"search.protect: {NO_TERMS}")
+    if problems:
+        raise ConfigError(problems)
+
+
+def takes_terms(search: SearchConfig) -> bool:
+    """Whether translations found so can be made to hold terms."""
+    return not (search.sample or search.diversity_groups > 1 or search.no_repeat_ngram)
+
+
+def n_wanted_of(search: SearchConfig, n_best: int) -> int:
+    """How many hypotheses of each sentence are needed."""
+    n = n_best if search.mbr == "none" else search.mbr_candidates
+    return n if search.sample else min(n, search.beam)
+
+
+def make_batches(sentences: Sequence[Sentence], search: SearchConfig, n_wanted: int) -> list[list[int]]:
+    """Rows of similar lengths together: at most search.batch_sentences of at most search.batch_tokens source tokens
+    (rows x longest, end of sentence counted), or one row; those that need a wider beam apart and fewer.
+
+    Blank rows are in none. Batches are in the order of their first rows, so that the first rows are done early.
+    """
+    beam = n_wanted if search.sample else search.beam
+    widths = [width(sentence.phrases, beam) for sentence in sentences]
+    rows = [row for row, sentence in enumerate(sentences) if sentence.src_ids]
+    batches: list[list[int]] = []
+    for row in sorted(rows, key=lambda row: (widths[row], len(sentences[row].src_ids))):
+        n_rows = len(batches[-1]) + 1 if batches else 0
+        fits = (
+            batches
+            and widths[batches[-1][0]] == widths[row]
+            and n_rows * widths[row] <= search.batch_sentences * search.beam
+            and n_rows * (len(sentences[row].src_ids) + 1) <= search.batch_tokens
+        )
+        if fits:
+            batches[-1].append(row)
+        else:
+            batches.append([row])
+    return sorted(batches, key=min)

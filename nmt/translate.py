@@ -16,10 +16,10 @@ from nmt.errors import CheckpointError, DataError
 from nmt.files import open_output
 from nmt.layout import RunDir
 from nmt.picture import attention_picture, check_picture
-from nmt.request import Line, Translation
+from nmt.request import Line, Translation, check_search
 from nmt.runs import is_run
 from nmt.text.stream import windows
-from nmt.translator import FARTHEST, WINDOW, Translator, check_search
+from nmt.translator import FARTHEST, WINDOW, Translator
 
 
 def newest_run(root: Path = Path("runs")) -> Path:
@@ -78,19 +78,21 @@ def translate_file(
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         for window in _input(source):
-            lines = asked.of(window)
-            found = translator.translate_window(lines, search, n_best, n_lines)
-            for number, (line, translations) in enumerate(zip(lines, found, strict=True), start=n_lines + 1):
+            found = translator.translate_window(asked.of(window), search, n_best, n_lines)
+            of_window: list[Translation] = []
+            for number, translations in enumerate(found, start=n_lines + 1):
                 warnings.see(number, translations)
                 for each in translations:
                     row = f"{number}\t{each.score:.6f}\t{each.log_prob:.6f}\t{each.text}" if n_best > 1 else each.text
                     out.write(row.encode() + b"\n")
                 out.flush()
                 if looker is not None:
-                    looker.see(line, translations[0])
+                    looker.see(translations[0])
+                if aligned is not None:
+                    of_window.append(translations[0])
             n_lines += len(window)
             if looker is not None and aligned is not None:
-                aligned.writelines(f"{line}\n".encode() for line in looker.aligned())
+                aligned.writelines(f"{line}\n".encode() for line in looker.aligned(window, of_window))
         asked.check_ended()
     if looker is not None and files.attention is not None:
         looker.draw(files.attention)
@@ -135,19 +137,15 @@ class Looker:
         data = translator.config.data
         self._decoder = translator.forced_decoder(search)
         self._src, self._tgt = translator.tokenizers[data.src], translator.tokenizers[data.tgt]
-        self._waiting: list[tuple[str, Translation]] = []
         self._first: Translation | None = None
 
-    def see(self, line: Line, translation: Translation) -> None:
-        """Take note of a line and its translation."""
-        self._waiting.append((line.text, translation))
+    def see(self, translation: Translation) -> None:
+        """Take note of the translation of a line."""
         if self._first is None and translation.parts:
             self._first = translation
 
-    def aligned(self) -> list[str]:
-        """The alignments of the lines since the last call, as Pharaoh writes them: `0-0 2-1` (source, target)."""
-        lines, translations = [line for line, _ in self._waiting], [each for _, each in self._waiting]
-        self._waiting = []
+    def aligned(self, lines: Sequence[str], translations: Sequence[Translation]) -> list[str]:
+        """The alignment of each line, as Pharaoh writes it: `0-0 2-1` (source, target)."""
         return [pharaoh(each) for each in alignments(self._decoder, self._src, self._tgt, lines, translations)]
 
     def draw(self, path: Path) -> None:

@@ -17,12 +17,23 @@ from torch.nn.utils.rnn import pad_sequence
 
 from nmt.config import Config, SearchConfig
 from nmt.config_file import check_config
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.mbr import choose
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast, for_inference, pick_device
 from nmt.model.transformer import Transformer
-from nmt.request import BLANK, Line, Part, Sentence, Translation
+from nmt.request import (
+    BLANK,
+    NO_TERMS,
+    Line,
+    Part,
+    Sentence,
+    Translation,
+    check_search,
+    make_batches,
+    n_wanted_of,
+    takes_terms,
+)
 from nmt.saved import Origin, choose_precision, open_saved
 from nmt.score import Scored, score_pairs
 from nmt.search.constrained import Constraints, room, term_ids, width
@@ -42,7 +53,8 @@ FARTHEST = 4
 """Of a sentence so many times `data.max_pieces` is read: more would take hours or all memory, and is no sentence."""
 
 
-NO_TERMS = "terms go with plain beam search alone, without search.sample, diversity_groups, no_repeat_ngram"
+PARTS = 2**24
+"""More than a line has."""
 
 
 class Translator:
@@ -145,9 +157,9 @@ class Translator:
         """As `translate_lines`, for lines that are sorted by length together; `first` is the number of the first."""
         lines = [Line(line) if isinstance(line, str) else line for line in window]
         of_lines = self._sentences(lines, search, first)
-        n_wanted = _n_wanted(search, n_best)
+        n_wanted = n_wanted_of(search, n_best)
         sentences = [sentence for of_line in of_lines for sentence in of_line]
-        batches = _batches(sentences, search, n_wanted)
+        batches = make_batches(sentences, search, n_wanted)
         results = run_all(
             lambda rows: self._search([sentences[row] for row in rows], search, n_wanted),
             batches,
@@ -190,7 +202,7 @@ class Translator:
                         text=text,
                         separator=separator,
                         src_ids=part[: self._longest],
-                        key=number * 2**24 + place,
+                        key=number * PARTS + place,
                         prefix=self._tgt.encode(line.prefix.rstrip()),
                         phrases=self._phrases(line.terms, text, search),
                         cut=len(part) > self._longest,
@@ -201,7 +213,7 @@ class Translator:
         return result
 
     def _phrases(self, terms: Sequence[str], text: str, search: SearchConfig) -> tuple[tuple[int, ...], ...]:
-        if terms and not _takes_terms(search):
+        if terms and not takes_terms(search):
             raise ConfigError([NO_TERMS])
         wanted = [*terms, *(protected(text) if search.protect else ())]
         return tuple(tuple(term_ids(self._tgt, term)) for term in wanted)
@@ -238,8 +250,15 @@ class Translator:
         limit = max(limit, search.min_length + 1)
         if search.max_length:
             limit = min(limit, search.max_length + 1)
-        limit += len(sentence.prefix) + room(sentence.phrases)
-        return limit if self._positions is None else min(limit, self._positions)
+        n_asked = len(sentence.prefix) + room(sentence.phrases)
+        if self._positions is None:
+            return limit + n_asked
+        if n_asked >= self._positions:
+            raise DataError(
+                f"line {sentence.key // PARTS + 1}: its prefix and terms have {n_asked} pieces, more than the model "
+                f"has positions for (model.max_positions = {self._positions})"
+            )
+        return min(limit + n_asked, self._positions)
 
     def _translations(
         self,
@@ -280,23 +299,6 @@ class Translator:
         return found[choose([self._tgt.decode(each.ids) for each in found], metric, tgt_lang=self.config.data.tgt)]
 
 
-def check_search(search: SearchConfig, n_best: int) -> None:
-    """Raises ConfigError for settings of one request that do not go together."""
-    problems = []
-    if n_best > search.beam and not search.sample:
-        problems.append(f"n_best: {n_best} needs a beam of at least {n_best}, found search.beam {search.beam}")
-    if search.mbr != "none" and n_best > 1:
-        problems.append(f"n_best: search.mbr chooses one translation, found n_best {n_best}")
-    if search.protect and not _takes_terms(search):
-        problems.append(f"search.protect: {NO_TERMS}")
-    if problems:
-        raise ConfigError(problems)
-
-
-def _takes_terms(search: SearchConfig) -> bool:
-    return not (search.sample or search.diversity_groups > 1 or search.no_repeat_ngram)
-
-
 def _is_blank(line: str) -> bool:
     return not CONTROL.sub(" ", line).strip()  # to the tokenizer, control characters are spaces
 
@@ -304,34 +306,3 @@ def _is_blank(line: str) -> bool:
 def _padded(rows: Sequence[Sequence[int]]) -> torch.Tensor:
     """(B, longest) int64, filled up with PAD."""
     return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], batch_first=True, padding_value=PAD)
-
-
-def _n_wanted(search: SearchConfig, n_best: int) -> int:
-    """How many hypotheses of each sentence are needed."""
-    n = n_best if search.mbr == "none" else search.mbr_candidates
-    return n if search.sample else min(n, search.beam)
-
-
-def _batches(sentences: Sequence[Sentence], search: SearchConfig, n_wanted: int) -> list[list[int]]:
-    """Rows of similar lengths together: at most search.batch_sentences of at most search.batch_tokens source tokens
-    (rows x longest, end of sentence counted), or one row; those that need a wider beam apart and fewer.
-
-    Blank rows are in none. Batches are in the order of their first rows, so that the first rows are done early.
-    """
-    beam = n_wanted if search.sample else search.beam
-    widths = [width(sentence.phrases, beam) for sentence in sentences]
-    rows = [row for row, sentence in enumerate(sentences) if sentence.src_ids]
-    batches: list[list[int]] = []
-    for row in sorted(rows, key=lambda row: (widths[row], len(sentences[row].src_ids))):
-        n_rows = len(batches[-1]) + 1 if batches else 0
-        fits = (
-            batches
-            and widths[batches[-1][0]] == widths[row]
-            and n_rows * widths[row] <= search.batch_sentences * search.beam
-            and n_rows * (len(sentences[row].src_ids) + 1) <= search.batch_tokens
-        )
-        if fits:
-            batches[-1].append(row)
-        else:
-            batches.append([row])
-    return sorted(batches, key=min)

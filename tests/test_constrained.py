@@ -20,7 +20,7 @@ from nmt.search.beam import beam_search
 from nmt.search.constrained import Constraints, Phrases, room, term_ids, width, with_phrases, word_parts
 from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis, length_penalty
-from nmt.tokenizer import CONTROL, EOS, N_SPECIAL, Tokenizer, train_tokenizer
+from nmt.tokenizer import CONTROL, EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer
 
 B_IS_PART = torch.arange(6) == B
 
@@ -156,6 +156,21 @@ def test_phrases_longer_than_what_the_model_would_say_are_said_all_the_same(beam
     assert holds(tight.ids, phrases)
 
 
+@pytest.mark.parametrize(
+    ("spare", "allowed"), [(0, {6}), (1, {1, 2, 4, 5, 6, 8}), (2, {1, 2, 4, 5, 6, 8}), (3, {1, 2, 4, 5, 6, 7, 8})]
+)
+def test_a_phrase_is_not_undone_unless_there_is_room_to_say_it_again(spare: int, allowed: set[int]) -> None:
+    phrases = [(4, 5, 6), (6, 7)]  # 7 goes on with the word that 6 ends
+    limits = torch.tensor([1 + room(phrases) + spare])
+    constraints = Constraints([phrases], limits, torch.arange(9) == 7)
+    for token in phrases[0]:
+        constraints.follow(torch.tensor([[0]]), torch.tensor([[token]]))
+    logits = torch.zeros(1, 1, 9)
+    logits[..., PAD] = -math.inf
+    constraints.apply(logits, 4)
+    assert {int(i) for i in logits[0, 0].isfinite().nonzero()} == allowed
+
+
 def test_what_the_model_says_by_itself_counts() -> None:
     def long(sentence: int, prefix: Prefix) -> Tensor:
         logits = random_table(5, vocab=9, sharpness=4.0)(sentence, prefix)
@@ -213,10 +228,10 @@ def test_no_continuation_is_taken_twice() -> None:
 def test_phrases_go_where_they_fit(n_phrases: int) -> None:
     usual, rare, n_pieces = list(range(10, 30)), list(range(40, 60)), 20
 
-    def table(_: int, prefix: Prefix) -> Tensor:
-        """Piece n is the usual one or, seldom, the rare one; elsewhere rarer still."""
+    def table(sentence: int, prefix: Prefix) -> Tensor:
+        """Piece n is the usual one or, seldom, the rare one; elsewhere rarer still. Sentence 1 ends at once."""
         logits = torch.full((70,), math.log(1e-5))
-        if len(prefix) < n_pieces:
+        if sentence == 0 and len(prefix) < n_pieces:
             logits[usual[len(prefix)]] = 0.0
             logits[rare[len(prefix)]] = math.log(1e-3)
             if prefix and rare[0] <= prefix[-1] < 69:  # within a phrase the rest of it is likely
@@ -232,7 +247,7 @@ def test_phrases_go_where_they_fit(n_phrases: int) -> None:
     for start, phrase in zip(starts, phrases, strict=True):
         expected[start : start + len(phrase)] = phrase
     config = SearchConfig(beam=width(phrases, 5))
-    [[found]] = run(table, [phrases], config, [30 + room(phrases)])
+    [[found], _] = run(table, [phrases, []], config, [30 + room(phrases)] * 2)
     assert found.ids == expected
 
 

@@ -190,6 +190,11 @@ def test_a_line_of_a_megabyte_is_no_trouble(text: str) -> None:
     assert time.process_time() - begin < 20  # about 2; what is quadratic takes hours
 
 
+def test_a_line_of_white_space() -> None:
+    assert split(" \t\u2028 ", by_character, 3) == [("", " \t\u2028 ")]
+    assert split(" \t a b", by_character, 3) == [("", " \t "), ("a b", "")]
+
+
 @pytest.mark.parametrize(
     ("parts", "translations", "joined"),
     [
