@@ -25,10 +25,15 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h of the GNU C library
 
 def set_up() -> None:
     """Environment, memory and screen of a process that runs `nmt`. What the user has set in the environment stays."""
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
+    set_environment()
     keep_freed_memory()
     keep_screen()
+
+
+def set_environment() -> None:
+    """What is read when PyTorch is imported, or, as the sizes of caches, when it calculates for the first time."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
 
 
 def keep_freed_memory() -> None:

@@ -183,7 +183,7 @@ class Warnings:
                 "(search.max_length, max_length_ratio, max_length_offset) and may lack an end"
             )
         if self.n_split:
-            lines.append(f"{_count(self.n_split, 'line')} longer than data.max_pieces were translated in parts")
+            lines.append(f"{_count(self.n_split, 'line')} split and translated in parts (search.split)")
         if self.n_cut:
             numbers = ", ".join(map(str, self.cut)) + (", …" if self.n_cut > len(self.cut) else "")
             lines.append(

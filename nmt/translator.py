@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -22,6 +23,7 @@ from nmt.mbr import choose
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast, for_inference, pick_device
 from nmt.model.transformer import Transformer
+from nmt.process import set_environment
 from nmt.request import (
     BLANK,
     NO_TERMS,
@@ -36,7 +38,7 @@ from nmt.request import (
 )
 from nmt.saved import Origin, choose_precision, open_saved
 from nmt.score import Scored, score_pairs
-from nmt.search.constrained import Constraints, room, term_ids, width
+from nmt.search.constrained import Constraints, room, term_ids, width, with_phrases, word_parts
 from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import Rules
 from nmt.search.search import search as search_best
@@ -101,6 +103,7 @@ class Translator:
         float32, bf16 or fp16. Raises CheckpointError if there is nothing such or it is damaged, DataError for its
         tokenizer, ConfigError if the runs do not go together.
         """
+        set_environment()  # for programs that are not `nmt`: else memory grows with every new size of a batch
         paths = [path] if isinstance(path, (Path, str)) else path
         first, *others = [open_saved(Path(each), checkpoint, weights) for each in paths]
         for other in others:
@@ -187,12 +190,13 @@ class Translator:
     def _sentences(self, lines: Sequence[Line], search: SearchConfig, first: int) -> list[list[Sentence]]:
         """The sentences of each line: several if it is split, and none with ids if it is blank."""
         longest = min(self._longest, self.config.data.max_pieces)
+        stays_whole = 0 if search.split == "always" else longest
         ids = iter(self._src.encode_all(["" if _is_blank(line.text) else line.text for line in lines]))
         result = []
         for number, line in enumerate(lines, start=first):
             whole = next(ids)
-            if search.split and len(whole) > longest and not line.prefix and not line.terms:
-                parts = split(line.text, lambda texts: [len(each) for each in self._src.encode_all(texts)], longest)
+            if search.split != "never" and len(whole) > stays_whole and not line.prefix and not line.terms:
+                parts = split(line.text, self._n_pieces, longest, stays_whole)
                 of_parts = self._src.encode_all([text for text, _ in parts])
             else:
                 parts, of_parts = [(line.text, "")], [whole]
@@ -212,6 +216,9 @@ class Translator:
             )
         return result
 
+    def _n_pieces(self, texts: list[str]) -> list[int]:
+        return [len(each) for each in self._src.encode_all(texts)]
+
     def _phrases(self, terms: Sequence[str], text: str, search: SearchConfig) -> tuple[tuple[int, ...], ...]:
         if terms and not takes_terms(search):
             raise ConfigError([NO_TERMS])
@@ -222,6 +229,10 @@ class Translator:
     def _context(self) -> Iterator[None]:
         with torch.inference_mode(), autocast(self.precision, self.device):
             yield
+
+    @cached_property
+    def _word_parts(self) -> torch.Tensor:
+        return word_parts(self._tgt).to(self.device)
 
     def _search(self, sentences: Sequence[Sentence], search: SearchConfig, n_wanted: int) -> list[list[Hypothesis]]:
         src = _padded([[*sentence.src_ids, EOS] for sentence in sentences]).to(self.device)  # (B, S)
@@ -237,9 +248,8 @@ class Translator:
         )
         constraints = None
         if any(sentence.phrases for sentence in sentences):
-            constraints = Constraints([sentence.phrases for sentence in sentences], limits)
-            beam = max(width(sentence.phrases, search.beam) for sentence in sentences)
-            search = search.model_copy(update={"beam": beam})
+            constraints = Constraints([sentence.phrases for sentence in sentences], limits, self._word_parts)
+            search = with_phrases(search, max(width(sentence.phrases, search.beam) for sentence in sentences))
         keys = [sentence.key for sentence in sentences]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)
         return search_best(step, rules, search, keys, n_wanted, constraints)

@@ -156,9 +156,7 @@ def test_phrases_longer_than_what_the_model_would_say_are_said_all_the_same(beam
     assert holds(tight.ids, phrases)
 
 
-@pytest.mark.parametrize(
-    ("spare", "allowed"), [(0, {6}), (1, {1, 2, 4, 5, 6, 8}), (2, {1, 2, 4, 5, 6, 8}), (3, {1, 2, 4, 5, 6, 7, 8})]
-)
+@pytest.mark.parametrize(("spare", "allowed"), [(0, {6}), (1, {1, 2, 4, 5, 6, 8}), (2, {1, 2, 4, 5, 6, 7, 8})])
 def test_a_phrase_is_not_undone_unless_there_is_room_to_say_it_again(spare: int, allowed: set[int]) -> None:
     phrases = [(4, 5, 6), (6, 7)]  # 7 goes on with the word that 6 ends
     limits = torch.tensor([1 + room(phrases) + spare])

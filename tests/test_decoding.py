@@ -12,7 +12,7 @@ from nmt import Translator
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.mbr import choose
-from nmt.request import Line
+from nmt.request import Line, Translation
 from nmt.tokenizer import Tokenizer
 
 LINES = [" ".join(words(1 + n % 11, seed=n)) for n in range(1000)]
@@ -109,6 +109,25 @@ def test_what_is_protected_stands_in_the_translation(translator: Translator) -> 
     for line, text, thing in zip(lines, texts(translator, lines, changed(BEAM, protect=True)), things, strict=True):
         assert thing in text, line
     assert not all(thing in text for text, thing in zip(texts(translator, lines, BEAM), things, strict=True))
+
+
+@pytest.mark.parametrize("search", [GREEDY, BEAM], ids=["greedy", "beam"])
+def test_sentences_one_by_one(translator: Translator, search: SearchConfig) -> None:
+    sentences = [f"{line.capitalize()}." for line in PLAIN]
+    lines = [f"{a} {b}" for a, b in zip(sentences, reversed(sentences), strict=True)]
+    alone = texts(translator, sentences, search)
+    always = changed(search, split="always")
+    assert texts(translator, lines, always) == [f"{a} {b}" for a, b in zip(alone, reversed(alone), strict=True)]
+    assert texts(translator, sentences, always) == alone
+    for split in ("long", "never"):
+        assert all(len(best.parts) == 1 for [best] in translator.translate_lines(lines, changed(search, split=split)))
+    [[first, second]] = translator.translate_lines(lines[:1], changed(BEAM, split="always"), n_best=2)
+    assert first.score > second.score
+    assert first.log_prob == pytest.approx(sum(sum(each) for each in _forced(translator, first)), abs=1e-4)
+
+
+def _forced(translator: Translator, translation: Translation) -> list[list[float]]:
+    return translator.forced_decoder().log_probs([(part.src_ids, part.tgt_ids) for part in translation.parts])
 
 
 def test_minimum_bayes_risk_takes_what_choose_takes(translator: Translator) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from export_run import LINES, both, write_run
+from tiny_run import words
 
 from nmt.config import SearchConfig
 from nmt.engine import Engine, _options, check_search
@@ -185,10 +186,11 @@ def test_samples_repeat_by_seed_and_have_the_model_s_probabilities(kind: str, re
     assert len({str(each) for each in ids(first)[3:6]}) == 3
     assert ids(translations(translator, LINES, 4, **sample, seed=5)) == ids(first)
     assert ids(translations(translator, LINES, 4, **sample, seed=6)) != ids(first)
-    forced = native.forced_decoder()
-    pairs = [(each.parts[0].src_ids, each.parts[0].tgt_ids) for of_line in first for each in of_line]
-    found = [each.log_prob for of_line in first for each in of_line]
-    assert found == pytest.approx([math.fsum(values) for values in forced.log_probs(pairs)], abs=1e-3)
+    ended = translations(translator, LINES, sample=True, temperature=0.5, max_length_offset=80)
+    assert any(of_line[0].finished for of_line in ended)
+    samples = [each for of_line in (*first, *ended) for each in of_line]
+    values = native.forced_decoder().log_probs([(each.parts[0].src_ids, each.parts[0].tgt_ids) for each in samples])
+    assert [each.log_prob for each in samples] == pytest.approx([math.fsum(each) for each in values], abs=1e-3)
     # of one piece, or of those that make up the least probability, there is nothing to draw
     greedy = ids(translations(translator, LINES, beam=1, max_length=40))
     assert ids(translations(translator, LINES, **sample, top_k=1)) == greedy
@@ -257,7 +259,24 @@ def test_a_source_beyond_its_positions_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"^a line of 260 pieces is too long: .*exported takes 259$"):
         engine.search([[30] * 260], [9], SearchConfig())
     long = " ".join(["mali"] * 400)
-    check_equal(pair, [long], beam=1, max_length=20, split=False)
+    check_equal(pair, [long], beam=1, max_length=20, split="never")
+
+
+def test_a_long_source_is_read_to_its_end(quiet: Pair) -> None:
+    lines = [" ".join(words(250, seed)) for seed in range(8)]
+    found = check_equal(quiet, lines, beam=1, max_length=60, split="never")
+    assert any(of_line[0].finished for of_line in found)  # and its score is that of the search
+    assert min(len(of_line[0].parts[0].src_ids) for of_line in found) > 400
+
+
+def test_a_damaged_model_is_told(tmp_path: Path) -> None:
+    both(tmp_path)
+    path = tmp_path / "exported" / "model.bin"
+    data = bytearray(path.read_bytes())
+    data[-2000] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CheckpointError, match=r"model\.bin: damaged, its checksum is not what was written$"):
+        EngineTranslator.of(path.parent)
 
 
 def test_an_engine_needs_a_model_of_its_own(tmp_path: Path) -> None:

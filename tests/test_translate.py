@@ -146,7 +146,7 @@ def test_a_line_of_five_thousand_words(translator: Translator) -> None:
 def test_learned_positions_cut_a_line_and_say_so(tokenizer: Tokenizer, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     translator = make(tokenizer, tiny_config(positions="learned", max_positions=20))
     long = " ".join(words(40))
-    whole = GREEDY.model_copy(update={"split": False})
+    whole = GREEDY.model_copy(update={"split": "never"})
     [first], [second] = translator.translate_lines([PLAIN[2], long], whole)
     assert (first.cut, second.cut) == (False, True)
     start = tokenizer.decode(tokenizer.encode(long)[:19])
@@ -163,7 +163,7 @@ def test_a_line_that_is_no_sentence_is_cut(tokenizer: Tokenizer) -> None:
     config = tiny_config()
     config = config.model_copy(update={"data": config.data.model_copy(update={"max_pieces": 5})})
     long = " ".join(words(400))
-    whole = GREEDY.model_copy(update={"split": False})
+    whole = GREEDY.model_copy(update={"split": "never"})
     [first], [second] = make(tokenizer, config).translate_lines([PLAIN[2], long], whole)
     assert (first.cut, second.cut) == (False, True)
     start = tokenizer.decode(tokenizer.encode(long)[:20])

@@ -54,9 +54,9 @@ class SearchConfig(Section):
     """See max_length_ratio (pieces)."""
     no_repeat_ngram: int = Field(0, ge=0)
     """No sequence of so many pieces stands twice in a translation; 0 allows all."""
-    split: bool = True
-    """Split a line longer than data.max_pieces at sentence ends, else at weaker places, translate its parts and join
-    them."""
+    split: Literal["long", "always", "never"] = "long"
+    """Translate the sentences of a line one by one and join them: of lines longer than data.max_pieces, or of all. A
+    model that has learned from single sentences leaves out most of several; one that is too long is cut further."""
     protect: bool = False
     """Have URLs, e-mail addresses, numbers, tags and placeholders of the source stand in the translation as they are
     (as constraints; a number that should change its form stays as it is, too)."""

@@ -41,15 +41,15 @@ _ABBREVIATION = re.compile(
 )
 
 
-def split(text: str, n_pieces: CountPieces, longest: int) -> list[tuple[str, str]]:
+def split(text: str, n_pieces: CountPieces, longest: int, whole: int | None = None) -> list[tuple[str, str]]:
     """The parts of a line, each with the white space that follows it: put together they are the line.
 
-    A line of at most `longest` pieces is one part. Otherwise each sentence is one, however short: a model that has
-    learned from sentences leaves out most of what it gets in one piece. A longer sentence is cut into parts that are
-    as long as they may be. No part has more than `longest` pieces, unless a single character has. Where the line begins
-    with white space, the first part is empty.
+    A line of at most `whole` pieces, by default `longest`, is one part. Otherwise each sentence is one, however short:
+    a model that has learned from sentences leaves out most of what it gets in one piece. A longer sentence is cut into
+    parts that are as long as they may be. No part has more than `longest` pieces, unless a single character has. Where
+    the line begins with white space, the first part is empty.
     """
-    if n_pieces([text])[0] <= longest:
+    if n_pieces([text])[0] <= (longest if whole is None else whole):
         return [(text, "")]
     begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
     if begin >= end:
