@@ -83,7 +83,7 @@ def load(run: Path, text: Path, search: Search) -> Loaded:
         "-model", str(run / f"model_step_{run.name.rpartition('-')[2]}.pt"),
         "-src", str(text / f"pieces.test.{task.SRC}"),
         "-beam_size", str(search.beam), "-batch_size", str(search.batch), "-batch_type", "sents",
-        "-min_length", str(search.pieces), "-max_length", str(search.longest),
+        "-min_length", str(search.pieces), "-max_length", str(search.longest), "-max_length_ratio", "0",
     ])  # fmt: skip
     parse.ArgumentParser.validate_translate_opts(settings)
     parse.ArgumentParser._get_all_transform_translate(settings)
