@@ -69,7 +69,8 @@ class TransformerStep:
             self._weights.clear()
         hidden = self._model.step(tokens, self._state, self._weights)
         logits = F.linear(hidden, self._model.output_weight).float()
-        return logits, _log_z(logits.flatten(0, -2)).view(logits.shape[:-1])
+        # log_softmax goes over the vocabulary once where logsumexp makes four passes
+        return logits, logits[..., 0] - logits.log_softmax(-1)[..., 0]
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         self._state.select(sentences, beams)
@@ -77,19 +78,6 @@ class TransformerStep:
     def attention(self) -> Tensor:
         assert self._weights, "attention was not kept"
         return self._weights[0].float().mean(1)
-
-
-def _log_z(logits: Tensor) -> Tensor:
-    """The logsumexp of each row of logits (R, V), float32."""
-    # log_softmax goes over the vocabulary once where logsumexp makes four passes; a CPU is fastest where few rows at a
-    # time go into one and the same memory
-    n_rows = 64 if logits.device.type == "cpu" else len(logits)
-    memory = torch.empty_like(logits[:n_rows])
-    log_z = torch.empty_like(logits[:, 0])
-    for some, result in zip(torch.split(logits, n_rows), torch.split(log_z, n_rows), strict=True):
-        torch.log_softmax(some, -1, out=memory[: len(some)])
-        torch.sub(some[:, 0], memory[: len(some), 0], out=result)
-    return log_z
 
 
 class Ensemble:
