@@ -154,7 +154,7 @@ class Looker:
             raise DataError(f"{path}: not drawn, the text has no line that is not blank")
         part = self._first.parts[0]
         seen = attention_of(self._decoder, self._src, self._tgt, (part.src_ids, part.tgt_ids))
-        title = "Attention, mean of the heads of the layer before the last"
+        title = "Attention, mean of the heads"
         attention_picture(path, seen.src_pieces, seen.tgt_pieces, seen.weights, title)
 
 

@@ -72,6 +72,8 @@ def test_the_table_of_equal_work_and_the_ratios() -> None:
         "JoeyNMT 2.3.0: its training failed: learn-joeynmt.log",
         "* no window was quiet: the median of all",
         "OpenNMT-py 3.5.1: its torch had 1 threads, not 2",
+        "Sockeye 3.1.34: it has no minimum length",
+        "JoeyNMT 2.3.0: its own command does not hand the minimum length on; here it is",
         "nmt auto (bf16) / Eole 0.6.4: 2.60 (by round 2.50 to 3.00)",
         "nmt auto (bf16) / Eole 0.6.4 bf16: 2.04 (by round 2.00 to 2.12)",
         "nmt auto (bf16) / CTranslate2 4.8.5 float32: 0.80 (by round 0.77 to 0.83)",

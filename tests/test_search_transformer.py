@@ -118,6 +118,17 @@ def test_batched_is_one_by_one(model: Transformer, beam: int) -> None:
             assert scores == pytest.approx([hypothesis.score for hypothesis in expected], abs=1e-4)
 
 
+@pytest.mark.parametrize("groups", [2, 4])
+def test_groups_of_a_beam(model: Transformer, groups: int) -> None:
+    """Several hypotheses from the first step on."""
+    plain = find(model, SOURCES, SearchConfig(beam=4 // groups, patience=1.0), n_best=4 // groups)
+    alike = find(model, SOURCES, SearchConfig(beam=4, diversity_groups=groups, diversity=0.0, patience=1.0), n_best=4)
+    for expected, found in zip(plain, alike, strict=True):
+        assert [hypothesis.ids for hypothesis in found] == [hypothesis.ids for hypothesis in expected]
+    diverse = find(model, SOURCES, SearchConfig(beam=4, diversity_groups=groups, diversity=2.0, patience=1.0), n_best=4)
+    assert sum(map(len, diverse)) > sum(map(len, alike))
+
+
 class Endless(TransformerStep):
     """A Transformer for which the end is as unlikely as can be."""
 

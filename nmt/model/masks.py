@@ -81,6 +81,8 @@ class Visible:
 
     def explicit(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor:
         """The same as one bool mask, broadcastable to (B, H, Q, K)."""
+        if self.mask is not None and not self.causal:
+            return self.mask
         full = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
         if self.causal:
             full = subsequent_mask(n_queries, device)

@@ -99,6 +99,8 @@ class Decoding:
     """The SentencePiece model in the folder of the text that its pieces are of; empty: its outputs are plain text."""
     forces: bool = True
     """Whether it can be held to a number of pieces."""
+    remark: str = ""
+    """What is to be known where every translation has a fixed number of pieces."""
     kind: str = "float32"
     """Number format of the matrix products."""
     export: Callable[[Path, Path], list[str]] | None = None

@@ -144,9 +144,10 @@ def notes(rows: Sequence[Row]) -> list[str]:
     found = []
     if any(not result["quiet_windows"] for row in rows for result in row.all_results):
         found.append("* no window was quiet: the median of all")
+    forced = any(FORCED in row.rounds for row in rows)
     for row in rows:
-        if FORCED in row.rounds and row.peer.decoding is not None and not row.peer.decoding.forces:
-            found.append(f"{row.peer.title} has no minimum length")
+        if forced and row.peer.decoding is not None and row.peer.decoding.remark:
+            found.append(f"{row.peer.title}: {row.peer.decoding.remark}")
         threads = set() if row.is_ours else {result["threads"] for result in row.all_results} - {None, THREADS}
         found += [f"{row.peer.title}: its torch had {count} threads, not {THREADS}" for count in sorted(threads)]
     return found

@@ -40,7 +40,7 @@ def arm(kind: str) -> Peer:
         }
 
         def translate(lines: Sequence[str]) -> list[Output]:
-            words = [line.split() for line in lines]
+            words = [line.split(" ") for line in lines]
             groups = [[line] for line in words] if search.batch == 1 else [words]
             found = [result for group in groups for result in model.translate_batch(group, **options)]
             return [spelled(result.hypotheses[0]) for result in found]

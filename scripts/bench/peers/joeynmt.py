@@ -138,7 +138,13 @@ PEER = Peer(
         count=count,
         arguments=arguments,
     ),
-    decoding=Decoding(load, model="joeynmt", source="raw.test", pieces=""),
+    decoding=Decoding(
+        load,
+        model="joeynmt",
+        source="raw.test",
+        pieces="",
+        remark="its own command does not hand the minimum length on; here it is",
+    ),
     environment="joeynmt",
     # importlib_metadata is missing among its dependencies; newer sentencepieces have no SetVocabulary
     requirements=("joeynmt==2.3.0", "importlib_metadata", "sentencepiece==0.2.0"),

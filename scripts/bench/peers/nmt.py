@@ -167,6 +167,8 @@ def engine_arm(kind: str) -> Peer:
             model="nmt-auto",
             source="raw.test",
             pieces="",
+            remark="what ends at its limit is searched twice and scored again; compare it by free lengths",
+            kind=kind,
             export=exporter(kind),
             exported=f"ctranslate2-{kind}",
         ),

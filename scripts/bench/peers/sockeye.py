@@ -123,7 +123,7 @@ PEER = Peer(
         count=count,
         arguments=arguments,
     ),
-    decoding=Decoding(load, model="sockeye", forces=False),
+    decoding=Decoding(load, model="sockeye", forces=False, remark="it has no minimum length"),
     environment="sockeye",
     requirements=("pyyaml>=5.1", "numpy<2", "sacrebleu>=2.3"),
     alone=("sockeye==3.1.34",),  # asks for torch < 1.14
