@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
-from nmt.config_file import changed_config, load_config
+from nmt.config_file import changed_config, check_config, load_config
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.metadata import launch, read_info
@@ -71,6 +71,7 @@ def search_settings(
     others = [override for override in overrides if not override.startswith("search.")]
     if others:
         raise ConfigError([f"--set {other}: only search. settings can be changed here" for other in others])
-    options = {"search.beam": beam, "search.length_penalty": length_penalty}
-    given = [f"{name}={value}" for name, value in options.items() if value is not None]
-    return changed_config(config, [*overrides, *given]).search
+    options = {"beam": beam, "length_penalty": length_penalty}
+    changed = changed_config(config, overrides).model_dump()
+    changed["search"] |= {name: value for name, value in options.items() if value is not None}
+    return check_config(changed, "command line").search
