@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.request import Translation
-from nmt.search.forced import ForcedDecoder, Pair
+from nmt.search.forced import ForcedDecoder
+from nmt.search.step import Pair
 from nmt.tokenizer import CONTROL, N_SPECIAL, Tokenizer
 
 Floats = npt.NDArray[np.float32]

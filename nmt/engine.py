@@ -24,13 +24,11 @@ import torch
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.folder import Folder
-from nmt.search.step import Hypothesis, length_penalty
+from nmt.search.step import Hypothesis, Pair, length_penalty
 from nmt.tokenizer import EOS, N_SPECIAL
 
 INSTALL = "CTranslate2 is not installed; pip install ctranslate2 does it, and so does nmt's extra of that name"
 
-Pair = tuple[Sequence[int], Sequence[int]]
-"""The ids of a source and of its translation, both without special ids."""
 _Found = dict[int, list[tuple[list[int], float]]]
 """By line some translations: ids without `</s>`, log-probability."""
 
@@ -272,13 +270,6 @@ def _batches(lines: Sequence[_Line], config: SearchConfig) -> list[list[_Line]]:
             batches.append([])
         batches[-1].append(line)
     return batches
-
-
-def _by_limit(lines: Sequence[_Line]) -> list[list[_Line]]:
-    found: dict[int, list[_Line]] = {}
-    for line in lines:
-        found.setdefault(line.limit, []).append(line)
-    return list(found.values())
 
 
 def _ranked(

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from nmt.config import SearchConfig
-from nmt.engine import Engine
+from nmt.engine import Engine, check_search
 from nmt.errors import ConfigError
 from nmt.folder import Folder, load_folder
 from nmt.request import Sentence
@@ -40,6 +40,13 @@ class EngineTranslator(Translator):
 
     def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:  # noqa: ARG002 (the parent's)
         raise ConfigError(["alignments, attention and scores of given translations need --engine native"])
+
+    def check(self, search: SearchConfig, n_best: int, has_terms: bool = False) -> None:
+        """See `Translator.check`."""
+        super().check(search, n_best)
+        check_search(search)
+        if has_terms:
+            raise ConfigError(["terms are not what CTranslate2 can do; --engine native does it"])
 
     @contextmanager
     def _context(self) -> Iterator[None]:

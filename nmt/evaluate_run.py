@@ -14,6 +14,7 @@ from nmt.evaluate import Report, Subject, evaluate
 from nmt.layout import DataDir, RunDir
 from nmt.metadata import read_info
 from nmt.metrics import check_tokenizer
+from nmt.request import Line
 from nmt.translate import Warnings
 from nmt.translator import Translator
 
@@ -96,7 +97,7 @@ def evaluate_run(
     sources, references = split.text(config.src), split.text(config.tgt)
     translations, warnings = [], Warnings()
     for number, found in enumerate(translator.translate_lines(sources, search), start=1):
-        warnings.see(number, found)
+        warnings.see(number, Line(sources[number - 1]), found)
         translations.append(found[0].text)
     for warning in warnings.lines():
         print(f"nmt: {warning}", file=sys.stderr)

@@ -47,6 +47,8 @@ class Info(BaseModel, strict=True):
     """Why these weights were taken, for people."""
     tokenizer: str
     """The fingerprint."""
+    tensors: str
+    """That of the run's weights."""
     precision: Literal["float32", "bf16", "fp16"]
     """Number format of the matrix products in training, and what was fast on which device."""
     device_name: str | None = None
@@ -209,6 +211,14 @@ def seal(directory: ExportDir, info: Info) -> None:
     checksums = {str(path.relative_to(directory.path)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     content = {"format": EXPORT_FORMAT, "translator": info.model_dump(exclude_none=True), "checksums": checksums}
     write_file(directory.info, (json.dumps({**content, "seal": _digest(content)}, indent=1) + "\n").encode())
+
+
+def fingerprint(tensors: Tensors) -> str:
+    """Sixteen hexadecimal digits that stand for weights."""
+    found = hashlib.sha256()
+    for name in sorted(tensors):
+        found.update(name.encode() + tensors[name].contiguous().view(-1).numpy().tobytes())
+    return found.hexdigest()[:16]
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -41,6 +41,8 @@ class Sentence:
     """The terms."""
     cut: bool = False
     """True if the line had more ids than the model can make anything of."""
+    whole: bool = False
+    """True if it is a line that would have been split, but for its terms."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class Translation:
     """False if it, or a part of it, was ended by the length limit."""
     cut: bool = False
     """True if only the start of the line was read: it has more pieces than the model can make anything of."""
+    whole: bool = False
+    """True if the line would have been split, but for its terms, of which nobody knows the part."""
     parts: tuple[Part, ...] = field(default=(), repr=False)
     """One for each sentence into which the line was split."""
 
@@ -81,6 +85,8 @@ def check_search(search: SearchConfig, n_best: int) -> None:
         problems.append(f"n_best: {n_best} needs a beam of at least {n_best}, found search.beam {search.beam}")
     if search.mbr != "none" and n_best > 1:
         problems.append(f"n_best: search.mbr chooses one translation, found n_best {n_best}")
+    if search.mbr != "none" and not search.sample and min(search.beam, search.mbr_candidates) == 1:
+        problems.append(f"search.mbr: {search.mbr} chooses among several translations; take search.sample or a beam")
     if search.protect and not takes_terms(search):
         problems.append(f"search.protect: {NO_TERMS}")
     if problems:
@@ -113,6 +119,7 @@ def make_batches(sentences: Sequence[Sentence], search: SearchConfig, n_wanted: 
         fits = (
             batches
             and widths[batches[-1][0]] == widths[row]
+            and n_rows <= search.batch_sentences
             and n_rows * widths[row] <= search.batch_sentences * search.beam
             and n_rows * (len(sentences[row].src_ids) + 1) <= search.batch_tokens
         )

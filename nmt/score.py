@@ -15,7 +15,7 @@ from nmt.errors import DataError
 from nmt.files import open_output
 from nmt.search.forced import ForcedDecoder
 from nmt.search.step import length_penalty
-from nmt.tokenizer import CONTROL, Tokenizer
+from nmt.tokenizer import Tokenizer, is_blank
 
 WINDOW = 4096
 """Pairs that are sorted by length together."""
@@ -65,7 +65,7 @@ def score_pairs(
     """
     stream = iter(pairs)
     while chunk := list(islice(stream, window)):
-        asked = [row for row, pair in enumerate(chunk) if not any(map(_is_blank, pair))]
+        asked = [row for row, pair in enumerate(chunk) if not any(map(is_blank, pair))]
         src_ids, tgt_ids = src.encode_all([chunk[i][0] for i in asked]), tgt.encode_all([chunk[i][1] for i in asked])
         found = [BLANK] * len(chunk)
         by_piece = decoder.log_probs([(s[:longest], t[:longest]) for s, t in zip(src_ids, tgt_ids, strict=True)])
@@ -82,10 +82,6 @@ def _scored(
     values = tuple(values[: len(pieces)])
     score = math.fsum(values) / length_penalty(len(pieces), search)
     return Scored(pieces, values, score, len(tgt.decode(ids).split()) + len(end), src_cut or tgt_cut)
-
-
-def _is_blank(line: str) -> bool:
-    return not CONTROL.sub(" ", line).strip()  # to the tokenizer, control characters are spaces
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -33,6 +33,12 @@ N_SPECIAL = 4 + N_RESERVED
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 """A control character: Unicode category Cc without the tab."""
 
+
+def is_blank(line: str) -> bool:
+    """Whether a line holds nothing but white space and control characters, which are spaces to a tokenizer."""
+    return not CONTROL.sub(" ", line).strip()
+
+
 _SPACE = "\u2581"  # how SentencePiece writes a space inside its pieces
 _OWN_SIGNS = {_SPACE, "\u2585"}  # U+2585 is how it marks an unknown character in training
 _NO_PIECE = re.compile(rf"{CONTROL.pattern}|[{''.join(sorted(_OWN_SIGNS))}]")

@@ -16,7 +16,7 @@ from nmt.errors import CheckpointError, DataError
 from nmt.files import open_output
 from nmt.layout import RunDir
 from nmt.picture import attention_picture, check_picture
-from nmt.request import Line, Translation, check_search
+from nmt.request import Line, Translation
 from nmt.runs import is_run
 from nmt.text.stream import windows
 from nmt.translator import FARTHEST, WINDOW, Translator
@@ -67,7 +67,7 @@ def translate_file(
     the text has not as many lines.
     """
     search, files = search or translator.config.search, files or Files()
-    check_search(search, n_best)
+    translator.check(search, n_best, has_terms=files.terms is not None)
     if files.attention is not None:
         check_picture(files.attention)
     looker = Looker(translator, search) if files.alignments or files.attention else None
@@ -78,10 +78,11 @@ def translate_file(
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         for window in _input(source):
-            found = translator.translate_window(asked.of(window), search, n_best, n_lines)
+            lines = asked.of(window)
+            found = translator.translate_window(lines, search, n_best, n_lines)
             of_window: list[Translation] = []
             for number, translations in enumerate(found, start=n_lines + 1):
-                warnings.see(number, translations)
+                warnings.see(number, lines[number - n_lines - 1], translations)
                 for each in translations:
                     row = f"{number}\t{each.score:.6f}\t{each.log_prob:.6f}\t{each.text}" if n_best > 1 else each.text
                     out.write(row.encode() + b"\n")
@@ -162,12 +163,14 @@ class Warnings:
     """Counts what a user should know about the translations of a text."""
 
     def __init__(self) -> None:
-        self.n_unfinished = self.n_split = self.n_cut = 0
+        self.n_unfinished = self.n_split = self.n_whole = self.n_blank = self.n_cut = 0
         self.cut: list[int] = []
 
-    def see(self, number: int, translations: Sequence[Translation]) -> None:
-        """Take note of the translations of the line with this number."""
+    def see(self, number: int, line: Line, translations: Sequence[Translation]) -> None:
+        """Take note of a line, the number of which is this, and its translations."""
         best = translations[0]
+        self.n_blank += bool((line.prefix.strip() or line.terms) and not best.parts)
+        self.n_whole += best.whole
         self.n_unfinished += not best.finished
         self.n_split += len(best.parts) > 1
         self.n_cut += best.cut
@@ -184,6 +187,13 @@ class Warnings:
             )
         if self.n_split:
             lines.append(f"{_count(self.n_split, 'line')} split and translated in parts (search.split)")
+        if self.n_whole:
+            lines.append(
+                f"{_count(self.n_whole, 'line')} not split, because of their terms: a model that has learned from "
+                "sentences leaves out much of several"
+            )
+        if self.n_blank:
+            lines.append(f"{_count(self.n_blank, 'blank line')} had a prefix or terms, and stayed blank")
         if self.n_cut:
             numbers = ", ".join(map(str, self.cut)) + (", …" if self.n_cut > len(self.cut) else "")
             lines.append(

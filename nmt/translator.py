@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
-from nmt.config import Config, SearchConfig
+from nmt.config import Config, ModelConfig, SearchConfig
 from nmt.config_file import check_config
 from nmt.errors import ConfigError, DataError
 from nmt.mbr import choose
@@ -42,11 +41,11 @@ from nmt.search.constrained import Constraints, room, term_ids, width, with_phra
 from nmt.search.forced import ForcedDecoder
 from nmt.search.rules import Rules
 from nmt.search.search import search as search_best
-from nmt.search.step import Ensemble, Hypothesis, StepModel, TransformerStep, length_penalty
+from nmt.search.step import Ensemble, Hypothesis, StepModel, TransformerStep, length_penalty, padded
 from nmt.search.workers import run_all
 from nmt.text.protect import protected
 from nmt.text.split import join, split
-from nmt.tokenizer import CONTROL, EOS, N_SPECIAL, PAD, Tokenizers
+from nmt.tokenizer import EOS, N_SPECIAL, PAD, Tokenizers, is_blank
 
 WINDOW = 4096
 """Lines that are sorted by length together."""
@@ -83,7 +82,8 @@ class Translator:
         self._src = tokenizers[config.data.src]
         self._tgt = tokenizers[config.data.tgt]
         self._banned = torch.tensor([i for i in range(N_SPECIAL) if i != EOS], device=device)
-        self._positions = config.model.max_positions if config.model.positions == "learned" else None
+        known = [model.max_positions for model in self.models] or [_positions_of(config.model)]
+        self._positions = min((each for each in known if each is not None), default=None)
         # one position is for the end of sentence
         self._longest = self._positions - 1 if self._positions is not None else FARTHEST * config.data.max_pieces
 
@@ -145,8 +145,12 @@ class Translator:
         (training or evaluation) they were in. Raises ConfigError if the settings do not go together.
         """
         search = search or self.config.search
-        check_search(search, n_best)
+        self.check(search, n_best)
         return self._windows(iter(lines), search, n_best)
+
+    def check(self, search: SearchConfig, n_best: int, has_terms: bool = False) -> None:  # noqa: ARG002 (for others)
+        """Raise ConfigError if this translator cannot do what is asked of it."""
+        check_search(search, n_best)
 
     def _windows(self, lines: Iterator[Line | str], search: SearchConfig, n_best: int) -> Iterator[list[Translation]]:
         number = 0
@@ -191,11 +195,12 @@ class Translator:
         """The sentences of each line: several if it is split, and none with ids if it is blank."""
         longest = min(self._longest, self.config.data.max_pieces)
         stays_whole = 0 if search.split == "always" else longest
-        ids = iter(self._src.encode_all(["" if _is_blank(line.text) else line.text for line in lines]))
+        ids = iter(self._src.encode_all(["" if is_blank(line.text) else line.text for line in lines]))
         result = []
         for number, line in enumerate(lines, start=first):
             whole = next(ids)
-            if search.split != "never" and len(whole) > stays_whole and not line.prefix and not line.terms:
+            is_long = search.split != "never" and len(whole) > stays_whole
+            if is_long and not line.terms:
                 parts = split(line.text, self._n_pieces, longest, stays_whole)
                 of_parts = self._src.encode_all([text for text, _ in parts])
             else:
@@ -207,9 +212,10 @@ class Translator:
                         separator=separator,
                         src_ids=part[: self._longest],
                         key=number * PARTS + place,
-                        prefix=self._tgt.encode(line.prefix.rstrip()),
+                        prefix=self._tgt.encode(line.prefix.rstrip()) if line.prefix and not place else (),
                         phrases=self._phrases(line.terms, text, search),
                         cut=len(part) > self._longest,
+                        whole=is_long and len(parts) == 1,
                     )
                     for place, ((text, separator), part) in enumerate(zip(parts, of_parts, strict=True))
                 ]
@@ -223,7 +229,7 @@ class Translator:
         if terms and not takes_terms(search):
             raise ConfigError([NO_TERMS])
         wanted = [*terms, *(protected(text) if search.protect else ())]
-        return tuple(tuple(term_ids(self._tgt, term)) for term in wanted)
+        return tuple(ids for term in wanted if (ids := tuple(term_ids(self._tgt, term))))
 
     @contextmanager
     def _context(self) -> Iterator[None]:
@@ -235,14 +241,14 @@ class Translator:
         return word_parts(self._tgt).to(self.device)
 
     def _search(self, sentences: Sequence[Sentence], search: SearchConfig, n_wanted: int) -> list[list[Hypothesis]]:
-        src = _padded([[*sentence.src_ids, EOS] for sentence in sentences]).to(self.device)  # (B, S)
+        src = padded([[*sentence.src_ids, EOS] for sentence in sentences]).to(self.device)  # (B, S)
         mask = src != PAD
         steps: list[StepModel] = [
             TransformerStep(model, model.encode(src, Padded(mask)), mask, keep_attention=search.coverage_penalty > 0)
             for model in self.models
         ]
         limits = torch.tensor([self._limit(sentence, search) for sentence in sentences], device=self.device)
-        prefix = _padded([sentence.prefix for sentence in sentences]).to(self.device)
+        prefix = padded([sentence.prefix for sentence in sentences]).to(self.device)
         rules = Rules(
             self._banned, limits, search.min_length, search.no_repeat_ngram, prefix if prefix.size(1) else None
         )
@@ -257,18 +263,18 @@ class Translator:
     def _limit(self, sentence: Sentence, search: SearchConfig) -> int:
         """The most pieces of a translation, end of sentence counted."""
         limit = int(search.max_length_ratio * len(sentence.src_ids) + search.max_length_offset)
-        limit = max(limit, search.min_length + 1)
-        if search.max_length:
-            limit = min(limit, search.max_length + 1)
         n_asked = len(sentence.prefix) + room(sentence.phrases)
+        limit = max(limit + n_asked, search.min_length + 1)
+        if search.max_length:
+            limit = max(min(limit, search.max_length + 1), n_asked + 1)
         if self._positions is None:
-            return limit + n_asked
+            return limit
         if n_asked >= self._positions:
             raise DataError(
                 f"line {sentence.key // PARTS + 1}: its prefix and terms have {n_asked} pieces, more than the model "
                 f"has positions for (model.max_positions = {self._positions})"
             )
-        return min(limit + n_asked, self._positions)
+        return min(limit, self._positions)
 
     def _translations(
         self,
@@ -284,10 +290,13 @@ class Translator:
             found = [sorted(each, key=lambda hypothesis: -hypothesis.score) for each in found]
             found = [[self._least_risk(each, search.mbr)] if each else [] for each in found]
         n_ranks = min(n_best, max(map(len, found)))
-        return [
+        translations = [
             self._translation(sentences, [each[min(rank, len(each) - 1)] if each else None for each in found], search)
             for rank in range(n_ranks)
         ]
+        if search.sample:
+            return translations
+        return sorted(translations, key=lambda each: -each.score)  # joined, they may be in another order
 
     def _translation(
         self, sentences: Sequence[Sentence], found: Sequence[Hypothesis | None], search: SearchConfig
@@ -295,13 +304,15 @@ class Translator:
         pairs = [(sentence, each) for sentence, each in zip(sentences, found, strict=True) if each is not None]
         log_prob = sum(each.log_prob for _, each in pairs)
         n_pieces = sum(len(each.ids) + 1 for _, each in pairs)
+        is_as_searched = len(pairs) == 1 and not pairs[0][0].phrases
         texts = ["" if each is None else self._tgt.decode(each.ids) for each in found]
         return Translation(
             text=join([(sentence.text, sentence.separator) for sentence in sentences], texts),
-            score=pairs[0][1].score if len(pairs) == 1 else log_prob / length_penalty(n_pieces, search),
+            score=pairs[0][1].score if is_as_searched else log_prob / length_penalty(n_pieces, search),
             log_prob=log_prob,
             finished=all(each.finished for _, each in pairs),
             cut=any(sentence.cut for sentence in sentences),
+            whole=any(sentence.whole for sentence in sentences),
             parts=tuple(Part(sentence.src_ids, each.ids) for sentence, each in pairs),
         )
 
@@ -309,10 +320,5 @@ class Translator:
         return found[choose([self._tgt.decode(each.ids) for each in found], metric, tgt_lang=self.config.data.tgt)]
 
 
-def _is_blank(line: str) -> bool:
-    return not CONTROL.sub(" ", line).strip()  # to the tokenizer, control characters are spaces
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> torch.Tensor:
-    """(B, longest) int64, filled up with PAD."""
-    return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], batch_first=True, padding_value=PAD)
+def _positions_of(config: ModelConfig) -> int | None:
+    return config.max_positions if config.positions == "learned" else None

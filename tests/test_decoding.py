@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from nmt.errors import ConfigError
 from nmt.mbr import choose
 from nmt.request import Line, Translation
 from nmt.tokenizer import Tokenizer
+from nmt.translate import Files, translate_file
 
 LINES = [" ".join(words(1 + n % 11, seed=n)) for n in range(1000)]
 
@@ -76,6 +78,54 @@ def test_a_translation_starts_with_its_prefix(translator: Translator, search: Se
         )
 
 
+def test_the_prefix_and_terms_of_a_line_that_is_long(translator: Translator, tmp_path: Path) -> None:
+    config = translator.config
+    short = config.model_copy(update={"data": config.data.model_copy(update={"max_pieces": 20})})
+    strict = Translator(translator.models, translator.tokenizers, short, translator.device, "float32")
+    text = " ".join(f"{line.capitalize()}." for line in PLAIN)
+    [[best]] = strict.translate_lines([Line(text, "mali")], BEAM)
+    [[free]] = strict.translate_lines([text], BEAM)
+    assert best.text.startswith("mali")
+    assert len(best.parts) == len(free.parts) > 1
+    assert best.parts[1:] == free.parts[1:]
+    for name, content in (("in", f"{text}\n\n"), ("terms", "mali\nbore\n"), ("prefix", "\nmali\n")):
+        (tmp_path / name).write_text(content)
+    files = Files(tmp_path / "prefix", tmp_path / "terms")
+    with pytest.MonkeyPatch.context() as patch:
+        said = io.StringIO()
+        patch.setattr("sys.stderr", said)
+        translate_file(strict, tmp_path / "in", tmp_path / "out", BEAM, files=files)
+    assert "mali" in (tmp_path / "out").read_text()
+    assert "1 line not split, because of their terms" in said.getvalue()
+    assert "1 blank line had a prefix or terms, and stayed blank" in said.getvalue()
+
+
+def test_a_blank_term_asks_for_nothing(translator: Translator) -> None:
+    lines = [Line(PLAIN[0], terms=("\x01", "")), *map(Line, PLAIN[1:])]
+    assert [best for [best] in translator.translate_lines(lines, BEAM)] == [
+        best for [best] in translator.translate_lines(PLAIN, BEAM)
+    ]
+
+
+def test_the_greatest_length_holds_for_prefixes_and_terms(translator: Translator) -> None:
+    search = changed(BEAM, max_length=8)
+    lines = [Line(PLAIN[0], "mali bore"), Line(PLAIN[1], terms=("ta",)), Line(PLAIN[2])]
+    found = [best for [best] in translator.translate_lines(lines, search)]
+    assert all(len(best.parts[0].tgt_ids) <= 8 for best in found)
+    assert found[0].text.startswith("mali bore")
+    assert "ta" in found[1].text
+
+
+def test_batches_have_at_most_so_many_sentences(translator: Translator) -> None:
+    made = []
+    search = translator._search
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translator, "_search", lambda *args: (made.append(len(args[0])), search(*args))[1])
+        for settings in (changed(BEAM, batch_sentences=3), changed(BEAM, sample=True, batch_sentences=3)):
+            texts(translator, PLAIN * 2, settings)
+    assert max(made) == 3
+
+
 def test_terms_stand_in_the_translation(translator: Translator) -> None:
     terms = [
         (),
@@ -121,8 +171,9 @@ def test_sentences_one_by_one(translator: Translator, search: SearchConfig) -> N
     assert texts(translator, sentences, always) == alone
     for split in ("long", "never"):
         assert all(len(best.parts) == 1 for [best] in translator.translate_lines(lines, changed(search, split=split)))
-    [[first, second]] = translator.translate_lines(lines[:1], changed(BEAM, split="always"), n_best=2)
-    assert first.score > second.score
+    for found in translator.translate_lines(lines, changed(BEAM, split="always"), n_best=3):
+        assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    [[first]] = translator.translate_lines(lines[:1], always)
     assert first.log_prob == pytest.approx(sum(sum(each) for each in _forced(translator, first)), abs=1e-4)
 
 
@@ -140,6 +191,8 @@ def test_minimum_bayes_risk_takes_what_choose_takes(translator: Translator) -> N
             ]
             risk = changed(search, mbr=metric, mbr_candidates=n)
             assert texts(translator, PLAIN, risk) == [each[choose(each, metric, tgt_lang="en")] for each in expected]
+    with pytest.raises(ConfigError, match=r"search\.mbr: chrf chooses among several translations"):
+        translator.translate_lines(PLAIN, changed(GREEDY, mbr="chrf"))
     with pytest.raises(ConfigError, match=r"n_best: search\.mbr chooses one translation, found n_best 2"):
         translator.translate_lines(PLAIN, changed(BEAM, mbr="chrf"), n_best=2)
 
@@ -166,6 +219,18 @@ def test_an_ensemble_of_a_run_with_itself_is_the_run(run_dir: Path, tokenizer: T
     strange = write_run(tmp_path / "strange", config, tiny_tokenizer(seed=500), tiny_model(config, tokenizer))
     with pytest.raises(ConfigError, match=r"strange: has another tokenizer than .*tiny; they make no ensemble"):
         Translator.load([run_dir, strange])
+
+
+def test_the_fewest_positions_of_an_ensemble_count(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    long = " ".join(words(400))
+    few = tiny_config(positions="learned", max_positions=260)
+    runs = [
+        write_run(tmp_path / name, config, tokenizer, tiny_model(config, tokenizer))
+        for name, config in (("many", tiny_config()), ("few", few))
+    ]
+    for order in (runs, runs[::-1]):
+        [[best]] = Translator.load(order, device="cpu").translate_lines([long], changed(GREEDY, split="never"))
+        assert best.cut
 
 
 def test_in_python_as_on_the_command_line(run_dir: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from torch import Tensor
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
 from nmt.model.masks import Padded
-from nmt.search import greedy, sample
+from nmt.search import sample
 from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules
 from nmt.search.sample import draw, sample_search, uniform
@@ -162,7 +162,7 @@ def test_it_does_not_matter_when_sentences_leave(monkeypatch: pytest.MonkeyPatch
     at_once = run(table, range(6), limits, config, 5)
     for every in (2, 3, 100):
         monkeypatch.setattr(
-            greedy, "_worth_leaving", lambda _, length, longest, every=every: length % every == 0 or length == longest
+            Rules, "worth_leaving", lambda rules, _, length, every=every: length % every == 0 or length == rules.longest
         )
         assert run(table, range(6), limits, config, 5) == at_once
 

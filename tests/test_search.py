@@ -223,6 +223,19 @@ def test_finished_sentences_leave_the_batch() -> None:
         assert model.rows_seen == [4, 3, 2, 1]
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("coverage", [0.0, 0.3])
+def test_sentences_that_wait_to_leave_find_nothing_more(
+    groups: int, coverage: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU they wait until the next look."""
+    config = SearchConfig(beam=4, diversity_groups=groups, coverage_penalty=coverage)
+    limits = [8, 2, 5, 9, 1, 7, 12, 12]
+    at_once = run(random_table(6, vocab=12), range(8), limits, config, n_best=2)
+    monkeypatch.setattr(Rules, "worth_leaving", lambda rules, _, length: length % 8 == 0 or length >= rules.longest)
+    assert run(random_table(6, vocab=12), range(8), limits, config, n_best=2) == at_once
+
+
 @pytest.mark.parametrize("beam", [1, 4])
 def test_results_do_not_depend_on_the_batch(beam: int) -> None:
     table, config = random_table(7, vocab=12), SearchConfig(beam=beam)

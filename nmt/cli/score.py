@@ -14,6 +14,7 @@ from nmt.cli.options import (
     PenaltyOption,
     PrecisionOption,
     RunsOption,
+    SearchOption,
     WeightsOption,
 )
 
@@ -29,6 +30,7 @@ def score(
         bool, typer.Option("--tokens", help="A JSON object for each pair, with the log-probability of every piece.")
     ] = False,
     length_penalty: PenaltyOption = None,
+    overrides: SearchOption = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
@@ -60,6 +62,6 @@ def score(
 
     pairs = read_pairs(source, reference)
     translator = Translator.load(what_translates(run, model), checkpoint, weights, precision=precision)
-    scored = translator.score(pairs, search_settings(translator.config, None, length_penalty))
+    scored = translator.score(pairs, search_settings(translator.config, None, length_penalty, overrides or ()))
     for line in write_scores(scored, output, tokens).lines():
         print(f"nmt: {line}", file=sys.stderr)

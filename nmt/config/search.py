@@ -32,13 +32,14 @@ class SearchConfig(Section):
     sample: bool = False
     """Draw translations at random from the model instead of searching for the best; n_best says how many."""
     temperature: float = Field(1.0, gt=0.0)
-    """Logits are divided by it before drawing: below 1 sharper, above 1 flatter."""
+    """With sample, logits are divided by it before drawing: below 1 sharper, above 1 flatter."""
     top_k: int = Field(0, ge=0)
-    """Draw from so many likeliest pieces; 0 from all."""
+    """With sample, draw from so many likeliest pieces; 0 from all."""
     top_p: float = Field(1.0, gt=0.0, le=1.0)
-    """Draw from the fewest likeliest pieces that have this probability together (Holtzman et al., 2020)."""
+    """With sample, draw from the fewest likeliest pieces that have this probability together (Holtzman et al.,
+    2020)."""
     seed: int = Field(1, ge=0)
-    """The draws for line n of a text depend on this and n alone."""
+    """The draws for line n of a text depend on this and n alone (by CTranslate2 on the lines beside it, too)."""
     mbr: Literal["none", "chrf", "bleu"] = "none"
     """Minimum Bayes risk: of mbr_candidates translations (the beam's best, or samples) take that which is most like
     all others by this metric."""
@@ -62,7 +63,7 @@ class SearchConfig(Section):
     (as constraints; a number that should change its form stays as it is, too)."""
     batch_sentences: int = Field(64, ge=1)
     """Most rows of a batch."""
-    batch_tokens: int = Field(2048, ge=1)
+    batch_tokens: int = Field(4096, ge=1)
     """Source tokens of one batch, rows x longest row."""
 
     @model_validator(mode="after")

@@ -11,10 +11,9 @@ from nmt.engine import library
 from nmt.engine_translator import EngineTranslator
 from nmt.errors import CheckpointError, ConfigError
 from nmt.export.stage import Request, export_into
-from nmt.folder import Quantization, alone_in, is_folder, load_folder
+from nmt.folder import Quantization, alone_in, fingerprint, is_folder, load_folder
 from nmt.layout import RunDir
-from nmt.saved import open_saved
-from nmt.selected import ChosenWeights
+from nmt.saved import Saved, open_saved
 
 CHECK_LINES = 20
 """So many are compared, since somebody waits."""
@@ -48,10 +47,10 @@ def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best
     Raises what `export` raises.
     """
     library()
-    chosen = open_saved(run, checkpoint, weights).weights
+    saved = open_saved(run, checkpoint, weights)
     path = RunDir(run).ctranslate2(quantization).path
     with alone_in(run):
-        if _is_of(path, chosen):
+        if _is_of(path, saved):
             return path
         print(f"nmt: {path}: exporting {run} for CTranslate2, once", file=sys.stderr)
         shutil.rmtree(path, ignore_errors=True)
@@ -60,10 +59,10 @@ def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best
     return path
 
 
-def _is_of(path: Path, chosen: ChosenWeights) -> bool:
-    """Whether there is an export of these weights."""
+def _is_of(path: Path, saved: Saved) -> bool:
+    """Whether there is an export of these weights and settings."""
     try:
-        info = load_folder(path).info
+        folder = load_folder(path)
     except CheckpointError:
         return False
-    return (info.step, info.weights) == (chosen.step, chosen.kind)
+    return (folder.info.tensors, folder.config) == (fingerprint(saved.weights.tensors), saved.config)

@@ -21,7 +21,7 @@ from nmt.export.card import card
 from nmt.export.check import Comparison, compare, judge, made_up_lines, search_for_check
 from nmt.export.convert import save_ctranslate2
 from nmt.files import write_file
-from nmt.folder import Info, Kind, Quantization, alone_in, new_folder, refuse_full, save_weights, seal
+from nmt.folder import Info, Kind, Quantization, alone_in, fingerprint, new_folder, refuse_full, save_weights, seal
 from nmt.layout import RunDir
 from nmt.saved import Saved, open_saved
 from nmt.translator import FARTHEST, Translator
@@ -122,6 +122,7 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> Info:
             "weights": weights.kind,
             "reason": weights.reason,
             "tokenizer": saved.tokenizers.fingerprint,
+            "tensors": fingerprint(weights.tensors),
             "precision": saved.precision,
             "device_name": saved.device_name,
             "float32_library": saved.float32_library,

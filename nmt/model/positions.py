@@ -28,9 +28,10 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, positions: Tensor, end: int) -> Tensor:
         """(L,) int64 positions, all below `end` -> (L, D)."""
-        if end > self.table.size(0):
-            self.table = sinusoidal_table(2 * end, self.d_model).to(self.table)
-        return self.table[positions]
+        table = self.table  # of threads that decode at once, another may put its own in place of it
+        if end > table.size(0):
+            table = self.table = sinusoidal_table(2 * end, self.d_model).to(table)
+        return table[positions]
 
 
 class LearnedPositions(nn.Module):

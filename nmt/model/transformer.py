@@ -283,6 +283,12 @@ class Transformer(nn.Module):
             self.output = nn.Parameter(torch.randn(tgt_vocab, config.d_model) * config.d_model**-0.5)
 
     @property
+    def max_positions(self) -> int | None:
+        """The longest sequence that both sides have positions for; None if there is no longest."""
+        tables = [each.embedding.positions for each in (self.encoder, self.decoder)]
+        return min((each.weight.size(0) for each in tables if isinstance(each, LearnedPositions)), default=None)
+
+    @property
     def output_weight(self) -> Tensor:
         """(V, D): logits are hidden @ output_weight.T."""
         return self.decoder.embedding.weight if self.output is None else self.output

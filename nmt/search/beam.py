@@ -26,9 +26,6 @@ from nmt.search.step import Hypothesis, StepModel, length_penalty, no_translatio
 from nmt.search.topk import largest
 from nmt.tokenizer import BOS, EOS
 
-CHECK_EVERY = 8
-"""Steps between two looks at which sentences are done, on a GPU: each look waits for it."""
-
 
 @dataclass
 class _Rows:
@@ -88,7 +85,7 @@ def beam_search(
         beams = (beams.view(-1, n_groups, beams.size(1)) + first[:, None]).flatten(1)  # (B, G * M)
         tokens = tokens.view(beams.shape)
         kept = torch.arange(len(done), device=done.device)
-        if _worth_leaving(done, length, rules.longest):
+        if rules.worth_leaving(done, length):
             ended, living = (x.nonzero()[:, 0] for x in (done, ~done))
             found |= _results(rows.keep(_rows_of(ended, n_groups)), n_best)
             rows, rules = rows.keep(_rows_of(living, n_groups)), rules.keep(living)
@@ -230,14 +227,6 @@ def _done(rows: _Rows, length: int, config: SearchConfig) -> Tensor:
         enough = max(round(config.patience * config.beam / config.diversity_groups), rows.best_score.size(1), 1)
         done |= rows.n_finished >= enough
     return done
-
-
-def _worth_leaving(done: Tensor, length: int, longest: int) -> bool:
-    """Whether the sentences that are done should leave now: what stays must be copied together."""
-    if done.device.type != "cpu" and length % CHECK_EVERY and length < longest:
-        return False
-    n_done = int(done.sum())
-    return n_done * 8 >= len(done)
 
 
 def _rows_of(sentences: Tensor, n_groups: int) -> Tensor:

@@ -17,17 +17,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from nmt.data.batching import Batch, PairLengths, even_batches
 from nmt.errors import CheckpointError
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
+from nmt.search.step import Pair, padded
 from nmt.tokenizer import BOS, EOS, PAD
-
-Pair = tuple[Sequence[int], Sequence[int]]
-"""The ids of a source and of its translation, both without special ids."""
 
 # logits that are alive at once: few enough to stay in a CPU's cache, enough for its products to be fast
 LOGITS = {"cpu": 2**22, "cuda": 2**27}
@@ -108,14 +105,10 @@ def _evaluation(models: Sequence[Transformer]) -> Iterator[None]:
 
 def _batch(pairs: Sequence[Pair], index: Tensor) -> Batch:
     """As training has them: see `nmt.data.batching.Batch`."""
-    src = _padded([[*ids, EOS] for ids, _ in pairs])
-    tgt_out = _padded([[*ids, EOS] for _, ids in pairs])
+    src = padded([[*ids, EOS] for ids, _ in pairs])
+    tgt_out = padded([[*ids, EOS] for _, ids in pairs])
     places = (tgt_out != PAD).flatten().nonzero()[:, 0]
-    return Batch(index, src, src != PAD, _padded([[BOS, *ids] for _, ids in pairs]), tgt_out, places, len(places))
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
-    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
+    return Batch(index, src, src != PAD, padded([[BOS, *ids] for _, ids in pairs]), tgt_out, places, len(places))
 
 
 def _log_probs(model: Transformer, batch: Batch) -> Tensor:

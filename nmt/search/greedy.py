@@ -17,9 +17,6 @@ from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis, StepModel, length_penalty, no_translation
 from nmt.tokenizer import BOS, EOS
 
-CHECK_EVERY = 8
-"""Steps between two looks at which sentences are done, on a GPU: each look waits for it."""
-
 Choose = Callable[[Tensor, Tensor, int], Tensor]
 """Logits (B, N, V), the sentences' places in the result (B,) and the number of pieces so far -> the next pieces (B, N).
 What it takes for a hypothesis that has ended is ignored."""
@@ -72,10 +69,10 @@ def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose, n
         rows.log_prob = torch.where(rows.alive, rows.log_prob + gained.clamp(max=0.0), rows.log_prob)
         rows.ids[..., length - 1] = tokens
         rows.alive = rows.alive & (tokens != EOS) & (length < rows.limits)[:, None]
-        living = rows.alive.any(1)
-        if _worth_leaving(living, length, longest):
-            kept = living.nonzero()[:, 0]
-            found |= _results(rows.keep((~living).nonzero()[:, 0]), config)
+        done = ~rows.alive.any(1)
+        if rules.worth_leaving(done, length):
+            kept = (~done).nonzero()[:, 0]
+            found |= _results(rows.keep(done.nonzero()[:, 0]), config)
             if not len(kept):
                 break
             rows, rules, tokens = rows.keep(kept), rules.keep(kept), tokens[kept]
@@ -92,14 +89,6 @@ def _start(limits: Tensor, n: int, longest: int) -> _Rows:
         log_prob=limits.new_zeros(shape, dtype=torch.float64),
         alive=limits.new_ones(shape, dtype=torch.bool),
     )
-
-
-def _worth_leaving(living: Tensor, length: int, longest: int) -> bool:
-    """Whether the sentences of which nothing is alive should leave now: what stays must be copied together."""
-    if living.device.type != "cpu" and length % CHECK_EVERY and length < longest:
-        return False
-    n_done = len(living) - int(living.sum())
-    return n_done > 0 and n_done * 8 >= len(living)
 
 
 def _results(rows: _Rows, config: SearchConfig) -> dict[int, list[Hypothesis]]:

@@ -16,6 +16,8 @@ from torch import Tensor
 from nmt.tokenizer import EOS, PAD
 
 MINUS_INF = -float("inf")
+CHECK_EVERY = 8
+"""Steps between two looks at which sentences are done, on a GPU."""
 
 
 @dataclass
@@ -41,6 +43,14 @@ class Rules:
     def longest(self) -> int:
         """The largest limit; 0 without sentences."""
         return max(self._last_lengths, default=0)
+
+    def worth_leaving(self, done: Tensor, length: int) -> bool:
+        """Whether the sentences that are done, (B,) bool, should leave now: what stays must be copied together, and a
+        GPU is waited for to look."""
+        if done.device.type != "cpu" and length % CHECK_EVERY and length < self.longest:
+            return False
+        n_done = int(done.sum())
+        return n_done > 0 and n_done * 8 >= len(done)
 
     def keep(self, rows: Tensor) -> Rules:
         """The rules of the sentences `rows` (B',)."""

@@ -13,10 +13,15 @@ from typing import Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
 from nmt.model.transformer import Transformer
+from nmt.tokenizer import PAD
+
+Pair = tuple[Sequence[int], Sequence[int]]
+"""The ids of a source and of its translation, both without special ids."""
 
 
 class StepModel(Protocol):
@@ -98,6 +103,11 @@ class Ensemble:
 
     def attention(self) -> Tensor:
         return torch.stack([model.attention() for model in self._models]).mean(0)
+
+
+def padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    """Ids of different number as (B, longest) int64, filled up with PAD on the right."""
+    return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], batch_first=True, padding_value=PAD)
 
 
 def length_penalty(length: int, config: SearchConfig) -> float:

@@ -62,30 +62,32 @@ class _Crew(Generic[Job, Result]):
         self._work, self._jobs, self._context, self._n_threads = work, jobs, context, n_threads
         self._next = 0
         self._results: dict[int, Result] = {}
-        self._error: BaseException | None = None
+        self._errors: dict[int, BaseException] = {}
         self._news = threading.Condition()
 
     def run(self) -> None:
         """What a thread does: job after job, until there is none or somebody has failed."""
         torch.set_num_threads(self._n_threads)  # of this thread alone
-        try:
-            with self._context():
-                while (place := self._take()) is not None:
+        while (place := self._take()) is not None:
+            try:
+                with self._context():
                     result = self._work(self._jobs[place])
-                    with self._news:
-                        self._results[place] = result
-                        self._news.notify_all()
-        except BaseException as error:
+            except BaseException as error:
+                with self._news:
+                    self._errors[place] = error
+                    self._next = len(self._jobs)
+                    self._news.notify_all()
+                return
             with self._news:
-                self._error = error
+                self._results[place] = result
                 self._news.notify_all()
 
     def result(self, place: int) -> Result:
         """That of the job at `place`, as soon as it is there."""
         with self._news:
             while place not in self._results:
-                if self._error is not None:
-                    raise self._error
+                if place in self._errors:
+                    raise self._errors[place]
                 self._news.wait()
             return self._results.pop(place)
 
@@ -96,7 +98,7 @@ class _Crew(Generic[Job, Result]):
 
     def _take(self) -> int | None:
         with self._news:
-            if self._next >= len(self._jobs) or self._error is not None:
+            if self._next >= len(self._jobs):
                 return None
             self._next += 1
             return self._next - 1
