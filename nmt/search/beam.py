@@ -105,9 +105,7 @@ def _start(limits: Tensor, config: SearchConfig, n_best: int) -> _Rows:
         limit_penalty=torch.tensor(penalties, dtype=torch.float64, device=limits.device),
         ids=limits.new_empty((len(limits), 1, 0)),
         log_prob=torch.zeros_like(minus_inf[:, :1]),
-        coverage=torch.zeros_like(minus_inf[:, :1, None])
-        if config.coverage_penalty
-        else minus_inf[:, :1, None][..., :0],
+        coverage=torch.zeros(len(limits), 1, 1 if config.coverage_penalty else 0, device=limits.device),
         best_ids=limits.new_empty((*shape, 0)),
         best_log_prob=minus_inf,
         best_score=minus_inf,
