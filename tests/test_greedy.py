@@ -6,12 +6,11 @@ import math
 
 import pytest
 import torch
-from tables import BANNED, Prefix, Table, TableModel, forced_log_prob, random_table
+from tables import BANNED, Prefix, Table, TableModel, forced_log_prob, random_table, waiting
 from torch import Tensor
 
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
-from nmt.search import greedy
 from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules
 from nmt.search.step import length_penalty
@@ -79,17 +78,18 @@ def ends_after(sentence: int, prefix: Prefix) -> Tensor:
     return logits
 
 
-def test_sentences_leave_when_an_eighth_of_them_has_ended() -> None:
-    model = TableModel(ends_after, range(16))
-    greedy_search(model, Rules(BANNED, torch.tensor([30] * 16)), SearchConfig())
-    assert model.rows_seen == [16, 16, 14, 14, 12, 12, 10, 10, 8, 7, 6, 5, 4, 3, 2, 1]
+def test_sentences_leave_eight_by_eight_and_the_last_one_by_one() -> None:
+    model = TableModel(ends_after, range(24))
+    found = greedy_search(model, Rules(BANNED, torch.tensor([30] * 24)), SearchConfig())
+    assert model.rows_seen == [24] * 8 + [16] * 8 + [8, 7, 6, 5, 4, 3, 2, 1]
+    assert [len(hypothesis.ids) for hypothesis in found] == list(range(24))
 
 
 @pytest.mark.parametrize("every", [2, 5, 100])
 def test_it_does_not_matter_when_sentences_leave(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     table, rules = random_table(8, vocab=9), RULES["all"]
     at_once = greedy_search(TableModel(table, range(6)), rules, SearchConfig())
-    monkeypatch.setattr(greedy, "_worth_leaving", lambda _, length, longest: length % every == 0 or length == longest)
+    monkeypatch.setattr(Rules, "leaving", waiting(every))
     assert greedy_search(TableModel(table, range(6)), rules, SearchConfig()) == at_once
 
 

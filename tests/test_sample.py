@@ -15,7 +15,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from models import pad, sentences, tiny_model
-from tables import BANNED, Prefix, Table, TableModel, forced_log_prob, random_table
+from tables import BANNED, Prefix, Table, TableModel, forced_log_prob, random_table, waiting
 from torch import Tensor
 
 from nmt.config import SearchConfig
@@ -161,9 +161,7 @@ def test_it_does_not_matter_when_sentences_leave(monkeypatch: pytest.MonkeyPatch
     config = SearchConfig(no_repeat_ngram=1)
     at_once = run(table, range(6), limits, config, 5)
     for every in (2, 3, 100):
-        monkeypatch.setattr(
-            Rules, "worth_leaving", lambda rules, _, length, every=every: length % every == 0 or length == rules.longest
-        )
+        monkeypatch.setattr(Rules, "leaving", waiting(every))
         assert run(table, range(6), limits, config, 5) == at_once
 
 

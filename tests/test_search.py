@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from tables import BANNED, A, B, Prefix, Table, TableModel, attention, forced_log_prob, random_table
+from tables import BANNED, A, B, Prefix, Table, TableModel, attention, forced_log_prob, random_table, waiting
 from torch import Tensor
 
 from nmt.config import SearchConfig
@@ -232,7 +232,7 @@ def test_sentences_that_wait_to_leave_find_nothing_more(
     config = SearchConfig(beam=4, diversity_groups=groups, coverage_penalty=coverage)
     limits = [8, 2, 5, 9, 1, 7, 12, 12]
     at_once = run(random_table(6, vocab=12), range(8), limits, config, n_best=2)
-    monkeypatch.setattr(Rules, "worth_leaving", lambda rules, _, length: length % 8 == 0 or length >= rules.longest)
+    monkeypatch.setattr(Rules, "leaving", waiting(8))
     assert run(random_table(6, vocab=12), range(8), limits, config, n_best=2) == at_once
 
 

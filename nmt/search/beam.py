@@ -85,12 +85,12 @@ def beam_search(
         beams = (beams.view(-1, n_groups, beams.size(1)) + first[:, None]).flatten(1)  # (B, G * M)
         tokens = tokens.view(beams.shape)
         kept = torch.arange(len(done), device=done.device)
-        if rules.worth_leaving(done, length):
-            ended, living = (x.nonzero()[:, 0] for x in (done, ~done))
+        if (parted := rules.leaving(done, length)) is not None:
+            kept, ended = parted
             found |= _results(rows.keep(_rows_of(ended, n_groups)), n_best)
-            rows, rules = rows.keep(_rows_of(living, n_groups)), rules.keep(living)
-            constraints = constraints and constraints.keep(living)
-            kept, beams, tokens = living, beams[living], tokens[living]
+            rows, rules = rows.keep(_rows_of(kept, n_groups)), rules.keep(kept)
+            constraints = constraints and constraints.keep(kept)
+            beams, tokens = beams[kept], tokens[kept]
         model.select(kept, beams)
     return [found[i] for i in range(len(found))]
 
@@ -137,7 +137,7 @@ def _continuations(
     b, _, n_pieces = logits.shape
     grouped = logits.view(b, n_groups, -1, n_pieces)
     log_z, log_prob = log_z.view(b, n_groups, -1), rows.log_prob.view(b, n_groups, -1)
-    fee = torch.zeros_like(logits[:, 0])  # (B, V)
+    fee = torch.zeros_like(logits[:, 0], dtype=torch.float32)  # (B, V)
     of_groups = []
     for group in range(n_groups):
         best = _best_continuations(grouped[:, group], log_z[:, group], log_prob[:, group], beam, fee)

@@ -33,7 +33,7 @@ def greedy_search(model: StepModel, rules: Rules, config: SearchConfig) -> list[
 def _likeliest(logits: Tensor) -> Tensor:
     """Where the largest of logits (..., V) is, the first of equals: (...)."""
     if logits.device.type == "cpu":  # NumPy finds it in a tenth of the time
-        return torch.from_numpy(logits.detach().numpy().argmax(-1))
+        return torch.from_numpy(logits.detach().float().numpy().argmax(-1))
     return logits.argmax(-1)
 
 
@@ -69,10 +69,9 @@ def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose, n
         rows.log_prob = torch.where(rows.alive, rows.log_prob + gained.clamp(max=0.0), rows.log_prob)
         rows.ids[..., length - 1] = tokens
         rows.alive = rows.alive & (tokens != EOS) & (length < rows.limits)[:, None]
-        done = ~rows.alive.any(1)
-        if rules.worth_leaving(done, length):
-            kept = (~done).nonzero()[:, 0]
-            found |= _results(rows.keep(done.nonzero()[:, 0]), config)
+        if (parted := rules.leaving(~rows.alive.any(1), length)) is not None:
+            kept, ended = parted
+            found |= _results(rows.keep(ended), config)
             if not len(kept):
                 break
             rows, rules, tokens = rows.keep(kept), rules.keep(kept), tokens[kept]

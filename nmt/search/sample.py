@@ -69,6 +69,7 @@ def draw(logits: Tensor, numbers: Tensor, config: SearchConfig) -> Tensor:
 
 def _draw(logits: Tensor, numbers: Tensor, config: SearchConfig) -> Tensor:
     """See `draw`; numbers (R, 1) -> ids (R, 1)."""
+    logits = logits.float()
     if config.temperature != 1.0:
         coolest = 1e-30  # less is 0 in float32
         logits = (logits - logits.amax(-1, keepdim=True)) / max(config.temperature, coolest)

@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
 from nmt.model.transformer import Transformer
+from nmt.search.topk import few_rows
 from nmt.tokenizer import PAD
 
 Pair = tuple[Sequence[int], Sequence[int]]
@@ -34,8 +35,8 @@ class StepModel(Protocol):
     def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Append tokens (B, M) int64 and score what may follow.
 
-        Returns logits (B, M, V) float32, which the caller may overwrite, and log_z (B, M) float32, their logsumexp over
-        the whole vocabulary: `logits - log_z` are log-probabilities in nats.
+        Returns logits (B, M, V) in any number format, which the caller may overwrite, and log_z (B, M) float32, their
+        logsumexp over the whole vocabulary: `logits - log_z` are log-probabilities in nats.
         """
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
@@ -73,9 +74,8 @@ class TransformerStep:
         if self._weights is not None:
             self._weights.clear()
         hidden = self._model.step(tokens, self._state, self._weights)
-        logits = F.linear(hidden, self._model.output_weight).float()
-        # log_softmax goes over the vocabulary once where logsumexp makes four passes
-        return logits, logits[..., 0] - logits.log_softmax(-1)[..., 0]
+        logits = F.linear(hidden, self._model.output_weight)
+        return logits, torch.cat([_log_z(rows) for rows in few_rows(logits.flatten(0, 1))]).view(tokens.shape)
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         self._state.select(sentences, beams)
@@ -83,6 +83,12 @@ class TransformerStep:
     def attention(self) -> Tensor:
         assert self._weights, "attention was not kept"
         return self._weights[0].float().mean(1)
+
+
+def _log_z(logits: Tensor) -> Tensor:
+    """The logsumexp of each row of logits (R, V), float32: log_softmax goes over them once, logsumexp four times."""
+    logits = logits.float()
+    return logits[:, 0] - logits.log_softmax(-1)[:, 0]
 
 
 class Ensemble:
