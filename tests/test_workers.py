@@ -11,7 +11,7 @@ import pytest
 import torch
 from tiny_run import BEAM, PLAIN, make, texts, tiny_config, tiny_tokenizer
 
-from nmt.search.workers import run_all
+from nmt.search.workers import NAME, run_all
 
 CPU = torch.device("cpu")
 
@@ -33,6 +33,7 @@ def test_results_come_in_order_from_several_threads() -> None:
         yield
 
     def work(job: int) -> tuple[int, int]:
+        assert threading.current_thread().name == NAME
         if job < 4:
             meet.wait()  # all four are needed for any of the first to end
         return job * job, torch.get_num_threads()
@@ -72,7 +73,7 @@ def test_an_error_is_raised_where_the_results_are_taken() -> None:
         for result in found:
             before.append(result)
     assert before == [0, 1, 2, 3, 4], "what comes before it is not lost"
-    assert threading.active_count() == 1
+    assert not any(thread.name == NAME for thread in threading.enumerate())
 
 
 def test_no_job_is_begun_after_the_caller_has_left() -> None:
@@ -86,7 +87,7 @@ def test_no_job_is_begun_after_the_caller_has_left() -> None:
     next(found)
     found.close()
     n_begun = len(begun)
-    assert threading.active_count() == 1
+    assert not any(thread.name == NAME for thread in threading.enumerate())
     assert len(begun) == n_begun < 100_000
 
 

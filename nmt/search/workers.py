@@ -12,6 +12,8 @@ import torch
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
+NAME = "nmt translates"
+"""Of the threads."""
 MOST_WORKERS = 8
 """Beyond so many, they wait for Python's lock."""
 
@@ -36,7 +38,7 @@ def run_all(
             yield result
         return
     crew = _Crew(work, jobs, context, n_threads // n_workers)
-    threads = [threading.Thread(target=crew.run, daemon=True) for _ in range(n_workers)]
+    threads = [threading.Thread(target=crew.run, name=NAME, daemon=True) for _ in range(n_workers)]
     for thread in threads:
         thread.start()
     try:
