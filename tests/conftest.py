@@ -1,7 +1,10 @@
 """What all tests share: one thread for torch, property tests that do not depend on the machine's speed, and `nmt`."""
 
+from __future__ import annotations
+
 import os
 import signal
+from typing import TYPE_CHECKING
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before anything imports torch
 
@@ -11,6 +14,10 @@ import pytest
 from command import Command, run_command
 from hypothesis import HealthCheck, settings
 from tiny_corpus import tiny_settings, tiny_text
+
+if TYPE_CHECKING:
+    from nmt.tokenizer import Tokenizer
+    from nmt.translator import Translator
 
 # A shell has its jobs in the background ignore these, and so would every process that a test starts and interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -83,3 +90,19 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     from kept_run import quicken
 
     quicken(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    """That of `tiny_run`."""
+    from tiny_run import tiny_tokenizer
+
+    return tiny_tokenizer()
+
+
+@pytest.fixture(scope="module")
+def translator(tokenizer: Tokenizer) -> Translator:
+    """An untrained model of `tiny_run`, which translates into gibberish, always the same."""
+    from tiny_run import make, tiny_config
+
+    return make(tokenizer, tiny_config())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command import run_command
-from tiny_run import BEAM, GREEDY, PLAIN, make, texts, tiny_config, tiny_model, tiny_tokenizer, words, write_run
+from tiny_run import BEAM, GREEDY, PLAIN, texts, tiny_config, tiny_model, tiny_tokenizer, words, write_run
 
 from nmt import Translator
 from nmt.config import SearchConfig
@@ -18,16 +18,6 @@ from nmt.tokenizer import Tokenizer
 from nmt.translate import Files, translate_file
 
 LINES = [" ".join(words(1 + n % 11, seed=n)) for n in range(1000)]
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return tiny_tokenizer()
-
-
-@pytest.fixture(scope="module")
-def translator(tokenizer: Tokenizer) -> Translator:
-    return make(tokenizer, tiny_config())
 
 
 @pytest.fixture(scope="module")

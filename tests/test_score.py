@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from command import Command
-from tiny_run import PLAIN, STRANGE, make, tiny_config, tiny_tokenizer, words, write_run
+from tiny_run import PLAIN, STRANGE, make, tiny_config, words, write_run
 
 from nmt.config import SearchConfig
 from nmt.score import Scored, Totals, score_pairs
@@ -19,16 +19,6 @@ from nmt.translator import Translator
 
 SEARCH = SearchConfig(beam=3, length_penalty=0.6, max_length_ratio=1.0)
 REFS = [" ".join(words(n, seed=100 + n)) for n in (4, 1, 9, 2, 13, 6, 5, 3)]
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return tiny_tokenizer()
-
-
-@pytest.fixture(scope="module")
-def translator(tokenizer: Tokenizer) -> Translator:
-    return make(tokenizer, tiny_config())
 
 
 def score(

@@ -16,7 +16,7 @@ from typing import IO
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_run import GREEDY, make, texts, tiny_config, tiny_model, tiny_tokenizer, words, write_run
+from tiny_run import GREEDY, texts, tiny_model, words, write_run
 
 from nmt.errors import DataError
 from nmt.text.split import join, split
@@ -218,16 +218,6 @@ def test_a_process_ends_that_wants_no_more() -> None:
 
 
 # --- nmt translate --------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return tiny_tokenizer()
-
-
-@pytest.fixture(scope="module")
-def translator(tokenizer: Tokenizer) -> Translator:
-    return make(tokenizer, tiny_config())
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, tiny_tokenizer, words
+from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, words
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
@@ -16,16 +16,6 @@ from nmt.request import BLANK
 from nmt.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
 from nmt.translate import Warnings, translate_file
 from nmt.translator import Translator
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return tiny_tokenizer()
-
-
-@pytest.fixture(scope="module")
-def translator(tokenizer: Tokenizer) -> Translator:
-    return make(tokenizer, tiny_config())
 
 
 @pytest.mark.parametrize("search", [GREEDY, BEAM], ids=["greedy", "beam"])
@@ -77,6 +67,7 @@ def test_batches_keep_to_the_budget(translator: Translator, monkeypatch: pytest.
 
 
 def test_the_first_line_is_given_out_after_one_batch(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # several would begin several batches
     batches = []
     search = translator._search
     monkeypatch.setattr(translator, "_search", lambda *args: (batches.append(1), search(*args))[1])

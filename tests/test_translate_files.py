@@ -12,23 +12,13 @@ import threading
 from pathlib import Path
 
 import pytest
-from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, tiny_tokenizer, write_run
+from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, texts, tiny_config, write_run
 
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.tokenizer import Tokenizer
 from nmt.translate import newest_run, translate_file
 from nmt.translator import Translator
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return tiny_tokenizer()
-
-
-@pytest.fixture(scope="module")
-def translator(tokenizer: Tokenizer) -> Translator:
-    return make(tokenizer, tiny_config())
 
 
 @pytest.fixture
