@@ -80,8 +80,8 @@ check: $(READY)  ## Run ruff and mypy
 bad-inputs: $(READY)  ## Give the command line bad input of every kind and print what it says (minutes)
 	$(BIN)/python scripts/bad_inputs.py
 
-torture: $(READY)  ## Kill a training run 100 times, resume it each time, and compare it with an undisturbed one
-	$(BIN)/python scripts/torture.py
+torture: $(READY)  ## Kill training runs 100 times, resume them each time, and compare with undisturbed ones (3 settings)
+	for setting in plain all schedule_free; do $(BIN)/python scripts/torture.py --setting $$setting || exit 1; done
 
 clean:  ## Remove the environment, caches, the prepared sample corpus and the demo's run; other runs stay
 	rm -rf .venv build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.*

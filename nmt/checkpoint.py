@@ -22,6 +22,7 @@ from torch import Tensor
 from nmt.errors import CheckpointError
 from nmt.files import replace_file, sync, write_file
 from nmt.layout import FORMAT, OLD_FORMAT, CheckpointDir, RunDir
+from nmt.metadata import Weights
 
 NAMES_BYTES = 1 << 17  # more than the names and shapes of a checkpoint's tensors and its state take
 Tensors = dict[str, Tensor]
@@ -47,6 +48,8 @@ class TrainState:
     """How often memory did not suffice."""
     best_score: float | None = None
     best_step: int | None = None
+    best_weights: Weights = "raw"
+    """Of the best validation: those that learn (raw) or their moving average (ema)."""
     checks_since_best: int = 0
     last_check: int = 0
     """The step of the last validation."""
@@ -87,7 +90,11 @@ class TrainState:
 
 
 def save_checkpoint(
-    target: CheckpointDir, weights: Mapping[str, Tensor], optimizer: Tensors | None, state: Mapping[str, Any]
+    target: CheckpointDir,
+    weights: Mapping[str, Tensor],
+    optimizer: Tensors | None,
+    state: Mapping[str, Any],
+    ema: Tensors | None = None,
 ) -> None:
     """Write a checkpoint under a temporary name, sync it, and rename it into place, replacing one of that name.
 
@@ -98,7 +105,7 @@ def save_checkpoint(
     try:
         part.path.mkdir(parents=True)
         checksums = {}
-        for path, tensors in ((part.weights, weights), (part.optimizer, optimizer)):
+        for path, tensors in ((part.weights, weights), (part.ema, ema), (part.optimizer, optimizer)):
             if tensors is not None:
                 data = save({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()})
                 checksums[path.name] = hashlib.sha256(data).hexdigest()
@@ -122,6 +129,13 @@ def update_state(target: CheckpointDir, state: Mapping[str, Any]) -> None:
 def load_weights(source: CheckpointDir) -> Tensors:
     """The verified weights of a checkpoint. Raises CheckpointError."""
     return _load(source, source.weights.name)
+
+
+def load_ema(source: CheckpointDir) -> Tensors:
+    """The verified moving average of the weights of a checkpoint. Raises CheckpointError, also if it has none."""
+    if not source.ema.is_file() and source.ema.name not in _read_seal(source)["checksums"]:
+        raise CheckpointError(f"{source.path}: trained without a moving average (training.ema)")
+    return _load(source, source.ema.name)
 
 
 def load_optimizer(source: CheckpointDir) -> Tensors:
@@ -171,13 +185,14 @@ def _is_extra(source: CheckpointDir) -> bool:
         return False
 
 
-def most_bytes(n_parameters: int, keep_last: int) -> int:
+def most_bytes(n_parameters: int, keep_last: int, has_ema: bool) -> int:
     """The most that the checkpoints of a run take at any time.
 
-    Weights are float32: `keep_last` newest, the best, the average and one being written; Adam has twice as much for
-    two of them and for the one being written.
+    Weights are float32: `keep_last` newest, the best, the average and one being written, all but the average with a
+    moving average as large if there is one; Adam has twice as much for two of them and for the one being written.
     """
-    return 4 * n_parameters * (keep_last + 3 + 2 * 3) + NAMES_BYTES * (keep_last + 3)
+    n_ema = keep_last + 2 if has_ema else 0
+    return 4 * n_parameters * (keep_last + 3 + n_ema + 2 * 3) + NAMES_BYTES * (keep_last + 3 + n_ema)
 
 
 def check_fit(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,14 +32,22 @@ def what_translates(runs: Sequence[Path] | None, model: Path | None) -> list[Pat
 
 
 def what_to_train(
-    config: str | None, data: Path | None, run: Path | None, overrides: Sequence[str], resume: bool
+    config: str | None,
+    data: Path | None,
+    run: Path | None,
+    overrides: Sequence[str],
+    resume: bool,
+    init_from: Path | None = None,
 ) -> tuple[Config, Path, Path, bool]:
     """Configuration, data directory and run directory of `nmt train`, and whether the run goes on: if that was asked
     for, or if `torchrun` has restarted the processes that began it.
 
     A resumed run goes on with its own configuration and, if it is still there, its own data directory; with `config`
-    the run is the one that it names. Raises ConfigError, CheckpointError or DataError.
+    the run is the one that it names. `init_from` is `training.init_from`. Raises ConfigError, CheckpointError or
+    DataError.
     """
+    if init_from is not None:  # in quotes, for a path may look like something else than text
+        overrides = [*overrides, f"training.init_from={json.dumps(str(init_from), ensure_ascii=False)}"]
     if config is None and resume:
         run = run_or_newest(run)
         if not RunDir(run).config.is_file():

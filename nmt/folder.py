@@ -28,6 +28,7 @@ from nmt.config_file import dump_config, load_config
 from nmt.errors import CheckpointError, DataError
 from nmt.files import sync, write_file
 from nmt.layout import EXPORT_FORMAT, ExportDir
+from nmt.metadata import Weights
 from nmt.selected import ChosenWeights
 from nmt.tokenizer import Tokenizers
 
@@ -42,7 +43,7 @@ class Info(BaseModel, strict=True):
     nmt: str
     """The version that wrote it."""
     step: int
-    weights: Literal["raw", "average"]
+    weights: Weights
     reason: str
     """Why these weights were taken, for people."""
     tokenizer: str

@@ -66,6 +66,10 @@ class CheckpointDir:
         return self.path / "weights.safetensors"
 
     @property
+    def ema(self) -> Path:
+        return self.path / "ema.safetensors"
+
+    @property
     def optimizer(self) -> Path:
         return self.path / "optimizer.safetensors"
 

@@ -40,6 +40,19 @@ def read_info(run: RunDir) -> dict[str, Any]:
     return info
 
 
+Weights = Literal["raw", "ema", "average"]
+"""Weights as they learn at a step, their exponential moving average then, or the mean of the last checkpoints."""
+
+
+class _Initial(BaseModel, strict=True):
+    """The weights that a run began with."""
+
+    run: str
+    step: int
+    weights: Weights
+    tensors: str
+
+
 class _Info(BaseModel, strict=True):
     """What run.json may say."""
 
@@ -55,6 +68,7 @@ class _Info(BaseModel, strict=True):
     max_tokens: int | None = None
     auto_max_tokens: Annotated[int, Field(ge=2)] | None = None
     launch: str | None = None
+    initial: _Initial | None = None
 
 
 def launch() -> str | None:
@@ -64,7 +78,7 @@ def launch() -> str | None:
 
 
 def write_selected(run: RunDir, selected: Mapping[str, Any]) -> None:
-    """Write selected.json: `best_step`, `weights` (raw or average) and the `reason`, for people."""
+    """Write selected.json: `best_step`, `weights` and the `reason`, for people."""
     replace_file(run.selected, json.dumps(selected, indent=1) + "\n")
 
 
@@ -72,7 +86,7 @@ class _Selected(BaseModel, strict=True):
     """What selected.json may say."""
 
     best_step: int | None = None
-    weights: Literal["raw", "average"] = "raw"
+    weights: Weights = "raw"
     reason: str = ""
     average_steps: list[int] = []
     finished_step: int | None = None

@@ -182,8 +182,8 @@ def _record(line: bytes) -> Record | None:
 
 
 def is_validation(record: Record) -> bool:
-    """Whether a record is of the development set: a validation, or that of the average at the end."""
-    return record.get("kind") in ("valid", "average")
+    """Whether a record is of the development set: of the weights, of their moving average, or of the last average."""
+    return record.get("kind") in ("valid", "ema", "average")
 
 
 def number(record: Record, name: str, most: float = 1e15) -> float | None:

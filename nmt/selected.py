@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from nmt.checkpoint import Tensors, load_weights, saved_steps
+from nmt.checkpoint import Tensors, load_ema, load_weights, saved_steps
 from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
 from nmt.layout import CheckpointDir, RunDir
-from nmt.metadata import read_selected
+from nmt.metadata import Weights, read_selected
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,7 @@ class ChosenWeights:
     """Weights to translate with, and why these."""
 
     step: int
-    kind: Literal["raw", "average"]
+    kind: Weights
     reason: str
     tensors: Tensors
 
@@ -43,9 +42,9 @@ def choose_weights(
 ) -> ChosenWeights:
     """The weights that `translate` takes.
 
-    `checkpoint` is best, last or a step; `weights` is raw (as they were at that step), average (of the newest
-    `training.average_last` checkpoints up to it) or auto: for the best checkpoint what did better on the
-    development set, else raw. Raises CheckpointError.
+    `checkpoint` is best, last or a step; `weights` is raw (as they were at that step), ema (their moving average then),
+    average (of the newest `training.average_last` checkpoints up to it) or auto: for the best checkpoint what did
+    best on the development set, else raw. Raises CheckpointError.
     """
     steps = saved_steps(run)
     if not steps:
@@ -72,13 +71,14 @@ def choose_weights(
         last_steps = steps_to_average(run, settings, step)
         reason = f"average of {', '.join(map(str, last_steps))}"
         return ChosenWeights(step, "average", reason, average(run, last_steps))
-    return ChosenWeights(step, "raw", reason, _read(run, run.step(step), steps))
+    own: Weights = "ema" if kind == "ema" else "raw"
+    return ChosenWeights(step, own, reason, _read(run, run.step(step), steps, own))
 
 
-def _read(run: RunDir, source: CheckpointDir, steps: Sequence[int]) -> Tensors:
+def _read(run: RunDir, source: CheckpointDir, steps: Sequence[int], kind: Weights = "raw") -> Tensors:
     """The verified weights; where they are damaged, the message says what else there is."""
     try:
-        return load_weights(source)
+        return load_ema(source) if kind == "ema" else load_weights(source)
     except CheckpointError as error:
         others = [step for step in steps if run.step(step) != source]
         advice = f"; --checkpoint {others[-1]} takes those of another step" if others else ""

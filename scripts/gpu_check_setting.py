@@ -16,7 +16,7 @@ from torch import Tensor
 from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
 from nmt.tokenizer import N_SPECIAL
-from nmt.training.objective import Forward, objective
+from nmt.training.objective import Forward, cross_entropy
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def learned(
     """The loss per token and the gradient, in the memory of the processor."""
     model.zero_grad(set_to_none=True)
     with autocast(precision, device):
-        sums = objective(model, batch, 0.1, forward)
+        sums = cross_entropy(model, batch, 0.1, forward)
     (sums.loss / sums.n_tokens).backward()  # type: ignore[no-untyped-call]
     grads = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
     return (sums.loss.detach() / sums.n_tokens).cpu(), torch.cat(grads).cpu()

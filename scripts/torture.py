@@ -1,6 +1,6 @@
 """Kill a training run at many random moments, resume it each time, and see that it ends like a run that lived.
 
-python scripts/torture.py [--kills 100] [--seed 1] [--keep DIR]
+python scripts/torture.py [--setting plain|all|schedule_free] [--kills 100] [--seed 1] [--keep DIR]
 
 A tiny model is trained on a made-up corpus, first without disturbance. Then the same run is made again by the real
 command line, gets SIGKILL from outside at random moments and is resumed, until it finishes; and again from its start,
@@ -48,6 +48,21 @@ training: {{device: cpu, precision: float32, update_tokens: 800, max_tokens: 300
 search: {{beam: 4, max_length_ratio: 1.0}}
 """
 
+SETTINGS = {
+    "plain": (),
+    "all": (
+        "training.init_from=before", "training.both_directions=true", "training.freeze=[cross_attention]",
+        "training.consistency=simcut", "training.src_bpe_dropout=0.1", "training.tgt_bpe_dropout=0.1",
+        "training.ema=0.95", "training.optimizer=adamw", "training.weight_decay=0.01",
+    ),
+    "schedule_free": (
+        "training.optimizer=schedule_free", "training.schedule=constant", "training.cooldown=0",
+        "training.peak_lr=3e-3", "training.consistency=rdrop", "training.consistency_weight=5",
+        "training.tgt_bpe_dropout=0.2",
+    ),
+}  # fmt: skip
+"""What `--set` changes of CONFIG. `all` is whatever can be on together, `schedule_free` what is left."""
+
 
 def write_corpus() -> None:
     """Lines of made-up words; a translation is the line read backwards."""
@@ -66,10 +81,11 @@ def nmt(*arguments: str) -> str:
     return subprocess.run((*NMT, *arguments), env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout
 
 
-def live(run: RunDir, seconds: float | None, at_work: bool = False) -> str | None:
+def live(run: RunDir, setting: str, seconds: float | None, at_work: bool = False) -> str | None:
     """One life of a run, killed after so many seconds, counted from its start or (`at_work`) from the end of that; in
     which phase it was killed, None if it came to its end before."""
-    how = ["--resume"] if run.info.exists() else ["--config", "config.yaml"]
+    changes = [part for change in SETTINGS[setting] for part in ("--set", change)]
+    how = ["--resume"] if run.info.exists() else ["--config", "config.yaml", *changes]
     with Path("output.txt").open("w") as output:
         child = subprocess.Popen((*NMT, "train", "--run", str(run.path), *how), env=ENVIRONMENT, stderr=output)
         while at_work and child.poll() is None and not is_at_work():
@@ -134,14 +150,15 @@ def differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     return [name for name in sorted(found.keys() | wanted.keys()) if found.get(name) != wanted.get(name)]
 
 
-def torture(n_kills: int, seed: int) -> bool:
+def torture(setting: str, n_kills: int, seed: int) -> bool:
     """Kill so often, in the current directory; whether everything came out the same."""
     rng, kills, begun = random.Random(seed), Counter[str](), time.monotonic()
     write_corpus()
     Path("config.yaml").write_text(CONFIG)
     nmt("prepare", "--config", "config.yaml")
+    nmt("train", "--config", "config.yaml", "--run", "before", "--set", "training.max_steps=10")
     start = time.monotonic()
-    live(RunDir(Path("whole")), None)
+    live(RunDir(Path("whole")), setting, None)
     whole = time.monotonic() - start
     wanted, wrong = left_by(RunDir(Path("whole"))), 0
     records = [json.loads(line) for line in RunDir(Path("whole")).log.read_text().splitlines()]
@@ -157,7 +174,7 @@ def torture(n_kills: int, seed: int) -> bool:
             n_lives += 1
             at_work = rng.random() < 0.6
             moment = rng.uniform(0.0, work / 6 if at_work else start_up)
-            ended_in = live(run, moment, at_work) if kills.total() < n_kills else live(run, None)
+            ended_in = live(run, setting, moment, at_work) if kills.total() < n_kills else live(run, setting, None)
             if ended_in is None:
                 break
             kills[ended_in] += 1
@@ -178,6 +195,7 @@ def torture(n_kills: int, seed: int) -> bool:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--setting", choices=SETTINGS, default="all")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work there, and leave everything")
@@ -187,7 +205,7 @@ def main() -> None:
         if options.keep:
             options.keep.mkdir(parents=True)
         os.chdir(options.keep or folder)
-        is_equal = torture(options.kills, options.seed)
+        is_equal = torture(options.setting, options.kills, options.seed)
         os.chdir("/")
     print("equal" if is_equal else "NOT EQUAL")
     sys.exit(not is_equal)

@@ -2,9 +2,11 @@
 
 import itertools
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -234,6 +236,41 @@ def test_either_direction_of_one_corpus(tiny_data):
     rows = np.arange(5)
     assert there.batch(rows).src.tolist() == back.batch(rows).tgt_out.tolist()
     assert there.lengths.src[:].tolist() == back.lengths.tgt[:].tolist() == (split.lengths("aa") + 1).tolist()
+
+
+def test_both_directions_of_one_corpus(tiny_data):
+    """Row P + i is row i the other way round; a batch may mix them, in any order."""
+    split = Corpus.open(DataDir(tiny_data)).split("train")
+    there, back, both = Pairs(split, "aa", "bb"), Pairs(split, "bb", "aa"), Pairs(split, "aa", "bb", True)
+    n = len(there)
+    assert len(both) == 2 * n
+    assert both.lengths.src[:].tolist() == [*there.lengths.src[:], *back.lengths.src[:]]
+    assert both.lengths.tgt[:].tolist() == [*there.lengths.tgt[:], *back.lengths.tgt[:]]
+    rows = np.array([n + 3, 0, 2 * n - 1, n - 1, n])
+    batch = both.batch(rows)
+    assert batch.index.tolist() == rows.tolist()
+    assert batch.n_tokens == int(batch.tgt_mask.sum()) == both.lengths.tgt[rows].sum()
+    for i, row in enumerate(rows):
+        alone = (there if row < n else back).batch(np.array([row % n]))
+        assert [x for x in batch.src[i].tolist() if x != PAD] == alone.src[0].tolist()
+        assert [x for x in batch.tgt_out[i].tolist() if x != PAD] == alone.tgt_out[0].tolist()
+        assert [x for x in batch.tgt_in[i].tolist() if x != PAD] == alone.tgt_in[0].tolist()
+    for rows in (np.arange(5), np.arange(n, n + 5)):  # batches of one direction are those of its own pairs
+        alone = (there if rows[0] < n else back).batch(rows % n)
+        assert torch.equal(both.batch(rows).src, alone.src) and torch.equal(both.batch(rows).tgt_in, alone.tgt_in)
+
+
+def test_both_directions_copy_no_ids():
+    n = 2000
+    ids = {side: np.random.default_rng(0).integers(20, 300, 500 * n).astype(np.uint16) for side in ("x", "y")}
+    split = SimpleNamespace(n=n, ids=ids.__getitem__, ends=lambda _: np.arange(500, 500 * n + 1, 500))
+    tracemalloc.start()
+    pairs = Pairs(split, "x", "y", True)
+    batch = pairs.batch(np.array([0, n]))
+    _, highest = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert highest < ids["x"].nbytes / 4
+    assert batch.src[:, :-1].tolist() == [ids["x"][:500].tolist(), ids["y"][:500].tolist()]
 
 
 @pytest.mark.parametrize("n_parts", [1, 2, 3, 7, 50])

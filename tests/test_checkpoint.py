@@ -176,7 +176,7 @@ def test_the_most_that_checkpoints_take_is_never_passed(tmp_path, monkeypatch):
     n_parameters = sum(tensor.numel() for tensor in load_weights(run.step(12)).values())
     monkeypatch.setattr(checkpoint, "NAMES_BYTES", 1 << 14)  # so small a model has few names
     # three optimizers of two numbers per weight; weights: two newest, the best, the average, and one being written
-    assert 4 * n_parameters * (3 * 2 + 5) < max(sizes) <= most_bytes(n_parameters, keep_last=2)
+    assert 4 * n_parameters * (3 * 2 + 5) < max(sizes) <= most_bytes(n_parameters, keep_last=2, has_ema=False)
 
 
 @pytest.mark.parametrize(

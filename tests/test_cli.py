@@ -24,7 +24,7 @@ data:
   valid:
     files: {de: v.de, en: v.en}
 """
-COMMANDS = ["prepare", "train", "translate", "evaluate", "score", "runs", "plot", "config"]
+COMMANDS = ["prepare", "train", "sweep", "translate", "evaluate", "score", "runs", "plot", "config"]
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,8 @@ def test_help_is_a_short_manual(nmt: Command) -> None:
 
 OPTIONS = {
     "prepare": ["--config", "--data", "--tokenizer-from", "--set"],
-    "train": ["--config", "--data", "--run", "--set", "--resume", "--stop-after", "--profile"],
+    "train": ["--config", "--data", "--run", "--set", "--init-from", "--resume", "--stop-after", "--profile"],
+    "sweep": ["--grid", "--set", "--data", "--dir", "--jobs", "--devices"],
     "translate": [
         "--run", "--input", "--output", "--beam", "--length-penalty", "--n-best", "--checkpoint", "--weights",
     ],

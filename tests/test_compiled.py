@@ -21,7 +21,7 @@ from nmt.metadata import read_info
 from nmt.training import compiled as module
 from nmt.training.compiled import compiled, pick_compile, pick_layout
 from nmt.training.loop import fit
-from nmt.training.objective import objective
+from nmt.training.objective import cross_entropy
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 SHALLOW = {"encoder_layers": 1, "decoder_layers": 1}  # takes long enough
@@ -55,7 +55,7 @@ def test_one_compilation_for_batches_of_all_sizes(is_packed):
     forward = compiled(model)
     with torch._dynamo.config.patch(error_on_recompile=True):
         for batch in batches(is_packed):
-            expected, found = objective(model, batch, 0.1), objective(model, batch, 0.1, forward)
+            expected, found = cross_entropy(model, batch, 0.1), cross_entropy(model, batch, 0.1, forward)
             torch.testing.assert_close(found.loss, expected.loss)
             one, two = (torch.autograd.grad(sums.loss, list(model.parameters())) for sums in (found, expected))
             for a, b in zip(one, two, strict=True):
@@ -68,7 +68,7 @@ def test_the_kernel_for_packed_sentences_is_compiled_along(calls):  # noqa: F811
     forward = compiled(model)
     with torch._dynamo.config.patch(error_on_recompile=True), torch.autocast("cpu", dtype=torch.bfloat16):
         for batch in batches(is_packed=True):
-            expected, found = objective(model, batch, 0.1), objective(model, batch, 0.1, forward)
+            expected, found = cross_entropy(model, batch, 0.1), cross_entropy(model, batch, 0.1, forward)
             torch.testing.assert_close(found.loss, expected.loss, atol=0.02, rtol=0.02)
             found.loss.backward()
     assert len(calls) == 2 * 5 * 3 and all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
@@ -81,7 +81,7 @@ def test_compiled_dropout_draws_other_numbers_for_every_seed():
 
     def loss(seed: int) -> float:
         torch.manual_seed(seed)
-        return objective(model, batches(is_packed=False)[0], 0.1, forward).loss.detach().item()
+        return cross_entropy(model, batches(is_packed=False)[0], 0.1, forward).loss.detach().item()
 
     assert loss(1) == loss(1) != loss(2)
 
@@ -95,7 +95,7 @@ def test_what_cannot_be_compiled_is_an_error(monkeypatch):
     with pytest.raises(
         NmtError, match=r"^compiling the model failed: .*; training.compile: off trains without$"
     ) as got:
-        objective(model, batch, 0.1, compiled(model))
+        cross_entropy(model, batch, 0.1, compiled(model))
     assert "\n" not in str(got.value)
 
 
@@ -106,7 +106,9 @@ def test_compiling_again_and_again_gives_way_to_the_model_itself_and_says_so(cap
     with torch._dynamo.config.patch(recompile_limit=1):
         for i, batch in enumerate(all_batches):
             model.train(i % 2 == 0)
-            torch.testing.assert_close(objective(model, batch, 0.1, forward).loss, objective(model, batch, 0.1).loss)
+            torch.testing.assert_close(
+                cross_entropy(model, batch, 0.1, forward).loss, cross_entropy(model, batch, 0.1).loss
+            )
     assert capsys.readouterr().err.count("compiling the model once more failed: ") == 1
 
 

@@ -25,7 +25,7 @@ from nmt.search.rules import Rules
 from nmt.search.search import search
 from nmt.search.step import Ensemble, Hypothesis, StepModel, TransformerStep, length_penalty
 from nmt.tokenizer import BOS, EOS, N_SPECIAL, PAD
-from nmt.training.objective import objective
+from nmt.training.objective import cross_entropy
 
 CPU = torch.device("cpu")
 PAIRS: list[Pair] = [
@@ -135,7 +135,7 @@ def test_the_sum_over_a_corpus_is_the_loss_of_training(tiny_data: Path) -> None:
     model = Transformer(model_config(), n_pieces, n_pieces).eval()
     pairs = Pairs(split, "aa", "bb")
     with torch.inference_mode():
-        sums = [objective(model, pairs.batch(rows), 0.0) for rows in even_batches(pairs.lengths, 300)]
+        sums = [cross_entropy(model, pairs.batch(rows), 0.0) for rows in even_batches(pairs.lengths, 300)]
     nll, n_tokens = math.fsum(float(each.nll) for each in sums), sum(each.n_tokens for each in sums)
     texts = zip(*(corpus.tokenizers[side].encode_all(split.text(side)) for side in ("aa", "bb")), strict=True)
     found = decoder(model, max_tokens=4000).log_probs(list(texts))

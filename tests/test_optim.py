@@ -1,4 +1,4 @@
-"""Learning rates by hand, and what weight decay falls on."""
+"""Learning rates by hand, what an optimizer has in it, and what weight decay falls on."""
 
 import math
 
@@ -42,6 +42,7 @@ def test_the_other_schedules_warm_up_linearly_to_their_peak(schedule, at_300, la
     assert lr(500, **settings) > 0  # the last update learns too
 
 
+NAMES = ["adam", "adamw", "schedule_free"]
 KINDS = [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)]
 
 
@@ -68,13 +69,32 @@ def test_it_is_the_optimizer_of_pytorch(name, kind):
         assert a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw"])
+@pytest.mark.parametrize("name", NAMES)
 def test_weight_decay_falls_on_matrices_only(name):
     model = tiny_model()
-    settings = TrainingConfig(optimizer=name, weight_decay=0.5, beta1=0.8, beta2=0.9, eps=1e-7)
+    settings = TrainingConfig(optimizer=name, schedule="constant", weight_decay=0.5, beta1=0.8, beta2=0.9, eps=1e-7)
     optimizer = make_optimizer(model, settings)
     decayed, spared = optimizer.param_groups
     assert (decayed["weight_decay"], spared["weight_decay"]) == (0.5, 0.0)
     assert all(p.dim() == 2 for p in decayed["params"]) and all(p.dim() == 1 for p in spared["params"])
     assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(model.parameters()))
     assert (decayed["betas"], decayed["eps"]) == ((0.8, 0.9), 1e-7)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_frozen_is_not_in_it(name):
+    model = tiny_model()
+    model.encoder.requires_grad_(False)
+    settings = TrainingConfig(optimizer=name, schedule="constant", weight_decay=0.5)
+    groups = make_optimizer(model, settings).param_groups
+    found = {id(parameter) for group in groups for parameter in group["params"]}
+    assert found == {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
+    for parameter in model.parameters():
+        parameter.requires_grad_(parameter.dim() <= 1)
+    (group,) = make_optimizer(model, settings).param_groups
+    assert group["weight_decay"] == 0.0 and all(p.dim() == 1 for p in group["params"])
+
+
+def test_adamw_is_the_default():
+    assert make_optimizer(tiny_model(), TrainingConfig()).defaults["decoupled_weight_decay"]
+    assert not make_optimizer(tiny_model(), TrainingConfig(optimizer="adam")).defaults["decoupled_weight_decay"]

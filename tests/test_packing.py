@@ -17,7 +17,7 @@ from nmt.data.packing import Packing
 from nmt.model import varlen
 from nmt.model.transformer import Transformer
 from nmt.tokenizer import BOS, EOS, PAD
-from nmt.training.objective import objective
+from nmt.training.objective import cross_entropy
 
 CPU = torch.device("cpu")
 SRC, TGT = [6, 0, 3, 9, 1, 0], [4, 5, 0, 8, 2, 0]  # without </s>: sentences of one token are among them
@@ -35,7 +35,7 @@ def pairs_of(src: list[int], tgt: list[int]) -> Pairs:
 def learned(model: Transformer, batch: object) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Loss and gradients per token."""
     model.zero_grad()
-    sums = objective(model, batch, 0.1)  # type: ignore[arg-type]
+    sums = cross_entropy(model, batch, 0.1)  # type: ignore[arg-type]
     assert sums.n_tokens == sum(TGT) + len(TGT)
     loss = sums.loss / sums.n_tokens
     loss.backward()
@@ -138,7 +138,7 @@ def test_the_tail_is_not_learned_from():
     with torch.no_grad():
         for weight in embeddings:
             weight[PAD] = torch.nan
-    assert float(objective(model, batch, 0.1).loss.detach()) / batch.n_tokens == pytest.approx(float(expected[0]))
+    assert float(cross_entropy(model, batch, 0.1).loss.detach()) / batch.n_tokens == pytest.approx(float(expected[0]))
 
 
 # --- the kernel, whose work is done here by its plain twin ---------------------------------------
@@ -195,7 +195,7 @@ def test_the_kernel_gets_what_it_needs(calls):
     assert calls == [both_ways, both_ways, *[back, both_ways] * 2]  # two layers of the encoder, two of the decoder
     assert_equal(found, learned(model, pairs.batch(rows)))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        rough = objective(model, batch, 0.1).loss.detach() / batch.n_tokens
+        rough = cross_entropy(model, batch, 0.1).loss.detach() / batch.n_tokens
     assert calls[-1]["dtype"] == torch.bfloat16 and abs(float(rough) - float(found[0])) < 0.1
 
 

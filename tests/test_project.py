@@ -28,7 +28,7 @@ LAYERS = (
     {"prepare", "picture", "request", "saved", "score", "engine"},
     {"plot", "align", "translator"},
     {"engine_translator", "translate"},
-    {"training", "evaluate_run", "export", "defaults"},
+    {"training", "evaluate_run", "export", "sweep", "defaults"},
     {"cli", "__main__"},
 )
 SIDEWAYS = {
@@ -40,6 +40,7 @@ SIDEWAYS = {
     ("folder", "checkpoint"),
     ("folder", "selected"),
     ("export", "evaluate_run"),
+    ("sweep", "training"),
     ("align", "request"),
     ("data", "tokenizer"),
     ("text", "data"),

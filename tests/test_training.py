@@ -30,7 +30,7 @@ from nmt.training.keep import save
 from nmt.training.log import TrainingLog
 from nmt.training.loop import fit, train_step
 from nmt.training.meter import Meter
-from nmt.training.objective import objective
+from nmt.training.objective import cross_entropy
 from nmt.training.start import Session, start
 from nmt.training.validate import Validation, Validator
 
@@ -177,7 +177,7 @@ def test_one_micro_batch_or_many_give_the_same_gradient(tiny_data, text, tmp_pat
 
 def test_clipping_bounds_the_gradient_that_adam_sees(tiny_data, text, tmp_path):
     session = session_of(tiny_data, text, tmp_path / "run", clip_norm=0.01)
-    norm = float(train_step(session, first_update(session)).numbers[5])
+    norm = float(train_step(session, first_update(session)).numbers[-1])
     clipped = sum(
         float((session.optimizer.state[p]["exp_avg"] / 0.1).square().sum()) for p in session.model.parameters()
     )
@@ -369,7 +369,7 @@ def test_the_development_loss_is_without_smoothing_and_without_dropout(tiny_data
     session.model.eval()
     pairs = session.validator.pairs
     with torch.no_grad():
-        sums = objective(session.model, pairs.batch(np.arange(len(pairs))), label_smoothing=0.0)
+        sums = cross_entropy(session.model, pairs.batch(np.arange(len(pairs))), label_smoothing=0.0)
     assert found.loss == pytest.approx(sums.loss_per_token, rel=1e-5)
     assert found.perplexity == pytest.approx(math.exp(found.loss), rel=1e-5)
 

@@ -55,7 +55,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, steps: set[int], factor: float) -> No
     def objective(*arguments: object) -> LossSums:
         sums = real_objective(*arguments)  # type: ignore[arg-type]
         scale = factor if now[0] in steps else 1.0
-        return LossSums(sums.loss * scale, sums.nll * scale, sums.n_correct, sums.n_tokens)
+        return LossSums(sums.loss * scale, sums.nll * scale, sums.divergence, sums.n_correct, sums.n_tokens)
 
     monkeypatch.setattr(loop, "train_step", step)
     monkeypatch.setattr(loop, "objective", objective)
@@ -77,7 +77,7 @@ def test_an_update_that_is_not_finite_changes_nothing(tiny_data, text, tmp_path,
         spoil(patch, {1}, factor)
         train_step_now = loop.train_step
         outcome = train_step_now(session, update)
-    assert not math.isfinite(outcome.numbers[0]) and not math.isfinite(outcome.numbers[5])
+    assert not math.isfinite(outcome.numbers[0]) and not math.isfinite(outcome.numbers[-1])
     for before, kept, p in zip(weights, moments, session.model.parameters(), strict=True):
         assert torch.equal(before, p)
         assert all(torch.equal(kept[key], value) for key, value in session.optimizer.state[p].items())
@@ -97,11 +97,11 @@ def test_a_loss_that_is_not_finite_is_enough(tiny_data, text, tmp_path, monkeypa
 
     def objective(*arguments: object) -> LossSums:
         sums = real(*arguments)  # type: ignore[arg-type]
-        return LossSums(sums.loss + math.inf, sums.nll, sums.n_correct, sums.n_tokens)
+        return LossSums(sums.loss + math.inf, sums.nll, sums.divergence, sums.n_correct, sums.n_tokens)
 
     monkeypatch.setattr(loop, "objective", objective)
     outcome = train_step(session, first_update(session))
-    assert math.isfinite(outcome.numbers[5]) and not math.isfinite(outcome.numbers[0])
+    assert math.isfinite(outcome.numbers[-1]) and not math.isfinite(outcome.numbers[0])
     assert all(torch.equal(b, p) for b, p in zip(weights, session.model.parameters(), strict=True))
 
 
@@ -341,7 +341,7 @@ def test_the_meter_counts_what_a_skipped_update_leaves_out(tiny_data, text, tmp_
         meter.add(good)
         meter.record()
     (record,) = records(tmp_path / "run", "train")
-    assert record["gradient_norm"] == float(good.numbers[5]) and record["n_skipped"] == 1
+    assert record["gradient_norm"] == float(good.numbers[-1]) and record["n_skipped"] == 1
 
 
 def test_an_overflow_of_fp16_is_logged_but_told_only_if_it_does_not_end(tiny_data, text, tmp_path, monkeypatch, capsys):

@@ -1,18 +1,18 @@
 """The command line: four stages and `nmt config`. Each command imports its stage inside, so help comes at once.
 
-Exit statuses: 0 done; 2 bad input or configuration; 3 training gave up; 75 training was stopped and can be resumed;
-130 interrupted; 141 nobody reads the output.
+Exit statuses: 0 done; 1 a training of a sweep failed; 2 bad input or configuration; 3 training gave up; 75 training was
+stopped and can be resumed; 130 interrupted; 141 nobody reads the output.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nmt.cli import export, look, make, measure, score, use
+from nmt.cli import export, look, make, measure, score, sweep, use
 from nmt.cli.app import app
 from nmt.process import set_up
 
-__all__ = ["app", "export", "look", "main", "make", "measure", "score", "use"]
+__all__ = ["app", "export", "look", "main", "make", "measure", "score", "sweep", "use"]
 
 
 def main(args: Sequence[str] | None = None) -> None:

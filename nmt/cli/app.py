@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from nmt import __version__
 from nmt.exits import errors_for_people
 
-ORDER = ("prepare", "train", "translate", "evaluate", "score", "export", "runs", "plot", "config")
+ORDER = ("prepare", "train", "translate", "evaluate", "score", "sweep", "export", "runs", "plot", "config")
 """Of the commands in the help."""
 
 
@@ -60,7 +60,7 @@ def nmt(
       nmt translate  run -> translations       a line for every line
       nmt evaluate   run -> BLEU, chrF, TER    score a test set
 
-    `nmt runs` lists the runs there are, `nmt plot` draws their curves.
+    `nmt sweep` compares values of settings, `nmt runs` lists the runs there are, `nmt plot` draws their curves.
     One YAML file holds every setting; without --config it is base.yaml (IWSLT 2017, German-English).
     `nmt config` prints it with an explanation of each. `nmt COMMAND --help` is the manual of a command.
 

@@ -53,6 +53,10 @@ def train(
         typer.Option("--run", metavar="DIR", help="Run directory to write.  [default: the config's training.run_dir]"),
     ] = None,
     overrides: SetOption = None,
+    init_from: Annotated[
+        Path | None,
+        typer.Option("--init-from", metavar="RUN", help="Begin with this run's weights (training.init_from)."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
     stop_after: Annotated[
         float | None,
@@ -70,6 +74,10 @@ def train(
     its own configuration: --set (or a changed --config) may only alter limits and intervals such as
     training.max_steps.
 
+    --init-from fine-tunes: a new run begins with the weights that `translate` takes from RUN, a run directory or what
+    nmt export wrote. Model and tokenizer must be those of RUN (nmt prepare --tokenizer-from RUN); data, dropout and
+    learning rate are the new run's own. training.freeze names the parts that stay as they are.
+
     SIGTERM, SIGINT (Ctrl-C) and --stop-after finish the update, save, and end with status 75: --resume goes on as if
     nothing had happened. A second Ctrl-C ends at once. Several processes train one model under torchrun:
     torchrun --nproc-per-node 2 -m -- nmt train … (with --max-restarts 3 the run goes on by itself after a process died)
@@ -81,6 +89,7 @@ def train(
     Examples:
       nmt train --config sample.yaml
       nmt train --config multi30k.yaml --set data.direction=en-de
+      nmt train --config mine.yaml --init-from runs/base-de-en --set 'training.freeze=[embeddings]'
       nmt train --resume --run runs/sample-de-en --set training.max_steps=4000
     """
     from nmt.defaults import what_to_train
@@ -88,6 +97,6 @@ def train(
     from nmt.training.loop import fit
 
     with joined() as world:
-        what = world.from_first(lambda: what_to_train(config, data, run, overrides or (), resume))
+        what = world.from_first(lambda: what_to_train(config, data, run, overrides or (), resume, init_from))
         settings, data_dir, run_dir, goes_on = what
         fit(settings, data_dir, run_dir, goes_on, stop_after, world, profile)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-Weights = Literal["auto", "raw", "average"]
+Weights = Literal["auto", "raw", "ema", "average"]
 ConfigOption = Annotated[
     str, typer.Option("--config", metavar="FILE", help="That file, else configs/FILE, else the shipped one.")
 ]
@@ -48,5 +48,7 @@ PrecisionOption = Annotated[
 CheckpointOption = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which checkpoint.")]
 WeightsOption = Annotated[
     Weights,
-    typer.Option("--weights", help="As trained, averaged, or (auto) as trained but for the best what scored higher."),
+    typer.Option(
+        "--weights", help="As trained, averaged (see training.ema, average_last), or (auto) what scored highest."
+    ),
 ]

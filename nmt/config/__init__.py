@@ -50,6 +50,8 @@ class Config(Section):
                 f"model.max_positions: {self.model.max_positions} has no room for data.max_pieces = "
                 f"{self.data.max_pieces} and an end of sentence"
             )
+        if self.training.both_directions and not self.tokenizer.joint:
+            problems.append("training.both_directions: true needs tokenizer.joint: true")
         raise_together(problems)
         return self
 

@@ -92,8 +92,36 @@ class TrainingConfig(Section):
     """Pairs that are sorted by length together; larger pools pad less."""
     label_smoothing: float = Field(0.1, ge=0.0, lt=1.0)
     """Probability mass spread evenly over the vocabulary."""
-    optimizer: Literal["adam", "adamw"] = "adam"
-    """Adam (Kingma and Ba, 2015), or AdamW with decoupled weight decay (Loshchilov and Hutter, 2019)."""
+    consistency: Literal["none", "rdrop", "simcut"] = "none"
+    """A second forward pass that must predict what the first one does. rdrop (Wu et al., 2021): with other dropout; the
+    loss is the sum of both cross-entropies plus consistency_weight * (KL(p||q) + KL(q||p)) / 2. simcut (Gao et al.,
+    2022): with some tokens cut on both sides; the loss is the cross-entropy of the first pass plus consistency_weight *
+    KL(p||q), which both passes learn from. Both are sums over the target tokens of one pass, divided by their number.
+    An update takes about twice the time."""
+    consistency_weight: float = Field(3.0, ge=0.0)
+    """Weight of the divergence; 0 is training without it. 3 suits simcut. For rdrop mind the sum: where its two
+    cross-entropies are averaged instead, half of the weight does the same, 2.5 there is 5 here."""
+    cut_rate: float = Field(0.05, ge=0.0, lt=1.0)
+    """simcut: probability of leaving out a token's embedding; its position stays, and the source's end is never cut."""
+    src_bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
+    """BPE-dropout (Provilkov et al., 2020): probability of leaving out a merge as the source is cut into pieces, anew
+    in every epoch; 0.1 is usual. Translation and validation never do."""
+    tgt_bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
+    """The same for the target."""
+    both_directions: bool = False
+    """Learn from every pair in both directions with one model, without a tag: a stage to fine-tune one direction from
+    (init_from). Needs a joint vocabulary. Validation is of data.direction."""
+    init_from: str | None = None
+    """A run directory, or what nmt export wrote, whose selected weights a new run begins with; optimizer, schedule and
+    step begin anew. Model and tokenizer must be the same. `--init-from` sets it."""
+    freeze: list[Literal["embeddings", "encoder", "decoder", "cross_attention"]] = Field([])
+    """Parts that keep the weights they begin with. embeddings are the tables of pieces and positions, and an output
+    weight of its own; encoder and decoder are their layers with the last norm; cross_attention is part of the
+    decoder."""
+    optimizer: Literal["adam", "adamw", "schedule_free"] = "adamw"
+    """AdamW with decoupled weight decay (Loshchilov and Hutter, 2019), Adam (Kingma and Ba, 2015), or schedule-free
+    AdamW (Defazio et al., 2024), whose weights are averages at any time: it goes with the constant schedule and needs
+    the extra `schedule-free`."""
     beta1: float = Field(0.9, ge=0.0, lt=1.0)
     """Decay of Adam's first moment."""
     beta2: float = Field(0.98, ge=0.0, lt=1.0)
@@ -129,6 +157,9 @@ class TrainingConfig(Section):
     """Updates between validations."""
     save_every_steps: int = Field(1000, ge=1)
     """Updates between checkpoints; a validation has one besides."""
+    ema: float = Field(0.0, ge=0.0, lt=1.0)
+    """Decay of an exponential moving average of the weights (float32), which is validated beside them; 0: none. 0.999
+    averages about 1,000 updates; at the start of a run the decay is at most (1 + step) / (10 + step)."""
     keep_last: int = Field(5, ge=2)
     """Newest checkpoints that are kept, besides the best."""
     average_last: int = Field(5, ge=1)
@@ -151,6 +182,16 @@ class TrainingConfig(Section):
             )
         if self.cooldown and self.schedule in ("linear", "cosine"):
             problems.append(f"cooldown: the {self.schedule} schedule falls to 0 by itself; leave cooldown at 0")
+        if self.optimizer == "schedule_free":
+            problems += [
+                f"{name}: {given} does not go with schedule_free, which averages by itself; take {wanted}"
+                for name, given, wanted in (
+                    ("schedule", self.schedule, "constant"),
+                    ("cooldown", self.cooldown, 0.0),
+                    ("ema", self.ema, 0.0),
+                )
+                if given != wanted
+            ]
         if self.max_tokens == "auto" and self.parallel == "fsdp":
             problems.append("max_tokens: auto measures a model that is not divided; with parallel: fsdp give a number")
         raise_together(problems)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.corpus import Split
+from nmt.data.sides import Lines, Side, TwoSides
 from nmt.tokenizer import BOS, EOS, PAD
 
 Indices = npt.NDArray[np.int64]
@@ -30,7 +31,7 @@ _BLOCK = 1 << 18  # pairs looked at together where all are looked at
 class Batch:
     """Sentence pairs as padded tensors.
 
-    `index` (B,) are their rows in the corpus; `src` (B, S) ends in `</s>`; `src_mask` (B, S) is True where a token
+    `index` (B,) are their rows among the pairs; `src` (B, S) ends in `</s>`; `src_mask` (B, S) is True where a token
     stands; `tgt_in` (B, T) starts with `<s>`; `tgt_out` (B, T) is what follows each, to `</s>`; `n_tokens` counts the
     tokens of `tgt_out`, and `places` (n_tokens,) are where they stand in its B * T places.
     """
@@ -246,12 +247,25 @@ def even_batches(lengths: PairLengths, max_tokens: int) -> list[Indices]:
 
 
 class Pairs:
-    """The pairs of a split in one direction, ready to be gathered into batches."""
+    """The pairs of a split, in one direction or in both, ready to be gathered into batches."""
 
-    def __init__(self, split: Split, src: str, tgt: str) -> None:
-        self.lengths = PairLengths(split.lengths(src), split.lengths(tgt))
-        self._src = _Side(split.ids(src), split.ends(src))
-        self._tgt = _Side(split.ids(tgt), split.ends(tgt))
+    def __init__(self, split: Split, src: str, tgt: str, both_directions: bool = False) -> None:
+        """With `both_directions` row P + i is row i the other way round."""
+        one, other = (Lines(split.ids(language), split.ends(language)) for language in (src, tgt))
+        if both_directions:
+            self._take(TwoSides(one, other), TwoSides(other, one))
+        else:
+            self._take(one, other)
+
+    @classmethod
+    def of_sides(cls, src: Side, tgt: Side) -> Pairs:
+        """Pairs of the lines of `src` and `tgt`, which are as many."""
+        pairs = cls.__new__(cls)
+        pairs._take(src, tgt)
+        return pairs
+
+    def _take(self, src: Side, tgt: Side) -> None:
+        self.lengths, self._src, self._tgt = PairLengths(src.n_ids(), tgt.n_ids()), src, tgt
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -271,21 +285,3 @@ class Pairs:
             places=torch.from_numpy(np.flatnonzero(tgt_out != PAD)),
             n_tokens=int(self.lengths.tgt[rows].sum()),
         )
-
-
-class _Side:
-    """One language of a split: the ids of all lines one after the other, and where each line ends."""
-
-    def __init__(self, ids: npt.NDArray[Any], ends: npt.NDArray[np.int64]) -> None:
-        self.ids, self.ends = ids, ends
-
-    def gather(self, rows: Indices, last: int) -> Indices:
-        """Lines `rows` (B,), each followed by the id `last` -> (B, longest) int64, padded on the right."""
-        ends = self.ends[rows]
-        starts = np.where(rows > 0, self.ends[np.maximum(rows - 1, 0)], 0)
-        lengths = ends - starts
-        column = np.arange(int(lengths.max()) + 1)
-        inside = column < lengths[:, None]
-        gathered = np.where(column == lengths[:, None], last, PAD)
-        gathered[inside] = self.ids[(starts[:, None] + column)[inside]]
-        return gathered.astype(np.int64)

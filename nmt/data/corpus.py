@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, Field, ValidationError
 
+from nmt.data.sides import Lines
 from nmt.data.sources import checksum
 from nmt.errors import DataError
 from nmt.layout import DataDir
@@ -43,11 +44,7 @@ class Split:
 
     def lengths(self, language: str) -> npt.NDArray[np.int32]:
         """(n,) number of ids of each line, without special ids."""
-        ends = self.ends(language)
-        lengths = np.empty(len(ends), np.int32)
-        lengths[:1] = ends[:1]
-        np.subtract(ends[1:], ends[:-1], out=lengths[1:])  # np.diff and astype would hold arrays of eight bytes a line
-        return lengths
+        return Lines(self.ids(language), self.ends(language)).n_ids()
 
     def text(self, language: str) -> list[str]:
         """The n lines."""

@@ -55,10 +55,10 @@ class PackedBatch:
 class Packing:
     """Makes packed batches of the pairs of a split."""
 
-    def __init__(self, pairs: Pairs, step: int = STEP) -> None:
-        """`step` (tokens): see the module."""
+    def __init__(self, pairs: Pairs, step: int = STEP, max_len: int = 0) -> None:
+        """`step` (tokens): see the module. Batches name the same longest sentence, at least `max_len` (tokens)."""
         self._pairs, self._step = pairs, step
-        self._max_len = max(step, pairs.lengths.src.max(), pairs.lengths.tgt.max())
+        self._max_len = max(step, pairs.lengths.src.max(), pairs.lengths.tgt.max(), max_len)
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
         """Consecutive runs of `rows` with at most `max_tokens` on either side; a longer single pair stands alone."""

@@ -94,7 +94,7 @@ def _quality(run: RunDir, config: Config, info: Info, reports: Sequence[Report])
 
 def _development(run: RunDir, config: Config, info: Info) -> Iterator[str]:
     """The validation of these weights in the log."""
-    kind = "average" if info.weights == "average" else "valid"
+    kind = "valid" if info.weights == "raw" else info.weights
     for record in read_log(run.log, having=b'"bleu"'):
         if is_validation(record) and (record["kind"], record.get("step")) == (kind, info.step):
             of_metrics = {"BLEU": "bleu", "chrF": "chrf"}

@@ -45,9 +45,15 @@ class Embedding(nn.Module):
         )
         self.dropout = Dropout(config.embedding_dropout)
 
-    def forward(self, ids: Tensor, positions: Tensor, end: int) -> Tensor:
-        """ids (B, L) int64 at `positions` (L,), all below `end` -> (B, L, D)."""
-        embedded: Tensor = self.dropout(F.embedding(ids, self.weight) * self.scale + self.positions(positions, end))
+    def forward(self, ids: Tensor, positions: Tensor, end: int, kept: Tensor | None = None) -> Tensor:
+        """ids (B, L) int64 at `positions` (L,), all below `end` -> (B, L, D).
+
+        Of tokens that are not `kept` (B, L) bool only the position is left.
+        """
+        tokens = F.embedding(ids, self.weight) * self.scale
+        if kept is not None:
+            tokens = tokens * kept[..., None]
+        embedded: Tensor = self.dropout(tokens + self.positions(positions, end))
         return embedded
 
 
@@ -203,9 +209,9 @@ class Encoder(nn.Module):
         self.layers = cast(Sequence[EncoderLayer], layers)
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
 
-    def forward(self, ids: Tensor, layout: Layout) -> Tensor:
-        """ids (B, S) int64 -> hidden states (B, S, D)."""
-        x = self.embedding(ids, layout.positions, layout.max_len)
+    def forward(self, ids: Tensor, layout: Layout, kept: Tensor | None = None) -> Tensor:
+        """ids (B, S) int64 -> hidden states (B, S, D); `kept` as for `Embedding`."""
+        x = self.embedding(ids, layout.positions, layout.max_len, kept)
         see = visible(layout, layout)
         for layer in self.layers:
             x = layer(x, see)
@@ -243,12 +249,13 @@ class Decoder(nn.Module):
         memory: Tensor | None = None,
         memory_layout: Layout | None = None,
         weights: Weights | None = None,
+        kept: Tensor | None = None,
     ) -> Tensor:
         """Teacher forcing: ids (B, T) int64, `<s>` first -> hidden states (B, T, D).
 
-        `weights` is given what the `attention_layer` attends to in the memory, (B, H, T, S).
+        `weights` is given what the `attention_layer` attends to in the memory, (B, H, T, S); `kept` as for `Embedding`.
         """
-        x = self.embedding(ids, layout.positions, layout.max_len)
+        x = self.embedding(ids, layout.positions, layout.max_len, kept)
         see = visible(layout, layout, causal=True)
         see_memory = visible(layout, memory_layout) if memory_layout is not None else Visible()
         for i, (layer, kv) in enumerate(zip(self.layers, self.memory_kv(memory), strict=True)):
@@ -298,14 +305,19 @@ class Transformer(nn.Module):
         memory: Tensor = self.encoder(src, layout)
         return memory
 
-    def decode(self, tgt_in: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
-        """tgt_in (B, T) int64 from `<s>` -> hidden states (B, T, D)."""
-        hidden: Tensor = self.decoder(tgt_in, layout, memory, memory_layout)
+    def forward(
+        self,
+        src: Tensor,
+        src_layout: Layout,
+        tgt_in: Tensor,
+        tgt_layout: Layout,
+        src_kept: Tensor | None = None,
+        tgt_kept: Tensor | None = None,
+    ) -> Tensor:
+        """Teacher forcing from ids, tgt_in (B, T) from `<s>`, to hidden states (B, T, D); `kept` as for `Embedding`."""
+        memory = self.encoder(src, src_layout, src_kept)
+        hidden: Tensor = self.decoder(tgt_in, tgt_layout, memory, src_layout, kept=tgt_kept)
         return hidden
-
-    def forward(self, src: Tensor, src_layout: Layout, tgt_in: Tensor, tgt_layout: Layout) -> Tensor:
-        """Teacher forcing from ids to hidden states (B, T, D)."""
-        return self.decode(tgt_in, tgt_layout, self.encode(src, src_layout), src_layout)
 
     def start(self, memory: Tensor, src_mask: Tensor) -> DecoderState:
         """The state before the first step, of memory (B, S, D) and src_mask (B, S), True = token."""

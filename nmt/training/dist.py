@@ -69,7 +69,7 @@ class World:
         """Add up the gradients over all processes; one that had nothing to learn from adds nothing."""
         if self.size == 1:
             return
-        parameters = list(parameters)
+        parameters = [parameter for parameter in parameters if parameter.requires_grad]  # not those that are frozen
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)

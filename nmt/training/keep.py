@@ -21,10 +21,10 @@ def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
     state.is_extra = is_extra
     meter.settle()
     state.scaler = session.scaler.state_dict()
-    weights, moments = session.weights(), session.moments()
+    weights, ema, moments = session.weights(), session.averaged(), session.moments()
     try:
         state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting
-        save_checkpoint(session.run.step(state.step), weights, moments, asdict(state))
+        save_checkpoint(session.run.step(state.step), weights, moments, asdict(state), ema)
     except OSError as error:
         meter.log.warn(
             state,

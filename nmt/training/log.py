@@ -17,12 +17,12 @@ from nmt.layout import RunDir
 from nmt.training.board import Board
 
 Record = Mapping[str, Any]
-CURVES = ("train", "valid", "average")
+CURVES = ("train", "valid", "ema", "average")
 
 
 class TrainingLog:
-    """One `log(record)` for all three. A record is flat; `kind` is train, valid, average, skipped or warning, `step`
-    the update that it speaks of."""
+    """One `log(record)` for all three. A record is flat; `kind` is train, valid, ema, average, skipped or warning,
+    `step` the update that it speaks of."""
 
     def __init__(
         self,

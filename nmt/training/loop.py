@@ -100,9 +100,11 @@ def train(session: Session, meter: Meter | None) -> None:
     state, settings = session.state, session.config.training
     plan = BatchPlan(settings.update_tokens, settings.pool_pairs, settings.seed)
     tell = partial(session.world.from_first, help_=session.help)
+    session.begin_epoch()
     tell(lambda: after_step(session, meter))  # makes up for a validation that was cut short
     while (end := ended(session)) is None:
         with making_batches():
+            session.begin_epoch()
             updates = epoch_updates(session.pairs.lengths, plan, state.epoch)
         if meter is not None:
             meter.expect(len(updates))
@@ -132,6 +134,8 @@ def train_step(session: Session, update: Update) -> Outcome:
     is_finite = torch.isfinite(norm) & torch.isfinite(numbers[0])
     optimizer.grad_scale, optimizer.found_inf = None, (~is_finite).float()  # type: ignore[attr-defined]
     optimizer.step()
+    if session.ema is not None:
+        session.ema.update(model, state.step + 1, is_finite.float())
     session.scaler.update()
     optimizer.zero_grad(set_to_none=True)
     state.step += 1
@@ -141,7 +145,7 @@ def train_step(session: Session, update: Update) -> Outcome:
 
 
 def gather_gradients(session: Session, update: Update) -> Tensor:
-    """Forward and backward over this process's share of an update; the first five numbers of an `Outcome`.
+    """Forward and backward over this process's share of an update; the first six numbers of an `Outcome`.
 
     If memory does not suffice, all is done again in micro-batches of half the size. Raises NmtError if a single pair
     is too much.
@@ -181,21 +185,22 @@ def forward_backward(
     """
     settings, state, world = session.config.training, session.state, session.world
     torch.manual_seed((settings.seed << 32) + state.step * world.size + world.rank)
-    numbers = torch.zeros(5, dtype=torch.float64, device=session.device)
+    numbers = torch.zeros(6, dtype=torch.float64, device=session.device)
     for rows in micro_batches:
         with making_batches():
             batch = session.batch(rows)
         with autocast(session.precision, session.device):
-            sums = objective(session.model, batch, settings.label_smoothing, session.forward)
+            sums = objective(session.model, batch, settings, session.forward)
         session.scaler.scale(sums.loss / n_tokens).backward()  # type: ignore[no-untyped-call]
         n_slots = batch.src.numel() + batch.tgt_in.numel()
         numbers[0] += sums.loss.detach()
         numbers[1] += sums.nll
         numbers[2] += sums.n_correct
         numbers[3] += n_slots
+        numbers[5] += sums.divergence
     for rows in empty:
         with autocast(session.precision, session.device):
-            sums = objective(session.model, session.batch(rows), settings.label_smoothing)
+            sums = objective(session.model, session.batch(rows), settings)
         (sums.loss * 0).backward()  # type: ignore[no-untyped-call]
     return numbers
 
@@ -282,8 +287,10 @@ def stop_early(session: Session, meter: Meter, reason: str) -> NoReturn:
 def announce(session: Session, log: TrainingLog) -> None:
     """Say what is about to be trained, on what, and where it goes."""
     n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
+    n_learned = sum(parameter.numel() for parameter in session.model.parameters() if parameter.requires_grad)
+    learned = "" if n_learned == n_parameters else f" ({n_learned:,} of them learned)"
     log.say(
-        f"{session.config.data.direction}: {len(session.pairs):,} pairs, {n_parameters:,} parameters, "
+        f"{session.config.data.direction}: {len(session.pairs):,} pairs, {n_parameters:,} parameters{learned}, "
         f"{session.precision} on {session.device.type}{' packed' if session.packing else ''}, into {session.run.path}"
     )
     if session.forward is not None:

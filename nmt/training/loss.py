@@ -1,6 +1,6 @@
-"""Label-smoothed cross-entropy, as sums: the one division, by the target tokens of the whole update, comes later.
+"""Label-smoothed cross-entropy and divergence, as sums: the one division, by the target tokens of the update, is later.
 
-Legend: N target tokens, D width, V vocabulary.
+Legend: N target tokens, D width, V vocabulary; p and q the probabilities that two passes give the next token.
 """
 
 from __future__ import annotations
@@ -17,15 +17,26 @@ BLOCK_ELEMENTS = {"cpu": 2**23, "cuda": 2**27}
 
 
 @dataclass(frozen=True)
+class Divergence:
+    """How two passes are held together: the weights of KL(p||q), KL(q||p) and the second pass's cross-entropy."""
+
+    p_to_q: float
+    q_to_p: float
+    second: float
+
+
+@dataclass(frozen=True)
 class LossSums:
     """Sums over target tokens; they add up over micro-batches and ranks.
 
-    `loss` is what is minimised, `nll` the negative log-likelihood without smoothing (both nats), `n_correct` counts
-    tokens whose most probable prediction was right. All are tensors without dimensions but `n_tokens`.
+    `loss` is what is minimised, `nll` the negative log-likelihood without smoothing, `divergence` that of two passes,
+    without its weight (all nats); `n_correct` counts tokens whose most probable prediction was right. Of two passes,
+    `nll`, `n_correct` and `n_tokens` are those of the first. All are tensors without dimensions but `n_tokens`.
     """
 
     loss: Tensor
     nll: Tensor
+    divergence: Tensor
     n_correct: Tensor
     n_tokens: int
 
@@ -33,6 +44,7 @@ class LossSums:
         return LossSums(
             self.loss + other.loss,
             self.nll + other.nll,
+            self.divergence + other.divergence,
             self.n_correct + other.n_correct,
             self.n_tokens + other.n_tokens,
         )
@@ -59,70 +71,154 @@ def label_smoothed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor
     The target distribution is (1 - smoothing) on the target and smoothing / V on every entry (Szegedy et al., 2016).
     Logits are made a block of rows at a time and turned into their gradient at once, so they never exist together.
     """
-    needs_grad = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
-    dtype = torch.get_autocast_dtype(hidden.device.type) if torch.is_autocast_enabled(hidden.device.type) else None
-    loss, nll, n_correct = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        hidden, weight, targets, smoothing, dtype, needs_grad
+    return _sums((hidden,), weight, targets, smoothing, None)
+
+
+def consistency_loss(
+    first: Tensor, second: Tensor, weight: Tensor, targets: Tensor, smoothing: float, divergence: Divergence
+) -> LossSums:
+    """The same for two passes, first and second (N, D): cross-entropy of the first, weighted cross-entropy of the
+    second, and weighted divergences between both, none of which is detached from the gradient."""
+    return _sums((first, second), weight, targets, smoothing, divergence)
+
+
+def _sums(
+    passes: tuple[Tensor, ...], weight: Tensor, targets: Tensor, smoothing: float, divergence: Divergence | None
+) -> LossSums:
+    device = weight.device.type
+    needs_grad = torch.is_grad_enabled() and (weight.requires_grad or any(hidden.requires_grad for hidden in passes))
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+    loss, nll, kl, n_correct = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
+        weight, targets, smoothing, dtype, needs_grad, divergence, *passes
     )
-    return LossSums(loss, nll, n_correct, targets.numel())
+    return LossSums(loss, nll, kl, n_correct, targets.numel())
 
 
-class _ChunkedCrossEntropy(torch.autograd.Function):
+class _ChunkedLoss(torch.autograd.Function):
     """Loss and gradient in one pass over blocks of rows.
 
-    With p the probabilities, the gradient of a row's logits is p - (1 - smoothing) * one_hot(target) - smoothing / V.
-    The last term is the same for every logit, so its share of the products with weight and hidden is added afterwards.
+    The cross-entropy's gradient of a row's logits is p - (1 - smoothing) * one_hot(target) - smoothing / V. The last
+    term is the same for every logit, so its share of the products with weight and hidden is added afterwards.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
-        hidden: Tensor,
         weight: Tensor,
         targets: Tensor,
         smoothing: float,
         dtype: torch.dtype | None,
         needs_grad: bool,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        compute = dtype or hidden.dtype
+        divergence: Divergence | None,
+        *passes: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        compute, device = dtype or passes[0].dtype, weight.device
         # probabilities below 6e-8 vanish in fp16, so its gradients are multiplied in float32
         grad_dtype = torch.float32 if compute == torch.float16 else compute
-        full = weight.dtype
-        with torch.autocast(hidden.device.type, enabled=False):
-            h, w = hidden.to(compute), weight.to(compute)
-            h_grad, w_grad = h.to(grad_dtype), w.to(grad_dtype)
-            grad_hidden = torch.empty_like(h_grad if needs_grad else h_grad[:0])
+        # how much of each pass's cross-entropy is learned
+        shares = [1.0] if divergence is None else [1.0, divergence.second]
+        with torch.autocast(device.type, enabled=False):
+            w, hidden = weight.to(compute), [each.to(compute) for each in passes]
+            w_grad, hidden_grad = w.to(grad_dtype), [each.to(grad_dtype) for each in hidden]
+            grads = [torch.empty_like(each if needs_grad else each[:0]) for each in hidden_grad]
             grad_weight = torch.zeros_like(weight if needs_grad else weight[:0])
-            # of every row: the target's logit, the largest logit and its probability
-            at_target, largest, most = torch.empty(3, len(h), dtype=full, device=h.device)
-            block_rows = max(1, BLOCK_ELEMENTS[h.device.type] // len(w))
-            for start in range(0, len(h), block_rows):
+            found = _Found(len(passes), len(targets), weight)
+            block_rows = max(1, BLOCK_ELEMENTS[device.type] // len(w))
+            for start in range(0, len(targets), block_rows):
                 rows = slice(start, start + block_rows)
                 target = targets[rows, None]
-                logits = h[rows] @ w.T  # (rows, V)
-                grad = logits.softmax(-1, dtype=grad_dtype)  # calculates in float32
-                at_target[rows] = logits.gather(-1, target)[:, 0]
-                largest[rows], most[rows] = logits.amax(-1), grad.amax(-1)
-                if needs_grad:
-                    grad[torch.arange(len(grad), device=grad.device), target[:, 0]] -= 1 - smoothing
-                    grad_hidden[rows] = grad @ w_grad
-                    grad_weight += grad.T @ h_grad[rows]
-            log_z = largest - most.log()
-            mean_weight = w.to(full).mean(0)  # (D,): hidden @ mean_weight is the mean of a row's logits
-            mean_logit = h.to(full) @ mean_weight
-            log_prob = at_target - log_z
-            nll = -log_prob.sum()
-            loss = (1 - smoothing) * nll - smoothing * (mean_logit - log_z).sum()
-            n_correct = (at_target >= largest).sum()
-            if needs_grad and smoothing:
-                grad_hidden -= (smoothing * mean_weight).to(grad_dtype)
-                grad_weight -= smoothing / len(w) * h.sum(0, dtype=full)
-        ctx.save_for_backward(grad_hidden, grad_weight)
-        ctx.hidden_dtype = hidden.dtype
-        ctx.mark_non_differentiable(nll, n_correct)
-        return loss, nll, n_correct
+                logits = [each[rows] @ w.T for each in hidden]  # (rows, V) each
+                probs = [each.softmax(-1, dtype=grad_dtype) for each in logits]  # calculates in float32
+                found.note(rows, target, logits, probs)
+                if divergence is not None:
+                    found.diverge(rows, divergence, logits, probs)
+                if not needs_grad:
+                    continue
+                for grad, h, logit_grad, share in zip(grads, hidden_grad, probs, shares, strict=True):
+                    if share:
+                        at = torch.arange(len(target), device=device)
+                        logit_grad[at, target[:, 0]] -= share * (1 - smoothing)
+                    grad[rows] = logit_grad @ w_grad
+                    grad_weight += logit_grad.T @ h[rows]
+            mean_weight = w.to(weight.dtype).mean(0)  # (D,): hidden @ mean_weight is the mean of a row's logits
+            nll = (found.log_z - found.at_target).sum(-1)  # (passes,)
+            kl, weighted_kl = found.divergences(divergence)
+            loss = weighted_kl
+            for i, (share, h) in enumerate(zip(shares, hidden, strict=True)):
+                if not share:
+                    continue
+                mean_logit = h.to(weight.dtype) @ mean_weight
+                loss = loss + share * ((1 - smoothing) * nll[i] - smoothing * (mean_logit - found.log_z[i]).sum())
+                if needs_grad and smoothing:
+                    grads[i] -= (share * smoothing * mean_weight).to(grad_dtype)
+                    grad_weight -= share * smoothing / len(w) * h.sum(0, dtype=weight.dtype)
+        ctx.save_for_backward(grad_weight, *grads)
+        ctx.hidden_dtype = passes[0].dtype
+        counted = nll[0], kl, found.n_correct
+        ctx.mark_non_differentiable(*counted)
+        return loss, *counted
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        grad_hidden, grad_weight = ctx.saved_tensors
-        return (grad_hidden * grads[0]).to(ctx.hidden_dtype), grad_weight * grads[0], None, None, None, None
+        grad_weight, *grad_hidden = ctx.saved_tensors
+        of_passes = [(each * grads[0]).to(ctx.hidden_dtype) for each in grad_hidden]
+        return grad_weight * grads[0], None, None, None, None, None, *of_passes
+
+
+class _Found:
+    """What the blocks of rows add up to, row by row."""
+
+    def __init__(self, n_passes: int, n_rows: int, weight: Tensor) -> None:
+        # of every row of each pass: the target's logit, the largest logit and its probability
+        shape = (n_passes, n_rows)
+        self.at_target, self._largest, self._most = torch.empty(3, *shape, dtype=weight.dtype, device=weight.device)
+        self._cross = torch.zeros(2, n_rows, dtype=weight.dtype, device=weight.device)
+
+    def note(self, rows: slice, target: Tensor, logits: list[Tensor], probs: list[Tensor]) -> None:
+        """Take in a block of rows, logits and probs (rows, V) of each pass."""
+        for i, (logit, prob) in enumerate(zip(logits, probs, strict=True)):
+            self.at_target[i, rows] = logit.gather(-1, target)[:, 0]
+            self._largest[i, rows], self._most[i, rows] = logit.amax(-1), prob.amax(-1)
+
+    def diverge(self, rows: slice, divergence: Divergence, logits: list[Tensor], probs: list[Tensor]) -> None:
+        """Turn the probabilities of a block, in place, into the gradient of the logits, but for the targets' part.
+
+        With d the difference of the logits, a = sum(p d) and b = sum(q d), KL(p||q) has the gradients p (d - a) with
+        respect to the first pass's logits and q - p to the second's, KL(q||p) has p - q and q (b - d).
+        """
+        p, q = probs
+        there, back = divergence.p_to_q, divergence.q_to_p
+        d = logits[0].to(p.dtype) - logits[1].to(p.dtype)
+        dq = d * q if back else None
+        dp = d.mul_(p)
+        a = self._cross[0, rows, None] = dp.sum(-1, keepdim=True, dtype=self._cross.dtype)
+        b = torch.zeros_like(a) if dq is None else dq.sum(-1, keepdim=True, dtype=self._cross.dtype)
+        self._cross[1, rows, None] = b
+        if dq is not None:
+            dp.sub_(q, alpha=back / there)
+        q.mul_((divergence.second + there + back * b).to(q.dtype)).sub_(p, alpha=there)
+        if dq is not None:
+            q.sub_(dq, alpha=back)
+        p.mul_((1 + back - there * a).to(p.dtype)).add_(dp, alpha=there)
+
+    @property
+    def log_z(self) -> Tensor:
+        """(passes, N) logarithm of what the exponentials of each row's logits add up to."""
+        log_z: Tensor = self._largest - self._most.log()
+        return log_z
+
+    @property
+    def n_correct(self) -> Tensor:
+        """Rows of the first pass whose largest logit is the target's."""
+        n_correct: Tensor = (self.at_target[0] >= self._largest[0]).sum()
+        return n_correct
+
+    def divergences(self, weights: Divergence | None) -> tuple[Tensor, Tensor]:
+        """The divergence of all rows as a mean of both directions by their weights, and times these."""
+        if weights is None:
+            return (nothing := self._cross.new_zeros(())), nothing
+        log_z = self.log_z
+        constant = log_z[0] - log_z[1]
+        p_to_q, q_to_p = (self._cross[0] - constant).sum(), (constant - self._cross[1]).sum()
+        weighted = weights.p_to_q * p_to_q + weights.q_to_p * q_to_p
+        return weighted / (weights.p_to_q + weights.q_to_p), weighted

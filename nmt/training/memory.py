@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from nmt.config import TrainingConfig
 from nmt.data.batching import Indices, PairLengths, Pairs
 from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
@@ -37,7 +38,9 @@ def free_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def pick_max_tokens(model: Transformer, pairs: Pairs, precision: str, device: torch.device, useful: int) -> int:
+def pick_max_tokens(
+    model: Transformer, pairs: Pairs, settings: TrainingConfig, precision: str, device: torch.device, useful: int
+) -> int:
     """The largest micro-batch that fits into memory, with a margin; at least one pair, at most `useful` tokens.
 
     The memory of two micro-batches of the longest pairs is measured and extrapolated, with room for gradients and
@@ -52,7 +55,7 @@ def pick_max_tokens(model: Transformer, pairs: Pairs, precision: str, device: to
     if n_small == n_large:  # a corpus of one batch
         return n_small
     try:
-        used = [_bytes(model, pairs, rows, precision, device) for rows in (small, large)]
+        used = [_bytes(model, pairs, rows, settings, precision, device) for rows in (small, large)]
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
@@ -62,12 +65,15 @@ def pick_max_tokens(model: Transformer, pairs: Pairs, precision: str, device: to
         free_memory()
         return longest
     per_token = max(1.0, (used[1] - used[0]) / (n_large - n_small))
-    fixed = max(0.0, used[0] - per_token * n_small) + 3 * 4 * sum(p.numel() for p in model.parameters())
+    n_copies = 4 if settings.ema else 3  # gradients, two moments, moving average
+    fixed = max(0.0, used[0] - per_token * n_small) + n_copies * 4 * sum(p.numel() for p in model.parameters())
     room = SAFE_SHARE[device.type] * free_bytes(device) - fixed
     return int(max(longest, min(useful, room / per_token)))
 
 
-def _bytes(model: Transformer, pairs: Pairs, rows: Indices, precision: str, device: torch.device) -> float:
+def _bytes(
+    model: Transformer, pairs: Pairs, rows: Indices, settings: TrainingConfig, precision: str, device: torch.device
+) -> float:
     """The memory that learning from `rows` takes for a while: on a GPU as measured, on a CPU what is kept for the
     backward pass, doubled for what comes and goes."""
     kept: dict[int, int] = {}
@@ -81,7 +87,7 @@ def _bytes(model: Transformer, pairs: Pairs, rows: Indices, precision: str, devi
         torch.cuda.reset_peak_memory_stats(device)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         with autocast(precision, device):
-            loss = objective(model, pairs.batch(rows).to(device), 0.1).loss
+            loss = objective(model, pairs.batch(rows).to(device), settings).loss
         loss.backward()  # type: ignore[no-untyped-call]
     if device.type == "cuda":
         return float(torch.cuda.max_memory_allocated(device))

@@ -26,8 +26,8 @@ LAG = {"cpu": 0, "cuda": 8}  # updates after which numbers are read off the devi
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an update came to: `numbers` (6,) float64 are loss, negative log-likelihood, right predictions, positions
-    with padding, times out of memory, and the gradient's norm before clipping, over all processes."""
+    """What an update came to: `numbers` (7,) float64 are loss, negative log-likelihood, right predictions, positions
+    with padding, times out of memory, divergence, and the gradient's norm before clipping, over all processes."""
 
     update: Update
     numbers: torch.Tensor
@@ -35,11 +35,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Pending:
-    """An outcome on its way from the device; `step` is the update it speaks of."""
+    """An outcome on its way from the device; `step` is the update it speaks of, `n_real` its tokens on both sides."""
 
     step: int
     epoch: int
     update: Update
+    n_real: int
     numbers: torch.Tensor
     arrived: torch.cuda.Event | None
 
@@ -56,6 +57,11 @@ class Meter:
         self._clock = self._shown = time.monotonic()
 
     @property
+    def _has_divergence(self) -> bool:
+        settings = self._session.config.training
+        return settings.consistency != "none" and settings.consistency_weight > 0
+
+    @property
     def _tally(self) -> dict[str, float]:
         return self._session.state.tally
 
@@ -67,7 +73,9 @@ class Meter:
         if device.type == "cuda":
             arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             arrived.record()
-        self._pending.append(_Pending(state.step, state.epoch, outcome.update, numbers, arrived))
+        update = outcome.update
+        n_real = int(self._session.pairs.lengths.src[update.rows].sum()) + update.n_tokens
+        self._pending.append(_Pending(state.step, state.epoch, update, n_real, numbers, arrived))
         self.settle(LAG[device.type])
         if self._profile is not None:
             self._tick(training=True)
@@ -80,16 +88,15 @@ class Meter:
             pending = self._pending.popleft()
             if pending.arrived is not None:
                 pending.arrived.synchronize()
-            loss, nll, n_correct, n_slots, n_out_of_memory, norm = pending.numbers.tolist()
+            loss, nll, n_correct, n_slots, n_out_of_memory, divergence, norm = pending.numbers.tolist()
             self._count_out_of_memory(int(n_out_of_memory))
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 self._skip(pending)
                 continue
             self._session.state.skipped_in_a_row = 0
-            lengths, rows = self._session.pairs.lengths, pending.update.rows
-            n_real = int(lengths.src[rows].sum()) + pending.update.n_tokens
             sums = {"loss": loss, "nll": nll, "n_correct": n_correct, "n_slots": n_slots, "norm": norm}
-            for name, value in (sums | {"n_tokens": pending.update.n_tokens, "n_real": n_real, "n_updates": 1}).items():
+            counts = {"n_tokens": pending.update.n_tokens, "n_real": pending.n_real, "n_updates": 1}
+            for name, value in (sums | {"divergence": divergence} | counts).items():
                 self._tally[name] = self._tally.get(name, 0) + value
 
     def _skip(self, pending: _Pending) -> None:
@@ -154,6 +161,7 @@ class Meter:
             "loss": loss,
             "perplexity": math.exp(min(nll, 700.0)),
             "accuracy": tally["n_correct"] / tally["n_tokens"],
+            **({"divergence": tally["divergence"] / tally["n_tokens"]} if self._has_divergence else {}),
             "lr": self._learning_rate(),
             "gradient_norm": tally["norm"] / tally["n_updates"],
             "tokens_per_second": tally["n_tokens"] / max(tally["seconds"], 1e-9),

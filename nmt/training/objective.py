@@ -1,32 +1,72 @@
-"""Which forward passes an update makes, and the loss of them: today one pass and its cross-entropy."""
+"""Which forward passes an update makes, and the loss of them.
+
+Plain training makes one, and its cross-entropy is the loss. Consistency training makes a second one that has to predict
+what the first does: R-Drop (Wu et al., 2021, arXiv:2106.14448) with other dropout, SimCut (Gao et al., 2022,
+arXiv:2206.02368) with the embeddings of some tokens cut. What is cut and dropped is drawn from PyTorch's generator,
+which the loop seeds for every update.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
+from nmt.config import TrainingConfig
 from nmt.data.batching import Batch
 from nmt.data.packing import PackedBatch
-from nmt.model.masks import Layout, Packed, Padded
+from nmt.model.masks import Packed, Padded
 from nmt.model.transformer import Transformer
-from nmt.training.loss import LossSums, label_smoothed_cross_entropy
+from nmt.tokenizer import EOS
+from nmt.training.loss import Divergence, LossSums, consistency_loss, label_smoothed_cross_entropy
 
-Forward = Callable[[Tensor, Layout, Tensor, Layout], Tensor]
+Forward = Callable[..., Tensor]
 """The model itself, or the same compiled."""
 
 
 def objective(
+    model: Transformer, batch: Batch | PackedBatch, settings: TrainingConfig, forward: Forward | None = None
+) -> LossSums:
+    """What an update minimises for a batch, as sums over the target tokens of one pass."""
+    weight, smoothing = settings.consistency_weight, settings.label_smoothing
+    if settings.consistency == "none" or not weight:
+        return cross_entropy(model, batch, smoothing, forward)
+    forward = model if forward is None else forward
+    first, targets = _hidden(batch, forward)
+    if settings.consistency == "rdrop":
+        second, _ = _hidden(batch, forward)
+        divergence = Divergence(p_to_q=weight / 2, q_to_p=weight / 2, second=1.0)
+    else:
+        second, _ = _hidden(batch, forward, *_kept(batch, settings.cut_rate))
+        divergence = Divergence(p_to_q=weight, q_to_p=0.0, second=0.0)
+    return consistency_loss(first, second, model.output_weight, targets, smoothing, divergence)
+
+
+def cross_entropy(
     model: Transformer, batch: Batch | PackedBatch, label_smoothing: float, forward: Forward | None = None
 ) -> LossSums:
-    """The loss sums of a batch in teacher forcing; only real target tokens reach the output layer."""
-    forward = model if forward is None else forward
-    if isinstance(batch, Batch):
-        hidden = forward(batch.src, Padded(batch.src_mask), batch.tgt_in, Padded(batch.tgt_mask))  # (B, T, D)
-        hidden, targets = hidden.flatten(0, 1)[batch.places], batch.tgt_out.flatten()[batch.places]
-    else:
-        src_layout = Packed(batch.src_bounds, batch.src_positions, batch.max_len)
-        tgt_layout = Packed(batch.tgt_bounds, batch.tgt_positions, batch.max_len)
-        hidden = forward(batch.src, src_layout, batch.tgt_in, tgt_layout)  # (1, T, D)
-        hidden, targets = hidden[0, : batch.n_tokens], batch.tgt_out[0, : batch.n_tokens]
+    """The loss sums of one pass."""
+    hidden, targets = _hidden(batch, model if forward is None else forward)
     return label_smoothed_cross_entropy(hidden, model.output_weight, targets, label_smoothing)
+
+
+def _hidden(
+    batch: Batch | PackedBatch, forward: Forward, src_kept: Tensor | None = None, tgt_kept: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Teacher forcing: the hidden states (N, D) and targets (N,) of the real target tokens, which alone reach the
+    output layer."""
+    if isinstance(batch, Batch):
+        src_layout, tgt_layout = Padded(batch.src_mask), Padded(batch.tgt_mask)
+        hidden = forward(batch.src, src_layout, batch.tgt_in, tgt_layout, src_kept, tgt_kept)  # (B, T, D)
+        return hidden.flatten(0, 1)[batch.places], batch.tgt_out.flatten()[batch.places]
+    src_rows = Packed(batch.src_bounds, batch.src_positions, batch.max_len)
+    tgt_rows = Packed(batch.tgt_bounds, batch.tgt_positions, batch.max_len)
+    hidden = forward(batch.src, src_rows, batch.tgt_in, tgt_rows, src_kept, tgt_kept)  # (1, T, D)
+    return hidden[0, : batch.n_tokens], batch.tgt_out[0, : batch.n_tokens]
+
+
+def _kept(batch: Batch | PackedBatch, cut_rate: float) -> tuple[Tensor, Tensor]:
+    """Which tokens of both sides keep their embeddings, shaped as `src` and `tgt_in`; the end of the source always."""
+    src, tgt = (torch.rand(ids.shape, device=ids.device) >= cut_rate for ids in (batch.src, batch.tgt_in))
+    return src | (batch.src == EOS), tgt

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from inspect import unwrap
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nmt.config import TrainingConfig
+from nmt.errors import ConfigError
+
+INSTALL = (
+    "training.optimizer: schedule_free needs the package schedulefree; pip install schedulefree does it, and so does "
+    "nmt's extra schedule-free"
+)
 
 
 def learning_rate(step: int, config: TrainingConfig, d_model: int, cooldown: tuple[int, int] | None = None) -> float:
@@ -59,17 +66,30 @@ class Adam(torch.optim.Adam):
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """Adam or AdamW over all parameters; weight decay falls on matrices, not on biases and norms."""
-    parameters = list(model.parameters())
+    """The optimizer of all parameters that are not frozen; weight decay falls on matrices, not on biases and norms.
+
+    Raises ConfigError if it is schedule_free, whose package is an extra, and that is not installed.
+    """
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    return Adam(
-        groups,
-        lr=0.0,
-        betas=(config.beta1, config.beta2),
-        eps=config.eps,
-        fused=True,
-        decoupled_weight_decay=config.optimizer == "adamw",
-    )
+    groups = [group for group in groups if group["params"]]
+    betas = config.beta1, config.beta2
+    if config.optimizer == "schedule_free":
+        try:
+            from nmt.training.schedule_free import ScheduleFree
+        except ImportError as error:
+            raise ConfigError([INSTALL]) from error
+        return ScheduleFree(groups, betas, config.eps)
+    is_decoupled = config.optimizer == "adamw"
+    return Adam(groups, lr=0.0, betas=betas, eps=config.eps, fused=True, decoupled_weight_decay=is_decoupled)
+
+
+def weights_to_keep(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The weights that are saved, validated and translated with, by name: with schedule_free its averages, else those
+    that the model holds."""
+    weights: dict[str, Tensor] = dict(model.named_parameters())
+    averages: Callable[[dict[str, Tensor]], dict[str, Tensor]] | None = getattr(optimizer, "averages", None)
+    return weights if averages is None else averages(weights)

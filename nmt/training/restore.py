@@ -15,6 +15,7 @@ from nmt.checkpoint import (
     assign,
     check_fit,
     check_optimizer,
+    load_ema,
     load_optimizer,
     load_state,
     load_weights,
@@ -31,7 +32,7 @@ Shape = tuple[str, torch.Size, torch.dtype]
 
 def restore(session: Session) -> None:
     """Read the newest whole checkpoint into the sessions of all processes; without any they stay as they are."""
-    read: list[Tensors] = [{}, {}]  # weights, and the optimizer's state
+    read: list[Tensors] = [{}, {}, {}]  # weights, the optimizer's state, the moving average if there is one
 
     def newest() -> tuple[TrainState, list[list[Shape]]] | None:
         found = _newest(session)
@@ -46,15 +47,19 @@ def restore(session: Session) -> None:
         return
     state, shapes = found
     where = str(session.run.step(state.step).path)
-    weights, moments = (dict(_shared(session, tensors, names)) for tensors, names in zip(read, shapes, strict=True))
+    weights, moments, ema = (
+        dict(_shared(session, tensors, names)) for tensors, names in zip(read, shapes, strict=True)
+    )
     restore_optimizer(session.optimizer, session.optimizer_names, moments, where)
     assign(session.model, weights, where)
+    if session.ema is not None:
+        session.ema.tensors = {name: ema[name].to(session.device) for name in session.ema.tensors}
     if state.scaler:
         session.scaler.load_state_dict(state.scaler)
     session.state, session.saved_step = state, state.step
 
 
-def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors] | None:
+def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors, Tensors] | None:
     """The newest checkpoint that is whole and fits the session."""
     run, steps = session.run, saved_steps(session.run)
     if not run.checkpoints.is_dir():  # it is made before there is a run
@@ -66,13 +71,15 @@ def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors] | None:
         where = str(saved.path)
         try:
             state = TrainState.of(load_state(saved), where)
-            weights, moments = load_weights(saved), load_optimizer(saved)
+            weights, moments, ema = load_weights(saved), load_optimizer(saved), {}
             check_fit(session.model, weights, where)
+            if session.ema is not None:
+                check_fit(session.model, ema := load_ema(saved), where)
             check_optimizer(session.optimizer, session.optimizer_names, moments, where)
         except CheckpointError as error:
             say(f"{error}; trying the one before")
             continue
-        return state, weights, moments
+        return state, weights, moments, ema
     if steps:
         raise CheckpointError(f"{run.path}: no checkpoint here is whole and of this version; start another run")
     say(f"{run.path} has no checkpoint yet: it starts from its first update")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 from nmt.checkpoint import most_bytes
-from nmt.config import Config
+from nmt.config import Config, TrainingConfig
 from nmt.data.batching import Pairs
 from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
@@ -28,10 +28,10 @@ def check_sentences(config: Config, max_tokens: int, sets: dict[str, Pairs]) -> 
         raise ConfigError(problems)
 
 
-def check_disk(run: RunDir, n_parameters: int, keep_last: int, resume: bool) -> str | None:
+def check_disk(run: RunDir, n_parameters: int, settings: TrainingConfig, resume: bool) -> str | None:
     """What to say of the room that the checkpoints will take. Raises CheckpointError where a run is to begin and that
     is more than is free."""
-    most = most_bytes(n_parameters, keep_last)
+    most = most_bytes(n_parameters, settings.keep_last, settings.ema > 0)
     here = next(path for path in (run.path, *run.path.absolute().parents) if path.exists())
     free = shutil.disk_usage(here).free
     taken = sum(path.stat().st_size for path in run.checkpoints.rglob("*") if path.is_file())

@@ -8,7 +8,7 @@ from typing import Any
 from nmt.checkpoint import assign, save_checkpoint
 from nmt.errors import CheckpointError
 from nmt.files import replace_file
-from nmt.metadata import write_selected
+from nmt.metadata import Weights, write_selected
 from nmt.selected import average, steps_to_average
 from nmt.training.alarms import collapse_alarm
 from nmt.training.log import TrainingLog, clock
@@ -17,31 +17,40 @@ from nmt.training.validate import Validation
 
 
 def check(session: Session, log: TrainingLog) -> None:
-    """Validate the model as it is. It becomes the best so far if it scores higher and its weights are saved.
+    """Validate the weights as they are, and their moving average if there is one. What scores highest so far becomes
+    the best if it is saved.
 
     Raises Interrupted if the run is to stop meanwhile; the state is then as it was.
     """
     state, settings = session.state, session.config.training
-    model = session.to_validate()
-    found = session.validator.validate(model, session.stop.poll)
-    score = found.score(settings.select_by)
-    is_better = math.isfinite(score) and (state.best_score is None or score > state.best_score)
-    if is_better and session.saved_step == state.step:
-        state.best_score, state.best_step = score, state.step
+    kinds: tuple[Weights, ...] = ("raw",) if session.ema is None else ("raw", "ema")
+    found = {kind: _validate(session, kind) for kind in kinds}
+    is_better = False
+    for kind in kinds:
+        score = found[kind].score(settings.select_by)
+        if math.isfinite(score) and (state.best_score is None or score > state.best_score):
+            is_better = True
+            if session.saved_step == state.step:
+                state.best_score, state.best_step, state.best_weights = score, state.step, kind
     if is_better:
         state.checks_since_best = 0
     elif state.step % settings.validate_every_steps == 0:  # one at a run's end counts for no patience, should it go on
         state.checks_since_best += 1
     state.last_check = state.step
-    _record(session, log, found, "valid", f"step-{state.step:08d}")
-    session.validator.show(model, found, log.board, state.step)
+    for kind in kinds:
+        _record(session, log, found[kind], kind)
+    session.validator.show(session.to_validate("raw"), found["raw"], log.board, state.step)
+
+
+def _validate(session: Session, kind: Weights) -> Validation:
+    return session.validator.validate(session.to_validate(kind), session.stop.poll)
 
 
 def select_best(session: Session) -> None:
     """Have `translate` take the best checkpoint so far; while there is none, the last."""
     state = session.state
     if state.best_step is not None:
-        write_selected(session.run, {"best_step": state.best_step, "weights": "raw", "reason": _reason(session)})
+        write_selected(session.run, _best(session))
     else:
         session.run.selected.unlink(missing_ok=True)
 
@@ -52,7 +61,7 @@ def select_at_end(session: Session, log: TrainingLog) -> None:
     Raises Interrupted if the run is to stop meanwhile, OSError if the disk takes no more.
     """
     state, settings, run = session.state, session.config.training, session.run
-    selected: dict[str, Any] = {"best_step": state.best_step, "weights": "raw", "reason": _reason(session)}
+    selected = _best(session)
     steps = steps_to_average(run, settings, state.step)
     try:
         tensors = average(run, steps)
@@ -60,12 +69,12 @@ def select_at_end(session: Session, log: TrainingLog) -> None:
         log.say(f"nothing is averaged: {error}")
         steps = []
     if len(steps) > 1:
-        model = session.to_validate()
+        model = session.to_validate("raw")
         assign(model, tensors, str(run.average.path))
         found = session.validator.validate(model, session.stop.poll)
         score = found.score(settings.select_by)
         save_checkpoint(run.average, tensors, None, {"steps": steps, settings.select_by: abs(score)})
-        _record(session, log, found, "average", "average")
+        _record(session, log, found, "average")
         selected["average_steps"] = steps
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
             selected["weights"] = "average"
@@ -78,22 +87,31 @@ def select_at_end(session: Session, log: TrainingLog) -> None:
     log.say(f"selected: {selected['reason']} ({clock(state.seconds)} in all)")
 
 
+def _best(session: Session) -> dict[str, Any]:
+    """What selected.json says of the best single weights."""
+    state = session.state
+    return {"best_step": state.best_step, "weights": state.best_weights, "reason": _reason(session)}
+
+
 def _reason(session: Session) -> str:
     state, select_by = session.state, session.config.training.select_by
     if state.best_score is None:
         return "the last: none that is saved is validated"
-    return f"step {state.best_step}, {select_by} {abs(state.best_score):.4g} on the development set"
+    of = ", moving average" if state.best_weights == "ema" else ""
+    return f"step {state.best_step}{of}, {select_by} {abs(state.best_score):.4g} on the development set"
 
 
-def _record(session: Session, log: TrainingLog, found: Validation, kind: str, name: str) -> None:
+def _record(session: Session, log: TrainingLog, found: Validation, kind: Weights) -> None:
     """Log a validation and keep its translations."""
     state, language = session.state, session.config.data.tgt
     where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60}
     scores = {name: getattr(found, name) for name in ("loss", "perplexity", "accuracy", "bleu", "chrf")}
-    log.log({"kind": kind, **where, **scores})
+    log.log({"kind": "valid" if kind == "raw" else kind, **where, **scores})
     alarm = collapse_alarm(session.validator.src_lines, found.translations)
     if alarm is not None:
         log.warn(state, alarm)
+    step = f"step-{state.step:08d}"
+    name = {"raw": step, "ema": f"{step}-ema", "average": "average"}[kind]
     path = session.run.dev / f"{name}.{language}"
     try:
         replace_file(path, "".join(f"{line}\n" for line in found.translations))

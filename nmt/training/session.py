@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 
 from nmt.checkpoint import Tensors, TrainState, assign, optimizer_tensors
 from nmt.config import Config
 from nmt.data.batching import Batch, Indices, Pairs
+from nmt.data.bpe_dropout import BpeDropout
 from nmt.data.packing import PackedBatch, Packing
 from nmt.layout import RunDir
+from nmt.metadata import Weights
 from nmt.model.transformer import Transformer
 from nmt.training.dist import World
+from nmt.training.ema import Ema
 from nmt.training.objective import Forward
 from nmt.training.shard import all_whole, is_sharded
 from nmt.training.stop import Stop
@@ -42,7 +45,14 @@ class Session:
     forward: Forward | None = None
     """The compiled model, where there is one."""
     copy: Transformer | None = None
-    """Where the model is divided among processes: the whole of it, in process 0, brought up to date for validation."""
+    """In process 0, where other weights than the model's own are validated: those of one that is divided among
+    processes, put together, or the moving average."""
+    ema: Ema | None = None
+    """The moving average of the weights, where there is to be one."""
+    bpe_dropout: BpeDropout | None = None
+    """What makes the pairs of each epoch, where they are not always the same."""
+    _epoch: int = -1
+    """The epoch that it has made `pairs` for."""
     saved_step: int = 0
     """The step of the last checkpoint that this process has written or read."""
     save_failed: bool = False
@@ -54,7 +64,15 @@ class Session:
         names = {id(parameter): name for name, parameter in self.model.named_parameters()}
         return [names[id(p)] for group in self.optimizer.param_groups for p in group["params"]]
 
-    @cached_property
+    def begin_epoch(self) -> None:
+        """Have the pairs of the epoch that the state is in: with BPE-dropout they are others in each."""
+        if self.bpe_dropout is None or self._epoch == self.state.epoch:
+            return
+        self.pairs, self._epoch = self.bpe_dropout.pairs(self.state.epoch), self.state.epoch
+        if self.packing is not None:
+            self.packing = Packing(self.pairs, max_len=self.config.data.max_pieces + 1)
+
+    @property
     def n_epoch_tokens(self) -> int:
         """Target tokens of an epoch."""
         return int(self.pairs.lengths.tgt.sum())
@@ -72,26 +90,42 @@ class Session:
         """Whether the model is divided among processes."""
         return is_sharded(self.model)
 
+    def __post_init__(self) -> None:
+        if decay := self.config.training.ema:
+            self.ema = Ema(self.model, decay)
+            if self.copy is None and self.world.is_first:
+                self.copy = deepcopy(self.model)
+
     def weights(self) -> Tensors:
         """The whole weights, by name; in process 0."""
-        return self._whole("weights")
+        return self._whole("raw")
+
+    def averaged(self) -> Tensors | None:
+        """The whole moving average of the weights, by name, if there is one; in process 0."""
+        return None if self.ema is None else self._whole("ema")
 
     def moments(self) -> Tensors:
         """The whole state of the optimizer, under the names of its parameters; in process 0."""
         return self._whole("moments")
 
-    def to_validate(self) -> Transformer:
-        """The whole model as it stands; in process 0."""
-        if self.copy is None:
+    def to_validate(self, kind: Weights) -> Transformer:
+        """The whole model with its weights as they stand, raw or ema; in process 0."""
+        if kind == "raw" and not self.is_sharded:
             return self.model
-        assign(self.copy, self.weights(), "the model")
+        assert self.copy is not None, "start makes it where it is needed"
+        assign(self.copy, self._whole(kind), "the model")
         return self.copy
 
     def help(self, what: str) -> Tensors:
         """Take part in putting the whole together, as all processes must."""
-        moments = what == "moments"
-        tensors = optimizer_tensors(self.optimizer, self.optimizer_names) if moments else self.model.named_parameters()
-        return all_whole(dict(tensors), self.world)
+        if what == "moments":
+            tensors = optimizer_tensors(self.optimizer, self.optimizer_names)
+        elif what == "ema":
+            assert self.ema is not None, "it is asked for only where there is one"
+            tensors = self.ema.tensors
+        else:
+            tensors = dict(self.model.named_parameters())
+        return all_whole(tensors, self.world)
 
     def _whole(self, what: str) -> Tensors:
         if self.is_sharded:

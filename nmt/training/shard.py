@@ -52,6 +52,12 @@ def _divided(tensor: Tensor) -> DTensor | None:
     return cast("DTensor", tensor) if hasattr(tensor, "placements") else None
 
 
+def local(tensor: Tensor) -> Tensor:
+    """This process's part of a tensor, sharing its memory; all of one that is not divided."""
+    divided = _divided(tensor)
+    return tensor if divided is None else divided.to_local()
+
+
 def whole(tensor: Tensor) -> Tensor:
     """A tensor put together from its parts: all processes call this at once. One that is not divided stays as it is."""
     divided = _divided(tensor)

@@ -13,6 +13,7 @@ from nmt.checkpoint import TrainState
 from nmt.config import Config
 from nmt.config_file import dump_config, load_config
 from nmt.data.batching import Pairs
+from nmt.data.bpe_dropout import BpeDropout
 from nmt.data.corpus import Corpus
 from nmt.data.packing import Packing
 from nmt.errors import ConfigError, DataError, NmtError
@@ -30,6 +31,7 @@ from nmt.model.transformer import Transformer
 from nmt.tokenizer import Tokenizers
 from nmt.training.compiled import compiled, pick_compile, pick_layout
 from nmt.training.dist import World
+from nmt.training.initial import Initial, freeze
 from nmt.training.memory import pick_max_tokens
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.restore import LIMITS, restore, say
@@ -52,6 +54,7 @@ class _Material:
 
     corpus: Corpus
     pairs: Pairs
+    bpe_dropout: BpeDropout | None
     device: torch.device
     model: Transformer
     copy: Transformer | None
@@ -68,9 +71,11 @@ def start(
     run = RunDir(run_dir)
     given = world.together(lambda: _material(config, data_dir, world))
     corpus, pairs, device, model = given.corpus, given.pairs, given.device, given.model
+    initial = Initial()
 
     def choose() -> dict[str, Any]:
         before = _check_resume(config, run, corpus) if resume else {}
+        initial.read(config, run, corpus, model, before)
         return _choices(config, before, model, pairs, device, world)
 
     choices = world.from_first(choose)
@@ -88,6 +93,7 @@ def start(
     validator = world.together(check)
     if _is_divided(config, world):
         shard(model, device, world)
+    initial.give(model, world)
     session = Session(
         config=config,
         run=run,
@@ -105,10 +111,11 @@ def start(
         packing=Packing(pairs) if choices["layout"] == "packed" else None,
         forward=compiled(model) if choices["compiled"] else None,
         copy=given.copy,
+        bpe_dropout=given.bpe_dropout,
     )
     if resume:
         restore(session)
-    world.from_first(lambda: _write(session, corpus, choices, resume))
+    world.from_first(lambda: _write(session, corpus, choices | initial.record, resume))
     return session
 
 
@@ -126,17 +133,25 @@ def _material(config: Config, data_dir: Path, world: World) -> _Material:
     corpus.verify("valid")
     device = pick_device(config.training.device)
     world.take_device(device)
-    pairs = Pairs(corpus.split("train"), config.data.src, config.data.tgt)
+    settings, src, tgt = config.training, config.data.src, config.data.tgt
+    text = corpus.split("train")
+    pairs, bpe_dropout = Pairs(text, src, tgt, settings.both_directions), None
+    if settings.src_bpe_dropout or settings.tgt_bpe_dropout:
+        rates = settings.src_bpe_dropout, settings.tgt_bpe_dropout
+        bpe_dropout = BpeDropout(
+            text, corpus.tokenizers, src, tgt, *rates, settings.seed, config.data.max_pieces, settings.both_directions
+        )
     torch.manual_seed(config.training.seed)
-    n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (config.data.src, config.data.tgt))
+    n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (src, tgt))
     model, copy = Transformer(config.model, n_src, n_tgt), None
+    freeze(model, config.training.freeze)
     if not _is_divided(config, world):
         model = model.to(device)
     elif world.is_first:  # divided it goes to the device layer by layer, since as a whole it might not fit there
         copy = Transformer(config.model, n_src, n_tgt).to(device)
     if config.training.parallel == "fsdp" and world.size == 1:
         say("training.parallel: fsdp divides a model among several processes; this one has it alone")
-    return _Material(corpus, pairs, device, model, copy)
+    return _Material(corpus, pairs, bpe_dropout, device, model, copy)
 
 
 def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> dict[str, Any]:
@@ -194,7 +209,9 @@ def _choices(
     max_tokens = settings.max_tokens
     if max_tokens == "auto":
         kept = None if moved or before.get("processes") != world.size else before.get("auto_max_tokens")
-        max_tokens = kept or pick_max_tokens(model, pairs, precision, device, 4 * settings.update_tokens // world.size)
+        max_tokens = kept or pick_max_tokens(
+            model, pairs, settings, precision, device, 4 * settings.update_tokens // world.size
+        )
         place["auto_max_tokens"] = max_tokens
     now = {"precision": precision, **place}
     other = [f"{key} {now[key]} instead of {before[key]}" for key in now if before.get(key, now[key]) != now[key]]
@@ -207,7 +224,7 @@ def _write(session: Session, corpus: Corpus, choices: dict[str, Any], resume: bo
     """Make the run, or write down how it goes on. run.json comes last: with it the directory is a run."""
     run = session.run
     n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
-    told = check_disk(run, n_parameters, session.config.training.keep_last, resume)
+    told = check_disk(run, n_parameters, session.config.training, resume)
     if told is not None:
         say(told)
     for path in (run.tokenizer.path, run.checkpoints, run.dev):

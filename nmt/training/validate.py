@@ -17,7 +17,7 @@ from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
 from nmt.training.board import Board
 from nmt.training.loss import LossSums
-from nmt.training.objective import objective
+from nmt.training.objective import cross_entropy
 from nmt.translator import Translator
 
 
@@ -77,7 +77,7 @@ class Validator:
             poll()
             batch = self.pairs.batch(rows).to(self.device)
             with autocast(self.precision, self.device):
-                found = objective(model, batch, label_smoothing=0.0)
+                found = cross_entropy(model, batch, label_smoothing=0.0)
             sums = found if sums is None else sums + found
         assert sums is not None, "prepare refuses an empty development set"
         return sums

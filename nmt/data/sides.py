@@ -1,0 +1,81 @@
+"""The lines of one side of a corpus as ids, and two such sides as one.
+
+Legend: P lines of a side, B lines of a batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.tokenizer import PAD
+
+Rows = npt.NDArray[np.int64]
+
+
+class Side(Protocol):
+    """The ids of lines, without special ids."""
+
+    def __len__(self) -> int:
+        """P."""
+
+    def n_ids(self) -> npt.NDArray[np.int32]:
+        """(P,) number of ids of each line."""
+
+    def gather(self, rows: Rows, last: int) -> npt.NDArray[np.int64]:
+        """Lines `rows` (B,), each followed by the id `last` -> (B, longest), padded on the right."""
+
+
+class Lines:
+    """One language of a split: the ids of all lines one after the other, and where each line ends."""
+
+    def __init__(self, ids: npt.NDArray[Any], ends: npt.NDArray[np.int64]) -> None:
+        """`ids`: of any integers; `ends` (P,): line i is ids[ends[i-1]:ends[i]], line 0 starts at 0."""
+        self._ids, self._ends = ids, ends
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def n_ids(self) -> npt.NDArray[np.int32]:
+        """(P,) number of ids of each line."""
+        n_ids = np.empty(len(self._ends), np.int32)
+        n_ids[:1] = self._ends[:1]
+        np.subtract(self._ends[1:], self._ends[:-1], out=n_ids[1:])  # np.diff would hold an array of eight bytes a line
+        return n_ids
+
+    def gather(self, rows: Rows, last: int) -> npt.NDArray[np.int64]:
+        """Lines `rows` (B,), each followed by the id `last` -> (B, longest), padded on the right."""
+        ends = self._ends[rows]
+        starts = np.where(rows > 0, self._ends[np.maximum(rows - 1, 0)], 0)
+        lengths = ends - starts
+        column = np.arange(int(lengths.max(initial=0)) + 1)
+        inside = column < lengths[:, None]
+        gathered = np.where(column == lengths[:, None], last, PAD)
+        gathered[inside] = self._ids[(starts[:, None] + column)[inside]]
+        return gathered.astype(np.int64)
+
+
+class TwoSides:
+    """The lines of one side and, after them, as many of another; nothing is copied."""
+
+    def __init__(self, first: Side, second: Side) -> None:
+        self._first, self._second = first, second
+
+    def __len__(self) -> int:
+        return len(self._first) + len(self._second)
+
+    def n_ids(self) -> npt.NDArray[np.int32]:
+        """(P,) number of ids of each line."""
+        return np.concatenate((self._first.n_ids(), self._second.n_ids()))
+
+    def gather(self, rows: Rows, last: int) -> npt.NDArray[np.int64]:
+        """Lines `rows` (B,), each followed by the id `last` -> (B, longest), padded on the right."""
+        n = len(self._first)
+        is_first = rows < n
+        first, second = self._first.gather(rows[is_first], last), self._second.gather(rows[~is_first] - n, last)
+        gathered = np.full((len(rows), max(first.shape[1], second.shape[1])), PAD, np.int64)
+        gathered[is_first, : first.shape[1]] = first
+        gathered[~is_first, : second.shape[1]] = second
+        return gathered

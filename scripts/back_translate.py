@@ -1,0 +1,176 @@
+"""Back-translation (Sennrich et al., 2016): text in the target language alone becomes training pairs.
+
+A run of the other direction translates monolingual target text; the model that follows learns to translate these
+translations into what people wrote, beside the authentic pairs.
+
+    nmt train --config mine.yaml --set data.direction=en-de
+    python scripts/back_translate.py --reverse runs/mine-en-de --mono news.en --output data/back/news --config mine.yaml
+
+--how sample, the default, draws each translation at random from the run: more varied sources teach more (Edunov et al.,
+2018). That holds where the reverse run is good. With little authentic text (in their experiments 80,000 pairs) samples
+have too many errors, and beam or greedy search is better; greedy is the faster of the two.
+
+Line n of the synthetic source belongs to line n of the text. Not translated, but blank and counted, are lines that
+are blank, too long (data.max_chars), with control characters, or in a development or test set; translations that nmt
+prepare will drop (length ratio, copies …) are counted, too; duplicates only it can find. An authentic pair and a
+synthetic one weigh the same: take as many lines (head -n, shuf -n) as suits the authentic text, at first as many as
+there are pairs.
+
+DIR gets the translations, a config with all corpora and the counts; the commands that follow are printed, or run with
+--run. It may be stopped at any moment: the same command goes on with the chunk of 4,096 lines it was at, and does
+nothing where all is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt.config import Config, DataConfig, SearchConfig, Source
+from nmt.config_file import changed_config, load_config
+from nmt.data.clean import REASONS, Cleaner
+from nmt.data.sources import SentencePair, checksum, open_source, read_aligned, read_lines
+from nmt.errors import ConfigError, DataError
+from nmt.exits import errors_for_people
+from recipe import Recipe, config_of, follow, next_config, rooted, settings_of
+
+if TYPE_CHECKING:
+    from nmt.translator import Translator
+
+HOW = {"sample": ["sample=true"], "beam": ["sample=false"], "greedy": ["sample=false", "beam=1"]}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = found.add_argument
+    add("--reverse", type=Path, required=True, metavar="RUN", help="run that translates from target to source")
+    add("--mono", type=Path, required=True, metavar="FILE", help="target text, a sentence a line; .gz is decompressed")
+    add("--output", type=Path, required=True, metavar="DIR", help="folder to write")
+    add("--how", choices=tuple(HOW), default="sample", help="see above (default: sample)")
+    add("--search", action="append", default=[], metavar="KEY=VALUE", help="another search setting of the reverse run")
+    add("--config", metavar="FILE", help="config of the authentic corpora (default: the reverse run's, turned round)")
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of the training that follows")
+    add("--run", action="store_true", help="run the commands that follow")
+    return found
+
+
+class Rules:
+    """Which lines are worth translating, and which pairs `nmt prepare` will take."""
+
+    def __init__(self, data: DataConfig, held_out: Collection[str]) -> None:
+        """`held_out`: the target lines of the development and test sets."""
+        self._data = data
+        self._held_out = {line.strip() for line in held_out}
+
+    def of_line(self, line: str) -> str | None:
+        """Why a line of the text is not translated; None if it is."""
+        if not line.strip():
+            return "not translated: blank"
+        if line.strip() in self._held_out:
+            return f"not translated: {REASONS['overlap']}"
+        reason = self._reason(line, line)  # "copied" if nothing else is wrong
+        return f"not translated: {REASONS[reason]}" if reason is not None and reason != "copied" else None
+
+    def of_pair(self, translation: str, line: str) -> str | None:
+        """Why a pair will not be learned from; None if it will be, unless it is a duplicate or has too many pieces."""
+        if (why := self.of_line(line)) is not None:
+            return why
+        if not translation.strip():
+            return "without a finished translation"
+        reason = self._reason(translation, line)
+        return None if reason is None else f"nmt prepare will drop: {REASONS[reason]}"
+
+    def _reason(self, src: str, tgt: str) -> str | None:
+        cleaner = Cleaner(self._data, (), ())  # a new one for each, since it remembers all pairs
+        cleaner.clean(SentencePair(src, tgt, ""))
+        return next(iter(cleaner.report.dropped), None)
+
+
+def back_translate(options: argparse.Namespace) -> int:
+    """Do it; the exit status."""
+    reverse = config_of(options.reverse)
+    config = _forward(reverse, options.config)
+    src, tgt = config.data.src, config.data.tgt
+    rules = Rules(config.data, list(_held_out(config.data)))
+    search = _search(reverse, options)
+    if not options.mono.exists():
+        raise DataError(f"{options.mono}: no such file")
+    n_lines = sum(1 for _ in read_lines(options.mono))  # which also finds what is no text before hours have passed
+    if n_lines == 0:
+        raise DataError(f"{options.mono}: is empty")
+    asked: dict[str, Any] = {
+        "recipe": "back_translate",
+        "text": checksum(options.mono),
+        "max_chars": config.data.max_chars,
+        **settings_of([options.reverse], search),
+    }
+    recipe = Recipe(options.output, asked, [options.reverse])
+
+    def translate(translator: Translator, lines: Sequence[str], first: int) -> Iterator[str]:
+        wanted = ["" if rules.of_line(line) else line for line in lines]
+        for best, *_ in translator.translate_window(wanted, search, 1, first):
+            yield best.text if best.finished else ""
+
+    def count(path: Path) -> dict[str, int]:
+        counts = {"lines": 0, "pairs": 0}
+        for translation, line in read_aligned(path, options.mono):
+            what = rules.of_pair(translation, line) or "pairs"
+            counts["lines"] += 1
+            counts[what] = counts.get(what, 0) + 1
+        return counts
+
+    name = f"synthetic.{src}"
+    files = {src: str(recipe.folder / name), tgt: str(options.mono)}
+    corpora = [*config.data.train, Source(files=files, name=f"{options.mono.name}, back-translated")]
+    run_dir = f"runs/back-{recipe.folder.name}-{{direction}}"
+    following = next_config(config, recipe, corpora, run_dir, options.set)
+    counts = recipe.make(name, read_lines(options.mono), n_lines, translate, count)
+    return follow(recipe, counts, following, options.run)
+
+
+def _forward(reverse: Config, name: str | None) -> Config:
+    """The config of the authentic corpora, in the other direction than `reverse`. Raises ConfigError."""
+    direction = f"{reverse.data.tgt}-{reverse.data.src}"
+    if name is None:
+        return rooted(changed_config(reverse, [f"data.direction={direction}"]))
+    config = load_config(name)
+    if config.data.direction != direction:
+        raise ConfigError(
+            [f"{name}: data.direction is {config.data.direction}; what follows a {reverse.data.direction} run is "
+             f"{direction}"]
+        )  # fmt: skip
+    return rooted(config)
+
+
+def _held_out(data: DataConfig) -> Iterator[str]:
+    """The target lines of the development and test sets. Raises DataError or HubError."""
+    side = data.languages.index(data.tgt)
+    for source in (data.valid, *data.test.values()):
+        for pair in open_source(source, data.languages, Path(data.root)).pairs():
+            yield pair[side]
+
+
+def _search(reverse: Config, options: argparse.Namespace) -> SearchConfig:
+    """Of the reverse run. Raises ConfigError."""
+    from nmt.defaults import search_settings
+    from nmt.request import check_search
+
+    settings = [*HOW[options.how], *options.search]
+    search = search_settings(reverse, None, None, [f"search.{setting}" for setting in settings])
+    check_search(search, 1)
+    return search
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read the options and do it."""
+    options = parser().parse_args(arguments)
+    with errors_for_people():
+        return back_translate(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

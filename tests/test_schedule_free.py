@@ -1,0 +1,195 @@
+"""Schedule-free AdamW: the package's own updates, left out where they are not finite, and resumed bit for bit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from models import tiny_model
+from schedulefree import AdamWScheduleFree
+from torch import Tensor, nn
+
+from nmt.checkpoint import optimizer_tensors, restore_optimizer
+from nmt.config import TrainingConfig
+from nmt.errors import ConfigError
+from nmt.training import optim
+from nmt.training.optim import learning_rate, make_optimizer, weights_to_keep
+
+SETTINGS = TrainingConfig(
+    optimizer="schedule_free", schedule="constant", peak_lr=0.02, warmup_steps=8,
+    beta1=0.8, beta2=0.95, eps=1e-7, weight_decay=0.1,
+)  # fmt: skip
+
+
+class Learner:
+    """A tiny model that learns from random gradients, which are those of the step."""
+
+    def __init__(self, settings: TrainingConfig = SETTINGS) -> None:
+        self.model, self.settings = tiny_model(), settings
+        self.optimizer = make_optimizer(self.model, settings)
+
+    @property
+    def names(self) -> list[str]:
+        names = {id(parameter): name for name, parameter in self.model.named_parameters()}
+        return [names[id(p)] for group in self.optimizer.param_groups for p in group["params"]]
+
+    def learn(self, first: int, last: int, bad: tuple[int, ...] = ()) -> None:
+        """The updates from `first` to `last`, of which the gradients of `bad` are not finite."""
+        for step in range(first, last + 1):
+            give_gradients(self.model, step, spoilt=step in bad)
+            for group in self.optimizer.param_groups:
+                group["lr"] = learning_rate(step, self.settings, d_model=16)
+            self.optimizer.found_inf = torch.tensor(float(step in bad))  # type: ignore[attr-defined]
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Weights and optimizer as a checkpoint holds them."""
+        tensors = weights_to_keep(self.model, self.optimizer), optimizer_tensors(self.optimizer, self.names)
+        weights, moments = ({name: tensor.detach().clone() for name, tensor in each.items()} for each in tensors)
+        return weights, moments
+
+    def everything(self) -> dict[str, Tensor]:
+        weights, moments = self.saved()
+        return {**{f"x of {name}": tensor for name, tensor in weights.items()}, **moments}
+
+
+def give_gradients(model: nn.Module, step: int, spoilt: bool = False) -> None:
+    torch.manual_seed(step)
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, torch.nan) if spoilt else torch.randn_like(parameter)
+
+
+def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def theirs(warmup_steps: int) -> tuple[nn.Module, AdamWScheduleFree]:
+    """The same model with the package's own optimizer."""
+    model = tiny_model()
+    groups = [
+        {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1},
+        {"params": [p for p in model.parameters() if p.dim() == 1], "weight_decay": 0.0},
+    ]
+    optimizer = AdamWScheduleFree(groups, lr=0.02, betas=(0.8, 0.95), eps=1e-7, warmup_steps=warmup_steps)
+    optimizer.train()
+    return model, optimizer
+
+
+def test_twenty_updates_are_those_of_the_package():
+    ours, (model, optimizer) = Learner(), theirs(warmup_steps=0)
+    ours.learn(1, 20)
+    for step in range(1, 21):
+        give_gradients(model, step)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step, SETTINGS, d_model=16)
+        optimizer.step()
+    trained = dict(model.named_parameters())
+    assert same(dict(ours.model.named_parameters()), trained)
+    y = {name: parameter.detach().clone() for name, parameter in trained.items()}
+    optimizer.eval()  # in place: y becomes x
+    averages = weights_to_keep(ours.model, ours.optimizer)
+    assert same(averages, trained) and not same(averages, y)
+
+
+def test_our_warm_up_does_what_that_of_the_package_does():
+    ours, (model, optimizer) = Learner(), theirs(warmup_steps=8)
+    ours.learn(1, 20)
+    for step in range(1, 21):
+        give_gradients(model, step)
+        optimizer.step()
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(dict(ours.model.named_parameters())[name], parameter)
+    for one, other in zip(ours.optimizer.param_groups, optimizer.param_groups, strict=True):
+        assert one["weight_sum"] == pytest.approx(other["weight_sum"]) and one["k"] == other["k"] == 20
+
+
+def test_making_the_averages_changes_nothing():
+    one, other = Learner(), Learner()
+    for step in range(1, 8):
+        one.learn(step, step)
+        one.everything()
+    other.learn(1, 7)
+    assert same(one.everything(), other.everything())
+
+
+def test_before_the_first_update_the_average_is_the_weight():
+    learner = Learner()
+    assert same(weights_to_keep(learner.model, learner.optimizer), dict(learner.model.named_parameters()))
+    assert optimizer_tensors(learner.optimizer, learner.names) == {}
+
+
+@pytest.mark.parametrize("bad", [1, 5])
+def test_an_update_that_is_not_finite_changes_nothing(bad):
+    learner = Learner()
+    learner.learn(1, bad - 1)
+    before = learner.everything()
+    learner.learn(bad, bad, bad=(bad,))
+    after = learner.everything()
+    if bad == 1:  # nothing was there: all moments are as at the start, and there is all that a checkpoint needs
+        assert {name.rpartition("/")[0] for name in after} - {""} == set(learner.names)
+        assert all(not tensor.any() for name, tensor in after.items() if name.endswith(("exp_avg_sq", "k", "_sum")))
+        assert same({name: after[f"x of {name}"] for name in learner.names}, dict(tiny_model().named_parameters()))
+    else:
+        assert same(before, after)
+        assert [group["k"] for group in learner.optimizer.param_groups] == [4, 4]
+    learner.learn(bad + 1, bad + 2)
+    assert not same(after, learner.everything())
+
+
+@pytest.mark.parametrize("stops", [[3], [1, 7], [1, 2, 5, 9, 11]])
+def test_resumed_equals_never_stopped(stops):
+    whole, bad = Learner(), (1, 6)
+    whole.learn(1, 13, bad)
+    learner, step = Learner(), 0
+    for stop in [*stops, 13]:
+        learner.learn(step + 1, stop, bad)
+        weights, moments = learner.saved()
+        learner, step = Learner(), stop
+        with torch.no_grad():
+            for name, parameter in learner.model.named_parameters():
+                parameter.copy_(weights[name])
+        restore_optimizer(learner.optimizer, learner.names, dict(sorted(moments.items(), reverse=True)), "here")
+    assert same(learner.everything(), whole.everything())
+    assert same(dict(learner.model.named_parameters()), dict(whole.model.named_parameters()))
+    for group, wanted in zip(learner.optimizer.param_groups, whole.optimizer.param_groups, strict=True):
+        for name in ("k", "weight_sum", "lr_max"):
+            assert group[name] == wanted[name] and type(group[name]) is type(wanted[name]), name
+    for each in (learner, whole):
+        each.learn(14, 16)
+    assert same(learner.everything(), whole.everything())
+
+
+def test_frozen_weights_are_kept_as_they_are():
+    model = tiny_model()
+    model.encoder.requires_grad_(False)
+    optimizer = make_optimizer(model, SETTINGS)
+    give_gradients(model, 1)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.1
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    for _ in range(2):
+        optimizer.step()
+    after = weights_to_keep(model, optimizer)
+    assert before.keys() == after.keys()
+    frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
+    assert {name for name in before if torch.equal(before[name], after[name])} == frozen
+
+
+# --- the package is an extra --------------------------------------------------------------------
+
+
+def test_without_the_package_the_error_names_the_extra(monkeypatch):
+    monkeypatch.delitem(sys.modules, "nmt.training.schedule_free", raising=False)
+    monkeypatch.setitem(sys.modules, "schedulefree", None)  # as if it were not installed
+    with pytest.raises(ConfigError) as found:
+        make_optimizer(tiny_model(), SETTINGS)
+    assert found.value.problems == [optim.INSTALL] and "nmt's extra schedule-free" in optim.INSTALL
+    make_optimizer(tiny_model(), TrainingConfig())
+
+
+def test_who_does_not_ask_for_it_does_not_import_it():
+    program = "import sys, nmt.cli, nmt.training.loop; assert 'schedulefree' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
