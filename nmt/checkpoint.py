@@ -185,14 +185,15 @@ def _is_extra(source: CheckpointDir) -> bool:
         return False
 
 
-def most_bytes(n_parameters: int, keep_last: int, has_ema: bool) -> int:
+def most_bytes(n_parameters: int, keep_last: int, has_ema: bool, n_moments: int = 2) -> int:
     """The most that the checkpoints of a run take at any time.
 
     Weights are float32: `keep_last` newest, the best, the average and one being written, all but the average with a
-    moving average as large if there is one; Adam has twice as much for two of them and for the one being written.
+    moving average as large if there is one; the optimizer has `n_moments` times as much (Adam two) for two of them
+    and for the one being written.
     """
     n_ema = keep_last + 2 if has_ema else 0
-    return 4 * n_parameters * (keep_last + 3 + n_ema + 2 * 3) + NAMES_BYTES * (keep_last + 3 + n_ema)
+    return 4 * n_parameters * (keep_last + 3 + n_ema + n_moments * 3) + NAMES_BYTES * (keep_last + 3 + n_ema)
 
 
 def check_fit(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:

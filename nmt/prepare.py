@@ -158,6 +158,7 @@ class _Build:
     def _encode_train(self, cleaned: _Cleaned, tokenizers: Tokenizers) -> None:
         """Write text and ids of the training pairs whose sides have at most `data.max_pieces` pieces."""
         kept_by_source = [end - start for start, end in itertools.pairwise([0, *cleaned.source_ends])]
+        repeats = [source.repeat for source in self.config.data.train]
         pairs = enumerate(zip(*(cleaned.lines(language) for language in self.languages), strict=True))
         with SplitWriter(self.directory, "train", tokenizers) as writer:
             while chunk := list(itertools.islice(pairs, _CHUNK)):
@@ -168,9 +169,13 @@ class _Build:
                     cleaned.report.kept -= 1
                     cleaned.report.drop("pieces", *pair)
                     kept_by_source[bisect.bisect_right(cleaned.source_ends, number)] -= 1
+                rows = [
+                    row
+                    for row, (number, _) in enumerate(chunk)
+                    for _ in range(fits[row] * repeats[bisect.bisect_right(cleaned.source_ends, number)])
+                ]
                 writer.add(
-                    [list(itertools.compress(side, fits)) for side in lines],
-                    [list(itertools.compress(side, fits)) for side in ids],
+                    [[side[row] for row in rows] for side in lines], [[side[row] for row in rows] for side in ids]
                 )
         _refuse_nothing(cleaned.report)
         for key, count in zip(self.train_keys, kept_by_source, strict=True):

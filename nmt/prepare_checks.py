@@ -19,6 +19,11 @@ from nmt.tokenizer import Tokenizers
 def recipe(config: Config, reused: Tokenizers | None) -> dict[str, Any]:
     """What a data directory is made from, but for the files' contents: it names no direction and no place."""
     data = config.data.model_dump(mode="json", exclude={"direction", "dir", "root"})
+    for source in data["train"]:
+        if source["repeat"] == 1:  # as in manifests that do not know it
+            del source["repeat"]
+    for source in (data["valid"], *data["test"].values()):
+        del source["repeat"]
     tokenizer: dict[str, Any] = config.tokenizer.model_dump(mode="json")
     if reused is not None:
         tokenizer = {"joint": reused.joint, "reused": reused.fingerprint}

@@ -14,7 +14,7 @@ Line n of the synthetic source belongs to line n of the text. Not translated, bu
 are blank, too long (data.max_chars), with control characters, or in a development or test set; translations that nmt
 prepare will drop (length ratio, copies …) are counted, too; duplicates only it can find. An authentic pair and a
 synthetic one weigh the same: take as many lines (head -n, shuf -n) as suits the authentic text, at first as many as
-there are pairs.
+there are pairs, or of more lines give the authentic text the same weight by --upsample (data.train.N.repeat).
 
 DIR gets the translations, a config with all corpora and the counts; the commands that follow are printed, or run with
 --run. It may be stopped at any moment: the same command goes on with the chunk of 4,096 lines it was at, and does
@@ -54,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     add("--search", action="append", default=[], metavar="KEY=VALUE", help="another search setting of the reverse run")
     add("--config", metavar="FILE", help="config of the authentic corpora (default: the reverse run's, turned round)")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of the training that follows")
+    add("--upsample", type=int, default=1, metavar="N", help="authentic pairs stand N times in the training text")
     add("--run", action="store_true", help="run the commands that follow")
     return found
 
@@ -125,7 +126,8 @@ def back_translate(options: argparse.Namespace) -> int:
 
     name = f"synthetic.{src}"
     files = {src: str(recipe.folder / name), tgt: str(options.mono)}
-    corpora = [*config.data.train, Source(files=files, name=f"{options.mono.name}, back-translated")]
+    authentic = [source.model_copy(update={"repeat": source.repeat * options.upsample}) for source in config.data.train]
+    corpora = [*authentic, Source(files=files, name=f"{options.mono.name}, back-translated")]
     run_dir = f"runs/back-{recipe.folder.name}-{{direction}}"
     following = next_config(config, recipe, corpora, run_dir, options.set)
     counts = recipe.make(name, read_lines(options.mono), n_lines, translate, count)

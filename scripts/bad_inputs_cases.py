@@ -146,7 +146,7 @@ TRAINING = (
 RESUMING = (
     Case("resume: no run", "", "nmt train --resume --run runs/no"),
     Case("resume: another model", "", f"{RESUME} --set model.d_ff=128"),
-    Case("resume: another seed and optimizer", "", f"{RESUME} --set training.seed=9 --set training.optimizer=adamw",
+    Case("resume: another seed and optimizer", "", f"{RESUME} --set training.seed=9 --set training.optimizer=adam",
          n_lines=2),
     Case("resume: another corpus", "echo 'x y' >> text/train.aa; echo 'z q' >> text/train.bb; "
          f"{PREPARE_NEW} --set data.max_ratio=9", f"{MORE} --data new"),

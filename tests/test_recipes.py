@@ -205,7 +205,7 @@ def mono(folder: Path) -> list[str]:
 def test_every_line_is_counted_and_keeps_its_place(folder: Path, nmt: Command) -> None:
     lines = mono(folder)
     arguments = ["--reverse", str(folder / "run"), "--mono", "mono.aa", "--output", "out", "--how", "greedy"]
-    assert back_translate.main(arguments) == 0
+    assert back_translate.main([*arguments, "--upsample", "3"]) == 0
     found = lines_of(Path("out/synthetic.bb"))
     skipped = (3, 5, 6, 17, 20, 33)
     translator = Translator.load(folder / "run")
@@ -229,6 +229,9 @@ def test_every_line_is_counted_and_keeps_its_place(folder: Path, nmt: Command) -
     result = nmt("prepare", "--config", "out/config.yaml", "--tokenizer-from", folder / "run")
     assert result.status == 0, result.err
     kept = read_manifest(DataDir(Path("out/prepared")))["sources"]["train.1"]["kept"]
+    sources = read_manifest(DataDir(Path("out/prepared")))["sources"]
+    n_texts = len(lines_of(Path("out/prepared/train.aa")))
+    assert n_texts == 3 * sources["train.0"]["kept"] + sources["train.1"]["kept"]
     by_reason = dropped(Path("out/prepared"))
     assert kept == n_pairs - by_reason.pop("duplicate", 0) > 20, "some lines are of the authentic text"
     assert by_reason.pop("empty") == 6 + counts.get("without a finished translation", 0)

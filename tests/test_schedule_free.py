@@ -9,13 +9,17 @@ import pytest
 import torch
 from models import tiny_model
 from schedulefree import AdamWScheduleFree
+from tiny_corpus import tiny_settings
 from torch import Tensor, nn
 
-from nmt.checkpoint import optimizer_tensors, restore_optimizer
+from nmt.checkpoint import load_optimizer, load_weights, optimizer_tensors, restore_optimizer
 from nmt.config import TrainingConfig
 from nmt.errors import ConfigError
+from nmt.layout import RunDir
 from nmt.training import optim
+from nmt.training.loop import fit
 from nmt.training.optim import learning_rate, make_optimizer, weights_to_keep
+from nmt.training.validate import Validation, Validator
 
 SETTINGS = TrainingConfig(
     optimizer="schedule_free", schedule="constant", peak_lr=0.02, warmup_steps=8,
@@ -176,6 +180,46 @@ def test_frozen_weights_are_kept_as_they_are():
     assert before.keys() == after.keys()
     frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
     assert {name for name in before if torch.equal(before[name], after[name])} == frozen
+
+
+# --- a run of it --------------------------------------------------------------------------------
+
+RUN = {"optimizer": "schedule_free", "schedule": "constant", "peak_lr": 0.01}
+
+
+def test_the_averages_are_saved_and_validated(tiny_data, tmp_path, monkeypatch):
+    validated = []
+
+    def validate(self: Validator, model: nn.Module, *rest: object) -> Validation:
+        validated.append({name: parameter.detach().clone() for name, parameter in model.named_parameters()})
+        return real(self, model, *rest)  # type: ignore[arg-type]
+
+    real = Validator.validate
+    monkeypatch.setattr(Validator, "validate", validate)
+    config, run = tiny_settings(tiny_data.parent / "text", training=RUN), RunDir(tmp_path / "run")
+    fit(config, tiny_data, run.path)
+    for step, seen in zip((6, 12), validated[:2], strict=True):
+        weights = load_weights(run.step(step))
+        assert same(weights, seen)
+    moments = load_optimizer(run.step(12))
+    for name, x in weights.items():
+        y, z = moments[f"{name}/y"], moments[f"{name}/z"]
+        assert torch.equal(x, y.lerp(z, 1 - 1 / 0.9)) and not torch.equal(x, y)
+
+
+def test_settings_that_make_no_sense_with_it_are_refused(tmp_path):
+    with pytest.raises(ConfigError) as found:
+        tiny_settings(tmp_path, training={**RUN, "schedule": "noam", "cooldown": 0.2, "ema": 0.9, "beta1": 0.0})
+    named = [problem.split(": ")[1].removeprefix("training.") for problem in found.value.problems]
+    assert named == ["schedule", "cooldown", "ema", "beta1"]
+
+
+def test_without_the_package_nothing_is_written(tiny_data, tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "nmt.training.schedule_free", raising=False)
+    monkeypatch.setitem(sys.modules, "schedulefree", None)
+    with pytest.raises(ConfigError, match="needs the package schedulefree; pip install schedulefree does it"):
+        fit(tiny_settings(tiny_data.parent / "text", training=RUN), tiny_data, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 # --- the package is an extra --------------------------------------------------------------------

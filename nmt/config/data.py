@@ -31,6 +31,8 @@ class Source(Section):
     """Language code -> hub column that holds its text, if the columns are not named by the codes themselves."""
     name: str | None = None
     """The corpus name in reports; by default the file or repository name."""
+    repeat: int = Field(1, ge=1, le=1000)
+    """Of a training corpus: how many times each pair that is kept stands in the training text."""
 
     @model_validator(mode="after")
     def _check(self) -> Source:
@@ -96,6 +98,8 @@ class DataConfig(Section):
                     if given is not None and set(given) != {match[1], match[2]}:
                         wanted = " and ".join(sorted({match[1], match[2]}))
                         problems.append(f"{where}.{field}: must name {wanted}, found {', '.join(given) or 'none'}")
+        problems += [f"{key}.repeat: only training corpora are repeated" for key, source in self.sources()
+                     if source.repeat > 1 and not key.startswith("train.")]  # fmt: skip
         for name in self.test:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or name in ("train", "valid"):
                 problems.append(

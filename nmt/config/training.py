@@ -120,16 +120,17 @@ class TrainingConfig(Section):
     decoder."""
     optimizer: Literal["adam", "adamw", "schedule_free"] = "adamw"
     """AdamW with decoupled weight decay (Loshchilov and Hutter, 2019), Adam (Kingma and Ba, 2015), or schedule-free
-    AdamW (Defazio et al., 2024), whose weights are averages at any time: it goes with the constant schedule and needs
-    the extra `schedule-free`."""
+    AdamW (Defazio et al., 2024; needs the extra `schedule-free`). Its weights are averages at any time, so it takes
+    schedule constant with a warm-up and neither cooldown nor ema; its authors advise beta1 = 0.9 (0.95 to 0.98 for very
+    long runs), and a peak_lr of 1 to 10 times what suits AdamW with a schedule."""
     beta1: float = Field(0.9, ge=0.0, lt=1.0)
-    """Decay of Adam's first moment."""
+    """Decay of Adam's first moment; with schedule_free the share of the average where the gradient is taken."""
     beta2: float = Field(0.98, ge=0.0, lt=1.0)
     """Decay of Adam's second moment."""
     eps: float = Field(1e-9, gt=0.0)
     """Adam's epsilon."""
     weight_decay: float = Field(0.0, ge=0.0)
-    """Weight decay, of matrices only: decoupled with adamw, an L2 gradient with adam."""
+    """Weight decay, of matrices only: decoupled with adamw and schedule_free, an L2 gradient with adam."""
     schedule: Literal["noam", "inverse_sqrt", "linear", "cosine", "constant"] = "noam"
     """Learning rate over steps. noam: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5). The others
     rise linearly to peak_lr in warmup_steps, then fall with step^-0.5, linearly or as a cosine to 0 at max_steps,
@@ -183,16 +184,21 @@ class TrainingConfig(Section):
         if self.cooldown and self.schedule in ("linear", "cosine"):
             problems.append(f"cooldown: the {self.schedule} schedule falls to 0 by itself; leave cooldown at 0")
         if self.optimizer == "schedule_free":
-            problems += [
-                f"{name}: {given} does not go with schedule_free, which averages by itself; take {wanted}"
-                for name, given, wanted in (
-                    ("schedule", self.schedule, "constant"),
-                    ("cooldown", self.cooldown, 0.0),
-                    ("ema", self.ema, 0.0),
-                )
-                if given != wanted
-            ]
+            problems += self._against_schedule_free()
         if self.max_tokens == "auto" and self.parallel == "fsdp":
             problems.append("max_tokens: auto measures a model that is not divided; with parallel: fsdp give a number")
         raise_together(problems)
         return self
+
+    def _against_schedule_free(self) -> list[str]:
+        """The settings that make no sense with this optimizer, which averages instead of lowering the learning rate."""
+        problems = []
+        if self.schedule != "constant":
+            problems.append(f"schedule: {self.schedule} does not go with schedule_free; take constant, with a peak_lr")
+        if self.cooldown:
+            problems.append("cooldown: schedule_free averages instead; leave cooldown at 0")
+        if self.ema:
+            problems.append("ema: the weights of schedule_free are averages already; leave ema at 0")
+        if not self.beta1:
+            problems.append("beta1: schedule_free cannot do without it; 0.9 is usual")
+        return problems

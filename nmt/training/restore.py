@@ -50,8 +50,9 @@ def restore(session: Session) -> None:
     weights, moments, ema = (
         dict(_shared(session, tensors, names)) for tensors, names in zip(read, shapes, strict=True)
     )
-    restore_optimizer(session.optimizer, session.optimizer_names, moments, where)
     assign(session.model, weights, where)
+    # after the weights: what schedule_free keeps as such is not what it learns with, which is in its own state
+    restore_optimizer(session.optimizer, session.optimizer_names, moments, where)
     if session.ema is not None:
         session.ema.tensors = {name: ema[name].to(session.device) for name in session.ema.tensors}
     if state.scaler:

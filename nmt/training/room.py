@@ -31,7 +31,8 @@ def check_sentences(config: Config, max_tokens: int, sets: dict[str, Pairs]) -> 
 def check_disk(run: RunDir, n_parameters: int, settings: TrainingConfig, resume: bool) -> str | None:
     """What to say of the room that the checkpoints will take. Raises CheckpointError where a run is to begin and that
     is more than is free."""
-    most = most_bytes(n_parameters, settings.keep_last, settings.ema > 0)
+    n_moments = 3 if settings.optimizer == "schedule_free" else 2
+    most = most_bytes(n_parameters, settings.keep_last, settings.ema > 0, n_moments)
     here = next(path for path in (run.path, *run.path.absolute().parents) if path.exists())
     free = shutil.disk_usage(here).free
     taken = sum(path.stat().st_size for path in run.checkpoints.rglob("*") if path.is_file())

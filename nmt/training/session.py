@@ -18,6 +18,7 @@ from nmt.model.transformer import Transformer
 from nmt.training.dist import World
 from nmt.training.ema import Ema
 from nmt.training.objective import Forward
+from nmt.training.optim import weights_to_keep
 from nmt.training.shard import all_whole, is_sharded
 from nmt.training.stop import Stop
 from nmt.training.validate import Validator
@@ -46,7 +47,7 @@ class Session:
     """The compiled model, where there is one."""
     copy: Transformer | None = None
     """In process 0, where other weights than the model's own are validated: those of one that is divided among
-    processes, put together, or the moving average."""
+    processes, put together, the averages of schedule_free, or the moving average."""
     ema: Ema | None = None
     """The moving average of the weights, where there is to be one."""
     bpe_dropout: BpeDropout | None = None
@@ -90,14 +91,19 @@ class Session:
         """Whether the model is divided among processes."""
         return is_sharded(self.model)
 
+    @property
+    def keeps_averages(self) -> bool:
+        """Whether other weights are saved and validated than those that the gradient is taken at."""
+        return self.config.training.optimizer == "schedule_free"
+
     def __post_init__(self) -> None:
         if decay := self.config.training.ema:
             self.ema = Ema(self.model, decay)
-            if self.copy is None and self.world.is_first:
-                self.copy = deepcopy(self.model)
+        if self.copy is None and self.world.is_first and (self.ema is not None or self.keeps_averages):
+            self.copy = deepcopy(self.model)
 
     def weights(self) -> Tensors:
-        """The whole weights, by name; in process 0."""
+        """The whole weights that are saved and validated, by name; in process 0."""
         return self._whole("raw")
 
     def averaged(self) -> Tensors | None:
@@ -110,7 +116,7 @@ class Session:
 
     def to_validate(self, kind: Weights) -> Transformer:
         """The whole model with its weights as they stand, raw or ema; in process 0."""
-        if kind == "raw" and not self.is_sharded:
+        if kind == "raw" and not self.is_sharded and not self.keeps_averages:
             return self.model
         assert self.copy is not None, "start makes it where it is needed"
         assign(self.copy, self._whole(kind), "the model")
@@ -124,7 +130,7 @@ class Session:
             assert self.ema is not None, "it is asked for only where there is one"
             tensors = self.ema.tensors
         else:
-            tensors = dict(self.model.named_parameters())
+            tensors = weights_to_keep(self.model, self.optimizer)
         return all_whole(tensors, self.world)
 
     def _whole(self, what: str) -> Tensors:

@@ -100,7 +100,7 @@ def start(
         pairs=pairs,
         validator=validator,
         model=model,
-        optimizer=make_optimizer(model, config.training),
+        optimizer=world.together(lambda: make_optimizer(model, config.training)),
         scaler=make_scaler(device, precision),
         state=TrainState(),
         device=device,
