@@ -20,7 +20,7 @@ from nmt.config_file import load_config
 from nmt.errors import CheckpointError, NmtError
 from nmt.files import lock_holder
 from nmt.layout import CheckpointDir, RunDir
-from nmt.metadata import read_info, read_selected
+from nmt.metadata import Weights, read_info, read_selected
 
 Record = dict[str, Any]
 State = Literal["running", "finished", "stopped", "broken"]
@@ -76,7 +76,7 @@ def summarise(run: RunDir) -> Summary:
     max_steps: int | None = None
     selected: Record = {}
     steps: list[int] = []
-    best_bleu: float | None = None
+    bleu: dict[Weights, float] = {}
     last: Record = {}
     with _noting(problems, run):
         max_steps = load_config(run.config).training.max_steps
@@ -90,8 +90,7 @@ def summarise(run: RunDir) -> Summary:
                 raise CheckpointError(f"{path}: missing")
         steps = _checkpoints(run)
     with _noting(problems, run):
-        scores = [number(each, "bleu") for each in read_log(run.log, having=b'"bleu"') if is_validation(each)]
-        best_bleu = max((score for score in scores if score is not None), default=None)
+        bleu = best_bleu(run)
         last = _last_record(run.log)
     holder = lock_holder(run.lock)
     state: State = "stopped"
@@ -108,7 +107,7 @@ def summarise(run: RunDir) -> Summary:
         step=max(int(number(last, "step") or 0), *steps[-1:], 0),
         max_steps=max_steps,
         checkpoint=steps[-1] if steps else None,
-        best_bleu=best_bleu,
+        best_bleu=max(bleu.values(), default=None),
         minutes=number(last, "minutes"),
         last_written=_last_written(run),
         holder=holder,
@@ -181,9 +180,24 @@ def _record(line: bytes) -> Record | None:
     return record if isinstance(record, dict) else None
 
 
+KINDS: dict[str, Weights] = {"valid": "raw", "ema": "ema", "average": "average"}
+"""Of the records of the development set: which weights they speak of."""
+
+
 def is_validation(record: Record) -> bool:
-    """Whether a record is of the development set: of the weights, of their moving average, or of the last average."""
-    return record.get("kind") in ("valid", "ema", "average")
+    """Whether a record is of the development set."""
+    return record.get("kind") in KINDS
+
+
+def best_bleu(run: RunDir) -> dict[Weights, float]:
+    """The best BLEU on the development set that each kind of weights has reached."""
+    best: dict[Weights, float] = {}
+    for record in read_log(run.log, having=b'"bleu"'):
+        score = number(record, "bleu")
+        if is_validation(record) and score is not None:
+            kind = KINDS[record["kind"]]
+            best[kind] = max(score, best.get(kind, score))
+    return best
 
 
 def number(record: Record, name: str, most: float = 1e15) -> float | None:

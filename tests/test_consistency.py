@@ -103,6 +103,14 @@ def test_no_weight_is_plain_training(kind):
     assert all(torch.equal(one, two) for one, two in zip(grads, expected_grads, strict=True))
 
 
+def test_it_may_begin_later():
+    model, batch = tiny_model(), pairs_of(SRC, TGT).batch(ROWS)
+    how, plain = settings(consistency="rdrop", consistency_start=7), cross_entropy(model, batch, 0.1).loss.detach()
+    before, after, at_any_step = (objective(model, batch, how, step=step).loss.detach() for step in (6, 7, None))
+    assert torch.equal(before, plain) and torch.equal(after, at_any_step)
+    torch.testing.assert_close(after, 2 * plain, rtol=1e-5, atol=0.0)
+
+
 def test_rdrop_is_two_passes_with_other_dropout():
     model, batch = tiny_model(residual_dropout=0.3), pairs_of(SRC, TGT).batch(ROWS)
     torch.manual_seed(3)

@@ -57,8 +57,35 @@ def assert_same_run(one: Path, other: Path, but: tuple[str, ...] = ()) -> None:
         # what it learns with is not what it saves as weights
         ({"optimizer": "schedule_free", "schedule": "constant", "peak_lr": 0.01, "precision": "fp16"}, [1, 4, 11]),
         ({"max_epochs": 2, "max_steps": 50, "update_tokens": 700, "patience": 9, "average_last": 3}, [4, 7]),
+        # whatever can be on together, over several epochs
+        (
+            {
+                "consistency": "simcut",
+                "src_bpe_dropout": 0.2,
+                "tgt_bpe_dropout": 0.1,
+                "both_directions": True,
+                "ema": 0.9,
+                "freeze": ["cross_attention"],
+                "update_tokens": 2400,
+                "save_every_steps": 1,
+            },
+            [1, 4, 6, 10],
+        ),
+        # other pieces in every epoch, by whose number the cool-down begins
+        (
+            {
+                "consistency": "rdrop",
+                "src_bpe_dropout": 0.2,
+                "tgt_bpe_dropout": 0.4,
+                "update_tokens": 1200,
+                "max_epochs": 3,
+                "max_steps": 50,
+                "cooldown": 0.5,
+            },
+            [2, 5, 8],
+        ),
     ],
-    ids=["log", "epochs", "cooldown", "cosine", "fp16", "schedule_free", "max_epochs"],
+    ids=["log", "epochs", "cooldown", "cosine", "fp16", "schedule_free", "max_epochs", "all", "rdrop"],
 )
 def test_resumed_equals_never_stopped(tiny_data, text, tmp_path, monkeypatch, settings, deaths):
     config = tiny_settings(text, training=settings)

@@ -216,8 +216,9 @@ def test_the_table_has_the_best_first_and_means_over_seeds(nmt: Command, calls: 
         f"{GOLDEN_SEEDS}/sweep.tsv: written",
     ]
     assert tsv(GOLDEN_SEEDS)["ema=0.9,seed=2"] == {
-        "training.ema": "0.9", "training.seed": "2", "dev_bleu": "24.0", "weights": "raw", "step": "400",
-        "minutes": "4.0", "state": "finished", "run": f"{GOLDEN_SEEDS}/ema=0.9,seed=2", "note": "",
+        "training.ema": "0.9", "training.seed": "2", "dev_bleu": "24.0", "dev_bleu_raw": "24.0", "dev_bleu_ema": "",
+        "dev_bleu_average": "", "weights": "raw", "step": "400", "minutes": "4.0",
+        "state": "finished", "run": f"{GOLDEN_SEEDS}/ema=0.9,seed=2", "note": "",
     }  # fmt: skip
 
 
@@ -232,6 +233,23 @@ def test_what_is_not_finished_is_in_no_mean() -> None:
         "3            -  -           -    -  not started",
     ]
     assert lines[-2:] == ["dev BLEU  seeds", "   20.00      1"]
+
+
+def test_several_kinds_of_weights_have_columns_of_their_own() -> None:
+    for seed, ema in ((1, 22.0), (2, 30.0)):
+        golden_run(20.0, seed=seed)
+        with RunDir(GOLDEN_SEEDS / f"seed={seed}").log.open("a") as log:
+            log.write(json.dumps({"kind": "ema", "step": 400, "minutes": 4.0, "bleu": ema}) + "\n")
+    plan = make_plan(Request("golden.yaml", ["training.seed=1,2"]))
+    assert render(plan, rows_of(plan, {})).splitlines() == [
+        "seed  dev BLEU    raw    ema  weights  step  min  state",
+        "2        30.00  20.00  30.00  raw       400  4.0  finished",
+        "1        22.00  20.00  22.00  raw       400  4.0  finished",
+        "",
+        "mean over finished seeds ± standard deviation (training.seed)",
+        "    dev BLEU           raw           ema  seeds",
+        "26.00 ± 5.66  20.00 ± 0.00  26.00 ± 5.66      2",
+    ]
 
 
 def test_finished_runs_of_another_text_are_named(nmt: Command, tiny_data: Path) -> None:

@@ -12,6 +12,7 @@ import torch
 from tiny_corpus import tiny_settings
 
 from nmt.checkpoint import TrainState, load_optimizer, load_weights
+from nmt.config import TrainingConfig
 from nmt.data.batching import BatchPlan, Update, epoch_updates
 from nmt.errors import DivergedError, NmtError
 from nmt.layout import RunDir
@@ -284,7 +285,7 @@ def test_out_of_memory_in_a_validation_is_one_line(tiny_data, text, tmp_path, mo
     def failing(*_: object, **__: object) -> object:
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr("nmt.training.validate.objective", failing)
+    monkeypatch.setattr("nmt.training.validate.cross_entropy", failing)
     with pytest.raises(NmtError, match=r"memory does not suffice; lower training\.max_tokens or search\.batch_tokens"):
         fit(tiny_settings(text), tiny_data, tmp_path / "run")
     assert load_weights(RunDir(tmp_path / "run").step(6))
@@ -324,9 +325,14 @@ def test_free_memory_is_a_number_on_this_machine():
 def test_the_estimate_of_memory_is_near_what_is_kept(tiny_data, text, tmp_path):
     """Twice as many tokens keep about twice as much."""
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
-    longest = session.pairs.lengths.longest(40)
-    one, two = (memory._bytes(session.model, session.pairs, longest[:n], "float32", session.device) for n in (20, 40))
-    assert 1.5 * one < two < 2.5 * one
+    longest, found = session.pairs.lengths.longest(40), []
+    for consistency in ("none", "rdrop"):  # the second with a second pass
+        settings = TrainingConfig(consistency=consistency)
+        given = session.model, session.pairs, settings, "float32", session.device
+        one, two = (memory._bytes(given[0], given[1], longest[:n], *given[2:]) for n in (20, 40))
+        assert 1.5 * one < two < 2.5 * one
+        found.append(two)
+    assert 1.6 * found[0] < found[1]
 
 
 def test_the_meter_counts_what_a_skipped_update_leaves_out(tiny_data, text, tmp_path):
@@ -336,7 +342,7 @@ def test_the_meter_counts_what_a_skipped_update_leaves_out(tiny_data, text, tmp_
         meter = Meter(session, log)
         good = train_step(session, update)
         meter.add(
-            loop.Outcome(update, torch.full((6,), math.nan, dtype=torch.float64).index_fill(0, torch.tensor([4]), 0.0))
+            loop.Outcome(update, torch.full((7,), math.nan, dtype=torch.float64).index_fill(0, torch.tensor([4]), 0.0))
         )
         meter.add(good)
         meter.record()
@@ -359,7 +365,7 @@ def test_the_scaler_is_ready_for_a_process_that_has_nothing_to_learn_from(tiny_d
     update = Update(first_update(session).rows[:1], 5)
     assert len(update.share(1, 2)) == 0
     numbers = loop.gather_gradients(session, update)
-    assert numbers.tolist() == [0.0] * 5
+    assert numbers.tolist() == [0.0] * 6
     for parameter in session.model.parameters():
         parameter.grad = torch.zeros_like(parameter)  # as after the sum over processes
     session.scaler.unscale_(session.optimizer)
@@ -370,7 +376,7 @@ def test_processes_draw_their_own_dropout_and_share_the_update(tiny_data, text, 
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     seeds, real = [], loop.objective
     monkeypatch.setattr(loop, "objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
-    update, numbers = first_update(session), torch.zeros(5, dtype=torch.float64)
+    update, numbers = first_update(session), torch.zeros(6, dtype=torch.float64)
     for step in (0, 1):
         for rank in (0, 1):
             session.world, session.state.step = World(rank=rank, size=2), step

@@ -101,6 +101,8 @@ class TrainingConfig(Section):
     consistency_weight: float = Field(3.0, ge=0.0)
     """Weight of the divergence; 0 is training without it. 3 suits simcut. For rdrop mind the sum: where its two
     cross-entropies are averaged instead, half of the weight does the same, 2.5 there is 5 here."""
+    consistency_start: int = Field(0, ge=0)
+    """Updates without it at first: they take half the time, and what has not been learned yet needs no second look."""
     cut_rate: float = Field(0.05, ge=0.0, lt=1.0)
     """simcut: probability of leaving out a token's embedding; its position stays, and the source's end is never cut."""
     src_bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, Field, ValidationError
 
-from nmt.data.sides import Lines
+from nmt.data.sides import lengths_between
 from nmt.data.sources import checksum
 from nmt.errors import DataError
 from nmt.layout import DataDir
@@ -44,7 +44,7 @@ class Split:
 
     def lengths(self, language: str) -> npt.NDArray[np.int32]:
         """(n,) number of ids of each line, without special ids."""
-        return Lines(self.ids(language), self.ends(language)).n_ids()
+        return lengths_between(self.ends(language))
 
     def text(self, language: str) -> list[str]:
         """The n lines."""

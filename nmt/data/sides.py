@@ -15,6 +15,14 @@ from nmt.tokenizer import PAD
 Rows = npt.NDArray[np.int64]
 
 
+def lengths_between(ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    """Lengths (P,) of lines that stand one after the other and end at `ends` (P,)."""
+    lengths = np.empty(len(ends), np.int32)
+    lengths[:1] = ends[:1]
+    np.subtract(ends[1:], ends[:-1], out=lengths[1:])  # np.diff and astype would hold arrays of eight bytes a line
+    return lengths
+
+
 class Side(Protocol):
     """The ids of lines, without special ids."""
 
@@ -40,10 +48,7 @@ class Lines:
 
     def n_ids(self) -> npt.NDArray[np.int32]:
         """(P,) number of ids of each line."""
-        n_ids = np.empty(len(self._ends), np.int32)
-        n_ids[:1] = self._ends[:1]
-        np.subtract(self._ends[1:], self._ends[:-1], out=n_ids[1:])  # np.diff would hold an array of eight bytes a line
-        return n_ids
+        return lengths_between(self._ends)
 
     def gather(self, rows: Rows, last: int) -> npt.NDArray[np.int64]:
         """Lines `rows` (B,), each followed by the id `last` -> (B, longest), padded on the right."""

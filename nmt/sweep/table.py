@@ -6,16 +6,17 @@ import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from nmt.errors import CheckpointError
-from nmt.metadata import read_selected
-from nmt.runs import printable, summarise
+from nmt.metadata import Weights, read_selected
+from nmt.runs import best_bleu, printable, summarise
 from nmt.sweep.grid import Axis
 from nmt.sweep.jobs import Ended
 from nmt.sweep.plan import Plan, Training
 
 SEED = "training.seed"
+KINDS: tuple[Weights, ...] = get_args(Weights)
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Row:
     state: Literal["finished", "failed", "stopped", "not started"]
     bleu: float | None
     """The best on the development set."""
+    by_weights: dict[Weights, float]
+    """The same of each kind of weights."""
     weights: str | None
     """Which weights `nmt translate` takes."""
     step: int | None
@@ -44,27 +47,36 @@ def _row(training: Training, ended: Ended | None) -> Row:
     run = training.run
     note = ended.message if ended is not None and ended.has_failed else ""
     if not run.info.exists():
-        return Row(training, "failed" if note else "not started", None, None, None, None, note)
+        return Row(training, "failed" if note else "not started", None, {}, None, None, None, note)
     found = summarise(run)
-    weights = None
+    weights, by_weights = None, dict[Weights, float]()
     with suppress(CheckpointError):
         weights = read_selected(run).get("weights")
+    with suppress(OSError):
+        by_weights = best_bleu(run)
     state: Literal["finished", "failed", "stopped"] = "finished"
     if found.state != "finished":
         state = "failed" if note else "stopped"
-    return Row(training, state, found.best_bleu, weights, found.step, found.minutes, note)
+    return Row(training, state, found.best_bleu, by_weights, weights, found.step, found.minutes, note)
 
 
 def render(plan: Plan, rows: Sequence[Row]) -> str:
     """The table for people, and where seeds are part of the grid the means over them."""
-    header = [*(axis.label for axis in plan.axes), "dev BLEU", "weights", "step", "min", "state", ""]
-    cells = [[*map(printable, row.training.values), *_cells(row)] for row in rows]
-    return _columns([header, *cells], len(plan.axes)) + _means(plan.axes, rows)
+    kinds = _kinds(rows)
+    header = [*(axis.label for axis in plan.axes), "dev BLEU", *kinds, "weights", "step", "min", "state", ""]
+    cells = [[*map(printable, row.training.values), *_cells(row, kinds)] for row in rows]
+    return _columns([header, *cells], len(plan.axes)) + _means(plan.axes, rows, kinds)
 
 
-def _cells(row: Row) -> list[str]:
+def _kinds(rows: Sequence[Row]) -> list[Weights]:
+    """The kinds of weights that have a column of their own: those there are, if there are several."""
+    found = [kind for kind in KINDS if any(kind in row.by_weights for row in rows)]
+    return found if len(found) > 1 else []
+
+
+def _cells(row: Row, kinds: Sequence[Weights]) -> list[str]:
     return [
-        "-" if row.bleu is None else f"{row.bleu:.2f}",
+        *map(_score, (row.bleu, *map(row.by_weights.get, kinds))),
         row.weights or "-",
         "-" if row.step is None else f"{row.step:,}",
         "-" if row.minutes is None else f"{row.minutes:.1f}",
@@ -73,29 +85,43 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _means(axes: Sequence[Axis], rows: Sequence[Row]) -> str:
+def _score(bleu: float | None) -> str:
+    return "-" if bleu is None else f"{bleu:.2f}"
+
+
+def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights]) -> str:
     """A table of the means over seeds of finished trainings; nothing where the grid has no seeds."""
     places = [i for i, axis in enumerate(axes) if axis.key != SEED]
     if len(places) == len(axes):
         return ""
-    groups: dict[tuple[str, ...], list[float]] = {}
+    groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        scores = groups.setdefault(tuple(row.training.values[i] for i in places), [])
+        finished = groups.setdefault(tuple(row.training.values[i] for i in places), [])
         if row.state == "finished" and row.bleu is not None:
-            scores.append(row.bleu)
-    lines = [[*(axes[i].label for i in places), "dev BLEU", "seeds"]]
-    for values, scores in sorted(groups.items(), key=lambda item: -statistics.fmean(item[1] or [-1.0])):
-        spread = f" ± {statistics.stdev(scores):.2f}" if len(scores) > 1 else ""
-        mean = f"{statistics.fmean(scores):.2f}{spread}" if scores else "-"
-        lines.append([*map(printable, values), mean, str(len(scores))])
+            finished.append(row)
+    lines: list[tuple[float, list[str]]] = []
+    for values, group in groups.items():
+        columns = [[row.bleu for row in group], *([row.by_weights.get(kind) for row in group] for kind in kinds)]
+        scores = [[score for score in column if score is not None] for column in columns]
+        best = statistics.fmean(scores[0] or [-1.0])
+        lines.append((best, [*map(printable, values), *map(_mean, scores), str(len(group))]))
+    lines.sort(key=lambda line: -line[0])
+    header = [*(axes[i].label for i in places), "dev BLEU", *kinds, "seeds"]
     title = f"mean over finished seeds ± standard deviation ({SEED})"
-    return f"\n\n{title}\n{_columns(lines, len(places))}"
+    return f"\n\n{title}\n{_columns([header, *(cells for _, cells in lines)], len(places))}"
+
+
+def _mean(scores: Sequence[float]) -> str:
+    if len(scores) < 2:
+        return _score(scores[0] if scores else None)
+    return f"{statistics.fmean(scores):.2f} ± {statistics.stdev(scores):.2f}"
 
 
 def _columns(lines: Sequence[Sequence[str]], n_left: int) -> str:
     """Lines of cells in columns; the first `n_left` begin alike, numbers end alike."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    is_number = [i >= n_left and lines[0][i] in ("dev BLEU", "step", "min", "seeds") for i in range(len(widths))]
+    names = {"dev BLEU", *KINDS, "step", "min", "seeds"}
+    is_number = [i >= n_left and name in names for i, name in enumerate(lines[0])]
     return "\n".join(
         "  ".join(
             cell.rjust(width) if right else cell.ljust(width)
@@ -107,9 +133,10 @@ def _columns(lines: Sequence[Sequence[str]], n_left: int) -> str:
 
 def as_tsv(plan: Plan, rows: Sequence[Row]) -> str:
     """The table for programs: full keys, no rounding; what is not known is empty."""
-    header = [*(axis.key for axis in plan.axes), "dev_bleu", "weights", "step", "minutes", "state", "run", "note"]
-    lines = [header]
+    scores = ["dev_bleu", *(f"dev_bleu_{kind}" for kind in KINDS)]
+    lines = [[*(axis.key for axis in plan.axes), *scores, "weights", "step", "minutes", "state", "run", "note"]]
     for row in rows:
-        facts = (row.bleu, row.weights, row.step, row.minutes, row.state, row.training.run.path, row.note)
+        found = row.bleu, *map(row.by_weights.get, KINDS)
+        facts = (*found, row.weights, row.step, row.minutes, row.state, row.training.run.path, row.note)
         lines.append([*row.training.values, *("" if fact is None else str(fact) for fact in facts)])
     return "".join("\t".join(map(printable, line)) + "\n" for line in lines)

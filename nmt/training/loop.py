@@ -190,7 +190,7 @@ def forward_backward(
         with making_batches():
             batch = session.batch(rows)
         with autocast(session.precision, session.device):
-            sums = objective(session.model, batch, settings, session.forward)
+            sums = objective(session.model, batch, settings, session.forward, state.step)
         session.scaler.scale(sums.loss / n_tokens).backward()  # type: ignore[no-untyped-call]
         n_slots = batch.src.numel() + batch.tgt_in.numel()
         numbers[0] += sums.loss.detach()
@@ -200,7 +200,7 @@ def forward_backward(
         numbers[5] += sums.divergence
     for rows in empty:
         with autocast(session.precision, session.device):
-            sums = objective(session.model, session.batch(rows), settings)
+            sums = objective(session.model, session.batch(rows), settings, step=state.step)
         (sums.loss * 0).backward()  # type: ignore[no-untyped-call]
     return numbers
 

@@ -26,11 +26,17 @@ Forward = Callable[..., Tensor]
 
 
 def objective(
-    model: Transformer, batch: Batch | PackedBatch, settings: TrainingConfig, forward: Forward | None = None
+    model: Transformer,
+    batch: Batch | PackedBatch,
+    settings: TrainingConfig,
+    forward: Forward | None = None,
+    step: int | None = None,
 ) -> LossSums:
-    """What an update minimises for a batch, as sums over the target tokens of one pass."""
+    """What an update minimises for a batch, as sums over the target tokens of one pass, after `step` updates (None:
+    enough for whatever begins later)."""
     weight, smoothing = settings.consistency_weight, settings.label_smoothing
-    if settings.consistency == "none" or not weight:
+    is_plain = step is not None and step < settings.consistency_start
+    if settings.consistency == "none" or not weight or is_plain:
         return cross_entropy(model, batch, smoothing, forward)
     forward = model if forward is None else forward
     first, targets = _hidden(batch, forward)
