@@ -129,12 +129,15 @@ def test_every_shipped_config_loads_in_both_directions(name: str) -> None:
 
 
 def test_the_shipped_configs() -> None:
-    assert CONFIGS == ["base.yaml", "iwslt14.yaml", "multi30k.yaml", "sample.yaml"]
+    assert CONFIGS == ["base-best.yaml", "base.yaml", "iwslt14.yaml", "multi30k.yaml", "sample.yaml"]
     base = load_config(ROOT / "configs" / "base.yaml")
     assert (base.training.optimizer, base.training.schedule) == ("adam", "noam")
     assert (base.training.beta1, base.training.beta2, base.training.eps) == (0.9, 0.98, 1e-9)
+    best = load_config(ROOT / "configs" / "base-best.yaml")
+    assert (best.data, best.tokenizer) == (base.data, base.tokenizer)  # one data directory serves both
     directories = [load_config(ROOT / "configs" / name).data.directory for name in CONFIGS]
-    assert len(set(directories)) == len(CONFIGS)
+    assert len(set(directories)) == len(CONFIGS) - 1
+    assert len({load_config(ROOT / "configs" / name).run_directory for name in CONFIGS}) == len(CONFIGS)
 
 
 def sections() -> list[type[Section]]:
