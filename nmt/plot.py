@@ -1,7 +1,7 @@
 """The curves of runs in one picture: loss, BLEU and learning rate, over steps and over time.
 
 Everything is told apart in black and white: a run by its dashes, markers and shade of grey, training by a line
-without markers, the average at the end by a star.
+without markers, the development set by filled ones, hollow for the moving average, the average at the end by a star.
 """
 
 from __future__ import annotations
@@ -45,14 +45,16 @@ class Curves:
     learning_rate: Points
     dev_loss: Points
     dev_bleu: Points
+    ema_loss: Points
+    ema_bleu: Points
     average_loss: Points
     average_bleu: Points
 
     @property
     def rows(self) -> tuple[tuple[Points, ...], ...]:
         """What is drawn in each row of the picture."""
-        losses = self.train_loss, self.dev_loss, self.average_loss
-        return losses, (self.dev_bleu, self.average_bleu), (self.learning_rate,)
+        losses = self.train_loss, self.dev_loss, self.ema_loss, self.average_loss
+        return losses, (self.dev_bleu, self.ema_bleu, self.average_bleu), (self.learning_rate,)
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,8 @@ def _names(runs: Sequence[Path]) -> list[str]:
 
 def curves_of(name: str, records: Sequence[Record]) -> Curves:
     """The curves of a run's log."""
-    train, dev, average = (
-        [record for record in records if record.get("kind") == kind] for kind in ("train", "valid", "average")
+    train, dev, ema, average = (
+        [record for record in records if record.get("kind") == kind] for kind in ("train", "valid", "ema", "average")
     )
     return Curves(
         name=name,
@@ -114,6 +116,8 @@ def curves_of(name: str, records: Sequence[Record]) -> Curves:
         learning_rate=_points(train, lambda record: number(record, "lr")),
         dev_loss=_points(dev, lambda record: number(record, "loss")),
         dev_bleu=_points(dev, lambda record: number(record, "bleu")),
+        ema_loss=_points(ema, lambda record: number(record, "loss")),
+        ema_bleu=_points(ema, lambda record: number(record, "bleu")),
         average_loss=_points(average, lambda record: number(record, "loss")),
         average_bleu=_points(average, lambda record: number(record, "bleu")),
     )
@@ -179,9 +183,13 @@ def draw(runs: Sequence[Curves]) -> Figure:
         Line2D([], [], color="0.0", linewidth=1.6, marker="o", markersize=5, label="development set"),
         Line2D([], [], color="0.0", linestyle="", label="development set, average of the last checkpoints", **STAR),
     ]
+    if any(len(curves.ema_bleu) for curves in runs):
+        hollow = Line2D([], [], color="0.0", linewidth=1.6, marker="o", markersize=5, markerfacecolor="1.0")
+        hollow.set_label("development set, moving average")
+        kinds.insert(2, hollow)
     shared = {"fontsize": 11, "frameon": False, "handlelength": 4}
     figure.legend(handles=names, loc="outside upper center", ncols=n_columns, **shared)
-    figure.legend(handles=kinds, loc="outside lower center", ncols=3, **shared)
+    figure.legend(handles=kinds, loc="outside lower center", ncols=3 if len(kinds) == 3 else 2, **shared)
     return figure
 
 
@@ -195,10 +203,14 @@ def _draw_run(panels: Sequence[Axes], curves: Curves, style: Style, column: int,
         panel.plot(x, means[:, VALUE], color=style.grey, linestyle=style.dashes, linewidth=1.0, marker=lone)
         if len(means) < len(points):
             panel.fill_between(x, *extent.T, color=style.grey, alpha=0.35, linewidth=0.8)
-    for panel, points in ((loss, curves.dev_loss), (bleu, curves.dev_bleu)):
+    filled, hollow = style.grey, "1.0"
+    for panel, points, inside in (
+        (loss, curves.dev_loss, filled), (bleu, curves.dev_bleu, filled),
+        (loss, curves.ema_loss, hollow), (bleu, curves.ema_bleu, hollow),
+    ):  # fmt: skip
         panel.plot(
             points[:, column] / scale, points[:, VALUE], color=style.grey, linestyle=style.dashes, linewidth=1.6,
-            marker=style.marker, markersize=5, markevery=max(1, len(points) // 20),
+            marker=style.marker, markersize=5, markevery=max(1, len(points) // 20), markerfacecolor=inside,
         )  # fmt: skip
     for panel, points in ((loss, curves.average_loss), (bleu, curves.average_bleu)):
         panel.plot(points[:, column] / scale, points[:, VALUE], color=style.grey, linestyle="", zorder=4, **STAR)

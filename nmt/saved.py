@@ -69,7 +69,7 @@ class Saved:
 def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> Saved:
     """What is saved at `path`, a run or an exported folder.
 
-    checkpoint: best, last or a step; weights: auto, raw or average; an exported folder has but one of each.
+    checkpoint: best, last or a step; weights: auto, raw, ema or average; an exported folder has but one of each.
     Raises CheckpointError if there is none or it is damaged, DataError for its tokenizer.
     """
     if is_folder(path):

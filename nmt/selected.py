@@ -55,6 +55,8 @@ def choose_weights(
         # before the first validation there is no best yet
         step, reason = selected.get("best_step", steps[-1]), selected.get("reason", "the last: none is validated yet")
         kind = selected.get("weights", "raw") if weights == "auto" else weights
+        if kind != selected.get("weights", "raw"):
+            reason = f"{kind} weights were asked for"
         if kind == "average" and selected.get("average_steps"):
             newest = selected["average_steps"][-1]
             return ChosenWeights(newest, "average", reason, _read(run, run.average, steps))

@@ -143,6 +143,39 @@ TRAINING = (
          f"{TRAIN_NEW} --set model.d_model=1000000 --set model.d_ff=1000000 --set model.encoder_layers=1000"),
     Case("train: --stop-after a negative time", "", f"{TRAIN_NEW} --stop-after -1"),
 )
+TUNING = (
+    Case("tuning: no run to begin with", "", f"{TRAIN_NEW} --init-from runs/no"),
+    Case("tuning: a folder that is no run", "", f"{TRAIN_NEW} --init-from text"),
+    Case("tuning: damaged weights", "flip $last/weights.safetensors 3000; flip $first/weights.safetensors 3000; "
+         "rm -r runs/tiny/checkpoints/average", f"{TRAIN_NEW} --init-from runs/tiny"),
+    Case("tuning: another model", "",
+         f"{TRAIN_NEW} --init-from runs/tiny --set model.d_ff=128 --set model.encoder_layers=3", n_lines=2),
+    Case("tuning: another tokenizer", f"{PREPARE_NEW} --set tokenizer.vocab_size=310",
+         f"{TRAIN_NEW} --data new --init-from runs/tiny"),
+    Case("tuning: the run itself", "", f"{TRAIN} --run runs/tiny --init-from runs/tiny"),
+    Case("tuning: on a run that goes on", "", f"{RESUME} --init-from runs/tiny"),
+    Case("tuning: all is frozen", "", f"{TRAIN_NEW} --set training.freeze=[embeddings,encoder,decoder]"),
+    Case("tuning: an unknown part", "", f"{TRAIN_NEW} --set training.freeze=[head]"),
+    Case("tuning: schedule_free with a schedule", "",
+         f"{TRAIN_NEW} --set training.optimizer=schedule_free --set training.schedule=noam --set training.ema=0.9",
+         n_lines=2),
+    Case("tuning: both directions with two vocabularies", "", f"{TRAIN_NEW} --set tokenizer.joint=false "
+         "--set model.tie_embeddings=target --set training.both_directions=true"),
+    Case("tuning: BPE-dropout of 1", "", f"{TRAIN_NEW} --set training.src_bpe_dropout=1"),
+    Case("translate: a moving average that is not there", "", f"{TRANSLATE} --weights ema"),
+)
+SWEEPS = (
+    Case("sweep: no grid", "", "nmt sweep c.yaml"),
+    Case("sweep: no such config", "", "nmt sweep no.yaml --grid training.seed=1"),
+    Case("sweep: a mistyped key and a bad value", "", "nmt sweep c.yaml --grid training.sed=1 --grid model.n_heads=x",
+         n_lines=2),
+    Case("sweep: a key without values", "", "nmt sweep c.yaml --grid training.seed="),
+    Case("sweep: a value twice", "", "nmt sweep c.yaml --grid training.seed=1,1"),
+    Case("sweep: no data directory", "", "nmt sweep c.yaml --grid training.seed=1 --data nowhere"),
+    Case("sweep: into a run", "", "nmt sweep c.yaml --grid training.seed=1 --dir runs/tiny"),
+    Case("sweep: into a read-only folder", "mkdir r; chmod 500 r",
+         "nmt sweep c.yaml --grid training.seed=1 --dir r/new"),
+)
 RESUMING = (
     Case("resume: no run", "", "nmt train --resume --run runs/no"),
     Case("resume: another model", "", f"{RESUME} --set model.d_ff=128"),
@@ -277,4 +310,6 @@ LISTING = (
     Case("plot: output of no kind", "", "nmt plot runs/tiny --output plot.doc"),
     Case("plot: file size limit", "", "ulimit -f 1; nmt plot runs/tiny"),
 )
-CASES = (*USAGE, *CONFIGS, *TEXT, *PREPARING, *TRAINING, *RESUMING, *TRANSLATING, *EVALUATING, *LISTING)
+CASES = (
+    *USAGE, *CONFIGS, *TEXT, *PREPARING, *TRAINING, *TUNING, *SWEEPS, *RESUMING, *TRANSLATING, *EVALUATING, *LISTING,
+)

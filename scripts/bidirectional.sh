@@ -5,6 +5,7 @@
 # CONFIG    a config with a joint vocabulary
 # BOTH ONE  how long each stage is: 6000 steps, or 30m, minutes, if the config's max_steps do not end it before; minutes
 #           cut a linear or cosine schedule off, so give steps with these
+# --set     changes both stages
 # Example:
 #   scripts/bidirectional.sh multi30k.yaml 6000 6000 --set training.consistency=simcut
 # The runs are runs/NAME-both and runs/NAME-both-DIRECTION. Called again it goes on where it was stopped; called with

@@ -66,6 +66,11 @@ def nearest(texts: Sequence[str], reference: str, metric: Literal["chrf", "bleu"
 def distil(options: argparse.Namespace) -> int:
     """Do it; the exit status."""
     teacher = config_of(options.teacher[0])
+    if options.data is None and any(source.repeat > 1 for source in teacher.data.train):
+        raise ConfigError([
+            f"{options.teacher[0]}: its training text has corpora that repeat (data.train.N.repeat), of which the "
+            "student would get each pair once; nmt prepare it without that, and name the data directory with --data"
+        ])  # fmt: skip
     data = DataDir(options.data or near(Path(read_info(RunDir(options.teacher[0]))["data_dir"])))
     corpus = Corpus.open(data)
     src, tgt = teacher.data.src, teacher.data.tgt

@@ -163,8 +163,8 @@ def config_of(run: Path) -> Config:
     if not RunDir(run).config.is_file():
         raise CheckpointError(f"{run}: not a run directory, it has no config.yaml; make one with nmt train")
     config = load_config(RunDir(run).config)
-    # what a run began with is not what the next one begins with
-    training = config.training.model_copy(update={"init_from": None})
+    # what one stage began with, froze or learned besides is not what the next one does
+    training = config.training.model_copy(update={"init_from": None, "freeze": [], "both_directions": False})
     return config.model_copy(update={"training": training})
 
 

@@ -29,6 +29,16 @@ def test_equals_torchs_own_with_gradients(smoothing, rows, monkeypatch):
         torch.testing.assert_close(one, two)
 
 
+def test_a_weight_that_is_frozen_gets_no_gradient():
+    hidden, weight, targets = example()
+    expected = torch.autograd.grad(label_smoothed_cross_entropy(hidden, weight, targets, 0.1).loss, hidden)
+    frozen = weight.detach()
+    loss = label_smoothed_cross_entropy(hidden, frozen, targets, 0.1).loss
+    loss.backward()
+    assert frozen.grad is None
+    torch.testing.assert_close(hidden.grad, *expected)
+
+
 def test_equals_a_loop_over_tokens():
     hidden, weight, targets = example()
     found = label_smoothed_cross_entropy(hidden, weight, targets, 0.1)

@@ -88,6 +88,16 @@ def test_runs_are_told_apart_without_colour() -> None:
     assert len(figure.legends[1].get_texts()) == 3
 
 
+def test_a_moving_average_has_hollow_markers() -> None:
+    figure = draw(
+        [curves_of("run", [*LOG, *({**record, "kind": "ema"} for record in LOG if record["kind"] == "valid")])]
+    )
+    for row in (0, 1):
+        inside = [line.get_markerfacecolor() for line in lines(figure, row, 0) if line.get_marker() != "*"]
+        assert inside[-2:] == ["0.0", "1.0"]
+    assert "development set, moving average" in [text.get_text() for text in figure.legends[1].get_texts()]
+
+
 def test_the_picture_has_no_colour(folder: Path) -> None:
     for name in ("a", "b"):
         make_run(folder / name, LOG)

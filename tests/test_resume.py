@@ -19,7 +19,7 @@ from nmt.data.batching import Update
 from nmt.errors import CheckpointError, DataError, StoppedError
 from nmt.layout import DataDir, RunDir
 from nmt.selected import choose_weights
-from nmt.training import loop
+from nmt.training import loop, restore
 from nmt.training.loop import fit, train_step
 from nmt.training.start import Session, start
 
@@ -266,6 +266,16 @@ def test_a_run_without_a_checkpoint_says_that_it_starts_over(tiny_data, text, tm
     start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     start(tiny_settings(text), tiny_data, tmp_path / "run", resume=True)
     assert "run has no checkpoint yet: it starts from its first update" in capsys.readouterr().err
+
+
+def test_a_best_average_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_path, capsys):
+    config = tiny_settings(text, training={"ema": 0.5, "max_steps": 6, "keep_last": 2, "save_every_steps": 1})
+    fit(config, tiny_data, tmp_path / "run")
+    session = start(config, tiny_data, tmp_path / "run", resume=True)
+    session.state.best_step, session.state.best_weights = 3, "ema"
+    restore._settle(session, session.state)
+    assert (session.state.best_step, session.state.best_score, session.state.best_weights) == (None, None, "raw")
+    assert "step 3, is gone" in capsys.readouterr().err
 
 
 def test_a_best_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_path, monkeypatch, capsys):

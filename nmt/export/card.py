@@ -21,6 +21,7 @@ from nmt.runs import is_validation, number, printable, read_log
 
 # What says where things lie on one machine, not what was learned how.
 _PLACES = {"run_dir", "device"}
+_WEIGHTS = {"raw": "step", "ema": "moving average at step", "average": "average up to step"}
 
 
 def card(
@@ -75,7 +76,7 @@ def _facts(
         "layers": f"{model.encoder_layers} in the encoder, {model.decoder_layers} in the decoder",
         "width": f"{model.d_model}, feed-forward {model.d_ff}, {model.n_heads} heads",
         "vocabulary": f"SentencePiece BPE, {joint if config.tokenizer.joint else each}",
-        "weights": f"{'average up to step' if info.weights == 'average' else 'step'} {info.step:,} ({info.reason})",
+        "weights": f"{_WEIGHTS[info.weights]} {info.step:,} ({info.reason})",
     }.items():
         yield f"- {name}: {value}"
     if checked is not None:

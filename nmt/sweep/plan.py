@@ -110,8 +110,11 @@ def make_plan(request: Request) -> Plan:
     axes = parse_grid(request.grid)
     set_keys = [override.partition("=")[0] for override in request.overrides]
     both = [axis.key for axis in axes if axis.key in set_keys]
-    if both:
-        raise ConfigError([f"--grid {key}: --set gives it, too; leave one out" for key in both])
+    problems = [f"--grid {key}: --set gives it, too; leave one out" for key in both]
+    if "training.run_dir" in set_keys:
+        problems.append("--set training.run_dir: every training has its own within --dir; leave it out")
+    if problems:
+        raise ConfigError(problems)
     configs = _load_all(request, axes)
     data, data_names = _data_directories(request, axes, configs)
     labels = [axis.label for axis in axes]
@@ -147,7 +150,7 @@ def _load_all(request: Request, axes: Sequence[Axis]) -> dict[tuple[str, ...], C
 
 def _of_the_grid(problem: str, axes: Sequence[Axis]) -> str:
     """`problem` of an override with the name of the option that it came from."""
-    is_of_grid = any(problem.startswith((f"--set {axis.key}:", f"--set {axis.key}.")) for axis in axes)
+    is_of_grid = any(problem.startswith(tuple(f"--set {axis.key}{end}" for end in ":.=")) for axis in axes)
     return problem.replace("--set", "--grid", 1) if is_of_grid else problem
 
 

@@ -75,17 +75,17 @@ def compiled(model: Transformer, mode: str | None = None) -> Forward:
     run: Forward = torch.compile(model, dynamic=True, fullgraph=True, backend=BACKEND, mode=mode)
     has_run = False
 
-    def forward(src: Tensor, src_layout: Layout, tgt_in: Tensor, tgt_layout: Layout) -> Tensor:
+    def forward(*batch: Tensor | Layout | None) -> Tensor:
         nonlocal run, has_run
         try:
-            hidden = run(src, src_layout, tgt_in, tgt_layout)
+            hidden = run(*batch)
         except (TorchDynamoException, FailOnRecompileLimitHit) as error:
             reason = " ".join(f"{error}".split("\n\n")[0].split())
             if not has_run:
                 raise NmtError(f"compiling the model failed: {reason}; training.compile: off trains without") from error
             say(f"compiling the model once more failed: {reason}; from here on it runs as it is, which is slower")
             run = model
-            hidden = run(src, src_layout, tgt_in, tgt_layout)
+            hidden = run(*batch)
         has_run = True
         return hidden
 

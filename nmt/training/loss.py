@@ -121,7 +121,8 @@ class _ChunkedLoss(torch.autograd.Function):
             w, hidden = weight.to(compute), [each.to(compute) for each in passes]
             w_grad, hidden_grad = w.to(grad_dtype), [each.to(grad_dtype) for each in hidden]
             grads = [torch.empty_like(each if needs_grad else each[:0]) for each in hidden_grad]
-            grad_weight = torch.zeros_like(weight if needs_grad else weight[:0])
+            learns_weight = needs_grad and ctx.needs_input_grad[0]  # not if it is frozen
+            grad_weight = torch.zeros_like(weight if learns_weight else weight[:0])
             found = _Found(len(passes), len(targets), weight)
             block_rows = max(1, BLOCK_ELEMENTS[device.type] // len(w))
             for start in range(0, len(targets), block_rows):
@@ -139,7 +140,8 @@ class _ChunkedLoss(torch.autograd.Function):
                         at = torch.arange(len(target), device=device)
                         logit_grad[at, target[:, 0]] -= share * (1 - smoothing)
                     grad[rows] = logit_grad @ w_grad
-                    grad_weight += logit_grad.T @ h[rows]
+                    if learns_weight:
+                        grad_weight += logit_grad.T @ h[rows]
             mean_weight = w.to(weight.dtype).mean(0)  # (D,): hidden @ mean_weight is the mean of a row's logits
             nll = (found.log_z - found.at_target).sum(-1)  # (passes,)
             kl, weighted_kl = found.divergences(divergence)
@@ -151,7 +153,8 @@ class _ChunkedLoss(torch.autograd.Function):
                 loss = loss + share * ((1 - smoothing) * nll[i] - smoothing * (mean_logit - found.log_z[i]).sum())
                 if needs_grad and smoothing:
                     grads[i] -= (share * smoothing * mean_weight).to(grad_dtype)
-                    grad_weight -= share * smoothing / len(w) * h.sum(0, dtype=weight.dtype)
+                    if learns_weight:
+                        grad_weight -= share * smoothing / len(w) * h.sum(0, dtype=weight.dtype)
         ctx.save_for_backward(grad_weight, *grads)
         ctx.hidden_dtype = passes[0].dtype
         counted = nll[0], kl, found.n_correct
@@ -162,7 +165,8 @@ class _ChunkedLoss(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         grad_weight, *grad_hidden = ctx.saved_tensors
         of_passes = [(each * grads[0]).to(ctx.hidden_dtype) for each in grad_hidden]
-        return grad_weight * grads[0], None, None, None, None, None, *of_passes
+        of_weight = grad_weight * grads[0] if ctx.needs_input_grad[0] else None
+        return of_weight, None, None, None, None, None, *of_passes
 
 
 class _Found:

@@ -170,7 +170,7 @@ class Meter:
             "n_out_of_memory": state.n_out_of_memory,
         }
         self.log.log(record)
-        alarm = loss_alarm(state, loss, int(tally["n_updates"]))
+        alarm = loss_alarm(state, nll, int(tally["n_updates"]))  # of one pass: it does not jump where a second begins
         if alarm is not None:
             self.log.warn(state, alarm)
 

@@ -93,6 +93,7 @@ def _settle(session: Session, state: TrainState) -> None:
     if state.best_step is not None and state.best_step not in saved_steps(session.run):
         say(f"the checkpoint of the best validation, step {state.best_step}, is gone: the next one is the best")
         state.best_step = state.best_score = None
+        state.best_weights = "raw"
     limits = [getattr(session.config.training, name) for name in LIMITS]
     if state.cooldown is not None and state.cooldown_limits != limits:
         state.cooldown_start = state.cooldown_end = None

@@ -134,6 +134,9 @@ def _material(config: Config, data_dir: Path, world: World) -> _Material:
     device = pick_device(config.training.device)
     world.take_device(device)
     settings, src, tgt = config.training, config.data.src, config.data.tgt
+    if not corpus.tokenizers.joint and (settings.both_directions or config.model.tie_embeddings == "all"):
+        what = "training.both_directions" if settings.both_directions else "model.tie_embeddings: all"
+        raise DataError(f"{data_dir}: has a vocabulary for each language, {what} needs a joint one; prepare it anew")
     text = corpus.split("train")
     pairs, bpe_dropout = Pairs(text, src, tgt, settings.both_directions), None
     if settings.src_bpe_dropout or settings.tgt_bpe_dropout:
@@ -144,7 +147,9 @@ def _material(config: Config, data_dir: Path, world: World) -> _Material:
     torch.manual_seed(config.training.seed)
     n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (src, tgt))
     model, copy = Transformer(config.model, n_src, n_tgt), None
-    freeze(model, config.training.freeze)
+    freeze(model, settings.freeze)
+    if settings.freeze and settings.init_from is None and world.is_first:
+        say(f"training.freeze: {', '.join(settings.freeze)} keep random weights, for there is no training.init_from")
     if not _is_divided(config, world):
         model = model.to(device)
     elif world.is_first:  # divided it goes to the device layer by layer, since as a whole it might not fit there
