@@ -172,6 +172,8 @@ SWEEPS = (
     Case("sweep: a key without values", "", "nmt sweep c.yaml --grid training.seed="),
     Case("sweep: a value twice", "", "nmt sweep c.yaml --grid training.seed=1,1"),
     Case("sweep: no data directory", "", "nmt sweep c.yaml --grid training.seed=1 --data nowhere"),
+    Case("sweep: text that is not there", "rm text/train.bb; rm -r data", "nmt sweep c.yaml --grid training.seed=1,2",
+         n_lines=None, said="nmt: nothing is trained: .*train.bb: no such file", writes=True),
     Case("sweep: into a run", "", "nmt sweep c.yaml --grid training.seed=1 --dir runs/tiny"),
     Case("sweep: into a read-only folder", "mkdir r; chmod 500 r",
          "nmt sweep c.yaml --grid training.seed=1 --dir r/new"),

@@ -311,6 +311,15 @@ def test_a_training_that_was_killed_says_so(
 # --- real trainings -----------------------------------------------------------------------------
 
 
+def test_where_no_text_can_be_prepared_nothing_is_trained(nmt: Command, tiny: Path) -> None:
+    result = nmt("sweep", tiny, "--grid", "data.max_chars=1,2", "--grid", "training.seed=1,2", "--dir", "s")
+    assert (result.status, result.out) == (2, "")
+    lines = [line for line in result.err.splitlines() if "nothing is trained" in line]
+    assert len(lines) == 2
+    assert lines[0].startswith("nmt: nothing is trained: s/data/max_chars=1 could not be prepared: data.train: all")
+    assert not Path("s/max_chars=1,seed=1").exists()
+
+
 def test_what_fails_does_not_keep_the_others_from_their_end(nmt: Command, tiny: Path) -> None:
     arguments = [
         "sweep",

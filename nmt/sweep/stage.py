@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nmt.config_file import dump_config
-from nmt.errors import StoppedError
+from nmt.errors import ConfigError, StoppedError
 from nmt.files import Lock, replace_file
 from nmt.layout import DataDir
 from nmt.sweep.jobs import Ended, Job, Jobs
@@ -22,8 +22,8 @@ from nmt.training.stop import Stop, stopping
 def sweep(request: Request) -> list[Row]:
     """Train every combination of the grid that is not finished yet, and print the table; its rows.
 
-    Raises ConfigError or CheckpointError before anything is written, DataError or CheckpointError before anything is
-    trained, StoppedError if a signal came.
+    Raises ConfigError or CheckpointError before anything is written, ConfigError, DataError or CheckpointError before
+    anything is trained, StoppedError if a signal came.
     """
     plan = make_plan(request)
     folder = request.folder
@@ -68,6 +68,8 @@ class _Sweep:
         done = f", {n - n_to_do} of them finished already" if n_to_do < n else ""
         self.screen.say(f"{n} training{'s' * (n > 1)} in {self.folder.path}{done}")
         failed = self._prepare(to_do)
+        if failed and n_to_do == n and all(training.data in failed for training in to_do):
+            raise ConfigError([f"nothing is trained: {end.message}" for _, end in failed.values()])
         self.screen.write()
         check_texts(self.plan)
         slots = self._slots()
