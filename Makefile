@@ -70,7 +70,7 @@ gpu-check: $(READY)  ## Check on one GPU that results are right, and how fast th
 	$(BIN)/python scripts/gpu_check.py $(if $(wildcard $(MULTI30K)),--data $(MULTI30K))
 
 test: check  ## Run every check and the whole test suite with coverage
-	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=90
+	$(BIN)/python -m pytest -n auto --dist loadscope --cov --cov-report=term --cov-fail-under=90
 
 check: $(READY)  ## Run ruff and mypy
 	$(BIN)/ruff check

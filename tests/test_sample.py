@@ -299,6 +299,6 @@ def test_samples_of_a_transformer_have_the_probability_of_teacher_forcing() -> N
         for each in draws:
             tokens = torch.tensor([[BOS, *each.ids, EOS]])
             layout = Padded(torch.ones_like(tokens[:, :-1], dtype=torch.bool))
-            hidden = model.decode(tokens[:, :-1], layout, memory[sentence : sentence + 1], Padded(mask))
+            hidden = model.decoder(tokens[:, :-1], layout, memory[sentence : sentence + 1], Padded(mask))
             log_probs = (hidden[0] @ model.output_weight.T).log_softmax(-1)
             assert each.log_prob == pytest.approx(float(log_probs.gather(-1, tokens[0, 1:, None]).sum()), abs=1e-4)

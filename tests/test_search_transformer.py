@@ -53,7 +53,7 @@ def find(model: Transformer, sources: list[Tensor], config: SearchConfig, n_best
 def forced(model: Transformer, source: Tensor, tgt_in: Tensor) -> Tensor:
     """Log-probabilities (T, V) after each token of tgt_in (T,), by teacher forcing."""
     memory, mask = read(model, [source])
-    hidden = model.decode(tgt_in[None], Padded(torch.ones(1, len(tgt_in), dtype=torch.bool)), memory, Padded(mask))
+    hidden = model.decoder(tgt_in[None], Padded(torch.ones(1, len(tgt_in), dtype=torch.bool)), memory, Padded(mask))
     return (hidden[0] @ model.output_weight.T).log_softmax(-1)
 
 

@@ -90,8 +90,8 @@ POINTS = [
     ("checkpoint.write_file", 2, 2),
     ("checkpoint.sync", 1, 2),
     ("training.keep.rotate", 2, 3),
-    ("training.validate.objective", 1, 3),
-    ("training.validate.objective", 2, 6),
+    ("training.validate.cross_entropy", 1, 3),
+    ("training.validate.cross_entropy", 2, 6),
     ("training.validate.corpus_score", 1, 3),
     ("training.keep.update_state", 1, 3),
     ("training.select.write_selected", 1, 3),
@@ -116,10 +116,10 @@ def test_a_signal_stops_the_run_which_then_goes_on(data, plain, tmp_path, name, 
 @pytest.mark.usefixtures("quick")
 def test_a_validation_is_left_at_once_and_made_up_for(data, whole, tmp_path, capsys):
     config, run = settings(data), RunDir(tmp_path / "run")
-    stop("training.validate.objective", 1, config, data, run.path)
+    stop("training.validate.cross_entropy", 1, config, data, run.path)
     assert load_state(run.step(3))["last_check"] == 0
     assert " valid " not in capsys.readouterr().err and not run.selected.exists()
-    stop("training.validate.objective", 1, config, data, run.path)  # again, in the one that is made up for
+    stop("training.validate.cross_entropy", 1, config, data, run.path)  # again, in the one that is made up for
     assert load_state(run.step(3))["last_check"] == 0
     live(config, data, run.path)
     assert kept(run.path) == kept(whole)
@@ -152,7 +152,9 @@ def test_a_stop_changes_nothing_of_what_is_averaged(data, whole, tmp_path):
     assert kept(tmp_path / "run") == kept(whole)
 
 
-@pytest.mark.parametrize("name", ["training.loop.train_step", "checkpoint.write_file", "training.validate.objective"])
+@pytest.mark.parametrize(
+    "name", ["training.loop.train_step", "checkpoint.write_file", "training.validate.cross_entropy"]
+)
 @pytest.mark.parametrize("first", SIGNALS)
 @pytest.mark.usefixtures("quick")
 def test_a_second_interrupt_ends_at_once(data, whole, tmp_path, capsys, name, first):
@@ -306,7 +308,7 @@ def scalars(run: Path) -> dict[str, list[tuple[int, float]]]:
     ("name", "number", "numbers"),
     [
         ("training.loop.train_step", 4, [signal.SIGTERM]),
-        ("training.validate.objective", 1, [signal.SIGTERM]),
+        ("training.validate.cross_entropy", 1, [signal.SIGTERM]),
         ("training.keep.update_state", 1, [signal.SIGINT, signal.SIGINT]),
         ("training.select.average", 1, [signal.SIGTERM]),
         ("training.select.write_selected", 5, [signal.SIGINT, signal.SIGINT]),  # the average is logged already

@@ -156,7 +156,7 @@ def test_what_encoder_and_decoder_give_out_is_normalised(norm):
     ids = torch.stack(sentences([5, 5]))
     layout = Padded(torch.ones(2, 5, dtype=torch.bool))
     memory = model.encode(ids, layout)
-    hidden = model.decode(ids, layout, memory, layout)
+    hidden = model.decoder(ids, layout, memory, layout)
     for states, gain in ((memory, 1.0), (hidden, 0.25)):
         torch.testing.assert_close(states.mean(-1), torch.zeros(2, 5), atol=1e-5, rtol=0)
         torch.testing.assert_close(states.std(-1, correction=0), torch.full((2, 5), gain), atol=1e-3, rtol=0)
@@ -170,7 +170,7 @@ def test_attention_to_the_source_for_looking_at():
     memory = model.encode(pad(src), src_layout)
     kept: list[torch.Tensor] = []
     hidden = model.decoder(pad(tgt), tgt_layout, memory, src_layout, kept)
-    torch.testing.assert_close(hidden, model.decode(pad(tgt), tgt_layout, memory, src_layout))
+    torch.testing.assert_close(hidden, model.decoder(pad(tgt), tgt_layout, memory, src_layout))
     [weights] = kept
     assert weights.shape == (3, 2, 6, 7)
     torch.testing.assert_close(weights.sum(-1), torch.ones(3, 2, 6))
