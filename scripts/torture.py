@@ -103,7 +103,7 @@ def live(run: RunDir, setting: str, seconds: float | None, at_work: bool = False
 
 def is_at_work() -> bool:
     """Whether the living run has said what it trains."""
-    return " parameters, " in Path("output.txt").read_text()
+    return " pairs, " in Path("output.txt").read_text()
 
 
 def phase(run: RunDir) -> str:
