@@ -7,8 +7,8 @@ translations into what people wrote, beside the authentic pairs.
     python scripts/back_translate.py --reverse runs/mine-en-de --mono news.en --output data/back/news --config mine.yaml
 
 --how sample, the default, draws each translation at random from the run: more varied sources teach more (Edunov et al.,
-2018). That holds where the reverse run is good. With little authentic text (in their experiments 80,000 pairs) samples
-have too many errors, and beam or greedy search is better; greedy is the faster of the two.
+2018). That holds where the reverse run is good. With little authentic text samples have too many errors, and beam or
+greedy search is better; greedy is the faster of the two.
 
 Line n of the synthetic source belongs to line n of the text. Not translated, but blank and counted, are lines that
 are blank, too long (data.max_chars), with control characters, or in a development or test set; translations that nmt

@@ -15,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sentences import sentence_pairs
 
+from nmt.config import DataConfig, Source, TrainingConfig
 from nmt.data import bpe_dropout as module
 from nmt.data.batching import Pairs
 from nmt.data.bpe_dropout import N_CUTS, BpeDropout, Merges
@@ -47,6 +48,12 @@ def sentences(pairs: Pairs) -> list[tuple[list[int], list[int]]]:
     return list(zip(*sides, strict=True))
 
 
+def settings(src: float, tgt: float, max_pieces: int = 1000, **training: object) -> tuple[DataConfig, TrainingConfig]:
+    files = Source(files={"de": "x.de", "en": "x.en"})
+    data = DataConfig(direction="de-en", train=[files], valid=files, max_pieces=max_pieces)
+    return data, TrainingConfig(src_bpe_dropout=src, tgt_bpe_dropout=tgt, **training)  # type: ignore[arg-type]
+
+
 class Made:
     """A split of two languages, and its pairs with dropout."""
 
@@ -61,8 +68,8 @@ class Made:
     def dropout(
         self, src: float = 0.2, tgt: float = 0.2, seed: int = 1, longest: int = 1000, both: bool = False
     ) -> BpeDropout:
-        split = self.split
-        return BpeDropout(split, self.tokenizers, "de", "en", src, tgt, seed, longest, both)  # type: ignore[arg-type]
+        data, training = settings(src, tgt, max_pieces=longest, seed=seed, both_directions=both)
+        return BpeDropout(self.split, self.tokenizers, data, training)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -274,7 +281,7 @@ def test_two_vocabularies(tokenizer: Tokenizer) -> None:
         ends=lambda name: made.split.ends("de") if name == "de" else np.cumsum([len(line) for line in ids]),
     )
     tokenizers = Tokenizers({"de": tokenizer, "en": other}, joint=False)
-    pairs = BpeDropout(split, tokenizers, "de", "en", 0.3, 0.3, 1, 1000).pairs(0)  # type: ignore[arg-type]
+    pairs = BpeDropout(split, tokenizers, *settings(0.3, 0.3)).pairs(0)  # type: ignore[arg-type]
     for (src, tgt), german, english in zip(sentences(pairs), GERMAN, ENGLISH, strict=True):
         assert (tokenizer.decode(src), other.decode(tgt)) == (german, english)
     assert pairs._tgt._ids.dtype == np.uint32  # type: ignore[attr-defined]

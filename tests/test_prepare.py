@@ -10,7 +10,7 @@ import pytest
 from folders import TEST, TRAIN, VALID, Folder, files
 
 from nmt import prepare as module
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.tokenizer import EOS, UNK, Tokenizer
 
 ODD = [("a\x00b", "c"), ("  zwei  ", ""), ("x\u2028y\ty", "z\u2581"), ("gleich", "gleich"), ("", ""), ("k" * 2000, "l")]
@@ -185,6 +185,21 @@ def test_several_sources_each_with_its_counts(place: Folder, monkeypatch: pytest
     assert place.corpus().split("train").n == 241
     assert place.corpus().split("train").text("de")[-1] == "eins"
     assert place.corpus().split("train").lengths("de").max() <= 60
+
+
+def test_a_corpus_that_repeats(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CHUNK", 7)
+    place.write(train=TRAIN[:100], more=[*TRAIN[90:], ("eins", "one")])
+    place.prepare(data__train=[{**files("train"), "repeat": 3}, files("more")])
+    train = place.corpus().split("train")
+    n_other = len(TRAIN) - 100 + 1  # those that both have are of the first
+    assert train.n == 3 * 100 + n_other
+    for side, language in enumerate(("de", "en")):
+        lines = train.text(language)
+        assert lines[:300] == [pair[side] for pair in TRAIN[:100] for _ in range(3)]
+        assert len(set(lines[300:])) == n_other
+    with pytest.raises(ConfigError, match=r"data\.valid\.repeat: only training corpora are repeated"):
+        place.prepare(data__valid={**files("dev"), "repeat": 2})
 
 
 def test_separate_vocabularies(place: Folder) -> None:

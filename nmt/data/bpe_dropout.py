@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nmt.config import DataConfig, TrainingConfig
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Split
 from nmt.data.sides import Lines, Side, TwoSides
@@ -40,28 +41,20 @@ _Hashes = npt.NDArray[np.uint64]
 class BpeDropout:
     """Makes the pairs of a split as an epoch learns from them."""
 
-    def __init__(
-        self,
-        split: Split,
-        tokenizers: Tokenizers,
-        src: str,
-        tgt: str,
-        src_rate: float,
-        tgt_rate: float,
-        seed: int,
-        max_pieces: int,
-        both_directions: bool = False,
-    ) -> None:
+    def __init__(self, split: Split, tokenizers: Tokenizers, data: DataConfig, training: TrainingConfig) -> None:
         """The rates are those of what is source and target as it is learned from, in either direction. A line that
-        would have more than `max_pieces` keeps the pieces it has without dropout.
+        would have more than `data.max_pieces` keeps the pieces it has without dropout.
         """
-        self._split, self._seed, self._max_pieces = split, seed, max_pieces
-        self._rates = src_rate, tgt_rate
-        self._languages = [(src, tgt), (tgt, src)] if both_directions else [(src,), (tgt,)]
+        self._split, self._seed, self._max_pieces = split, training.seed, data.max_pieces
+        self._rates = training.src_bpe_dropout, training.tgt_bpe_dropout
+        src, tgt = data.src, data.tgt
+        self._languages = [(src, tgt), (tgt, src)] if training.both_directions else [(src,), (tgt,)]
         sides = zip(self._languages, self._rates, strict=True)
         wanted = sorted({(name, rate) for names, rate in sides for name in names if rate > 0})
         words = {name: _Words(split, name, tokenizers[name]) for name in sorted({name for name, _ in wanted})}
-        self._cuts = {(name, rate): _Cuts(words[name], Merges(tokenizers[name]), rate, seed) for name, rate in wanted}
+        self._cuts = {
+            (name, rate): _Cuts(words[name], Merges(tokenizers[name]), rate, training.seed) for name, rate in wanted
+        }
 
     def pairs(self, epoch: int) -> Pairs:
         """The pairs of `epoch`; with `both_directions` row P + i is the pair of row i the other way round, cut

@@ -24,7 +24,10 @@ def check(session: Session, log: TrainingLog) -> None:
     """
     state, settings = session.state, session.config.training
     kinds: tuple[Weights, ...] = ("raw",) if session.ema is None else ("raw", "ema")
-    found = {kind: _validate(session, kind) for kind in kinds}
+    found: dict[Weights, Validation] = {}
+    for kind in reversed(kinds):  # raw comes last: it is what is shown below
+        model = session.to_validate(kind)
+        found[kind] = session.validator.validate(model, session.stop.poll)
     is_better = False
     for kind in kinds:
         score = found[kind].score(settings.select_by)
@@ -39,11 +42,7 @@ def check(session: Session, log: TrainingLog) -> None:
     state.last_check = state.step
     for kind in kinds:
         _record(session, log, found[kind], kind)
-    session.validator.show(session.to_validate("raw"), found["raw"], log.board, state.step)
-
-
-def _validate(session: Session, kind: Weights) -> Validation:
-    return session.validator.validate(session.to_validate(kind), session.stop.poll)
+    session.validator.show(model, found["raw"], log.board, state.step)
 
 
 def select_best(session: Session) -> None:

@@ -140,10 +140,7 @@ def _material(config: Config, data_dir: Path, world: World) -> _Material:
     text = corpus.split("train")
     pairs, bpe_dropout = Pairs(text, src, tgt, settings.both_directions), None
     if settings.src_bpe_dropout or settings.tgt_bpe_dropout:
-        rates = settings.src_bpe_dropout, settings.tgt_bpe_dropout
-        bpe_dropout = BpeDropout(
-            text, corpus.tokenizers, src, tgt, *rates, settings.seed, config.data.max_pieces, settings.both_directions
-        )
+        bpe_dropout = BpeDropout(text, corpus.tokenizers, config.data, settings)
     torch.manual_seed(config.training.seed)
     n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (src, tgt))
     model, copy = Transformer(config.model, n_src, n_tgt), None
