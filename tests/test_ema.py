@@ -11,7 +11,7 @@ import pytest
 import torch
 from models import tiny_model
 from test_resume import assert_same_run, train_with_deaths
-from test_training import first_update, records
+from test_training import first_update, records, score
 from tiny_corpus import tiny_settings
 
 from nmt.checkpoint import Tensors, load_ema, load_state, load_weights, saved_steps
@@ -112,6 +112,27 @@ def test_both_are_validated_and_the_better_one_is_selected(run):
     assert (state["best_score"], state["best_step"], state["best_weights"]) == (best["bleu"], best["step"], kind)
     selected = read_selected(run)
     assert selected["best_step"] == best["step"] and selected["weights"] in (kind, "average")
+
+
+@pytest.mark.parametrize(
+    ("scores", "kind", "step"),
+    [
+        ((30.0, 20.0, 25.0, 26.0, 29.0), "ema", 6),  # moving average and raw of two validations, and the last average
+        ((20.0, 30.0, 25.0, 26.0, 29.0), "raw", 6),
+        ((20.0, 21.0, 30.0, 26.0, 29.0), "ema", 12),
+        ((20.0, 21.0, 22.0, 26.0, 29.0), "average", 12),
+    ],
+)
+def test_translate_takes_what_scored_best(tiny_data, text, tmp_path, monkeypatch, scores, kind, step):
+    score(monkeypatch, *scores)
+    config = tiny_settings(text, training={"ema": 0.9})
+    fit(config, tiny_data, tmp_path / "run")
+    run = RunDir(tmp_path / "run")
+    chosen = choose_weights(run, config.training)
+    assert (chosen.kind, chosen.step) == (kind, step)
+    if kind != "average":
+        expected = (load_ema if kind == "ema" else load_weights)(run.step(step))
+        assert all(torch.equal(chosen.tensors[name], expected[name]) for name in expected)
 
 
 def test_asking_for_it(run):
