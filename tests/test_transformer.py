@@ -7,9 +7,10 @@ import torch
 from models import VOCAB, model_config, packed, pad, sentences, tiny_model
 
 from nmt.errors import DataError
+from nmt.model.embedding import Embedding
 from nmt.model.masks import Padded, padding_mask
 from nmt.model.positions import LearnedPositions, SinusoidalPositions, sinusoidal_table
-from nmt.model.transformer import Decoder, Embedding, Encoder, Transformer
+from nmt.model.transformer import Decoder, Encoder, Transformer
 
 VARIANTS = [
     {"norm": norm, "positions": positions, "tie_embeddings": tie, "activation": activation}
@@ -97,16 +98,37 @@ def test_select_keeps_sentences_and_hypotheses_of_the_state():
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("tie", ["all", "target", "none"])
-@pytest.mark.parametrize("d_model", [32, 256])
-def test_the_first_loss_is_the_logarithm_of_the_vocabulary(norm, tie, d_model):
+@pytest.mark.parametrize("d_model", [32, 256, 512])
+def test_the_first_loss_is_little_above_the_logarithm_of_the_vocabulary(norm, tie, d_model):
+    """Logits of variance 1 add 1/2; with tied embeddings the token just read adds to it, in wide models no more."""
     torch.manual_seed(0)
     config = model_config(d_model=d_model, n_heads=4, d_ff=2 * d_model, norm=norm, tie_embeddings=tie)
-    model = Transformer(config, 1000, 1000)
-    src, tgt = torch.randint(20, 1000, (16, 9)), torch.randint(20, 1000, (16, 10))
+    model = Transformer(config, 8000, 8000)
+    src, tgt = torch.randint(20, 8000, (16, 9)), torch.randint(20, 8000, (16, 10))
     layout = Padded(torch.ones(16, 9, dtype=torch.bool))
     logits = model(src, layout, tgt[:, :-1], layout) @ model.output_weight.T
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tgt[:, 1:].flatten())
-    assert abs(loss.item() - math.log(1000)) < 0.2
+    gain = 1.0 if tie == "none" else min(1.0, (128 / d_model) ** 0.5)
+    assert logits.std().item() == pytest.approx(gain, rel=0.1)
+    assert 0 < loss.item() - math.log(8000) < 1.5
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_untrained_stacks_of_any_depth_pass_the_embeddings_on(norm):
+    """What the sub-layers add is not more in a deep stack than in a shallow one."""
+    cosines = []
+    for depth in (1, 16):
+        torch.manual_seed(0)
+        config = model_config(d_model=64, n_heads=4, d_ff=128, norm=norm, encoder_layers=depth, decoder_layers=depth)
+        model = Transformer(config, 100, 100).eval()
+        ids = torch.randint(20, 100, (8, 9))
+        layout = Padded(torch.ones(8, 9, dtype=torch.bool))
+        read = model.encoder.embedding(ids, layout.positions, layout.max_len)
+        memory = model.encode(ids, layout)
+        for states in (memory, model.decoder(ids, layout, memory, layout)):
+            cosines.append(torch.cosine_similarity(states, read, dim=-1).mean().item())
+    assert min(cosines) > 0.7
+    assert max(cosines) - min(cosines) < 0.15
 
 
 @pytest.mark.parametrize(("tie", "n_embeddings"), [("all", 1), ("target", 2), ("none", 3)])
@@ -157,9 +179,9 @@ def test_what_encoder_and_decoder_give_out_is_normalised(norm):
     layout = Padded(torch.ones(2, 5, dtype=torch.bool))
     memory = model.encode(ids, layout)
     hidden = model.decoder(ids, layout, memory, layout)
-    for states, gain in ((memory, 1.0), (hidden, 0.25)):
+    for states in (memory, hidden):
         torch.testing.assert_close(states.mean(-1), torch.zeros(2, 5), atol=1e-5, rtol=0)
-        torch.testing.assert_close(states.std(-1, correction=0), torch.full((2, 5), gain), atol=1e-3, rtol=0)
+        torch.testing.assert_close(states.std(-1, correction=0), torch.ones(2, 5), atol=1e-3, rtol=0)
 
 
 def test_attention_to_the_source_for_looking_at():

@@ -13,8 +13,9 @@ from nmt.config import ModelConfig
 from nmt.engine import library
 from nmt.folder import Quantization
 from nmt.model.attention import MultiHeadAttention
+from nmt.model.embedding import Embedding
 from nmt.model.positions import LearnedPositions, sinusoidal_table
-from nmt.model.transformer import DecoderLayer, Embedding, EncoderLayer, FeedForward, SubLayer, Transformer
+from nmt.model.transformer import DecoderLayer, EncoderLayer, FeedForward, SubLayer, Transformer
 
 
 def save_ctranslate2(

@@ -71,8 +71,8 @@ class MultiHeadAttention(nn.Module):
         self.in_weight = nn.Parameter(torch.empty(3 * d_model, d_model))
         self.in_bias = nn.Parameter(torch.zeros(3 * d_model))
         self.output = nn.Linear(d_model, d_model)
-        for block in self.in_weight.chunk(3):  # each projection by its own fan-in and fan-out
-            nn.init.xavier_uniform_(block)
+        # as one matrix: attention begins nearer to uniform, and learns faster, than by each projection's own fan-out
+        nn.init.xavier_uniform_(self.in_weight)
         nn.init.xavier_uniform_(self.output.weight)
         nn.init.zeros_(self.output.bias)
 

@@ -20,42 +20,17 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.model.attention import Cache, KeyValue, MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
+from nmt.model.embedding import Embedding
 from nmt.model.masks import Layout, Visible, visible
-from nmt.model.positions import LearnedPositions, SinusoidalPositions
+from nmt.model.positions import LearnedPositions
 from nmt.model.state import DecoderState
 
-# With a gain of one the logits of an untrained model would have variance one, and tied embeddings would favour the
-# token just read: the first loss would be far above ln V. A smaller gain before the output layer brings it there.
-OUTPUT_GAIN = 0.25
+# A decoder whose output is tied to what it reads begins by predicting the token just read, with a logit that grows with
+# the square root of the width: left at 1, the norm before the output would make it outweigh a vocabulary from here on.
+WIDEST_WITH_GAIN_1 = 128
 
 Weights = list[Tensor]
 """A place for attention weights, which are kept only where somebody wants to look at them."""
-
-
-class Embedding(nn.Module):
-    """Token embeddings, scaled by the square root of the width, plus positions, with dropout."""
-
-    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
-        super().__init__()
-        self.scale = config.d_model**0.5
-        self.weight = nn.Parameter(torch.randn(vocab_size, config.d_model) * config.d_model**-0.5)
-        self.positions = (
-            SinusoidalPositions(config.d_model)
-            if config.positions == "sinusoidal"
-            else LearnedPositions(config.d_model, config.max_positions)
-        )
-        self.dropout = Dropout(config.embedding_dropout)
-
-    def forward(self, ids: Tensor, positions: Tensor, end: int, kept: Tensor | None = None) -> Tensor:
-        """ids (B, L) int64 at `positions` (L,), all below `end` -> (B, L, D).
-
-        Of tokens that are not `kept` (B, L) bool only the position is left.
-        """
-        tokens = F.embedding(ids, self.weight) * self.scale
-        if kept is not None:
-            tokens = tokens * kept[..., None]
-        embedded: Tensor = self.dropout(tokens + self.positions(positions, end))
-        return embedded
 
 
 class FeedForward(nn.Module):
@@ -162,6 +137,23 @@ class DecoderLayer(nn.Module):
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x)))
 
 
+@torch.no_grad()
+def quieten(layers: Sequence[nn.Module]) -> None:
+    """Divide what every sub-layer first adds to the residual stream by the square root of their number.
+
+    Otherwise the sum of so many random outputs would bury the embeddings, the more the deeper the stack is (Radford et
+    al., 2019, section 2.3, for pre-norm; post-norm gains as much).
+    """
+    outputs = [
+        part.outer.weight if isinstance(part, FeedForward) else part.output.weight
+        for layer in layers
+        for part in layer.children()
+        if isinstance(part, FeedForward | MultiHeadAttention)
+    ]
+    for weight in outputs:
+        weight.mul_(len(outputs) ** -0.5)
+
+
 class Encoder(nn.Module):
     """A stack of self-attention layers."""
 
@@ -171,6 +163,7 @@ class Encoder(nn.Module):
         layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.layers = cast(Sequence[EncoderLayer], layers)
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+        quieten(self.layers)
 
     def forward(self, ids: Tensor, layout: Layout, kept: Tensor | None = None) -> Tensor:
         """ids (B, S) int64 -> hidden states (B, S, D); `kept` as for `Embedding`."""
@@ -191,8 +184,12 @@ class Decoder(nn.Module):
         layers = nn.ModuleList(DecoderLayer(config, cross_attention) for _ in range(config.decoder_layers))
         self.layers = cast(Sequence[DecoderLayer], layers)
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
-        last = self.norm if isinstance(self.norm, nn.LayerNorm) else self.layers[-1].feed_forward_residual.norm
-        nn.init.constant_(last.weight, OUTPUT_GAIN)
+        quieten(self.layers)
+
+    @property
+    def last_norm(self) -> nn.LayerNorm:
+        """What makes the hidden states."""
+        return self.norm if isinstance(self.norm, nn.LayerNorm) else self.layers[-1].feed_forward_residual.norm
 
     def memory_kv(self, memory: Tensor | None) -> list[KeyValue | None]:
         """Each layer's keys and values of a memory (B, S, D)."""
@@ -251,6 +248,9 @@ class Transformer(nn.Module):
         self.output: nn.Parameter | None = None
         if config.tie_embeddings == "none":
             self.output = nn.Parameter(torch.randn(tgt_vocab, config.d_model) * config.d_model**-0.5)
+        else:
+            gain = min(1.0, (WIDEST_WITH_GAIN_1 / config.d_model) ** 0.5)
+            nn.init.constant_(self.decoder.last_norm.weight, gain)
 
     @property
     def max_positions(self) -> int | None:
