@@ -49,7 +49,7 @@ def write_run(path: Path, joint: bool = True, specials: float = 0.0, **model: ob
             norm.bias.fill_(1.0)
             output -= output.mean(1, keepdim=True)
             output[:N_SPECIAL] += specials / output.size(1)
-            output[EOS] += (2.0 - specials) / output.size(1)
+            output[EOS] += (5.0 - specials) / output.size(1)
     run = RunDir(path)
     tokenizers.save(run.tokenizer)
     run.config.write_text(dump_config(config), encoding="utf-8")

@@ -40,7 +40,7 @@ def test_a_translation_is_one_line(tokenizer: Tokenizer, monkeypatch: pytest.Mon
     translator = make(tokenizer, tiny_config())
     bytes_of_breaks = [N_SPECIAL + byte for byte in b"\n\r"]
     with torch.no_grad():  # now these are the likeliest pieces
-        translator.models[0].output_weight[bytes_of_breaks] *= 8.0
+        translator.models[0].output_weight[bytes_of_breaks] *= 32.0
     decoded: list[int] = []
     decode = Tokenizer.decode
     monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: (decoded.extend(ids), decode(self, ids))[1])

@@ -382,7 +382,8 @@ def test_processes_draw_their_own_dropout_and_share_the_update(tiny_data, text, 
             session.world, session.state.step = World(rank=rank, size=2), step
             numbers += loop.gather_gradients(session, update)
     assert len(set(seeds)) == 4
-    assert float(numbers[1]) / (2 * update.n_tokens) == pytest.approx(math.log(330), abs=0.2)  # all tokens, once a step
+    first = math.log(330) + 0.5  # of logits with a variance of one
+    assert float(numbers[1]) / (2 * update.n_tokens) == pytest.approx(first, abs=0.2)  # all tokens, once a step
 
 
 @pytest.mark.parametrize("where", ["optimizer", "probe"])

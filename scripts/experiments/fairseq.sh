@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# The best peer on Multi30k de-en: fairseq with the recipe that is published for this model and corpus (Wu et al., 2021:
+# post-norm, dropout 0.3, inverse square root, the last ten checkpoints averaged), stopped after MINUTES.
+#   scripts/experiments/fairseq.sh FOLDER MINUTES [THREADS]      FOLDER has the files (data/README.md)
+# `python scripts/bench_train.py --peers fairseq --data FOLDER` installs it and cuts the text into 8,000 pieces.
+set -euo pipefail
+root=$1 minutes=$2
+export OMP_NUM_THREADS=${3:-2} MKL_NUM_THREADS=${3:-2} CUDA_VISIBLE_DEVICES= TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1
+home=${PEERS:-$HOME/.cache/nmt-peers}
+bin=$home/venv-fairseq/bin
+text=$(dirname "$(ls -d "$home"/text-*/fairseq | head -n 1)")
+run=runs/fairseq-$minutes
+mkdir -p "$run"
+
+"$bin/fairseq-train" "$text/fairseq" --cpu --seed 1 --save-dir "$run" --no-epoch-checkpoints --disable-validation \
+  --arch transformer --share-all-embeddings --encoder-layers 4 --decoder-layers 4 \
+  --encoder-embed-dim 128 --decoder-embed-dim 128 --encoder-ffn-embed-dim 256 --decoder-ffn-embed-dim 256 \
+  --encoder-attention-heads 4 --decoder-attention-heads 4 --dropout 0.3 \
+  --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --optimizer adam --adam-betas '(0.9, 0.98)' \
+  --lr 5e-3 --lr-scheduler inverse_sqrt --warmup-updates 2000 --max-tokens 4096 --num-workers 0 \
+  --stop-time-hours "$(awk "BEGIN { print $minutes / 60 }")" --save-interval-updates 100 --keep-interval-updates 10 \
+  --no-progress-bar --log-interval 100 > "$run/train.log" 2>&1
+grep 'num_updates' "$run/train.log" | tail -n 1
+
+"$bin/python" - "$run" <<'P'
+import sys
+from pathlib import Path
+
+import torch
+
+states = [torch.load(path, weights_only=False) for path in Path(sys.argv[1]).glob("checkpoint_*_*.pt")]
+mean = {name: sum(state["model"][name].double() for state in states) / len(states) for name in states[0]["model"]}
+states[0]["model"] = {name: value.to(states[0]["model"][name].dtype) for name, value in mean.items()}
+torch.save(states[0], Path(sys.argv[1]) / "average.pt")
+print(f"average of {len(states)} checkpoints")
+P
+
+for path in checkpoint_last average; do
+  "$bin/fairseq-interactive" "$text/fairseq" --cpu --path "$run/$path.pt" --beam 5 --remove-bpe sentencepiece \
+    --buffer-size 1000 --batch-size 64 < "$text/pieces.test.de" 2> "$run/translate.log" \
+    | grep '^H-' | sed 's/^H-//' | sort -n | cut -f 3 > "$run/$path.en"
+  echo "$path"
+  nmt evaluate --hyp "$run/$path.en" --ref "$root/test_2016_flickr.en"
+done

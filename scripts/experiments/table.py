@@ -1,0 +1,56 @@
+"""Print what became of some runs, and the means of those that differ in their seed only: NAME-1, NAME-2 …
+
+    python scripts/experiments/table.py runs/multi30k/*
+
+BLEU on the development set, the best validation of the weights as they learned, of their moving average, and of the
+mean of the last checkpoints.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from pathlib import Path
+
+from nmt.layout import RunDir
+from nmt.metadata import Weights, read_selected
+from nmt.runs import best_bleu, summarise
+
+KINDS: tuple[Weights, ...] = ("raw", "ema", "average")
+
+
+def main() -> None:
+    """Print both tables as Markdown."""
+    arms: dict[str, list[dict[Weights, float]]] = {}
+    print(
+        "| run | updates | minutes | raw | moving average | mean of the last | taken |\n|---|---|---|---|---|---|---|"
+    )
+    for path in map(Path, sys.argv[1:]):
+        run = RunDir(path)
+        found, best = summarise(run), best_bleu(run)
+        selected = read_selected(run)
+        taken = f"{selected.get('weights')}, {selected['best_step']:,}" if found.state == "finished" else found.state
+        scores = " | ".join(map(score, map(best.get, KINDS)))
+        print(f"| {path.name} | {found.step:,} | {found.minutes:.0f} | {scores} | {taken} |")
+        if found.state == "finished":
+            arms.setdefault(path.name.rpartition("-")[0], []).append(best)
+    print("\n| arm | seeds | raw | moving average | mean of the last |\n|---|---|---|---|---|")
+    for arm, runs in arms.items():
+        means = " | ".join(mean([best[kind] for best in runs if kind in best]) for kind in KINDS)
+        print(f"| {arm} | {len(runs)} | {means} |")
+
+
+def score(bleu: float | None) -> str:
+    """With two digits."""
+    return "–" if bleu is None else f"{bleu:.2f}"
+
+
+def mean(scores: list[float]) -> str:
+    """With the standard deviation, where there are several."""
+    if len(scores) < 2:
+        return score(scores[0] if scores else None)
+    return f"{statistics.fmean(scores):.2f} ± {statistics.stdev(scores):.2f}"
+
+
+if __name__ == "__main__":
+    main()
