@@ -76,7 +76,7 @@ def _kinds(rows: Sequence[Row]) -> list[Weights]:
 
 def _cells(row: Row, kinds: Sequence[Weights]) -> list[str]:
     return [
-        *map(_score, (row.bleu, *map(row.by_weights.get, kinds))),
+        *map(score, (row.bleu, *map(row.by_weights.get, kinds))),
         row.weights or "-",
         "-" if row.step is None else f"{row.step:,}",
         "-" if row.minutes is None else f"{row.minutes:.1f}",
@@ -85,7 +85,8 @@ def _cells(row: Row, kinds: Sequence[Weights]) -> list[str]:
     ]
 
 
-def _score(bleu: float | None) -> str:
+def score(bleu: float | None) -> str:
+    """With two digits."""
     return "-" if bleu is None else f"{bleu:.2f}"
 
 
@@ -104,16 +105,17 @@ def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights]) 
         columns = [[row.bleu for row in group], *([row.by_weights.get(kind) for row in group] for kind in kinds)]
         scores = [[score for score in column if score is not None] for column in columns]
         best = statistics.fmean(scores[0] or [-1.0])
-        lines.append((best, [*map(printable, values), *map(_mean, scores), str(len(group))]))
+        lines.append((best, [*map(printable, values), *map(mean, scores), str(len(group))]))
     lines.sort(key=lambda line: -line[0])
     header = [*(axes[i].label for i in places), "dev BLEU", *kinds, "seeds"]
     title = f"mean over finished seeds ± standard deviation ({SEED})"
     return f"\n\n{title}\n{_columns([header, *(cells for _, cells in lines)], len(places))}"
 
 
-def _mean(scores: Sequence[float]) -> str:
+def mean(scores: Sequence[float]) -> str:
+    """With the standard deviation, where there are several."""
     if len(scores) < 2:
-        return _score(scores[0] if scores else None)
+        return score(scores[0] if scores else None)
     return f"{statistics.fmean(scores):.2f} ± {statistics.stdev(scores):.2f}"
 
 

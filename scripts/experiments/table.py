@@ -8,13 +8,13 @@ mean of the last checkpoints.
 
 from __future__ import annotations
 
-import statistics
 import sys
 from pathlib import Path
 
 from nmt.layout import RunDir
 from nmt.metadata import Weights, read_selected
 from nmt.runs import best_bleu, summarise
+from nmt.sweep.table import mean, score
 
 KINDS: tuple[Weights, ...] = ("raw", "ema", "average")
 
@@ -38,18 +38,6 @@ def main() -> None:
     for arm, runs in arms.items():
         means = " | ".join(mean([best[kind] for best in runs if kind in best]) for kind in KINDS)
         print(f"| {arm} | {len(runs)} | {means} |")
-
-
-def score(bleu: float | None) -> str:
-    """With two digits."""
-    return "–" if bleu is None else f"{bleu:.2f}"
-
-
-def mean(scores: list[float]) -> str:
-    """With the standard deviation, where there are several."""
-    if len(scores) < 2:
-        return score(scores[0] if scores else None)
-    return f"{statistics.fmean(scores):.2f} ± {statistics.stdev(scores):.2f}"
 
 
 if __name__ == "__main__":
