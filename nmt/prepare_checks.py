@@ -54,6 +54,14 @@ def changes_since(directory: DataDir, wanted: dict[str, Any], config: Config) ->
     return changes
 
 
+def unlike(manifest: dict[str, Any], config: Config) -> list[str]:
+    """Where a config says otherwise than the one that the data directory was prepared with, in words."""
+    before, wanted = manifest.get("config", {}), recipe(config, None)["config"]
+    if "reused" in before.get("tokenizer", {}):
+        wanted["tokenizer"] = before["tokenizer"]
+    return list(_differences(before, wanted, "")) if before else []
+
+
 def _recorded(sources: Any, key: str, language: str) -> str | None:
     """The checksum that a manifest gives for a source file; None if it is damaged there."""
     try:

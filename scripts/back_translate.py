@@ -26,6 +26,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,8 @@ class Rules:
         """`held_out`: the target lines of the development and test sets."""
         self._data = data
         self._held_out = {line.strip() for line in held_out}
+        self.held_out = sha256("\n".join(sorted(self._held_out)).encode()).hexdigest()
+        """Their checksum."""
 
     def of_line(self, line: str) -> str | None:
         """Why a line of the text is not translated; None if it is."""
@@ -107,6 +110,7 @@ def back_translate(options: argparse.Namespace) -> int:
         "recipe": "back_translate",
         "text": checksum(options.mono),
         "max_chars": config.data.max_chars,
+        "dev_and_test_lines": rules.held_out,
         **settings_of([options.reverse], search),
     }
     recipe = Recipe(options.output, asked, [options.reverse])

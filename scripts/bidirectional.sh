@@ -21,19 +21,19 @@ limit() {
     case $1 in
         *[!0-9m]* | m* | *m?* | "") refuse "'$1' is no length of a stage: write 6000 for steps or 30m for minutes" ;;
         *m) echo "training.max_minutes=${1%m}" ;;
-        *) echo "training.max_steps=$1" ;;
+        *) echo "training.max_steps=$1 training.max_minutes=null" ;;
     esac
 }
-# stage RUN LIMIT OPTIONS...: a new run, or the rest of one that was begun
+# stage RUN LIMIT OPTIONS...: a new run, or the rest of one that was begun with the same settings
 stage() {
-    local run=$1 limit=$2
+    local run=$1 limits=$2 resumed=()
     shift 2
-    if [ -f "$run/config.yaml" ]; then
-        nmt train --resume --run "$run" --set "$limit"
-    else
-        nmt train --run "$run" "${settings[@]}" --set "$limit" "$@"
-    fi
+    if [ -f "$run/run.json" ]; then resumed=(--resume); fi
+    for limit in $limits; do set -- --set "$limit" "$@"; done
+    nmt train "${resumed[@]}" --run "$run" "${settings[@]}" "$@"
 }
+
+direction_of() { nmt config "$@" | sed -n 's/^  direction: //p'; }
 
 case ${1:-} in -h | --help) usage && exit 0 ;; esac
 [ $# -ge 3 ] || refuse "CONFIG, BOTH and ONE are needed"
@@ -42,9 +42,11 @@ both=$(limit "$2")
 one=$(limit "$3")
 shift 3
 settings=(--config "$config" "$@")
-direction=$(nmt config "${settings[@]}" | sed -n 's/^  direction: //p')
+direction=$(direction_of "${settings[@]}")
 name=$(basename "$config" .yaml)
 
 nmt prepare "${settings[@]}"
-stage "runs/$name-both" "$both" --set training.both_directions=true
+first=$direction # the direction that the first stage was begun for; it has learned both
+if [ -f "runs/$name-both/run.json" ]; then first=$(direction_of --config "runs/$name-both/config.yaml"); fi
+stage "runs/$name-both" "$both" --set training.both_directions=true --set "data.direction=$first"
 stage "runs/$name-both-$direction" "$one" --init-from "runs/$name-both"

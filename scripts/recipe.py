@@ -146,7 +146,10 @@ def settings_of(runs: Sequence[Path], search: SearchConfig) -> dict[str, Any]:
     selected = [read_selected(RunDir(run)) for run in runs]
     return {
         "runs": [str(run) for run in runs],
-        "weights": [[each.get("best_step"), each.get("weights")] for each in selected],
+        "weights": [
+            [each.get("average_steps" if each.get("weights") == "average" else "best_step"), each.get("weights")]
+            for each in selected
+        ],
         **{f"search.{key}": value for key, value in search.model_dump(mode="json").items()},
     }
 
@@ -202,8 +205,9 @@ def follow(recipe: Recipe, counts: dict[str, int], config: Config, run_them: boo
     replace_file(Path(path), dump_config(config))
     for what, n in counts.items():
         print(f"{n:>12,}  {what}")
-    begun = RunDir(config.run_directory).config.is_file()
-    train = ["train", "--resume", "--run", run] if begun else ["train", "--config", path]
+    # a run that is there goes on only if this config is its own
+    resumed = ["--resume"] if RunDir(config.run_directory).info.is_file() else []
+    train = ["train", *resumed, "--config", path, "--run", run]
     commands = [
         ["prepare", "--config", path, "--tokenizer-from", str(recipe.runs[0])],
         train,

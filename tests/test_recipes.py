@@ -20,7 +20,8 @@ from typer.main import get_command
 
 from nmt import Translator
 from nmt.cli import app
-from nmt.config_file import load_config
+from nmt.config import Source
+from nmt.config_file import dump_config, load_config
 from nmt.data.corpus import read_manifest
 from nmt.files import Lock
 from nmt.layout import DataDir
@@ -179,7 +180,8 @@ def test_the_commands_that_follow_are_run(
     assert distil.main([*arguments, "--run"]) == 0
     assert called == printed and [words[0] for words in called] == ["prepare", "train", "evaluate"]
     assert distil.main([*arguments, "--run"]) == 0, "what was trained is not trained again"
-    assert called[4] == ["train", "--resume", "--run", "runs/distilled-out-aa-bb"]
+    assert called[4] == ["train", "--resume", "--config", "out/config.yaml", "--run", "runs/distilled-out-aa-bb"]
+    assert distil.main([*arguments, "--set", "model.d_ff=24", "--run"]) == 2, "another model is another run"
     del called[:]
     shutil.rmtree("out/prepared")
     Path("out/prepared").write_text("in the way", encoding="utf-8")
@@ -307,6 +309,13 @@ def test_what_does_not_belong_together_is_refused(folder: Path, capsys: pytest.C
     assert back_translate.main([*map(str, back), "out", "--how", "greedy"]) == 0
     main = back_translate.main
     assert "search.sample was False, is True" in fails(main, capsys, *back, "out")
+    config = load_config(run / "config.yaml", ["data.direction=bb-aa"])
+    files = {lang: folder / "text" / f"train.{lang}" for lang in ("aa", "bb")}
+    more = {"training": Source(files={lang: str(path) for lang, path in files.items()})}
+    tree = config.model_copy(update={"data": config.data.model_copy(update={"test": more})})
+    Path("more.yaml").write_text(dump_config(tree), encoding="utf-8")
+    another_test_set = fails(main, capsys, *back, "out", "--how", "greedy", "--config", "more.yaml")
+    assert "dev_and_test_lines was" in another_test_set, "its lines may have been translated"
     with Path("mono.aa").open("a", encoding="utf-8") as file:
         file.write("more\n")
     assert "begun with other settings: text was" in fails(main, capsys, *back, "out", "--how", "greedy")
@@ -334,9 +343,11 @@ def test_weights_that_are_others_now_are_told(
         distil.main(["--teacher", "run", "--output", "out"])
     selected = json.loads(Path("run/selected.json").read_text(encoding="utf-8"))
     Path("run/selected.json").write_text(json.dumps(selected | {"best_step": 900}), encoding="utf-8")
-    assert "weights was [[400, 'raw']], is [[900, 'raw']]" in fails(
-        distil.main, capsys, "--teacher", "run", "--output", "out"
-    )
+    again = ("--teacher", "run", "--output", "out")
+    assert "weights was [[400, 'raw']], is [[900, 'raw']]" in fails(distil.main, capsys, *again)
+    average = {"best_step": 400, "weights": "average", "average_steps": [200, 400]}
+    Path("run/selected.json").write_text(json.dumps(selected | average), encoding="utf-8")
+    assert "is [[[200, 400], 'average']]" in fails(distil.main, capsys, *again), "the best step is not what translates"
 
 
 def test_two_at_a_time_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -387,8 +398,8 @@ def test_a_text_is_read_as_it_is_translated(monkeypatch: pytest.MonkeyPatch) -> 
 FAKE = """#!/usr/bin/env bash
 printf '%s\\n' "$*" >> commands
 case $1 in
-    config) echo "  direction: en-de" ;;
-    train) for word; do [ "${last:-}" = --run ] && mkdir -p "$word" && touch "$word/config.yaml"; last=$word; done ;;
+    config) case $* in *data.direction=en-de*) echo "  direction: en-de" ;; *) echo "  direction: de-en" ;; esac ;;
+    train) for word; do [ "${last:-}" = --run ] && mkdir -p "$word" && touch "$word/run.json"; last=$word; done ;;
 esac
 """
 
@@ -412,21 +423,26 @@ def test_first_both_directions_then_one() -> None:
     assert status == 0, said
     settings = ["--config", "sample.yaml", "--set", "training.seed=2"]
     assert prepared == ["prepare", *settings]
-    limit, limit_of_one = ["--set", "training.max_steps=900"], ["--set", "training.max_minutes=20"]
-    assert both == [
-        "train", "--run", "runs/sample-both", *settings, *limit, "--set", "training.both_directions=true",
-    ]  # fmt: skip
-    run = "runs/sample-both-en-de"
-    assert one == ["train", "--run", run, *settings, *limit_of_one, "--init-from", "runs/sample-both"]
+    limit = ["--set", "training.max_minutes=null", "--set", "training.max_steps=900"]
+    two = ["--set", "training.both_directions=true", "--set", "data.direction=de-en"]
+    first = ["--run", "runs/sample-both", *settings, *limit, *two]
+    assert both == ["train", *first]
+    run = "runs/sample-both-de-en"
+    last = ["--run", run, *settings, "--set", "training.max_minutes=20", "--init-from", "runs/sample-both"]
+    assert one == ["train", *last]
     command = get_command(app)
     for name, *words in (prepared, both, one):
         context = command.commands[name].make_context(name, list(words))  # type: ignore[attr-defined]
         load_config(str(context.params["config"]), context.params["overrides"])
 
     shutil.rmtree(run)
-    _, _, (_, _, both, one) = bidirectional("sample.yaml", "900", "20m", "--set", "training.seed=2")
-    assert both == ["train", "--resume", "--run", "runs/sample-both", *limit], "what was begun goes on"
-    assert one[:3] == ["train", "--run", run]
+    _, _, (_, _, _, both, one) = bidirectional("sample.yaml", "900", "20m", "--set", "training.seed=2")
+    assert both == ["train", "--resume", *first], "what was begun goes on, if its settings are these"
+    assert one == ["train", *last]
+    other = ("--set", "training.seed=2", "--set", "data.direction=en-de")
+    _, _, (*_, both, one) = bidirectional("sample.yaml", "900", "20m", *other)
+    assert both[-2:] == two[-2:], "in the direction it was begun for, though it has learned both"
+    assert one[:3] == ["train", "--run", "runs/sample-both-en-de"]
 
 
 @pytest.mark.parametrize("arguments", [(), ("sample.yaml", "900"), ("sample.yaml", "3h", "3"), ("a", "3", "2m3")])

@@ -298,6 +298,15 @@ def test_settings_of_the_text_have_data_directories_of_their_own(
     assert (result.status, "8 of 8 trainings are not finished; the same command goes on" in result.err) == (75, True)
 
 
+def test_a_grid_with_one_value_takes_no_text_of_another(
+    nmt: Command, tiny: Path, calls: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATUS", "0")
+    nmt("sweep", tiny, "--grid", "training.seed=1,2", "--grid", "tokenizer.vocab_size=310")
+    used = [line.rpartition("--data ")[2] for line in calls()]
+    assert used == ["runs/sweep-tiny/data/vocab_size=310"] * 3, "prepared once, then both trainings"
+
+
 def test_a_training_that_was_killed_says_so(
     nmt: Command, tiny: Path, calls: Callable[[], list[str]], folder: Path
 ) -> None:

@@ -116,6 +116,18 @@ def test_a_finished_run_says_so_and_can_be_prolonged(tiny_data, text, tmp_path, 
     assert all(torch.equal(whole[name], longer[name]) for name in whole)
 
 
+def test_a_config_that_says_otherwise_than_its_data_is_told(tiny_data, text, tmp_path, capsys):
+    prepare(tiny_settings(text), tmp_path / "data", tokenizer_from=tiny_data, echo=lambda _: None)
+    short = {"max_steps": 1}
+    for number, data in enumerate((tiny_data, tmp_path / "data")):
+        fit(tiny_settings(text, training=short), data, tmp_path / f"run{number}")
+    assert "counts as it was prepared" not in capsys.readouterr().err
+    other = tiny_settings(text, training=short, tokenizer={"vocab_size": 310}, data={"max_chars": 500})
+    fit(other, tiny_data, tmp_path / "other")
+    said = f"{tiny_data} counts as it was prepared: data.max_chars was 1000, is 500 in the config, and 1 more; nmt prep"
+    assert said in capsys.readouterr().err
+
+
 def test_a_schedule_that_ends_at_max_steps_is_told_to_have_changed(tiny_data, text, tmp_path, capsys):
     settings = {"schedule": "cosine", "warmup_steps": 2}
     fit(tiny_settings(text, training={**settings, "max_steps": 3}), tiny_data, tmp_path / "run")

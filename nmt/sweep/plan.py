@@ -169,7 +169,9 @@ def _data_directories(
     Where the text or its tokenizer differ, they are the sweep's own; else --data, or what the config names.
     """
     recipes = {values: _recipe(config) for values, config in configs.items()}
-    if len(set(recipes.values())) == 1:
+    places = [i for i, axis in enumerate(axes) if axis.key.startswith(("data.", "tokenizer."))]
+    # a grid with one value of such a setting may not take what another value was prepared with
+    if len(set(recipes.values())) == 1 and all(axes[i].key in ("data.dir", "data.direction") for i in places):
         if request.data is not None and any(axis.key == "data.dir" for axis in axes):
             raise ConfigError(["--data: the grid has data.dir; leave one out"])
         if request.data is not None and not DataDir(request.data).manifest.is_file():
@@ -177,7 +179,6 @@ def _data_directories(
         return {values: request.data or config.data.directory for values, config in configs.items()}, {}
     if request.data is not None:
         raise ConfigError(["--data: the grid changes the text or its tokenizer, which needs several data directories"])
-    places = [i for i, axis in enumerate(axes) if axis.key.startswith(("data.", "tokenizer."))]
     own: dict[str, Path] = {}
     names: dict[Path, str] = {}
     for values, recipe in recipes.items():

@@ -28,6 +28,7 @@ from nmt.model.precision import (
     use_float32_library,
 )
 from nmt.model.transformer import Transformer
+from nmt.prepare_checks import unlike
 from nmt.tokenizer import Tokenizers
 from nmt.training.compiled import compiled, pick_compile, pick_layout
 from nmt.training.dist import World
@@ -129,6 +130,9 @@ def _material(config: Config, data_dir: Path, world: World) -> _Material:
     if tuple(corpus.languages) != config.data.languages:
         found, wanted = " and ".join(corpus.languages), " and ".join(config.data.languages)
         raise DataError(f"{data_dir}: holds {found}, but data.direction = {config.data.direction} needs {wanted}")
+    if world.is_first and (changes := unlike(corpus.manifest, config)):
+        more = f", and {len(changes) - 1} more" if len(changes) > 1 else ""
+        say(f"{data_dir} counts as it was prepared: {changes[0]} in the config{more}; nmt prepare makes it anew")
     corpus.verify("train", ("ids", "ends"))
     corpus.verify("valid")
     device = pick_device(config.training.device)

@@ -2,14 +2,30 @@
 # The best peer on Multi30k de-en: fairseq with the recipe that is published for this model and corpus (Wu et al., 2021:
 # post-norm, dropout 0.3, inverse square root, the last ten checkpoints averaged), stopped after MINUTES.
 #   scripts/experiments/fairseq.sh FOLDER MINUTES [THREADS]      FOLDER has the files (data/README.md)
-# `python scripts/bench_train.py --peers fairseq --data FOLDER` installs it and cuts the text into 8,000 pieces.
+# It is installed, and the text cut into 8,000 pieces, on first use. The same command goes on with what was stopped.
 set -euo pipefail
 root=$1 minutes=$2
 export OMP_NUM_THREADS=${3:-2} MKL_NUM_THREADS=${3:-2} CUDA_VISIBLE_DEVICES= TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1
 home=${PEERS:-$HOME/.cache/nmt-peers}
 bin=$home/venv-fairseq/bin
-text=$(dirname "$(ls -d "$home"/text-*/fairseq | head -n 1)")
 run=runs/fairseq-$minutes
+text=$(PYTHONPATH=$(dirname "$0")/.. python - "$root" "$home" <<'P'
+import sys
+from pathlib import Path
+
+from bench.install import convert, install
+from bench.peers import PEERS
+from bench.testset import prepare_test
+from bench.text import prepare_text
+
+data, home = (Path(word).resolve() for word in sys.argv[1:])
+text = prepare_text(data, home)
+prepare_test(data, text)
+install(PEERS["fairseq"], home)
+convert(PEERS["fairseq"], text, home)
+print(text)
+P
+)
 mkdir -p "$run"
 
 "$bin/fairseq-train" "$text/fairseq" --cpu --seed 1 --save-dir "$run" --no-epoch-checkpoints --disable-validation \

@@ -8,28 +8,35 @@ root=$1 seed=$2
 shift 2
 export OMP_NUM_THREADS=1
 
-light=(--set model.embedding_dropout=0.1 --set model.residual_dropout=0.1)
-rdrop=(--set training.consistency=rdrop --set training.consistency_weight=5)
-simcut=(--set training.consistency=simcut)
-
-for arm in "$@"; do
-  run=runs/multi30k/$arm-$seed
-  pieces=8000 steps=3700 warmup=700 settings=()
-  case $arm in
-    plain) steps=7860 warmup=1500 ;;
-    rdrop) settings=("${light[@]}" "${rdrop[@]}") ;;
-    simcut) settings=("${light[@]}" "${simcut[@]}" --set training.consistency_weight=1.5) ;;
-    *) echo "$0: no such arm: $arm" >&2; exit 2 ;;
+# arm NAME: the settings of an arm
+arm() {
+  pieces=8000 steps=3700 warmup=700
+  consistency=simcut weight=1.5 dropout=0.1 more=()
+  case $1 in
+    plain) consistency=none weight=0 dropout=0.3 steps=7860 warmup=1500 ;;
+    rdrop) consistency=rdrop weight=5 ;;
+    simcut) ;;
+    simcut-4k) pieces=4000 ;;
+    simcut-bpe) more=(--set training.src_bpe_dropout=0.1 --set training.tgt_bpe_dropout=0.1) ;;
+    simcut-post) more=(--set model.norm=post) ;;
+    plain-long) consistency=none weight=0 dropout=0.3 steps=17000 warmup=2500 ;;
+    simcut-long) weight=2 steps=8000 warmup=1500 ;;
+    *) echo "$0: no such arm: $1" >&2; exit 2 ;;
   esac
   data=data/prepared/multi30k-$pieces
-  settings+=(--set "data.root=$root" --set "tokenizer.vocab_size=$pieces" --set "training.seed=$seed"
+  settings=(--config multi30k.yaml --data "$data" --set "data.root=$root" --set "tokenizer.vocab_size=$pieces"
+    --set "training.seed=$seed" --set "training.consistency=$consistency" --set "training.consistency_weight=$weight"
+    --set "model.embedding_dropout=$dropout" --set "model.residual_dropout=$dropout" --set training.ema=0.998
     --set "training.max_steps=$steps" --set "training.warmup_steps=$warmup" --set training.max_minutes=null
-    --set "training.validate_every_steps=$((steps / 10))" --set "training.save_every_steps=$((steps / 20))"
-    --set training.ema=0.998)
-  if [ ! -e "$run/run.json" ]; then
-    [ -e "$data" ] || nmt prepare --config multi30k.yaml "${settings[@]}" --data "$data"
-    nmt train --config multi30k.yaml "${settings[@]}" --data "$data" --run "$run"
-  else
-    nmt train --resume --run "$run"
-  fi
+    --set "training.validate_every_steps=$((steps / 10))" --set "training.save_every_steps=$((steps / 20))" "${more[@]}")
+}
+
+for name in "$@"; do arm "$name"; done # a name that is none is found before hours have passed
+for name in "$@"; do
+  arm "$name"
+  run=runs/multi30k/$name-$seed resumed=()
+  mkdir -p data/prepared
+  flock "$data.lock" nmt prepare "${settings[@]}" # two may begin at once
+  if [ -e "$run/run.json" ]; then resumed=(--resume); fi
+  nmt train "${resumed[@]}" "${settings[@]}" --run "$run"
 done

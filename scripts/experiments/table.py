@@ -20,18 +20,18 @@ KINDS: tuple[Weights, ...] = ("raw", "ema", "average")
 
 
 def main() -> None:
-    """Print both tables as Markdown."""
+    """Print both tables as Markdown; means are over runs that are finished."""
     arms: dict[str, list[dict[Weights, float]]] = {}
     print(
         "| run | updates | minutes | raw | moving average | mean of the last | taken |\n|---|---|---|---|---|---|---|"
     )
     for path in map(Path, sys.argv[1:]):
         run = RunDir(path)
-        found, best = summarise(run), best_bleu(run)
-        selected = read_selected(run)
-        taken = f"{selected.get('weights')}, {selected['best_step']:,}" if found.state == "finished" else found.state
+        found, best = summarise(run), best_bleu(run) if run.log.is_file() else {}
         scores = " | ".join(map(score, map(best.get, KINDS)))
-        print(f"| {path.name} | {found.step:,} | {found.minutes:.0f} | {scores} | {taken} |")
+        minutes = "-" if found.minutes is None else f"{found.minutes:.0f}"
+        taken = read_selected(run).get("weights") if found.state == "finished" else found.state
+        print(f"| {path.name} | {found.step or 0:,} | {minutes} | {scores} | {taken} |")
         if found.state == "finished":
             arms.setdefault(path.name.rpartition("-")[0], []).append(best)
     print("\n| arm | seeds | raw | moving average | mean of the last |\n|---|---|---|---|---|")

@@ -1,0 +1,89 @@
+"""The scripts of scripts/experiments."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from nmt.cli import app
+from nmt.config import Config
+from nmt.config_file import load_config
+
+EXPERIMENTS = Path(__file__).resolve().parent.parent / "scripts" / "experiments"
+GOLDEN = Path(__file__).parent / "golden" / "run"
+FAKE = """#!/usr/bin/env bash
+printf '%s\\n' "$*" >> commands
+last=
+for word; do [ "$last" = --run ] && mkdir -p "$word" && touch "$word/run.json"; last=$word; done
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def trainings(*arguments: str) -> tuple[int, str, list[list[str]]]:
+    """Status, messages and the words of each `nmt train` that multi30k.sh calls, of a `nmt` that does nothing."""
+    Path("bin").mkdir(exist_ok=True)
+    Path("bin/nmt").write_text(FAKE, encoding="utf-8")
+    Path("bin/nmt").chmod(0o755)
+    Path("commands").write_text("", encoding="utf-8")
+    done = subprocess.run(
+        [EXPERIMENTS / "multi30k.sh", *arguments],
+        env=os.environ | {"PATH": f"{Path('bin').resolve()}:{os.environ['PATH']}"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    calls = [line.split() for line in Path("commands").read_text(encoding="utf-8").splitlines()]
+    return done.returncode, done.stderr, [words for words in calls if words[0] == "train"]
+
+
+def config_of(words: list[str]) -> Config:
+    """The settings of a command, which are read as the command line does."""
+    context = get_command(app).commands["train"].make_context("train", words[1:])  # type: ignore[attr-defined]
+    return load_config(str(context.params["config"]), context.params["overrides"])
+
+
+def test_arms_differ_in_what_their_names_say_and_go_on_with_the_same_settings() -> None:
+    status, said, (plain, simcut, post) = trainings("some/folder", "7", "plain", "simcut", "simcut-post")
+    assert (status, said) == (0, "")
+    settings, of_plain, of_post = config_of(simcut), config_of(plain), config_of(post)
+    assert (settings.data.root, settings.training.seed) == ("some/folder", 7)
+    assert (settings.training.consistency, of_plain.training.consistency) == ("simcut", "none")
+    assert (settings.model.norm, of_post.model.norm) == ("pre", "post")
+    assert settings.training == of_post.training and settings.data == of_post.data
+    _, _, again = trainings("some/folder", "7", "simcut")
+    assert again == [["train", "--resume", *simcut[1:]]]
+    _, _, other = trainings("some/folder", "8", "simcut")
+    assert other[0][-1] == "runs/multi30k/simcut-8" and "--resume" not in other[0]
+
+
+def test_an_arm_that_is_none_is_found_at_once() -> None:
+    status, said, calls = trainings("some/folder", "1", "plain", "simcat")
+    assert (status, calls) == (2, []) and said.endswith("no such arm: simcat\n")
+
+
+def test_runs_that_have_just_begun_are_in_the_table() -> None:
+    shutil.copytree(GOLDEN, "a-1")
+    Path("a-1/log.jsonl").write_text(json.dumps({"kind": "ema", "step": 400, "minutes": 1.0, "bleu": 20.0}) + "\n")
+    Path("a-2").mkdir()
+    for name in ("run.json", "config.yaml"):
+        shutil.copy(GOLDEN / name, "a-2")
+    table = [sys.executable, str(EXPERIMENTS / "table.py"), "a-1", "a-2"]
+    done = subprocess.run(table, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| a-")]
+    assert rows == [["| a-1", "400", "1", "-", "20.00", "-", "raw |"], ["| a-2", "0", *"----", "broken |"]]
+    assert done.stdout.endswith("| a | 1 | - | 20.00 | - |\n"), "means are of what is finished"
+
+
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_configs_are_valid(path: Path) -> None:
+    assert load_config(str(path)).data.direction == "de-en"
