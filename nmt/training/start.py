@@ -76,6 +76,7 @@ def start(
 
     def choose() -> dict[str, Any]:
         before = _check_resume(config, run, corpus) if resume else {}
+        _tell_unlike(corpus, config)
         initial.read(config, run, corpus, model, before)
         return _choices(config, before, model, pairs, device, world)
 
@@ -130,9 +131,6 @@ def _material(config: Config, data_dir: Path, world: World) -> _Material:
     if tuple(corpus.languages) != config.data.languages:
         found, wanted = " and ".join(corpus.languages), " and ".join(config.data.languages)
         raise DataError(f"{data_dir}: holds {found}, but data.direction = {config.data.direction} needs {wanted}")
-    if world.is_first and (changes := unlike(corpus.manifest, config)):
-        more = f", and {len(changes) - 1} more" if len(changes) > 1 else ""
-        say(f"{data_dir} counts as it was prepared: {changes[0]} in the config{more}; nmt prepare makes it anew")
     corpus.verify("train", ("ids", "ends"))
     corpus.verify("valid")
     device = pick_device(config.training.device)
@@ -186,6 +184,13 @@ def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> dict[str, Any]
     if info["data_dir"] != str(corpus.directory.path.resolve()):
         say(f"the data directory was {info['data_dir']}: it has moved, but nothing in it has changed")
     return info
+
+
+def _tell_unlike(corpus: Corpus, config: Config) -> None:
+    """Say where the config is not what the data directory was prepared with, whose text and tokenizer count."""
+    if changes := unlike(corpus.manifest, config):
+        path, more = corpus.directory.path, f", and {len(changes) - 1} more" if len(changes) > 1 else ""
+        say(f"{path} counts as it was prepared: {changes[0]} in the config{more}; nmt prepare makes it anew")
 
 
 def _choices(

@@ -35,7 +35,7 @@ mkdir -p "$run"
   --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --optimizer adam --adam-betas '(0.9, 0.98)' \
   --lr 5e-3 --lr-scheduler inverse_sqrt --warmup-updates 2000 --max-tokens 4096 --num-workers 0 \
   --stop-time-hours "$(awk "BEGIN { print $minutes / 60 }")" --save-interval-updates 100 --keep-interval-updates 10 \
-  --no-progress-bar --log-interval 100 > "$run/train.log" 2>&1
+  --no-progress-bar --log-interval 100 >> "$run/train.log" 2>&1
 grep 'num_updates' "$run/train.log" | tail -n 1
 
 "$bin/python" - "$run" <<'P'
