@@ -7,7 +7,7 @@
 #           cut a linear or cosine schedule off, so give steps with these
 # --set     changes both stages
 # Example:
-#   scripts/bidirectional.sh multi30k.yaml 6000 6000 --set training.consistency=simcut
+#   scripts/bidirectional.sh multi30k.yaml 8000 8000
 # The runs are runs/NAME-both and runs/NAME-both-DIRECTION. Called again it goes on where it was stopped; called with
 # --set data.direction=en-de after de-en, it takes the run of the first stage that is there.
 set -euo pipefail

@@ -61,7 +61,7 @@ def sweep(
     \b
     Examples:
       nmt sweep sample.yaml --grid training.peak_lr=3e-4,7e-4 --grid training.seed=1,2,3
-      nmt sweep multi30k.yaml --set training.max_minutes=30 --grid tokenizer.vocab_size=4000,8000 --jobs 2
+      nmt sweep multi30k.yaml --set training.max_steps=4000 --grid tokenizer.vocab_size=4000,8000 --jobs 2
       nmt sweep mine.yaml --grid model.norm=pre,post --devices 0,1 --dir runs/norms
     """
     if jobs is not None and devices is not None:
