@@ -28,7 +28,7 @@ demo: $(READY)  ## Train a German-English translator on the embedded corpus and 
 	$(BIN)/nmt evaluate --run $(DEMO) --samples 10
 
 MULTI30K ?= data/multi30k
-bench-multi30k: $(READY)  ## Train on Multi30k as the README's results were made (MULTI30K=folder, about an hour)
+bench-multi30k: $(READY)  ## Train on Multi30k as the README's results were made (MULTI30K=folder, over an hour)
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/bench_multi30k.sh $(MULTI30K)
 
 bench-train: $(READY)  ## Compare the speed of training with other toolkits (MULTI30K=folder, 40 minutes, 10 GB of disk)

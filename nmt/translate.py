@@ -15,7 +15,6 @@ from nmt.data.sources import read_lines
 from nmt.errors import CheckpointError, DataError
 from nmt.files import open_output
 from nmt.layout import RunDir
-from nmt.picture import attention_picture, check_picture
 from nmt.request import Line, Translation
 from nmt.runs import is_run
 from nmt.text.stream import windows
@@ -69,6 +68,8 @@ def translate_file(
     search, files = search or translator.config.search, files or Files()
     translator.check(search, n_best, has_terms=files.terms is not None)
     if files.attention is not None:
+        from nmt.picture import check_picture  # matplotlib takes 0.3 s, which no start need wait for
+
         check_picture(files.attention)
     looker = Looker(translator, search) if files.alignments or files.attention else None
     warnings = Warnings()
@@ -151,6 +152,8 @@ class Looker:
 
     def draw(self, path: Path) -> None:
         """Write the picture of the first line that is not blank; of a long line its first part."""
+        from nmt.picture import attention_picture
+
         if self._first is None:
             raise DataError(f"{path}: not drawn, the text has no line that is not blank")
         part = self._first.parts[0]

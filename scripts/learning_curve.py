@@ -10,18 +10,27 @@ import sys
 from pathlib import Path
 
 from nmt.layout import RunDir
+from nmt.runs import KINDS
 
 
 def table(run: RunDir) -> str:
-    """The curve as Markdown; the last row may be the average of the last checkpoints."""
-    rows = ["| minutes | steps | dev BLEU | dev chrF | dev perplexity |", "|---|---|---|---|---|"]
+    """The curve as Markdown: at each validation, BLEU of the weights as they learned, of their moving average and of
+    the mean of the last checkpoints, if there are any; chrF and perplexity are those of the kind with the highest BLEU.
+    """
+    validations: dict[int, dict[str, dict[str, float]]] = {}
     for line in run.log.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
-        if record["kind"] == "train":
-            continue
-        steps = f"{record['step']:,}" + (" (average)" if record["kind"] == "average" else "")
-        scores = f"{record['bleu']:.1f} | {record['chrf']:.1f} | {record['perplexity']:.2f}"
-        rows.append(f"| {record['minutes']:.1f} | {steps} | {scores} |")
+        if record["kind"] in KINDS:
+            validations.setdefault(record["step"], {})[record["kind"]] = record
+    rows = [
+        "| minutes | steps | BLEU raw | moving average | mean of the last | chrF | perplexity |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for step, kinds in validations.items():
+        scores = " | ".join(f"{kinds[kind]['bleu']:.1f}" if kind in kinds else "" for kind in KINDS)
+        best = max(kinds.values(), key=lambda record: record["bleu"])
+        minutes = max(record["minutes"] for record in kinds.values())
+        rows.append(f"| {minutes:.1f} | {step:,} | {scores} | {best['chrf']:.1f} | {best['perplexity']:.2f} |")
     return "\n".join(rows)
 
 

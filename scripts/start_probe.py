@@ -44,9 +44,9 @@ GROUPS = {
     "yaml": "import typer, pydantic, yaml",
     "sentencepiece": "import sentencepiece",
     "sacrebleu": "import sacrebleu",
-    "tensorboard": "import tensorboard, matplotlib",
-    "torch.utils.tensorboard": "import tensorboard, matplotlib",
-    "matplotlib": "import tensorboard, matplotlib",
+    "tensorboard": "import tensorboard",
+    "torch.utils.tensorboard": "import tensorboard",
+    "matplotlib": "import matplotlib",
     "nmt": "import nmt itself",
 }
 OTHERS = "import others"
