@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,7 +72,8 @@ class TrainState:
     scaler: dict[str, Any] = field(default_factory=dict)
     """The loss scaler's state, with fp16."""
     is_extra: bool = False
-    """Whether this checkpoint is not one of those that are made in any case, but that of a stop."""
+    """Whether this checkpoint is none of the row that is made in any case: that of a stop, or a best that is older than
+    the row and is kept alone."""
 
     @property
     def cooldown(self) -> tuple[int, int] | None:
@@ -167,15 +169,22 @@ def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None) -> Non
     A checkpoint beyond `step` is of a life of the run that ended and that another has taken the place of. One that a
     stop has added is no longer needed once there is a later one.
     """
-    steps = saved_steps(run)
-    recent = [each for each in steps if each == step or (each < step and not _is_extra(run.step(each)))][-keep_last:]
-    for each in steps:
+    recent = recent_steps(run, step)[-keep_last:]
+    for each in saved_steps(run):
         if each not in recent and each != best_step:
             shutil.rmtree(run.step(each).path)
-        elif each not in recent[-2:]:
+            continue
+        if each not in recent[-2:]:
             run.step(each).optimizer.unlink(missing_ok=True)
+        if each not in recent:
+            _mark_extra(run.step(each))
     for unfinished in run.checkpoints.glob("*.part"):  # of a save that died
         shutil.rmtree(unfinished)
+
+
+def recent_steps(run: RunDir, step: int) -> list[int]:
+    """The checkpoints up to `step`, ascending, without those of stops and a best that is kept although it is old."""
+    return [each for each in saved_steps(run) if each == step or (each < step and not _is_extra(run.step(each)))]
 
 
 def _is_extra(source: CheckpointDir) -> bool:
@@ -183,6 +192,13 @@ def _is_extra(source: CheckpointDir) -> bool:
         return bool(load_state(source).get("is_extra"))
     except CheckpointError:
         return False
+
+
+def _mark_extra(source: CheckpointDir) -> None:
+    with suppress(CheckpointError):  # one that is damaged is named when it is read
+        state = load_state(source)
+        if not state.get("is_extra"):
+            update_state(source, {**state, "is_extra": True})
 
 
 def most_bytes(n_parameters: int, keep_last: int, has_ema: bool, n_moments: int = 2) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nmt.checkpoint import Tensors, load_ema, load_weights, saved_steps
+from nmt.checkpoint import Tensors, load_ema, load_weights, recent_steps, saved_steps
 from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
 from nmt.layout import CheckpointDir, RunDir
@@ -24,8 +24,7 @@ class ChosenWeights:
 
 def steps_to_average(run: RunDir, settings: TrainingConfig, last: int) -> list[int]:
     """The newest `average_last` checkpoints up to step `last`; an old best that was kept alone is none of them."""
-    recent = [step for step in saved_steps(run)[-settings.keep_last :] if step <= last]
-    return recent[-settings.average_last :] or [last]
+    return recent_steps(run, last)[-settings.average_last :] or [last]
 
 
 def average(run: RunDir, steps: Sequence[int]) -> Tensors:
@@ -52,8 +51,8 @@ def choose_weights(
     selected = read_selected(run)
     kind = weights
     if checkpoint == "best":
-        # before the first validation there is no best yet
-        step, reason = selected.get("best_step", steps[-1]), selected.get("reason", "the last: none is validated yet")
+        # before the first validation there is no best yet, nor where that was lost
+        step, reason = selected.get("best_step") or steps[-1], selected.get("reason", "the last: none is validated yet")
         kind = selected.get("weights", "raw") if weights == "auto" else weights
         if kind != selected.get("weights", "raw"):
             reason = f"{kind} weights were asked for"

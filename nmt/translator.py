@@ -99,9 +99,9 @@ class Translator:
         """The translator of a run or of an exported folder, or the ensemble of several, the first of which gives the
         settings.
 
-        checkpoint: best, last or a step; weights: auto, raw or average; device: auto, cpu or cuda; precision: auto,
-        float32, bf16 or fp16. Raises CheckpointError if there is nothing such or it is damaged, DataError for its
-        tokenizer, ConfigError if the runs do not go together.
+        checkpoint: best, last or a step; weights: auto, raw, ema or average; device: auto, cpu or cuda; precision:
+        auto, float32, bf16 or fp16. Raises CheckpointError if there is nothing such or it is damaged, DataError for
+        its tokenizer, ConfigError if the runs do not go together.
         """
         set_environment()  # for programs that are not `nmt`: else memory grows with every new size of a batch
         paths = [path] if isinstance(path, (Path, str)) else path

@@ -2,7 +2,7 @@
 # Bidirectional pre-training (Bi-SimCut, Gao et al., 2022): one model learns a corpus in both directions, which is twice
 # the text, and is then trained on in one direction alone, with a schedule that begins anew.
 #   scripts/bidirectional.sh CONFIG BOTH ONE [--set KEY=VALUE]...
-# CONFIG    a config with a joint vocabulary
+# CONFIG    a config with a joint vocabulary, whose data nmt prepare has prepared
 # BOTH ONE  how long each stage is: 6000 steps, or 30m, minutes, if the config's max_steps do not end it before; minutes
 #           cut a linear or cosine schedule off, so give steps with these
 # --set     changes both stages
@@ -43,9 +43,9 @@ one=$(limit "$3")
 shift 3
 settings=(--config "$config" "$@")
 direction=$(direction_of "${settings[@]}")
+[ -n "$direction" ] || refuse "nmt config prints no direction"
 name=$(basename "$config" .yaml)
 
-nmt prepare "${settings[@]}"
 first=$direction # the direction that the first stage was begun for; it has learned both
 if [ -f "runs/$name-both/run.json" ]; then first=$(direction_of --config "runs/$name-both/config.yaml"); fi
 stage "runs/$name-both" "$both" --set training.both_directions=true --set "data.direction=$first"

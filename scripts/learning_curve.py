@@ -5,23 +5,26 @@ python scripts/learning_curve.py runs/multi30k-de-en
 
 from __future__ import annotations
 
-import json
-import sys
+import argparse
 from pathlib import Path
 
+from nmt.errors import CheckpointError
+from nmt.exits import errors_for_people
 from nmt.layout import RunDir
-from nmt.runs import KINDS
+from nmt.runs import KINDS, read_log
 
 
 def table(run: RunDir) -> str:
     """The curve as Markdown: at each validation, BLEU of the weights as they learned, of their moving average and of
     the mean of the last checkpoints, if there are any; chrF and perplexity are those of the kind with the highest BLEU.
+    Raises CheckpointError if there is no validation.
     """
     validations: dict[int, dict[str, dict[str, float]]] = {}
-    for line in run.log.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
-        if record["kind"] in KINDS:
+    for record in read_log(run.log):
+        if record.get("kind") in KINDS:
             validations.setdefault(record["step"], {})[record["kind"]] = record
+    if not validations:
+        raise CheckpointError(f"{run.path}: no run with a validation; nmt train makes one")
     rows = [
         "| minutes | steps | BLEU raw | moving average | mean of the last | chrF | perplexity |",
         "|---|---|---|---|---|---|---|",
@@ -35,4 +38,7 @@ def table(run: RunDir) -> str:
 
 
 if __name__ == "__main__":
-    print(table(RunDir(Path(sys.argv[1]))))
+    parser = argparse.ArgumentParser(description="Print the validations of a run as a table.")
+    parser.add_argument("run", type=Path, help="a run directory")
+    with errors_for_people():
+        print(table(RunDir(parser.parse_args().run)))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nmt.config import Config, SearchConfig, Source
@@ -30,6 +32,7 @@ from nmt.errors import CheckpointError, DataError
 from nmt.files import Lock, open_output, replace_file
 from nmt.layout import RunDir
 from nmt.metadata import read_selected
+from nmt.training.stop import SIGNALS
 
 if TYPE_CHECKING:
     from nmt.translator import Translator  # which takes a second to import
@@ -216,10 +219,28 @@ def follow(recipe: Recipe, counts: dict[str, int], config: Config, run_them: boo
     for command in commands:
         print(shlex.join(["nmt", *command]), flush=True)
         if run_them:
-            status = subprocess.run([sys.executable, "-m", "nmt", *command], check=False).returncode
+            status = run_to_its_end([sys.executable, "-m", "nmt", *command])
             if status:
                 return status
     return 0
+
+
+def run_to_its_end(command: Sequence[str]) -> int:
+    """The exit status of a command, which may take its time when it is asked to stop, as `nmt train` does to save."""
+    child = subprocess.Popen(command)
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        if number != signal.SIGINT:  # which a terminal sends to both: a second one would end the command at once
+            child.send_signal(number)
+
+    heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, pass_on) for number in heard}
+    try:
+        status = child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return status if status >= 0 else 128 - status  # of one that a signal has killed, as shells report it
 
 
 def near(path: Path) -> Path:

@@ -24,6 +24,7 @@ from nmt.checkpoint import (
     load_weights,
     most_bytes,
     optimizer_tensors,
+    recent_steps,
     restore_optimizer,
     rotate,
     saved_steps,
@@ -152,6 +153,18 @@ def test_rotation_keeps_the_newest_and_the_best(run):
     assert saved_steps(run) == [10, 30, 40]
     assert resumable_steps(run) == [30, 40]
     assert load_weights(run.step(10))["w"][0] == 10.0
+
+
+def test_a_best_that_was_kept_alone_is_no_recent_one_again(run):
+    """Not with a larger keep_last, and not when another is the best."""
+    save(run, 40, 40.0)
+    rotate(run, keep_last=2, step=40, best_step=10)
+    save(run, 50, 50.0)
+    rotate(run, keep_last=9, step=50, best_step=10)
+    assert saved_steps(run) == [10, 30, 40, 50] and recent_steps(run, 50) == [30, 40, 50]
+    save(run, 60, 60.0)
+    rotate(run, keep_last=9, step=60, best_step=60)
+    assert saved_steps(run) == [30, 40, 50, 60]
 
 
 def test_rotation_keeps_nothing_of_a_life_that_ended(run):

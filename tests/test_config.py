@@ -79,6 +79,14 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
             "training.warmup_steps: 50 leaves nothing of max_steps = 50 for the cosine schedule to fall in",
         ),
         (
+            "training: {consistency: simcut, max_steps: 50, consistency_start: 50}",
+            "training.consistency_start: 50 is not below max_steps = 50: there would be no simcut",
+        ),
+        (
+            "training: {consistency: simcut, cut_rate: 0}\nmodel: {embedding_dropout: 0, residual_dropout: 0}",
+            "training.cut_rate: simcut compares nothing with 0 and all model.*_dropout 0",
+        ),
+        (
             "tokenizer: {joint: false}",
             "model.tie_embeddings: all needs tokenizer.joint: true; take target or none",
         ),

@@ -52,13 +52,19 @@ def config_of(words: list[str]) -> Config:
 
 
 def test_arms_differ_in_what_their_names_say_and_go_on_with_the_same_settings() -> None:
-    status, said, (plain, simcut, post) = trainings("some/folder", "7", "plain", "simcut", "simcut-post")
+    status, said, (plain, simcut, *brief) = trainings(
+        "some/folder", "7", "plain", "simcut", "brief", "brief-post", "brief-bpe", "brief-4k"
+    )
     assert (status, said) == (0, "")
-    settings, of_plain, of_post = config_of(simcut), config_of(plain), config_of(post)
+    settings, of_plain = config_of(simcut), config_of(plain)
     assert (settings.data.root, settings.training.seed) == ("some/folder", 7)
     assert (settings.training.consistency, of_plain.training.consistency) == ("simcut", "none")
-    assert (settings.model.norm, of_post.model.norm) == ("pre", "post")
-    assert settings.training == of_post.training and settings.data == of_post.data
+    of_brief, of_post, of_bpe, of_4k = map(config_of, brief)
+    assert (of_brief.model.norm, of_post.model.norm) == ("pre", "post")
+    assert of_brief.training == of_post.training and of_brief.data == of_post.data
+    assert (of_brief.training.tgt_bpe_dropout, of_bpe.training.tgt_bpe_dropout) == (0, 0.1)
+    assert (of_brief.tokenizer.vocab_size, of_4k.tokenizer.vocab_size) == (8000, 4000)
+    assert of_brief.model == of_bpe.model == of_4k.model
     _, _, again = trainings("some/folder", "7", "simcut")
     assert again == [["train", "--resume", *simcut[1:]]]
     _, _, other = trainings("some/folder", "8", "simcut")
@@ -68,6 +74,24 @@ def test_arms_differ_in_what_their_names_say_and_go_on_with_the_same_settings() 
 def test_an_arm_that_is_none_is_found_at_once() -> None:
     status, said, calls = trainings("some/folder", "1", "plain", "simcat")
     assert (status, calls) == (2, []) and said.endswith("no such arm: simcat\n")
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "said"),
+    [
+        ("experiments/multi30k.sh", ["some/folder", "1"], "FOLDER, SEED and ARM are needed"),
+        ("experiments/fairseq.sh", ["some/folder"], "FOLDER and MINUTES are needed"),
+        ("experiments/table.py", [], "arguments are required: run"),
+        ("learning_curve.py", [], "arguments are required: run"),
+        ("learning_curve.py", ["none"], "none: no run with a validation"),
+    ],
+)
+def test_what_lacks_is_named(script: str, words: list[str], said: str) -> None:
+    command = [sys.executable] if script.endswith(".py") else []
+    done = subprocess.run(
+        [*command, str(EXPERIMENTS.parent / script), *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2 and said in done.stderr.splitlines()[-1]
 
 
 def test_runs_that_have_just_begun_are_in_the_table() -> None:

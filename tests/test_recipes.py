@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from command import Command, run_command
@@ -164,14 +164,14 @@ def test_the_commands_that_follow_are_run(
     quicken(monkeypatch)
     called = list[list[str]]()
 
-    def run(command: Sequence[str], check: bool) -> SimpleNamespace:
-        assert command[1:3] == ["-m", "nmt"] and not check
+    def run(command: Sequence[str]) -> int:
+        assert command[1:3] == ["-m", "nmt"]
         called.append(list(command[3:]))
         result = run_command(*command[3:])
         assert result.status in (0, 2), result.err
-        return SimpleNamespace(returncode=result.status)
+        return result.status
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(recipe, "run_to_its_end", run)
     short = ["max_steps=2", "warmup_steps=1", "validate_every_steps=2", "save_every_steps=1"]
     settings = [word for setting in short for word in ("--set", f"training.{setting}")]
     arguments = ["--teacher", str(folder / "run"), "--output", "out", "--beam", "1", *settings]
@@ -187,6 +187,33 @@ def test_the_commands_that_follow_are_run(
     Path("out/prepared").write_text("in the way", encoding="utf-8")
     assert distil.main([*arguments, "--run"]) == 2, "prepare has failed"
     assert [words[0] for words in called] == ["prepare"]
+
+
+SLOW = """
+import signal, sys, time
+asked = []
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, _: asked.append(number))
+print("begun", flush=True)
+while not asked: time.sleep(0.01)
+time.sleep(0.5)
+print("saved", len(asked), flush=True)
+sys.exit(75)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_is_asked_to_stop_may_save_first(number: signal.Signals) -> None:
+    """Ctrl-C reaches all processes of the terminal, `kill` only the one that it names."""
+    program = f"import sys; from recipe import *; sys.exit(run_to_its_end([sys.executable, '-c', {SLOW!r}]))"
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": str(SCRIPTS)}, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    ) as caller:  # fmt: skip
+        assert caller.stdout is not None and caller.stdout.readline() == "begun\n"
+        (os.killpg if number == signal.SIGINT else os.kill)(caller.pid, number)
+        assert caller.stdout.read() == "saved 1\n"
+    assert caller.returncode == 75
 
 
 # --- back-translation ---------------------------------------------------------------------------
@@ -398,15 +425,18 @@ def test_a_text_is_read_as_it_is_translated(monkeypatch: pytest.MonkeyPatch) -> 
 FAKE = """#!/usr/bin/env bash
 printf '%s\\n' "$*" >> commands
 case $1 in
-    config) case $* in *data.direction=en-de*) echo "  direction: en-de" ;; *) echo "  direction: de-en" ;; esac ;;
+    config) case $* in *data.direction=en-de*) cat bin/en-de ;; *) cat bin/de-en ;; esac ;;
     train) for word; do [ "${last:-}" = --run ] && mkdir -p "$word" && touch "$word/run.json"; last=$word; done ;;
 esac
 """
 
 
 def bidirectional(*arguments: str) -> tuple[int, str, list[list[str]]]:
-    """Status, messages, and the commands of `nmt` that the script calls, of a `nmt` that does nothing."""
+    """Status, messages, and the commands of `nmt` that the script calls, of a `nmt` that can do `config` alone."""
     Path("bin").mkdir(exist_ok=True)
+    for direction in ("de-en", "en-de"):
+        result = run_command("config", "--config", "sample.yaml", "--set", f"data.direction={direction}")
+        Path("bin", direction).write_text(result.out, encoding="utf-8")
     Path("bin/nmt").write_text(FAKE, encoding="utf-8")
     Path("bin/nmt").chmod(0o755)
     Path("commands").write_text("", encoding="utf-8")
@@ -419,10 +449,9 @@ def bidirectional(*arguments: str) -> tuple[int, str, list[list[str]]]:
 
 
 def test_first_both_directions_then_one() -> None:
-    status, said, (_, prepared, both, one) = bidirectional("sample.yaml", "900", "20m", "--set", "training.seed=2")
+    status, said, (_, both, one) = bidirectional("sample.yaml", "900", "20m", "--set", "training.seed=2")
     assert status == 0, said
     settings = ["--config", "sample.yaml", "--set", "training.seed=2"]
-    assert prepared == ["prepare", *settings]
     limit = ["--set", "training.max_minutes=null", "--set", "training.max_steps=900"]
     two = ["--set", "training.both_directions=true", "--set", "data.direction=de-en"]
     first = ["--run", "runs/sample-both", *settings, *limit, *two]
@@ -431,12 +460,12 @@ def test_first_both_directions_then_one() -> None:
     last = ["--run", run, *settings, "--set", "training.max_minutes=20", "--init-from", "runs/sample-both"]
     assert one == ["train", *last]
     command = get_command(app)
-    for name, *words in (prepared, both, one):
+    for name, *words in (both, one):
         context = command.commands[name].make_context(name, list(words))  # type: ignore[attr-defined]
         load_config(str(context.params["config"]), context.params["overrides"])
 
     shutil.rmtree(run)
-    _, _, (_, _, _, both, one) = bidirectional("sample.yaml", "900", "20m", "--set", "training.seed=2")
+    _, _, (_, _, both, one) = bidirectional("sample.yaml", "900", "20m", "--set", "training.seed=2")
     assert both == ["train", "--resume", *first], "what was begun goes on, if its settings are these"
     assert one == ["train", *last]
     other = ("--set", "training.seed=2", "--set", "data.direction=en-de")

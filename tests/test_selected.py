@@ -9,7 +9,7 @@ import torch
 from kept_run import save, three_checkpoints
 from models import tiny_model
 
-from nmt.checkpoint import save_checkpoint
+from nmt.checkpoint import rotate, save_checkpoint
 from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
@@ -41,6 +41,8 @@ def test_which_weights_are_chosen(run):
         return found.step, found.kind, float(found.tensors["w"][0])
 
     assert chosen() == (30, "raw", 30.0)  # nothing is validated yet
+    write_selected(run, {"best_step": None, "weights": "raw", "reason": "its checkpoint was removed"})
+    assert chosen() == (30, "raw", 30.0)
     write_selected(run, {"best_step": 20, "weights": "raw", "reason": "because"})
     assert chosen() == (20, "raw", 20.0)
     assert chosen("last") == (30, "raw", 30.0)
@@ -63,10 +65,12 @@ def test_a_checkpoint_that_is_not_there(run, wanted):
 
 def test_an_average_takes_the_newest_and_not_the_lone_best(run):
     for step in (40, 50):
-        save(run, step, float(step))  # 10 is kept as the best; the newest four are 20 to 50
+        save(run, step, float(step))
+        rotate(run, 4, step, best_step=10)  # 10 is kept as the best; the newest four are 20 to 50
+    settings = TrainingConfig(keep_last=9, average_last=3)  # more than there were when 10 was set apart
 
     def mean(*arguments: str) -> float:
-        return float(choose_weights(run, SETTINGS, *arguments).tensors["w"][0])
+        return float(choose_weights(run, settings, *arguments).tensors["w"][0])
 
     assert mean("last", "average") == 40.0
     assert mean("30", "average") == 25.0

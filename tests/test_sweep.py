@@ -222,6 +222,15 @@ def test_the_table_has_the_best_first_and_means_over_seeds(nmt: Command, calls: 
     }  # fmt: skip
 
 
+def test_runs_of_another_grid_are_told(nmt: Command, calls: Callable[[], list[str]]) -> None:
+    for seed in (1, 2, 3):
+        golden_run(20.0, seed=seed)
+    result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1")
+    assert result.status == 0 and calls() == []
+    left_out = f"the table leaves out 2 runs of another grid; nmt runs {GOLDEN_SEEDS} lists all"
+    assert result.err.splitlines()[1:] == [f"nmt: {left_out}"]
+
+
 def test_what_is_not_finished_is_in_no_mean() -> None:
     golden_run(20.0, seed=1)
     golden_run(90.0, finished=None, seed=2)

@@ -53,8 +53,11 @@ class Config(Section):
         if self.training.both_directions and not self.tokenizer.joint:
             problems.append("training.both_directions: true needs tokenizer.joint: true")
         dropouts = [value for name, value in self.model if name.endswith("_dropout")]
-        if self.training.consistency == "rdrop" and self.training.consistency_weight and not any(dropouts):
-            problems.append("training.consistency: rdrop compares two dropouts, but model.*_dropout are all 0")
+        if self.training.consistency_weight and not any(dropouts):
+            if self.training.consistency == "rdrop":
+                problems.append("training.consistency: rdrop compares two dropouts, but model.*_dropout are all 0")
+            if self.training.consistency == "simcut" and not self.training.cut_rate:
+                problems.append("training.cut_rate: simcut compares nothing with 0 and all model.*_dropout 0")
         raise_together(problems)
         return self
 

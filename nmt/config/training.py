@@ -145,7 +145,8 @@ class TrainingConfig(Section):
     """Updates until the learning rate is highest."""
     cooldown: float = Field(0.0, ge=0.0, lt=1.0)
     """Share of the run, at its end, over which the learning rate of noam, inverse_sqrt or constant falls linearly to 0.
-    Where it starts and ends is fixed once, by the limit that is nearest then (max_steps, max_epochs or max_minutes)."""
+    Where it starts and ends is fixed once, by the limit that is nearest then (max_steps, max_epochs or max_minutes),
+    in updates, which are taken to be as fast as those before. patience ends a run without it."""
     clip_norm: float = Field(1.0, ge=0.0)
     """Largest L2 norm of the gradient of an update, which is scaled down to it; 0 does not clip."""
     max_steps: int = Field(50_000, ge=1)
@@ -153,7 +154,8 @@ class TrainingConfig(Section):
     max_epochs: int | None = Field(None, ge=1)
     """Training ends after so many passes over the corpus; null: no limit."""
     max_minutes: float | None = Field(None, gt=0.0)
-    """Training ends after so many minutes, summed over resumes; null: no limit."""
+    """Training ends after so many minutes, summed over resumes, or with a cool-down that was fixed by them; null: no
+    limit."""
     log_every_steps: int = Field(100, ge=1)
     """Updates between records in log.jsonl and TensorBoard."""
     validate_every_steps: int = Field(1000, ge=1)
@@ -182,6 +184,11 @@ class TrainingConfig(Section):
             problems.append(
                 f"warmup_steps: {self.warmup_steps} leaves nothing of max_steps = {self.max_steps} "
                 f"for the {self.schedule} schedule to fall in"
+            )
+        if self.consistency != "none" and self.consistency_weight and self.consistency_start >= self.max_steps:
+            problems.append(
+                f"consistency_start: {self.consistency_start} is not below max_steps = {self.max_steps}: there would "
+                f"be no {self.consistency}"
             )
         if self.cooldown and self.schedule in ("linear", "cosine"):
             problems.append(f"cooldown: the {self.schedule} schedule falls to 0 by itself; leave cooldown at 0")

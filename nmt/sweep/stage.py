@@ -12,6 +12,7 @@ from nmt.config_file import dump_config
 from nmt.errors import ConfigError, StoppedError
 from nmt.files import Lock, replace_file
 from nmt.layout import DataDir
+from nmt.runs import is_run
 from nmt.sweep.jobs import Ended, Job, Jobs
 from nmt.sweep.plan import Plan, Request, SweepDir, Training, check_places, check_texts, make_plan
 from nmt.sweep.screen import Screen
@@ -67,6 +68,14 @@ class _Sweep:
         n, n_to_do = len(self.plan.trainings), len(to_do)
         done = f", {n - n_to_do} of them finished already" if n_to_do < n else ""
         self.screen.say(f"{n} training{'s' * (n > 1)} in {self.folder.path}{done}")
+        others = {path.name for path in self.folder.path.iterdir() if is_run(path)} - {
+            training.name for training in self.plan.trainings
+        }
+        if others:
+            self.screen.say(
+                f"the table leaves out {len(others)} run{'s' * (len(others) > 1)} of another grid; "
+                f"nmt runs {self.folder.path} lists all"
+            )
         failed = self._prepare(to_do)
         if failed and n_to_do == n and all(training.data in failed for training in to_do):
             raise ConfigError([f"nothing is trained: {end.message}" for _, end in failed.values()])

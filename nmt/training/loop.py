@@ -1,10 +1,11 @@
 """The training loop.
 
+    with BPE-dropout: cut the words into this epoch's pieces
     for update in updates of the epoch, from update_in_epoch:
         n = target tokens of the update, over all its micro-batches and processes
         for batch in this process's share: (loss_sum / n).backward()   # halved and done again if memory runs out
         sum the gradients over processes; clip; lr = schedule(step)
-        optimizer step, but nothing changes if loss or gradient is not finite; step += 1
+        optimizer step, moving average; but nothing changes if loss or gradient is not finite; step += 1
         every so many steps: log / save / validate; stop if a signal came
 
 Where a run stands is a `TrainState`. The order of the data is a function of (seed, epoch), dropout of (seed, step), and

@@ -4,6 +4,7 @@
 #   scripts/experiments/fairseq.sh FOLDER MINUTES [THREADS]      FOLDER has the files (data/README.md)
 # It is installed, and the text cut into 8,000 pieces, on first use. The same command goes on with what was stopped.
 set -euo pipefail
+[ $# -ge 2 ] || { echo "$0: FOLDER and MINUTES are needed; the first lines of the script explain" >&2; exit 2; }
 root=$1 minutes=$2
 export OMP_NUM_THREADS=${3:-2} MKL_NUM_THREADS=${3:-2} CUDA_VISIBLE_DEVICES= TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1
 home=${PEERS:-$HOME/.cache/nmt-peers}

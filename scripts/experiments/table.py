@@ -8,7 +8,8 @@ mean of the last checkpoints.
 
 from __future__ import annotations
 
-import sys
+import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.layout import RunDir
@@ -19,13 +20,13 @@ from nmt.sweep.table import mean, score
 KINDS: tuple[Weights, ...] = ("raw", "ema", "average")
 
 
-def main() -> None:
+def main(paths: Sequence[Path]) -> None:
     """Print both tables as Markdown; means are over runs that are finished."""
     arms: dict[str, list[dict[Weights, float]]] = {}
     print(
         "| run | updates | minutes | raw | moving average | mean of the last | taken |\n|---|---|---|---|---|---|---|"
     )
-    for path in map(Path, sys.argv[1:]):
+    for path in paths:
         run = RunDir(path)
         found, best = summarise(run), best_bleu(run) if run.log.is_file() else {}
         scores = " | ".join(map(score, map(best.get, KINDS)))
@@ -41,4 +42,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description="Print what became of some runs, and means over seeds.")
+    parser.add_argument("run", type=Path, nargs="+", help="a run directory, NAME-SEED")
+    main(parser.parse_args().run)
