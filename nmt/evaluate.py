@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nmt.data.sources import read_aligned
 from nmt.errors import DataError
-from nmt.metrics import METRICS, Score, corpus_score
+from nmt.metrics import METRICS, Score, corpus_score, looks_tokenized
 
 _NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
@@ -61,7 +61,19 @@ def evaluate(
         notes.append("lowercased: not comparable with cased scores")
     if tokenize is not None:
         notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
+    if tokenize != "none":
+        notes += _on_tokenized_text(looks_tokenized(hyps), looks_tokenized(refs))
     return Report(scores, len(hyps), subject, tuple(notes))
+
+
+def _on_tokenized_text(hyps: bool, refs: bool) -> list[str]:
+    """What to mind where the hypotheses or the references look tokenised."""
+    if hyps and refs:
+        return ["the text looks tokenised: BLEU tokenizes it once more; --tokenize none scores it as it stands"]
+    if hyps or refs:
+        which, other = ("hypotheses", "references") if hyps else ("references", "hypotheses")
+        return [f"the {which} look tokenised, the {other} do not: detokenise them first, for this tells little"]
+    return []
 
 
 def evaluate_files(hyp: Path, ref: Path, lowercase: bool = False, tokenize: str | None = None) -> Report:

@@ -49,6 +49,11 @@ def check_tokenizer(tokenize: str | None) -> None:
         raise DataError(f"tokenize: {tokenize!r} is none of {', '.join(TOKENIZERS)}")
 
 
+def looks_tokenized(lines: Sequence[str]) -> bool:
+    """Whether a tenth of the lines or more end in a full stop that stands alone, as it does in tokenised text."""
+    return 10 * sum(line.endswith(" .") for line in lines) >= len(lines) > 0
+
+
 def corpus_score(
     metric: MetricName,
     hyps: Sequence[str],
@@ -71,7 +76,8 @@ def corpus_score(
     scorer: BLEU | CHRF | TER
     match metric:
         case "bleu":
-            scorer = BLEU(lowercase=lowercase, tokenize=tokenize or default_tokenizer(tgt_lang))
+            # force: sacrebleu would tell of text that looks tokenised at every score; nmt tells once, see its callers
+            scorer = BLEU(lowercase=lowercase, force=True, tokenize=tokenize or default_tokenizer(tgt_lang))
         case "chrf":
             scorer = CHRF(lowercase=lowercase)
         case "ter":

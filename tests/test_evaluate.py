@@ -49,6 +49,20 @@ def test_json_holds_the_same() -> None:
     }  # fmt: skip
 
 
+def test_tokenized_text_is_told_once_and_in_our_words(caplog: pytest.LogCaptureFixture) -> None:
+    hyps, refs = ([line.replace(".", " .") for line in lines] * 100 for lines in (HYPS, REFS))
+
+    def told(hyps: list[str], refs: list[str], tokenize: str | None = None) -> list[str]:
+        return [note.split(":")[0] for note in evaluate(hyps, refs, RUN, tokenize=tokenize).notes]
+
+    assert told(hyps, refs) == ["the text looks tokenised"]
+    assert told(hyps, REFS * 100) == ["the hypotheses look tokenised, the references do not"]
+    assert told(HYPS * 100, refs) == ["the references look tokenised, the hypotheses do not"]
+    assert told(hyps, refs, "none") == ["BLEU with tokenize=none"]
+    assert told([*hyps[:19], *HYPS * 91], REFS * 100 + REFS[:1]) == [], "a few such lines are in any text"
+    assert caplog.records == [], "sacrebleu says nothing"
+
+
 def test_what_is_only_for_comparison_with_papers_says_so() -> None:
     report = evaluate(HYPS, REFS, RUN, lowercase=True, tokenize="none")
     assert [note.split(":")[0] for note in report.notes] == ["lowercased", "BLEU with tokenize=none"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -125,6 +126,19 @@ def test_a_config_that_says_otherwise_than_its_data_is_told(tiny_data, text, tmp
     other = tiny_settings(text, training=short, tokenizer={"vocab_size": 310}, data={"max_chars": 500})
     fit(other, tiny_data, tmp_path / "other")
     said = f"{tiny_data} counts as it was prepared: data.max_chars was 1000, is 500 in the config, and 1 more; nmt prep"
+    assert said in capsys.readouterr().err
+
+
+def test_a_tokenized_development_set_is_told(tiny_data, text, tmp_path, capsys):
+    fit(tiny_settings(text, training={"max_steps": 1}), tiny_data, tmp_path / "as it is")
+    said = "the development set looks tokenised: "
+    assert said not in capsys.readouterr().err
+    shutil.copytree(text, tmp_path / "text")
+    for path in (tmp_path / "text").glob("dev.*"):
+        path.write_text(path.read_text(encoding="utf-8").replace("\n", " .\n"), encoding="utf-8")
+    config = tiny_settings(tmp_path / "text", training={"max_steps": 1})
+    prepare(config, tmp_path / "data", echo=lambda _: None)
+    fit(config, tmp_path / "data", tmp_path / "tokenised")
     assert said in capsys.readouterr().err
 
 

@@ -42,7 +42,7 @@ from nmt.training.profile import Profile, making_batches
 from nmt.training.select import check, select_at_end
 from nmt.training.session import Session
 from nmt.training.shard import whole
-from nmt.training.start import start
+from nmt.training.start import announce, start
 from nmt.training.stop import Interrupted, stopping
 
 TOO_LITTLE_MEMORY = "memory does not suffice; lower training.max_tokens or search.batch_tokens, or take a smaller model"
@@ -283,18 +283,3 @@ def stop_early(session: Session, meter: Meter, reason: str) -> NoReturn:
     raise StoppedError(
         f"stopped at step {state.step}{saved} by {reason}; nmt train --resume --run {run.path} goes on from there"
     )
-
-
-def announce(session: Session, log: TrainingLog) -> None:
-    """Say what is about to be trained, on what, and where it goes."""
-    n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
-    n_learned = sum(parameter.numel() for parameter in session.model.parameters() if parameter.requires_grad)
-    learned = "" if n_learned == n_parameters else f" ({n_learned:,} of them learned)"
-    log.say(
-        f"{session.config.data.direction}: {len(session.pairs):,} pairs, {n_parameters:,} parameters{learned}, "
-        f"{session.precision} on {session.device.type}{' packed' if session.packing else ''}, into {session.run.path}"
-    )
-    if session.forward is not None:
-        log.say("compiling the model first: its first updates take a minute or more (training.compile)")
-    if session.state.step:
-        log.say(f"going on from step {session.state.step}")

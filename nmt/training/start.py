@@ -1,4 +1,4 @@
-"""Everything the loop needs, made for a new run or restored for one that goes on."""
+"""Everything the loop needs, made for a new run or restored for one that goes on, and said."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from nmt.errors import ConfigError, DataError, NmtError
 from nmt.files import replace_file, sync
 from nmt.layout import FORMAT, DataDir, RunDir
 from nmt.metadata import launch, read_info
+from nmt.metrics import looks_tokenized
 from nmt.model.precision import (
     device_name,
     pick_device,
@@ -33,6 +34,7 @@ from nmt.tokenizer import Tokenizers
 from nmt.training.compiled import compiled, pick_compile, pick_layout
 from nmt.training.dist import World
 from nmt.training.initial import Initial, freeze
+from nmt.training.log import TrainingLog
 from nmt.training.memory import pick_max_tokens
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.restore import LIMITS, restore, say
@@ -266,3 +268,23 @@ def _has_tokenizer(run: RunDir, corpus: Corpus) -> bool:
         pass
     say(f"{run.tokenizer.path}: missing or damaged; it is taken from the data directory again")
     return False
+
+
+def announce(session: Session, log: TrainingLog) -> None:
+    """Say what is about to be trained, on what, and where it goes."""
+    n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
+    n_learned = sum(parameter.numel() for parameter in session.model.parameters() if parameter.requires_grad)
+    learned = "" if n_learned == n_parameters else f" ({n_learned:,} of them learned)"
+    log.say(
+        f"{session.config.data.direction}: {len(session.pairs):,} pairs, {n_parameters:,} parameters{learned}, "
+        f"{session.precision} on {session.device.type}{' packed' if session.packing else ''}, into {session.run.path}"
+    )
+    if looks_tokenized(session.validator.references):
+        log.say(
+            "the development set looks tokenised: its BLEU here is of text that is tokenised once more; "
+            "nmt evaluate --tokenize none scores it as it stands"
+        )
+    if session.forward is not None:
+        log.say("compiling the model first: its first updates take a minute or more (training.compile)")
+    if session.state.step:
+        log.say(f"going on from step {session.state.step}")
