@@ -1,4 +1,4 @@
-"""Checkpoints: written whole or not at all, verified before use, rotated.
+"""Checkpoints: written whole or not at all, verified before use.
 
 Weights and optimizer are safetensors and the rest is JSON, so that loading never executes code. state.json is the seal:
 it holds the checksums of the other files and its own, and is written last.
@@ -11,7 +11,6 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -163,25 +162,6 @@ def saved_steps(run: RunDir) -> list[int]:
     return sorted(steps)
 
 
-def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None) -> None:
-    """Remove all but the newest `keep_last` checkpoints up to `step` and the best; the newest two stay resumable.
-
-    A checkpoint beyond `step` is of a life of the run that ended and that another has taken the place of. One that a
-    stop has added is no longer needed once there is a later one.
-    """
-    recent = recent_steps(run, step)[-keep_last:]
-    for each in saved_steps(run):
-        if each not in recent and each != best_step:
-            shutil.rmtree(run.step(each).path)
-            continue
-        if each not in recent[-2:]:
-            run.step(each).optimizer.unlink(missing_ok=True)
-        if each not in recent:
-            _mark_extra(run.step(each))
-    for unfinished in run.checkpoints.glob("*.part"):  # of a save that died
-        shutil.rmtree(unfinished)
-
-
 def recent_steps(run: RunDir, step: int) -> list[int]:
     """The checkpoints up to `step`, ascending, without those of stops and a best that is kept although it is old."""
     return [each for each in saved_steps(run) if each == step or (each < step and not _is_extra(run.step(each)))]
@@ -192,13 +172,6 @@ def _is_extra(source: CheckpointDir) -> bool:
         return bool(load_state(source).get("is_extra"))
     except CheckpointError:
         return False
-
-
-def _mark_extra(source: CheckpointDir) -> None:
-    with suppress(CheckpointError):  # one that is damaged is named when it is read
-        state = load_state(source)
-        if not state.get("is_extra"):
-            update_state(source, {**state, "is_extra": True})
 
 
 def most_bytes(n_parameters: int, keep_last: int, has_ema: bool, n_moments: int = 2) -> int:

@@ -61,19 +61,13 @@ def evaluate(
         notes.append("lowercased: not comparable with cased scores")
     if tokenize is not None:
         notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
-    if tokenize != "none":
-        notes += _on_tokenized_text(looks_tokenized(hyps), looks_tokenized(refs))
+    of_hyps, of_refs = looks_tokenized(hyps), looks_tokenized(refs)
+    if of_hyps != of_refs:
+        which, other = ("hypotheses", "references") if of_hyps else ("references", "hypotheses")
+        notes.append(f"the {which} look tokenised, the {other} do not: detokenise them first, for this tells little")
+    elif of_hyps and tokenize != "none":
+        notes.append("the text looks tokenised: BLEU tokenizes it once more; --tokenize none scores it as it stands")
     return Report(scores, len(hyps), subject, tuple(notes))
-
-
-def _on_tokenized_text(hyps: bool, refs: bool) -> list[str]:
-    """What to mind where the hypotheses or the references look tokenised."""
-    if hyps and refs:
-        return ["the text looks tokenised: BLEU tokenizes it once more; --tokenize none scores it as it stands"]
-    if hyps or refs:
-        which, other = ("hypotheses", "references") if hyps else ("references", "hypotheses")
-        return [f"the {which} look tokenised, the {other} do not: detokenise them first, for this tells little"]
-    return []
 
 
 def evaluate_files(hyp: Path, ref: Path, lowercase: bool = False, tokenize: str | None = None) -> Report:

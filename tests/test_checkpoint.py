@@ -26,13 +26,13 @@ from nmt.checkpoint import (
     optimizer_tensors,
     recent_steps,
     restore_optimizer,
-    rotate,
     saved_steps,
     update_state,
 )
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
 from nmt.metadata import read_info
+from nmt.training.keep import rotate
 from nmt.training.loop import fit
 
 

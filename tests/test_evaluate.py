@@ -59,6 +59,7 @@ def test_tokenized_text_is_told_once_and_in_our_words(caplog: pytest.LogCaptureF
     assert told(hyps, REFS * 100) == ["the hypotheses look tokenised, the references do not"]
     assert told(HYPS * 100, refs) == ["the references look tokenised, the hypotheses do not"]
     assert told(hyps, refs, "none") == ["BLEU with tokenize=none"]
+    assert told(hyps, REFS * 100, "none")[1:] == ["the hypotheses look tokenised, the references do not"]
     assert told([*hyps[:19], *HYPS * 91], REFS * 100 + REFS[:1]) == [], "a few such lines are in any text"
     assert caplog.records == [], "sacrebleu says nothing"
 

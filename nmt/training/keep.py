@@ -1,11 +1,14 @@
-"""Saving: a checkpoint when one is due, and what it is worth when the disk takes none."""
+"""Saving: a checkpoint when one is due, which are kept, and what it is worth when the disk takes none."""
 
 from __future__ import annotations
 
+import shutil
+from contextlib import suppress
 from dataclasses import asdict
 
-from nmt.checkpoint import rotate, save_checkpoint, update_state
+from nmt.checkpoint import load_state, recent_steps, save_checkpoint, saved_steps, update_state
 from nmt.errors import CheckpointError
+from nmt.layout import CheckpointDir, RunDir
 from nmt.training.meter import Meter
 from nmt.training.select import select_best
 from nmt.training.session import Session
@@ -61,6 +64,32 @@ def tidy(session: Session, meter: Meter) -> None:
         rotate(session.run, session.config.training.keep_last, state.step, state.best_step)
     except OSError as error:
         meter.log.warn(state, f"step {state.step} is saved, but {_reason(error, session)}; the next save tries again")
+
+
+def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None) -> None:
+    """Remove all but the newest `keep_last` checkpoints up to `step` and the best; the newest two stay resumable.
+
+    A checkpoint beyond `step` is of a life of the run that ended and that another has taken the place of. One that a
+    stop has added is no longer needed once there is a later one.
+    """
+    recent = recent_steps(run, step)[-keep_last:]
+    for each in saved_steps(run):
+        if each not in recent and each != best_step:
+            shutil.rmtree(run.step(each).path)
+            continue
+        if each not in recent[-2:]:
+            run.step(each).optimizer.unlink(missing_ok=True)
+        if each not in recent:
+            _mark_extra(run.step(each))
+    for unfinished in run.checkpoints.glob("*.part"):  # of a save that died
+        shutil.rmtree(unfinished)
+
+
+def _mark_extra(source: CheckpointDir) -> None:
+    with suppress(CheckpointError):  # one that is damaged is named when it is read
+        state = load_state(source)
+        if not state.get("is_extra"):
+            update_state(source, {**state, "is_extra": True})
 
 
 def _reason(error: Exception, session: Session) -> str:
