@@ -54,12 +54,16 @@ def changes_since(directory: DataDir, wanted: dict[str, Any], config: Config) ->
     return changes
 
 
-def unlike(manifest: dict[str, Any], config: Config) -> list[str]:
-    """Where a config says otherwise than the one that the data directory was prepared with, in words."""
+def unlike(directory: DataDir, manifest: dict[str, Any], config: Config) -> str | None:
+    """A line if a config says otherwise than the one that `directory` was prepared with, whose text counts."""
     before, wanted = manifest.get("config", {}), recipe(config, None)["config"]
     if "reused" in before.get("tokenizer", {}):
         wanted["tokenizer"] = before["tokenizer"]
-    return list(_differences(before, wanted, "")) if before else []
+    changes = list(_differences(before, wanted, "")) if before else []
+    if not changes:
+        return None
+    more = f", and {len(changes) - 1} more" if len(changes) > 1 else ""
+    return f"{directory.path} counts as it was prepared: {changes[0]} in the config{more}; nmt prepare makes it anew"
 
 
 def _recorded(sources: Any, key: str, language: str) -> str | None:

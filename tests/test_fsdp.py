@@ -13,7 +13,7 @@ import torch.distributed as dist
 from several import NEW, NO_DROPOUT, close, ended, free_port, in_processes, the_other, torchrun
 from tiny_corpus import tiny_settings
 
-from nmt.checkpoint import load_optimizer, load_weights, optimizer_tensors, saved_steps
+from nmt.checkpoint import load_ema, load_optimizer, load_weights, optimizer_tensors, saved_steps
 from nmt.config import Config
 from nmt.config_file import load_config
 from nmt.data.batching import BatchPlan, Update, epoch_updates
@@ -106,6 +106,31 @@ def test_a_divided_run_stops_and_goes_on(several, pair):
     err = ended(process)
     assert process.returncode == 0 and f"going on from step {step}" in err, err
     close(run.path, pair)
+
+
+def learn_with_all(world: World, folder: Path, parallel: str, name: str, first: int, n: int) -> None:
+    """A run with a second pass, a moving average and other pieces in every epoch, from update `first` to `n`."""
+    config = settings(
+        folder, parallel=parallel, max_steps=n, ema=0.9, consistency="simcut", cut_rate=0.2, src_bpe_dropout=0.2,
+        both_directions=True, eps=1e-4, warmup_steps=40, save_every_steps=3, average_last=1,
+    )  # fmt: skip
+    fit(config, folder / "data", folder / name, resume=first > 0, world=world)
+
+
+def test_averages_and_second_passes_of_a_divided_run_are_those_of_an_undivided_one(several):
+    for name, parallel, first, n in (
+        ("whole", "ddp", 0, 6), ("divided", "fsdp", 0, 6), ("resumed", "fsdp", 0, 3), ("resumed", "fsdp", 3, 6),
+    ):  # fmt: skip
+        in_processes(2, learn_with_all, several, parallel, name, first, n)
+    whole_run, *others = (RunDir(several / name).step(6) for name in ("whole", "divided", "resumed"))
+    for load in (load_weights, load_ema, load_optimizer):
+        wanted = load(whole_run)
+        for found in map(load, others):
+            assert found.keys() == wanted.keys()
+            for name in wanted:
+                torch.testing.assert_close(found[name], wanted[name], rtol=1e-4, atol=1e-6)
+    averages, weights = load_ema(whole_run), load_weights(whole_run)
+    assert not all(torch.allclose(averages[name], weights[name], atol=1e-3) for name in weights)
 
 
 # --- in a group of one --------------------------------------------------------------------------

@@ -19,12 +19,14 @@ from tiny_corpus import tiny_settings, tiny_text
 from typer.main import get_command
 
 from nmt import Translator
+from nmt.checkpoint import saved_steps
 from nmt.cli import app
 from nmt.config import Source
 from nmt.config_file import dump_config, load_config
 from nmt.data.corpus import read_manifest
 from nmt.files import Lock
-from nmt.layout import DataDir
+from nmt.layout import DataDir, RunDir
+from nmt.metadata import read_info
 from nmt.prepare import prepare
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
@@ -472,6 +474,27 @@ def test_first_both_directions_then_one() -> None:
     _, _, (*_, both, one) = bidirectional("sample.yaml", "900", "20m", *other)
     assert both[-2:] == two[-2:], "in the direction it was begun for, though it has learned both"
     assert one[:3] == ["train", "--run", "runs/sample-both-en-de"]
+
+
+def test_one_direction_goes_on_from_both(folder: Path) -> None:
+    """The whole recipe, with the real commands, called twice as for a run that was stopped."""
+    config = tiny_settings(folder / "text", data={"dir": str(folder / "data")}, search={"beam": 1}, training={
+        "average_last": 1, "update_tokens": 60, "precision": "float32",
+    })  # fmt: skip
+    Path("small.yaml").write_text(dump_config(config), encoding="utf-8")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for _ in range(2):
+        done = subprocess.run(
+            [SCRIPTS / "bidirectional.sh", "small.yaml", "3", "2"],
+            env=os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    assert done.stderr.count("finished at step") == 2, "nothing was left to do"
+    both, one = (RunDir(Path(f"runs/small-both{end}")) for end in ("", "-aa-bb"))
+    assert saved_steps(both)[-1] == 3 and saved_steps(one)[-1] == 2
+    assert read_info(one)["initial"]["step"] == 3
+    configs = [load_config(run.config).training for run in (both, one)]
+    assert [config.both_directions for config in configs] == [True, False]
 
 
 @pytest.mark.parametrize("arguments", [(), ("sample.yaml", "900"), ("sample.yaml", "3h", "3"), ("a", "3", "2m3")])

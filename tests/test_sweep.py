@@ -132,6 +132,10 @@ def test_names_tell_the_combination_and_fit_any_file_system() -> None:
         (["--grid", "training.seed=1,2,1"], ["--grid training.seed=1,2,1: 1 is given twice"]),
         (["--grid", "training.seed=1", "--grid", "training.seed=2"], ["--grid training.seed is given twice"]),
         (["--grid", "training.ema=0.9,0.90"], ["--grid: ema=0.9 and ema=0.90 are the same training"]),
+        (
+            ["--grid", "training.peak_lr=1e-3,2e-3", "--set", "training.schedule=noam"],
+            ["--grid: peak_lr=1e-3 and peak_lr=2e-3 are the same training"],
+        ),
         (["--grid", "training.seed=1", "--set", "training.seed=2"], ["--grid training.seed: --set gives it, too"]),
         (["--grid", "training.run_dir=a,b"], ["--grid training.run_dir: every training has"]),
         (["--grid", "training.seed=1", "--set", "model.width=2"], ["--set model.width: no such setting"]),
@@ -314,6 +318,17 @@ def test_a_grid_with_one_value_takes_no_text_of_another(
     nmt("sweep", tiny, "--grid", "training.seed=1,2", "--grid", "tokenizer.vocab_size=310")
     used = [line.rpartition("--data ")[2] for line in calls()]
     assert used == ["runs/sweep-tiny/data/vocab_size=310"] * 3, "prepared once, then both trainings"
+
+
+def test_text_that_is_not_as_the_settings_have_it_is_told(
+    nmt: Command, tiny: Path, tiny_data: Path, calls: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATUS", "0")
+    told = f"{tiny_data} counts as it was prepared: tokenizer.vocab_size was 330, is 310 in the config; nmt prepare"
+    assert "counts as" not in nmt("sweep", tiny, "--grid", "training.seed=1,2", "--dir", "a").err
+    result = nmt("sweep", tiny, "--grid", "training.seed=1,2", "--set", "tokenizer.vocab_size=310", "--dir", "b")
+    assert result.err.count(told) == 1
+    assert not any("prepare" in line for line in calls())
 
 
 def test_a_training_that_was_killed_says_so(

@@ -129,6 +129,18 @@ def test_a_config_that_says_otherwise_than_its_data_is_told(tiny_data, text, tmp
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("schedule", "idle", "counts"), [("noam", "peak_lr", "factor"), ("cosine", "factor", "peak_lr")]
+)
+def test_a_learning_rate_that_counts_for_nothing_is_told(tiny_data, text, tmp_path, capsys, schedule, idle, counts):
+    short = {"max_steps": 2, "warmup_steps": 1, "schedule": schedule}
+    fit(tiny_settings(text, training={**short, counts: 0.002}), tiny_data, tmp_path / "as it is")
+    assert "counts for nothing" not in capsys.readouterr().err
+    fit(tiny_settings(text, training={**short, idle: 0.002}), tiny_data, tmp_path / "run")
+    said = f"training.{idle} = 0.002 counts for nothing: the {schedule} schedule goes by training.{counts}\n"
+    assert said in capsys.readouterr().err
+
+
 def test_a_tokenized_development_set_is_told(tiny_data, text, tmp_path, capsys):
     fit(tiny_settings(text, training={"max_steps": 1}), tiny_data, tmp_path / "as it is")
     said = "the development set looks tokenised: "

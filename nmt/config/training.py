@@ -175,6 +175,11 @@ class TrainingConfig(Section):
     patience: int | None = Field(None, ge=1)
     """Training ends after so many validations in a row without a new best; null: never."""
 
+    @property
+    def idle_rate(self) -> str:
+        """Of `factor` and `peak_lr` the one that the schedule does not go by."""
+        return "peak_lr" if self.schedule == "noam" else "factor"
+
     @model_validator(mode="after")
     def _check(self) -> TrainingConfig:
         problems = []

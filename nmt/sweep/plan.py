@@ -140,7 +140,8 @@ def _load_all(request: Request, axes: Sequence[Axis]) -> dict[tuple[str, ...], C
             for problem in error.problems:
                 problems.setdefault(_of_the_grid(problem, axes), []).append(name)
             continue
-        other = same.setdefault(configs[values].model_dump_json(), name)
+        counts = configs[values].model_dump_json(exclude={"training": {configs[values].training.idle_rate}})
+        other = same.setdefault(counts, name)
         if other != name:
             problems[f"--grid: {other} and {name} are the same training"] = []
     if problems:

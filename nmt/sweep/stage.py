@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nmt.config_file import dump_config
+from nmt.data.corpus import read_manifest
 from nmt.errors import ConfigError, StoppedError
 from nmt.files import Lock, replace_file
 from nmt.layout import DataDir
+from nmt.prepare_checks import unlike
 from nmt.runs import is_run
 from nmt.sweep.jobs import Ended, Job, Jobs
 from nmt.sweep.plan import Plan, Request, SweepDir, Training, check_places, check_texts, make_plan
@@ -94,10 +96,15 @@ class _Sweep:
     def _prepare(self, to_do: Sequence[Training]) -> dict[Path, tuple[Job, Ended]]:
         """Make the data directories; those that could not be made, and why not."""
         jobs: dict[Path, Job] = {}
+        told = set()
         for training in to_do:
-            own = self.plan.data_names.get(training.data)
-            # one that is not the sweep's own is taken as it is, as nmt train does
-            if training.data not in jobs and (own is not None or not DataDir(training.data).manifest.is_file()):
+            own, data = self.plan.data_names.get(training.data), DataDir(training.data)
+            if own is None and data.manifest.is_file():  # taken as it is, as nmt train does
+                line = unlike(data, read_manifest(data), training.config)
+                if line is not None and line not in told:
+                    told.add(line)
+                    self.screen.say(line)
+            elif training.data not in jobs:
                 name = f"prepare {own or training.data}"
                 config = str(self.folder.config(training.name))
                 arguments = ("prepare", "--config", config, "--data", str(training.data))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from nmt.checkpoint import TrainState
-from nmt.config import Config
+from nmt.config import Config, TrainingConfig
 from nmt.config_file import dump_config, load_config
 from nmt.data.batching import Pairs
 from nmt.data.bpe_dropout import BpeDropout
@@ -78,7 +78,7 @@ def start(
 
     def choose() -> dict[str, Any]:
         before = _check_resume(config, run, corpus) if resume else {}
-        _tell_unlike(corpus, config)
+        _tell_what_does_not_count(corpus, config)
         initial.read(config, run, corpus, model, before)
         return _choices(config, before, model, pairs, device, world)
 
@@ -188,11 +188,16 @@ def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> dict[str, Any]
     return info
 
 
-def _tell_unlike(corpus: Corpus, config: Config) -> None:
-    """Say where the config is not what the data directory was prepared with, whose text and tokenizer count."""
-    if changes := unlike(corpus.manifest, config):
-        path, more = corpus.directory.path, f", and {len(changes) - 1} more" if len(changes) > 1 else ""
-        say(f"{path} counts as it was prepared: {changes[0]} in the config{more}; nmt prepare makes it anew")
+def _tell_what_does_not_count(corpus: Corpus, config: Config) -> None:
+    """Say where the config is not what the data directory was prepared with, and of a learning rate left unused."""
+    if line := unlike(corpus.directory, corpus.manifest, config):
+        say(line)
+    settings, idle = config.training, config.training.idle_rate
+    if (value := getattr(settings, idle)) != TrainingConfig.model_fields[idle].default:
+        other = "factor" if idle == "peak_lr" else "peak_lr"
+        say(
+            f"training.{idle} = {value:g} counts for nothing: the {settings.schedule} schedule goes by training.{other}"
+        )
 
 
 def _choices(
