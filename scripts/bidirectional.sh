@@ -8,7 +8,8 @@
 # --set     changes both stages
 # Example:
 #   scripts/bidirectional.sh multi30k.yaml 8000 8000
-# The runs are runs/NAME-both and runs/NAME-both-DIRECTION. Called again it goes on where it was stopped; called with
+# The runs are runs/NAME-both and runs/NAME-both-DIRECTION, NAME being the config's: for other settings beside them copy it
+# under another name. Called again it goes on where it was stopped; called with
 # --set data.direction=en-de after de-en, it takes the run of the first stage that is there.
 set -euo pipefail
 

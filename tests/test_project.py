@@ -135,6 +135,9 @@ def test_the_shipped_configs() -> None:
     assert (base.training.beta1, base.training.beta2, base.training.eps) == (0.9, 0.98, 1e-9)
     best = load_config(ROOT / "configs" / "base-best.yaml")
     assert (best.data, best.tokenizer) == (base.data, base.tokenizer)  # one data directory serves both
+    for name in ("base-best.yaml", "iwslt14.yaml", "multi30k.yaml"):  # what won is what one gets
+        strong = load_config(ROOT / "configs" / name).training
+        assert strong.consistency == "simcut" and strong.consistency_weight > 0 and strong.ema > 0
     directories = [load_config(ROOT / "configs" / name).data.directory for name in CONFIGS]
     assert len(set(directories)) == len(CONFIGS) - 1
     assert len({load_config(ROOT / "configs" / name).run_directory for name in CONFIGS}) == len(CONFIGS)
