@@ -134,7 +134,7 @@ def test_names_tell_the_combination_and_fit_any_file_system() -> None:
         (["--grid", "training.ema=0.9,0.90"], ["--grid: ema=0.9 and ema=0.90 are the same training"]),
         (
             ["--grid", "training.peak_lr=1e-3,2e-3", "--set", "training.schedule=noam"],
-            ["--grid: peak_lr=1e-3 and peak_lr=2e-3 are the same training"],
+            ["--grid training.peak_lr: counts for nothing with training.schedule as it is"],
         ),
         (["--grid", "training.seed=1", "--set", "training.seed=2"], ["--grid training.seed: --set gives it, too"]),
         (["--grid", "training.run_dir=a,b"], ["--grid training.run_dir: every training has"]),
@@ -329,6 +329,16 @@ def test_text_that_is_not_as_the_settings_have_it_is_told(
     result = nmt("sweep", tiny, "--grid", "training.seed=1,2", "--set", "tokenizer.vocab_size=310", "--dir", "b")
     assert result.err.count(told) == 1
     assert not any("prepare" in line for line in calls())
+
+
+def test_a_damaged_text_fails_its_own_trainings_only(
+    nmt: Command, tiny: Path, tiny_data: Path, calls: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATUS", "0")
+    Path("bad").mkdir()
+    Path("bad/manifest.json").write_text("{")
+    nmt("sweep", tiny, "--grid", f"data.dir=bad,{tiny_data}")
+    assert [line.rpartition("--data ")[2] for line in calls()] == ["bad", str(tiny_data)], "each is begun, and says"
 
 
 def test_a_training_that_was_killed_says_so(

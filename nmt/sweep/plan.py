@@ -140,10 +140,12 @@ def _load_all(request: Request, axes: Sequence[Axis]) -> dict[tuple[str, ...], C
             for problem in error.problems:
                 problems.setdefault(_of_the_grid(problem, axes), []).append(name)
             continue
-        counts = configs[values].model_dump_json(exclude={"training": {configs[values].training.idle_rate}})
-        other = same.setdefault(counts, name)
+        other = same.setdefault(configs[values].model_dump_json(), name)
         if other != name:
             problems[f"--grid: {other} and {name} are the same training"] = []
+    for axis in axes:
+        if configs and all(axis.key == f"training.{config.training.idle_rate}" for config in configs.values()):
+            problems[f"--grid {axis.key}: counts for nothing with training.schedule as it is"] = []
     if problems:
         raise ConfigError([_told(problem, names, len(combinations)) for problem, names in problems.items()])
     return configs

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nmt.config_file import dump_config
 from nmt.data.corpus import read_manifest
-from nmt.errors import ConfigError, StoppedError
+from nmt.errors import ConfigError, DataError, StoppedError
 from nmt.files import Lock, replace_file
 from nmt.layout import DataDir
 from nmt.prepare_checks import unlike
@@ -100,10 +100,11 @@ class _Sweep:
         for training in to_do:
             own, data = self.plan.data_names.get(training.data), DataDir(training.data)
             if own is None and data.manifest.is_file():  # taken as it is, as nmt train does
-                line = unlike(data, read_manifest(data), training.config)
-                if line is not None and line not in told:
-                    told.add(line)
-                    self.screen.say(line)
+                with suppress(DataError):  # what is damaged fails the trainings that need it
+                    line = unlike(data, read_manifest(data), training.config)
+                    if line is not None and line not in told:
+                        told.add(line)
+                        self.screen.say(line)
             elif training.data not in jobs:
                 name = f"prepare {own or training.data}"
                 config = str(self.folder.config(training.name))

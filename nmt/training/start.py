@@ -189,7 +189,7 @@ def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> dict[str, Any]
 
 
 def _tell_what_does_not_count(corpus: Corpus, config: Config) -> None:
-    """Say where the config is not what the data directory was prepared with, and of a learning rate left unused."""
+    """Say where the config is not what the data directory was prepared with, and which rate is set but unused."""
     if line := unlike(corpus.directory, corpus.manifest, config):
         say(line)
     settings, idle = config.training, config.training.idle_rate

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A peer on Multi30k de-en: fairseq with the recipe that is published for this model and corpus (Wu et al., 2021:
 # post-norm, dropout 0.3, inverse square root, the last ten checkpoints averaged), stopped after MINUTES. Not as there:
-# updates of 4,096 tokens (there on two GPUs, so twice as many), and the 8,000 pieces of SentencePiece that nmt learns.
+# the length (up to 8,000 updates), updates of 4,096 tokens (there on two GPUs, so twice as many), the direction, and the 8,000
+# pieces of SentencePiece that nmt learns.
 #   scripts/experiments/fairseq.sh FOLDER MINUTES [THREADS]      FOLDER has the files (data/README.md)
 # It is installed, and the text cut into 8,000 pieces, on first use. The same command goes on with what was stopped.
 set -euo pipefail
