@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before anything imports torch
@@ -31,6 +33,16 @@ settings.load_profile("nmt")
 def nmt() -> Command:
     """`nmt("train", "--resume")` runs that command; see `run_command`."""
     return run_command
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_library() -> Iterator[None]:
+    """What multiplies float32 is chosen once: on a busy machine two runs that are compared might choose otherwise."""
+    from nmt.training import start
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(start, "pick_float32_library", functools.cache(start.pick_float32_library))
+        yield
 
 
 @pytest.fixture(scope="session")
