@@ -9,8 +9,8 @@
 # Example:
 #   scripts/bidirectional.sh multi30k.yaml 8000 8000
 # The runs are runs/NAME-both and runs/NAME-both-DIRECTION, NAME being the config's: for other settings beside them copy it
-# under another name. Called again it goes on where it was stopped; called with
-# --set data.direction=en-de after de-en, it takes the run of the first stage that is there.
+# under another name. Called again it goes on where it was stopped; called with --set data.direction=en-de after de-en, it
+# takes the run of the first stage that is there.
 set -euo pipefail
 
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; }
