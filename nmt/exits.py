@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from nmt.errors import NmtError
 
 INTERRUPTED, NOBODY_READS = 130, 141  # 128 + the signal's number, as shells report it
+PATIENCE_SECONDS = 10.0  # with the first of several processes
 # What a user can put right; any other OSError is a defect and keeps its traceback.
 USER_ERRNOS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT,
@@ -38,8 +40,10 @@ def errors_for_people() -> Iterator[None]:
         message = getattr(error, "format_message", None)  # Typer's own: an option, a value or a command there is not
         if message is None:
             raise
-        if os.environ.get("RANK", "0") != "0":  # of several processes, which all find the same, the first tells
-            sys.exit(2)
+        if os.environ.get("RANK", "0") != "0":
+            # Of several processes, which all find the same, the first tells; torchrun then ends this one. Were this
+            # one to end before that, torchrun would end the first, and nobody would have told.
+            time.sleep(PATIENCE_SECONDS)
         _fail(2, f"{message().rstrip('.')}; --help shows what there is")
 
 

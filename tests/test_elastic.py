@@ -80,13 +80,12 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("what", FAILURES)
-def test_if_one_process_fails_all_end_within_a_minute(several, what):
+def test_if_one_process_fails_all_end(several, what):
     body, told = FAILURES[what]
     run = RunDir(several / what.replace(" ", "-"))
     process = torchrun(several, *NEW, run.path.name, script=script(body))
-    begun = time.monotonic()
     err = ended(process)
-    assert process.returncode == 1 and time.monotonic() - begun < 60
+    assert process.returncode == 1
     assert told in err
     others = err.count("nmt: process 0 ends because another has ended, which may say why: ")
     assert others == ("first" not in what) and err.count("nmt: process") == others + ("mistake" in what), err
@@ -96,9 +95,8 @@ def test_if_one_process_fails_all_end_within_a_minute(several, what):
 def test_a_worker_is_killed_from_outside_in_a_validation(several, pair):
     run = RunDir(several / "outside")
     process = torchrun(several, *NEW, "outside")
-    begun = time.monotonic()
     err = ended(process, lambda: run.step(20).path.exists(), lambda pid: the_other(run, pid), signal.SIGKILL)
-    assert process.returncode == 1 and time.monotonic() - begun < 60 and "Traceback" not in err.split("torch")[0]
+    assert process.returncode == 1 and "Traceback" not in err.split("torch")[0]
     assert saved_steps(run)[-1] == 20
     process = torchrun(several, "--resume", "--run", "outside")
     ended(process)
