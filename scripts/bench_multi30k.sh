@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Multi30k figures of the README, from the files to the scores: 67 to 89 minutes a direction on two CPU cores.
+# The Multi30k figures of the README, from the files to the scores: 67 to 90 minutes a direction on two CPU cores.
 #   scripts/bench_multi30k.sh [FOLDER WITH THE FILES] [DIRECTION]
 set -euo pipefail
 root=${1:-data/multi30k}
