@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from nmt.config import Config, Section, Source
+from nmt.console import printable, printable_sentence
 from nmt.errors import ConfigError
 
 
@@ -86,6 +87,12 @@ class _Dumper(yaml.SafeDumper):
 
 
 _Dumper.add_implicit_resolver("tag:nmt,number", re.compile(f"^(?:{_NUMBER})$"), list("-+.0123456789"))
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style=None if printable_sentence(text) == text else '"'
+    ),
+)
 
 
 def load_config(name: str | Path = "base.yaml", overrides: Sequence[str] = ()) -> Config:
@@ -119,7 +126,7 @@ def _changed(tree: dict[str, Any], where: str, overrides: Sequence[str]) -> Conf
     except ConfigError as error:
         problems += error.problems
     if problems:
-        raise ConfigError([_printable(problem) for problem in problems])
+        raise ConfigError([printable(problem) for problem in problems])
     return config
 
 
@@ -163,7 +170,9 @@ def dump_config(config: Config, comments: bool = False) -> str:
 
 
 def _dump(tree: dict[str, Any]) -> str:
-    return str(yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+    text = str(yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+    # PyYAML escapes all but some that steer a terminal; those stand within double quotes, see _Dumper
+    return "\n".join(map(printable_sentence, text.split("\n")))
 
 
 def _wrapped(text: str | None) -> list[str]:
@@ -211,7 +220,7 @@ def _parse(text: str, where: str) -> Any:
     try:
         return yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a tag and a value that it does not suit
-        raise ConfigError([_printable(f"{where}: not readable as YAML: {_one_line(error)}")]) from error
+        raise ConfigError([printable(f"{where}: not readable as YAML: {_one_line(error)}")]) from error
     except RecursionError as error:
         raise ConfigError([f"{where}: not readable as YAML: nested too deeply"]) from error
 
@@ -279,11 +288,6 @@ _WANTED = {
 
 _REPR = reprlib.Repr()  # not repr: a few anchors in a config can stand for more text than there is memory
 _REPR.maxstring = _REPR.maxlong = _REPR.maxother = 1000
-
-
-def _printable(text: str) -> str:
-    """`text` in one line, with an escape for what cannot be printed."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _shown(value: Any) -> str:

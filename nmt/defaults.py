@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
 from nmt.config_file import changed_config, check_config, load_config
+from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.metadata import launch, read_info
@@ -19,7 +19,7 @@ def run_or_newest(run: Path | None) -> Path:
     """`run`, by default the newest one, which is named on standard error. Raises CheckpointError if there is none."""
     if run is None:
         run = newest_run()
-        print(f"nmt: using the newest run, {run}", file=sys.stderr)
+        say(f"using the newest run, {run}")
     return run
 
 

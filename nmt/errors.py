@@ -19,9 +19,15 @@ from collections.abc import Sequence
 
 
 class NmtError(Exception):
-    """Something a user can put right. The message is one line per problem."""
+    """Something a user can put right: one or more problems, each told in a line of its own."""
 
     exit_status = 2
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__(*problems)
+
+    def __str__(self) -> str:
+        return "\n".join(self.args)
 
 
 class ConfigError(NmtError):
@@ -29,7 +35,7 @@ class ConfigError(NmtError):
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = list(problems)
-        super().__init__("\n".join(self.problems))
+        super().__init__(*self.problems)
 
 
 class DataError(NmtError):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from nmt.console import printable
 from nmt.data.sources import read_aligned
 from nmt.errors import DataError
 from nmt.metrics import METRICS, Score, corpus_score, looks_tokenized
@@ -94,7 +95,7 @@ def render_text(report: Report) -> str:
     facts = {"lines": report.n_lines, **asdict(report.subject)}
     lines.append(", ".join(f"{name} {value}" for name, value in facts.items() if value is not None))
     lines += [f"note: {note}" for note in report.notes]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def render_json(report: Report) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.config import SearchConfig
+from nmt.console import printable_sentence, say
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.evaluate import Report, Subject, evaluate
@@ -33,9 +33,9 @@ class Evaluation:
         total = len(self.sources)
         for row in sorted({i * total // n for i in range(n)}):
             yield f"line {row + 1}"
-            yield f"  source       {self.sources[row]}"
-            yield f"  reference    {self.references[row]}"
-            yield f"  translation  {self.translations[row]}"
+            yield f"  source       {printable_sentence(self.sources[row])}"
+            yield f"  reference    {printable_sentence(self.references[row])}"
+            yield f"  translation  {printable_sentence(self.translations[row])}"
 
 
 def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) -> Corpus:
@@ -57,10 +57,7 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
         )
     if corpus.fingerprint != info["corpus"]:
         # prepare removes test pairs from the training text, but only from the text of the same directory
-        print(
-            f"nmt: {path} is not what {run.path} was trained on: its test sets may stand in that training text",
-            file=sys.stderr,
-        )
+        say(f"{path} is not what {run.path} was trained on: its test sets may stand in that training text")
     return corpus
 
 
@@ -100,7 +97,7 @@ def evaluate_run(
         warnings.see(number, Line(sources[number - 1]), found)
         translations.append(found[0].text)
     for warning in warnings.lines():
-        print(f"nmt: {warning}", file=sys.stderr)
+        say(warning)
     subject = Subject(
         run=str(origin.run),
         split=split.name,

@@ -7,8 +7,9 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
+from nmt.console import say
 from nmt.errors import NmtError
 
 INTERRUPTED, NOBODY_READS = 130, 141  # 128 + the signal's number, as shells report it
@@ -27,7 +28,7 @@ def errors_for_people() -> Iterator[None]:
     try:
         yield
     except NmtError as error:
-        _fail(error.exit_status, *str(error).split("\n"))
+        _fail(error.exit_status, *error.args)
     except KeyboardInterrupt:
         _fail(INTERRUPTED, "interrupted")
     except BrokenPipeError:
@@ -48,7 +49,6 @@ def errors_for_people() -> Iterator[None]:
 
 
 def _fail(status: int, *lines: str) -> None:
-    with suppress(OSError):  # a full disk takes no message either, but the status is told
-        for line in lines:
-            print(f"nmt: {line}", file=sys.stderr)
+    for line in lines:
+        say(line)
     sys.exit(status)

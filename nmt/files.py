@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
+from nmt.console import say
 from nmt.errors import DataError, LockedError
 
 CHUNK = 1 << 24  # bytes of one write: the kernel takes at most 2 GiB at a time
@@ -190,7 +191,7 @@ class Lock:
         except (BlockingIOError, FileNotFoundError):
             return False
         except OSError as error:  # a file system without locks: that is no reason not to work
-            print(f"nmt: {path} cannot be locked ({error.strerror}): see that one process writes here", file=sys.stderr)
+            say(f"{path} cannot be locked ({error.strerror}): see that one process writes here")
             return True
 
     def release(self) -> None:

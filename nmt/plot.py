@@ -20,10 +20,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from matplotlib.typing import LineStyleType
 
+from nmt.console import printable
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
 from nmt.picture import check_picture, save_picture
-from nmt.runs import Record, is_run, number, printable, read_log
+from nmt.runs import Record, is_run, number, read_log
 
 Points = npt.NDArray[np.float64]  # (n, 3): step, minutes (NaN if not logged), value
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config
+from nmt.console import show
 from nmt.data.clean import Cleaner, CleanReport, counted
 from nmt.data.corpus import FORMAT, Corpus
 from nmt.data.sources import OpenSource, SentencePair, open_source
@@ -32,7 +33,7 @@ _TOKENIZER_LINES = 10_000_000  # SentencePiece holds its training text in memory
 
 
 def prepare(
-    config: Config, data_dir: Path, tokenizer_from: Path | None = None, echo: Callable[[str], None] = print
+    config: Config, data_dir: Path, tokenizer_from: Path | None = None, echo: Callable[[str], None] = show
 ) -> None:
     """Make the data directory of a config, or say that nothing has changed since it was made.
 

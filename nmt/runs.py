@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nmt.config_file import load_config
+from nmt.console import printable
 from nmt.errors import CheckpointError, NmtError
 from nmt.files import lock_holder
 from nmt.layout import CheckpointDir, RunDir
@@ -121,7 +122,7 @@ def _noting(problems: list[str], run: RunDir) -> Iterator[None]:
     try:
         yield
     except NmtError as error:
-        problems.append(str(error).split("\n")[0].removeprefix(f"{run.path}/"))
+        problems.append(str(error.args[0]).removeprefix(f"{run.path}/"))
     except OSError as error:
         where = str(error.filename or run.path).removeprefix(f"{run.path}/")
         problems.append(f"{where}: {error.strerror}")
@@ -252,11 +253,6 @@ def _age(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
     return f"{max(int(seconds), 0)} s"  # the clock of another machine may be ahead
-
-
-def printable(text: str) -> str:
-    """`text` with what no line of a table can hold as escapes: line ends, controls, bytes that are no UTF-8."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _width(text: str) -> int:

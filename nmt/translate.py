@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nmt.align import alignments, attention_of, pharaoh
 from nmt.config import SearchConfig
+from nmt.console import say
 from nmt.data.sources import read_lines
 from nmt.errors import CheckpointError, DataError
 from nmt.files import open_output
@@ -99,7 +100,7 @@ def translate_file(
     if looker is not None and files.attention is not None:
         looker.draw(files.attention)
     for warning in warnings.lines():
-        print(f"nmt: {warning}", file=sys.stderr)
+        say(warning)
 
 
 class _Asked:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from nmt.config import Config, SearchConfig, Source
 from nmt.config_file import changed_config, check_config, dump_config, load_config
+from nmt.console import say, show
 from nmt.errors import CheckpointError, DataError
 from nmt.files import Lock, open_output, replace_file
 from nmt.layout import RunDir
@@ -82,7 +83,7 @@ class Recipe:
         lock = Lock(self.folder / "lock", "works")
         try:
             if self._report.is_file():
-                tell(f"{self.folder / name}: all {n_rows:,} lines are there, nothing to translate")
+                say(f"{self.folder / name}: all {n_rows:,} lines are there, nothing to translate")
                 return dict(json.loads(self._report.read_text(encoding="utf-8")))
             if not (self.folder / name).is_file():
                 self._translate(rows, n_rows, translate)
@@ -126,7 +127,7 @@ class Recipe:
             n_new += len(chunk)
             rate = n_new / (time.monotonic() - begin)
             n_left = n_rows - first - len(chunk)
-            tell(f"{n_rows - n_left:,} of {n_rows:,} lines, {rate:.0f} a second, {n_left / rate / 60:.0f} minutes left")
+            say(f"{n_rows - n_left:,} of {n_rows:,} lines, {rate:.0f} a second, {n_left / rate / 60:.0f} minutes left")
 
     def _chunk(self, first: int) -> Path:
         return self._chunks / f"{first:012d}"
@@ -207,7 +208,7 @@ def follow(recipe: Recipe, counts: dict[str, int], config: Config, run_them: boo
     path, run = str(recipe.folder / "config.yaml"), str(config.run_directory)
     replace_file(Path(path), dump_config(config))
     for what, n in counts.items():
-        print(f"{n:>12,}  {what}")
+        show(f"{n:>12,}  {what}")
     # a run that is there goes on only if this config is its own
     resumed = ["--resume"] if RunDir(config.run_directory).info.is_file() else []
     train = ["train", *resumed, "--config", path, "--run", run]
@@ -217,7 +218,7 @@ def follow(recipe: Recipe, counts: dict[str, int], config: Config, run_them: boo
         *(["evaluate", "--run", run, "--split", split] for split in config.data.test),
     ]
     for command in commands:
-        print(shlex.join(["nmt", *command]), flush=True)
+        show(shlex.join(["nmt", *command]))
         if run_them:
             status = run_to_its_end([sys.executable, "-m", "nmt", *command])
             if status:
@@ -246,8 +247,3 @@ def run_to_its_end(command: Sequence[str]) -> int:
 def near(path: Path) -> Path:
     """As seen from the working directory, where it is below that."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-
-
-def tell(message: str) -> None:
-    """A line on standard error."""
-    print(f"nmt: {message}", file=sys.stderr)

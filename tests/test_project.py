@@ -22,7 +22,7 @@ CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 
 # The table of the design: a module imports from lower layers only.
 LAYERS = (
-    {"errors", "exits", "config", "config_file", "layout", "files", "process"},
+    {"errors", "console", "exits", "config", "config_file", "layout", "files", "process"},
     {"tokenizer", "data", "model", "metrics", "metadata", "text"},
     {"search", "mbr", "checkpoint", "evaluate", "runs", "selected", "folder", "prepare_checks", "prepare_report"},
     {"prepare", "picture", "request", "saved", "score", "engine"},
@@ -33,8 +33,11 @@ LAYERS = (
 )
 SIDEWAYS = {
     ("config_file", "config"),
+    ("config_file", "console"),
     ("config_file", "errors"),
+    ("exits", "console"),
     ("exits", "errors"),
+    ("files", "console"),
     ("files", "errors"),
     ("selected", "checkpoint"),
     ("folder", "checkpoint"),
@@ -102,6 +105,16 @@ def test_the_command_line_imports_its_stages_late() -> None:
     assert not {name.split(".")[0] for name in names} & HEAVY
     rooms = {name.split(".")[1] for name in names if name.startswith("nmt.")} - {"__version__", "cli"}
     assert rooms <= LAYERS[0]
+
+
+def test_what_is_printed_for_people_goes_through_one_module() -> None:
+    """All but JSON, YAML and lines that were made printable before."""
+    printing = set()
+    for path in MODULES:
+        calls = (node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call))
+        if any(isinstance(called, ast.Name) and called.id == "print" for called in calls):
+            printing.add(path.relative_to(PACKAGE).as_posix())
+    assert printing == {"console.py", "training/log.py", "cli/app.py", "cli/look.py", "cli/measure.py"}
 
 
 def test_the_imports_are_really_seen() -> None:

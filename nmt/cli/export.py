@@ -9,6 +9,7 @@ import typer
 
 from nmt.cli.app import app
 from nmt.cli.options import CheckpointOption, RunOption, WeightsOption
+from nmt.console import show
 from nmt.errors import ConfigError
 
 OF_CTRANSLATE2 = "--quantization, --check and --check-lines belong to --format ctranslate2"
@@ -66,8 +67,8 @@ def export(
     request = Request(run_or_newest(run), checkpoint, weights, data, check, lines, evaluate)
     found = export(request, output, kind, quantization or "float32")
     if found.comparison is not None:
-        print(found.comparison)
+        show(str(found.comparison))
     for report in found.reports:
         scores = ", ".join(f"{score.value:.2f} {score.signature}" for score in report.scores)
-        print(f"{report.subject.split}: {scores}")
-    print(f"{output}: written")
+        show(f"{report.subject.split}: {scores}")
+    show(f"{output}: written")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from nmt.cli.app import app
 from nmt.cli.options import ConfigOption, SetOption
 from nmt.config_file import dump_config, load_config
+from nmt.console import say, show
 
 
 @app.command()
@@ -57,8 +57,8 @@ def plot(
     from nmt.plot import plot as draw
 
     for line in draw(runs, output):
-        print(f"nmt: {line}", file=sys.stderr)
-    print(f"{output}: written")
+        say(line)
+    show(f"{output}: written")
 
 
 @app.command("config")

@@ -17,6 +17,7 @@ from nmt.cli.options import (
     SearchOption,
     WeightsOption,
 )
+from nmt.console import say
 
 
 @app.command()
@@ -54,8 +55,6 @@ def score(
       nmt score --run runs/multi30k-de-en --src test.de --ref test.en --tokens --output scores.jsonl
       nmt score --src test.de --ref test.en | sort -g | head
     """
-    import sys
-
     from nmt.defaults import search_settings, what_translates
     from nmt.score import read_pairs, write_scores
     from nmt.translator import Translator
@@ -64,4 +63,4 @@ def score(
     translator = Translator.load(what_translates(run, model), checkpoint, weights, precision=precision)
     scored = translator.score(pairs, search_settings(translator.config, None, length_penalty, overrides or ()))
     for line in write_scores(scored, output, tokens).lines():
-        print(f"nmt: {line}", file=sys.stderr)
+        say(line)

@@ -10,6 +10,7 @@ import yaml
 
 from nmt import __version__
 from nmt.config import Config
+from nmt.console import printable
 from nmt.data.corpus import read_manifest
 from nmt.errors import DataError
 from nmt.evaluate import Report
@@ -17,7 +18,7 @@ from nmt.folder import Info
 from nmt.layout import DataDir, RunDir
 from nmt.metadata import read_info
 from nmt.metrics import corpus_score
-from nmt.runs import is_validation, number, printable, read_log
+from nmt.runs import is_validation, number, read_log
 
 # What says where things lie on one machine, not what was learned how.
 _PLACES = {"run_dir", "device"}

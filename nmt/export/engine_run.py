@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from nmt.console import say
 from nmt.engine import library
 from nmt.engine_translator import EngineTranslator
 from nmt.errors import CheckpointError, ConfigError
@@ -52,10 +52,10 @@ def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best
     with alone_in(run):
         if _is_of(path, saved):
             return path
-        print(f"nmt: {path}: exporting {run} for CTranslate2, once", file=sys.stderr)
+        say(f"{path}: exporting {run} for CTranslate2, once")
         shutil.rmtree(path, ignore_errors=True)
         request = Request(run, checkpoint, weights, check_lines=CHECK_LINES)
-        print(f"nmt: {export_into(request, path, 'ctranslate2', quantization).comparison}", file=sys.stderr)
+        say(f"{export_into(request, path, 'ctranslate2', quantization).comparison}")
     return path
 
 

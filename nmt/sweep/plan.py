@@ -209,7 +209,7 @@ def check_places(plan: Plan, folder: SweepDir) -> None:
         raise CheckpointError(f"{folder.path}: a run directory; give the sweep one of its own with --dir DIR")
     problems = [problem for training in plan.trainings for problem in _problems(training)]
     if problems:
-        raise CheckpointError("\n".join(problems))
+        raise CheckpointError(*problems)
 
 
 def _problems(training: Training) -> Iterator[str]:
@@ -260,4 +260,4 @@ def check_texts(plan: Plan) -> None:
                 f"{training.run.path}: trained on another text than {data.path} has now; --dir DIR takes another place"
             )
     if problems:
-        raise NmtError("\n".join(problems))
+        raise NmtError(*problems)

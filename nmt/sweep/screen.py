@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from nmt.console import printable, say
 from nmt.files import replace_file
-from nmt.runs import printable, summarise
+from nmt.runs import summarise
 from nmt.sweep.jobs import Ended, Job
 from nmt.sweep.plan import Plan, SweepDir
 from nmt.sweep.table import Row, as_tsv, rows_of
@@ -50,7 +51,7 @@ class Screen:
 
     def _outcome(self, job: Job, ended: Ended) -> str:
         if ended.has_failed:
-            return f"failed: {printable(ended.message)} (all it said is in {job.log})"
+            return f"failed: {ended.message} (all it said is in {job.log})"
         if job.name not in self._names:
             return "done" if ended.status == 0 else "stopped"
         row = next(row for row in self.rows if row.training.name == job.name)
@@ -62,7 +63,7 @@ class Screen:
         if not sys.stderr.isatty() or time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + SECONDS
-        status = "; ".join(self._where(job) for job in jobs)
+        status = printable("; ".join(self._where(job) for job in jobs))
         if status != self._status:
             self._show(status)
 
@@ -82,8 +83,7 @@ class Screen:
     def say(self, line: str) -> None:
         """A line that stays."""
         self.close()
-        with suppress(OSError):  # a terminal that is gone ends no training
-            print(f"nmt: {line}", file=sys.stderr, flush=True)
+        say(line)
 
     def write(self) -> None:
         """Keep the table as it is now."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nmt.config_file import dump_config
+from nmt.console import show
 from nmt.data.corpus import read_manifest
 from nmt.errors import ConfigError, DataError, StoppedError
 from nmt.files import Lock, replace_file
@@ -39,8 +40,8 @@ def sweep(request: Request) -> list[Row]:
     finally:
         lock.release()
     rows = screen.rows
-    print(render(plan, rows))
-    print(f"{folder.table}: written")
+    show(*render(plan, rows).split("\n"))
+    show(f"{folder.table}: written")
     n_left = sum(row.state != "finished" for row in rows)
     if n_left and stop.signal is not None:
         raise StoppedError(f"stopped by {stop.signal}; the same command goes on")

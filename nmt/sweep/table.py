@@ -8,9 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from nmt.console import printable
 from nmt.errors import CheckpointError
 from nmt.metadata import Weights, read_selected
-from nmt.runs import best_bleu, printable, summarise
+from nmt.runs import best_bleu, summarise
 from nmt.sweep.grid import Axis
 from nmt.sweep.jobs import Ended
 from nmt.sweep.plan import Plan, Training
@@ -63,7 +64,7 @@ def _row(training: Training, ended: Ended | None) -> Row:
 def render(plan: Plan, rows: Sequence[Row]) -> str:
     """The table for people, and where seeds are part of the grid the means over them."""
     kinds = _kinds(rows)
-    header = [*(axis.label for axis in plan.axes), "dev BLEU", *kinds, "weights", "step", "min", "state", ""]
+    header = [*(printable(axis.label) for axis in plan.axes), "dev BLEU", *kinds, "weights", "step", "min", "state", ""]
     cells = [[*map(printable, row.training.values), *_cells(row, kinds)] for row in rows]
     return _columns([header, *cells], len(plan.axes)) + _means(plan.axes, rows, kinds)
 
@@ -107,7 +108,7 @@ def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights]) 
         best = statistics.fmean(scores[0] or [-1.0])
         lines.append((best, [*map(printable, values), *map(mean, scores), str(len(group))]))
     lines.sort(key=lambda line: -line[0])
-    header = [*(axes[i].label for i in places), "dev BLEU", *kinds, "seeds"]
+    header = [*(printable(axes[i].label) for i in places), "dev BLEU", *kinds, "seeds"]
     title = f"mean over finished seeds ± standard deviation ({SEED})"
     return f"\n\n{title}\n{_columns([header, *(cells for _, cells in lines)], len(places))}"
 

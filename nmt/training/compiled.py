@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from nmt.config import Config
+from nmt.console import say
 from nmt.errors import ConfigError, NmtError
 from nmt.model.masks import Layout
 from nmt.model.transformer import Transformer
 from nmt.model.varlen import why_not
 from nmt.training.objective import Forward
-from nmt.training.restore import say
 
 BACKEND = "inductor"
 

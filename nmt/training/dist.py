@@ -217,7 +217,7 @@ def joined() -> Iterator[World]:
         yield world
     except NmtError as error:
         if not world.is_first and not str(error).startswith("process "):
-            error.args = (f"process {world.rank}: {error}",)
+            error.args = (f"process {world.rank}: {error.args[0]}", *error.args[1:])
         raise
     finally:
         # torchrun sends it to all as soon as one has ended; this one ends too, and may have something to say

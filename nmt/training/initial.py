@@ -12,6 +12,7 @@ from torch import nn
 
 from nmt.checkpoint import Tensors, check_fit, saved_steps
 from nmt.config import Config
+from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.folder import fingerprint
@@ -19,7 +20,6 @@ from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.saved import Saved, open_saved
 from nmt.training.dist import World
-from nmt.training.restore import say
 from nmt.training.shard import like
 
 # every parameter belongs to embeddings, encoder or decoder

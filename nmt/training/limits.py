@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
 
+from nmt.console import say
 from nmt.errors import CheckpointError
 from nmt.metadata import read_selected
 from nmt.training.restore import LIMITS
@@ -103,9 +103,8 @@ def is_finished(session: Session) -> bool:
     name = max(done, key=lambda each: done[each]) if limit == "cooldown" else limit
     # more than twice of what it was, or of what is already used
     value = 2 * getattr(settings, name) * max(1.0, done.get(name, 1.0))
-    print(
+    say(
         f"{run.path}: finished at step {state.step}, {_reached(session, limit)}; to go on: "
-        f"nmt train --resume --run {run.path} --set training.{name}={math.ceil(value) if value > 1 else f'{value:g}'}",
-        file=sys.stderr,
+        f"nmt train --resume --run {run.path} --set training.{name}={math.ceil(value) if value > 1 else f'{value:g}'}"
     )
     return True

@@ -13,6 +13,7 @@ from typing import Any
 from tqdm import tqdm
 
 from nmt.checkpoint import TrainState
+from nmt.console import printable
 from nmt.layout import RunDir
 from nmt.training.board import Board
 
@@ -127,9 +128,9 @@ class TrainingLog:
         """A line on the screen, above the progress bar."""
         with _screen():
             if self._bar is not None:
-                self._bar.write(text, file=sys.stderr)
+                self._bar.write(printable(text), file=sys.stderr)
             else:
-                print(text, file=sys.stderr, flush=True)
+                print(printable(text), file=sys.stderr, flush=True)
 
     def __enter__(self) -> TrainingLog:
         return self

@@ -241,7 +241,8 @@ class Profile:
         events = self._profiler.events() or ()  # type: ignore[no-untyped-call]
         sums = on_gpu(events, 1e6 * seconds) if self._session.device.type == "cuda" else on_processor(events)
         steps = f"steps {last - n + 1} to {last}" if n > 1 else f"step {last}"
-        self._log.say("\n".join([f"profile of {steps}: ms per step, and share", *table(sums, n)]))
+        for line in (f"profile of {steps}: ms per step, and share", *table(sums, n)):
+            self._log.say(line)
         speed, before = n_tokens / seconds, self._before
         self._log.say(
             f"  padding {self._padding():.1%}; {speed:,.0f} target tokens/s, just before without profiler {before:,.0f}"

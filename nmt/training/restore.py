@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -22,6 +20,7 @@ from nmt.checkpoint import (
     restore_optimizer,
     saved_steps,
 )
+from nmt.console import say
 from nmt.errors import CheckpointError
 from nmt.training.session import Session
 from nmt.training.shard import like
@@ -107,9 +106,3 @@ def _shared(session: Session, tensors: Tensors, shapes: list[Shape]) -> Iterable
         tensor = tensors.pop(name) if session.world.is_first else torch.empty(shape, dtype=dtype)
         session.world.send(tensor)
         yield name, like(tensor, parameters[name if name in parameters else name.rpartition("/")[0]])
-
-
-def say(text: str) -> None:
-    """Tell whoever watches."""
-    with suppress(OSError):  # a screen that is gone, or a file on a full disk
-        print(f"nmt: {text}", file=sys.stderr)

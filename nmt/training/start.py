@@ -12,6 +12,7 @@ import torch
 from nmt.checkpoint import TrainState
 from nmt.config import Config, TrainingConfig
 from nmt.config_file import dump_config, load_config
+from nmt.console import say
 from nmt.data.batching import Pairs
 from nmt.data.bpe_dropout import BpeDropout
 from nmt.data.corpus import Corpus
@@ -37,7 +38,7 @@ from nmt.training.initial import Initial, freeze
 from nmt.training.log import TrainingLog
 from nmt.training.memory import pick_max_tokens
 from nmt.training.optim import make_optimizer, make_scaler
-from nmt.training.restore import LIMITS, restore, say
+from nmt.training.restore import LIMITS, restore
 from nmt.training.room import check_disk, check_sentences
 from nmt.training.session import Session
 from nmt.training.shard import shard
