@@ -12,9 +12,11 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import torch
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -26,35 +28,47 @@ from nmt.metadata import Weights
 
 NAMES_BYTES = 1 << 17  # more than the names and shapes of a checkpoint's tensors and its state take
 Tensors = dict[str, Tensor]
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]
+Seconds = Annotated[float, Field(ge=0, lt=1e12)]
+
+
+def _whole(tally: dict[str, float]) -> dict[str, float]:
+    """What the next record divides by is there, and all of its sums are, or none."""
+    sums, divisors = ("loss", "nll", "n_correct", "norm", "n_real"), ("n_updates", "n_tokens", "n_slots")
+    if not tally.keys() <= {"seconds"} and not (
+        tally.keys() >= {*sums, *divisors, "seconds"} and all(1 <= tally[name] < 1e15 for name in divisors)
+    ):
+        raise ValueError(tally)
+    return tally
 
 
 @dataclass
 class TrainState:
     """What a resumed run needs besides weights and optimizer; everything else is a function of it."""
 
-    step: int = 0
+    step: Count = 0
     """Updates that are done, those that changed nothing included."""
-    epoch: int = 0
-    update_in_epoch: int = 0
+    epoch: Count = 0
+    update_in_epoch: Count = 0
     """Updates of this epoch that are done."""
-    n_tokens: int = 0
+    n_tokens: Count = 0
     """Target tokens that were learned from."""
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     """Time that was spent over all resumes."""
-    n_skipped: int = 0
+    n_skipped: Count = 0
     """Updates that changed nothing, because their loss or gradient was not finite."""
-    skipped_in_a_row: int = 0
-    n_out_of_memory: int = 0
+    skipped_in_a_row: Count = 0
+    n_out_of_memory: Count = 0
     """How often memory did not suffice."""
     best_score: float | None = None
-    best_step: int | None = None
+    best_step: Count | None = None
     best_weights: Weights = "raw"
     """Of the best validation: those that learn (raw) or their moving average (ema)."""
-    checks_since_best: int = 0
-    last_check: int = 0
+    checks_since_best: Count = 0
+    last_check: Count = 0
     """The step of the last validation."""
-    cooldown_start: int | None = None
-    cooldown_end: int | None = None
+    cooldown_start: Count | None = None
+    cooldown_end: Count | None = None
     """Between these steps the learning rate falls to 0, once they are fixed."""
     cooldown_limits: list[float | None] = field(default_factory=list)
     """The limits of the run that have fixed them."""
@@ -62,9 +76,9 @@ class TrainState:
     lowest_loss: float | None = None
     loss_is_high: bool = False
     """What a rising loss is held against, and whether it was told."""
-    tally: dict[str, float] = field(default_factory=dict)
+    tally: Annotated[dict[str, float], AfterValidator(_whole)] = field(default_factory=dict)
     """What the next record of the log adds up."""
-    log_bytes: int = 0
+    log_bytes: Count = 0
     """The length of log.jsonl."""
     log_waiting: list[str] = field(default_factory=list)
     """Lines that it should have, but that a full disk has not taken."""
@@ -85,9 +99,17 @@ class TrainState:
     def of(cls, values: Mapping[str, Any], where: str) -> TrainState:
         """The state that `values` hold. Raises CheckpointError if they are those of another version."""
         try:
-            return cls(**values)
+            state = cls(**values)
+            _STATE.validate_json(json.dumps(values), strict=True)
         except TypeError as error:
             raise CheckpointError(f"{where}: written by another version of nmt: {error}") from error
+        except ValidationError as error:
+            key = ".".join(map(str, error.errors()[0]["loc"]))
+            raise CheckpointError(f"{where}: damaged: {key} of its state is not what it must be") from None
+        return state
+
+
+_STATE = TypeAdapter(TrainState)
 
 
 def save_checkpoint(
@@ -258,7 +280,8 @@ def _read_seal(source: CheckpointDir) -> dict[str, Any]:
     """`format`, `checksums` and `state` of a checkpoint. Raises CheckpointError unless they are what was written."""
     try:
         if source.old_checksums.exists():
-            return {"format": OLD_FORMAT, "checksums": json.loads(source.old_checksums.read_text(encoding="utf-8"))}
+            checksums = dict(json.loads(source.old_checksums.read_text(encoding="utf-8")))
+            return {"format": OLD_FORMAT, "checksums": checksums, "state": {}}
         content = json.loads(source.state.read_text(encoding="utf-8"))
         seal, number = content.pop("seal"), content["format"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -267,6 +290,9 @@ def _read_seal(source: CheckpointDir) -> dict[str, Any]:
         raise CheckpointError(f"{source.path}: written in format {number}, this version of nmt reads {FORMAT}")
     if seal != _digest(content):
         raise CheckpointError(f"{source.state}: damaged, its checksum is not what was written")
+    for key in ("checksums", "state"):
+        if not isinstance(content.get(key), dict):
+            raise CheckpointError(f"{source.state}: damaged: {key} is not what it must be")
     return dict(content)
 
 
@@ -280,7 +306,20 @@ def _load(source: CheckpointDir, name: str) -> Tensors:
         raise CheckpointError(f"{path}: missing or damaged") from error
     if hashlib.sha256(data).hexdigest() != expected:
         raise CheckpointError(f"{path}: damaged, its checksum is not what was written")
+    return read_tensors(data, path)
+
+
+def read_tensors(data: bytes, path: Path) -> Tensors:
+    """The tensors that the bytes of a safetensors file hold, by name. Raises CheckpointError, which names the file,
+    unless all are float32, as `nmt` writes them."""
     try:
-        return load(data)
-    except (SafetensorError, ValueError) as error:
+        tensors = load(data)
+    except KeyError as error:  # a number type that PyTorch has not, or the reader does not know yet
+        raise CheckpointError(f"{path}: damaged: it holds numbers of type {error.args[0]}, not F32") from error
+    except (SafetensorError, AssertionError, RuntimeError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: damaged: {error}") from error
+    for name, tensor in tensors.items():
+        if tensor.dtype != torch.float32:
+            found = str(tensor.dtype).removeprefix("torch.")
+            raise CheckpointError(f"{path}: damaged: {name} holds numbers of type {found}, not float32")
+    return tensors

@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import save
 
-from nmt.checkpoint import Tensors
+from nmt.checkpoint import Tensors, read_tensors
 from nmt.config import Config
 from nmt.config_file import dump_config, load_config
 from nmt.errors import CheckpointError, DataError
@@ -78,10 +77,7 @@ class Folder:
                 f"{self.directory.path}: holds a CTranslate2 model; translate with --engine ctranslate2, or export the "
                 "run with --format folder"
             )
-        try:
-            tensors: Tensors = load(self._verified(path.name))
-        except (SafetensorError, ValueError) as error:
-            raise CheckpointError(f"{path}: damaged: {error}") from error
+        tensors = read_tensors(self._verified(path.name), path)
         return ChosenWeights(self.info.step, self.info.weights, self.info.reason, tensors)
 
     def verify(self) -> None:
@@ -143,7 +139,7 @@ def _verified(directory: ExportDir, name: str, checksums: Mapping[str, str]) -> 
     path = directory.path / name
     try:
         expected, data = checksums[name], path.read_bytes()
-    except (OSError, KeyError) as error:
+    except (OSError, KeyError, ValueError) as error:  # ValueError: no file can have such a name
         raise CheckpointError(f"{path}: missing or damaged") from error
     if hashlib.sha256(data).hexdigest() != expected:
         raise CheckpointError(f"{path}: damaged, its checksum is not what was written")

@@ -56,7 +56,7 @@ class Tokenizer:
         try:
             self._processor = sentencepiece.SentencePieceProcessor()
             self._processor.LoadFromSerializedProto(model)
-            ours = self._processor.piece_to_id("<0x00>") == N_SPECIAL and self.decode(self.encode(_PROBE)) == _PROBE
+            ours = self._has_our_pieces() and self.decode(self.encode(_PROBE)) == _PROBE
         except (RuntimeError, ValueError, UnicodeDecodeError) as error:
             raise DataError("not a SentencePiece model") from error
         if not ours:
@@ -80,6 +80,15 @@ class Tokenizer:
         except OSError as error:
             error.filename = str(path)  # a full disk does not tell
             raise
+
+    def _has_our_pieces(self) -> bool:
+        """Whether the special pieces and the bytes have the ids that `train_tokenizer` gives them, and no other piece
+        is special. Raises UnicodeDecodeError for a piece that is not UTF-8, which would come up only in use."""
+        model, ids = self._processor, list(range(len(self)))
+        pieces, end = model.id_to_piece(ids), N_SPECIAL + 256
+        kinds = list(zip(model.is_unknown(ids), model.is_control(ids), model.is_byte(ids), strict=True))
+        wanted = [(i == UNK, i != UNK and i < N_SPECIAL, N_SPECIAL <= i < end) for i in ids]
+        return kinds == wanted and pieces[N_SPECIAL:end] == [f"<0x{byte:02X}>" for byte in range(256)]
 
     def __len__(self) -> int:
         """Number of pieces: ids are 0 … len - 1."""

@@ -161,7 +161,7 @@ class Meter:
             "loss": loss,
             "perplexity": math.exp(min(nll, 700.0)),
             "accuracy": tally["n_correct"] / tally["n_tokens"],
-            **({"divergence": tally["divergence"] / tally["n_tokens"]} if self._has_divergence else {}),
+            **({"divergence": tally.get("divergence", 0.0) / tally["n_tokens"]} if self._has_divergence else {}),
             "lr": self._learning_rate(),
             "gradient_norm": tally["norm"] / tally["n_updates"],
             "tokens_per_second": tally["n_tokens"] / max(tally["seconds"], 1e-9),
