@@ -19,7 +19,7 @@ from nmt.config import Config
 from nmt.console import show
 from nmt.data.clean import Cleaner, CleanReport, counted
 from nmt.data.corpus import FORMAT, Corpus
-from nmt.data.sources import OpenSource, SentencePair, open_source
+from nmt.data.sources import OpenSource, SentencePair, open_source, text_folder
 from nmt.data.writing import SplitWriter, content_fingerprint, file_facts
 from nmt.errors import DataError
 from nmt.files import staged_directory
@@ -53,7 +53,9 @@ def prepare(
         return
     if changes:
         echo(f"preparing {data_dir} again: {'; '.join(changes)}")
-    root = Path(config.data.root)
+    root = text_folder(config.data.root)
+    if root != Path(config.data.root):
+        echo(f"no {config.data.root} here: taking the sample corpus that comes with nmt, {root}")
     sources = {key: open_source(source, config.data.languages, root) for key, source in config.data.sources()}
     with staged_directory(data_dir) as staged:
         report = _Build(config, DataDir(staged), sources, reused).write(wanted)

@@ -10,7 +10,7 @@ from typing import Any
 from nmt.config import Config
 from nmt.config_file import load_config
 from nmt.data.corpus import FORMAT, Corpus, read_manifest
-from nmt.data.sources import checksum
+from nmt.data.sources import checksum, text_folder
 from nmt.errors import DataError
 from nmt.layout import DataDir, RunDir
 from nmt.tokenizer import Tokenizers
@@ -46,7 +46,7 @@ def changes_since(directory: DataDir, wanted: dict[str, Any], config: Config) ->
     changes = list(_differences(manifest["config"], wanted["config"], ""))
     if changes:
         return changes
-    root = Path(config.data.root)
+    root = text_folder(config.data.root)
     for key, source in config.data.sources():
         for language, name in (source.files or {}).items():
             if checksum(root / name) != _recorded(manifest["sources"], key, language):

@@ -126,7 +126,7 @@ def test_every_package_is_installed() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     listed = ast.literal_eval(re.search(r"^packages = (\[.*?\])", text, re.M | re.S)[1])  # type: ignore[index]
     found = {".".join(path.parent.relative_to(ROOT).parts) for path in PACKAGE.rglob("__init__.py")}
-    assert set(listed) == found | {"nmt.configs"}
+    assert set(listed) == found | {"nmt.configs", "nmt.sample"}
     assert f'version = "{nmt.__version__}"' in text
 
 

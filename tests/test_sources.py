@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_corpus import tiny_settings, tiny_text
 
 from nmt.config import Source
-from nmt.data.sources import SentencePair, checksum, open_source, read_aligned, read_lines
+from nmt.data.sources import SentencePair, checksum, open_source, read_aligned, read_lines, text_folder
 from nmt.errors import DataError
+from nmt.prepare import prepare
 
 
 def write(folder: Path, **files: bytes) -> None:
@@ -129,3 +131,32 @@ def test_a_source_of_files_can_be_read_twice_and_has_no_direction(tmp_path: Path
             "en": {"name": "t.en", "sha256": checksum(tmp_path / "t.en")},
         },
     }
+
+
+# --- the sample corpus ---------------------------------------------------------------------------
+
+
+def test_the_sample_corpus_is_found_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert text_folder("data/other") == Path("data/other")
+    in_checkout = text_folder("data/sample")
+    assert in_checkout.is_absolute() and (in_checkout / "train.de").is_file()
+    package = tmp_path / "site-packages" / "nmt"
+    (package / "sample").mkdir(parents=True)
+    monkeypatch.setattr("nmt.data.sources.__file__", str(package / "data" / "sources.py"))
+    assert text_folder("data/sample") == package / "sample"
+    (tmp_path / "data" / "sample").mkdir(parents=True)  # one's own comes first
+    assert text_folder("data/sample") == Path("data/sample")
+
+
+def test_prepare_takes_the_sample_corpus_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "nmt"
+    tiny_text(package / "sample")
+    monkeypatch.setattr("nmt.data.sources.__file__", str(package / "data" / "sources.py"))
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    said: list[str] = []
+    for _ in range(2):
+        prepare(tiny_settings(Path("data/sample")), Path("prepared"), echo=said.append)
+    assert said[0] == f"no data/sample here: taking the sample corpus that comes with nmt, {package / 'sample'}"
+    assert said[-1] == "prepared is up to date with 199 training pairs: nothing to do"

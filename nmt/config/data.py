@@ -67,7 +67,8 @@ class DataConfig(Section):
     dir: str = "data/prepared/{direction}"
     """The data directory that `prepare` writes. `{direction}` stands for both languages in alphabetical order."""
     root: str = "."
-    """The folder under which relative names in `files` are looked up, itself relative to the working directory."""
+    """The folder under which relative names in `files` are looked up, itself relative to the working directory. Where
+    there is no `data/sample`, that name stands for the sample corpus that is installed with nmt."""
     train: list[Source] = Field(min_length=1)
     """The training corpora."""
     valid: Source

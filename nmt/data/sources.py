@@ -36,6 +36,18 @@ class OpenSource:
     pairs: Callable[[], Iterator[SentencePair]]
 
 
+SAMPLE = Path("data/sample")
+
+
+def text_folder(root: str) -> Path:
+    """The folder that `data.root` names. data/sample, where there is none, is the sample corpus that comes with nmt."""
+    folder, package = Path(root), Path(__file__).parent.parent
+    if folder != SAMPLE or folder.exists():
+        return folder
+    # an installed package holds the corpus; in a checkout it stands beside the package
+    return next((path for path in (package / "sample", package.parent / SAMPLE) if path.is_dir()), folder)
+
+
 def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:
     """Find the files of a source, downloading those of a hub, and take their checksums.
 
