@@ -62,6 +62,19 @@ PRELUDE = """\
 first=runs/tiny/checkpoints/step-00000002 last=runs/tiny/checkpoints/step-00000004
 flip() { printf '\\377' | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }  # FILE BYTE
 config() { sed -i "s|$1|$2|" c.yaml; }                                           # PATTERN REPLACEMENT
+seal() {  # what a stranger does to every checkpoint: Python lines about `folder` and `seal`, and right checksums again
+  python - "$1" << 'END'
+import hashlib, json, pathlib, sys
+def digest(data): return hashlib.sha256(data).hexdigest()
+for file in pathlib.Path("runs/tiny/checkpoints").glob("*/state.json"):
+    folder, seal = file.parent, json.loads(file.read_text())
+    del seal["seal"]
+    exec(sys.argv[1])
+    for name in seal.get("checksums", ()):
+        seal["checksums"][name] = digest((folder / name).read_bytes())
+    file.write_text(json.dumps({**seal, "seal": digest(json.dumps(seal, sort_keys=True).encode())}))
+END
+}
 """
 ENVIRONMENT = {
     **os.environ,

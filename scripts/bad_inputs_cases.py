@@ -273,6 +273,25 @@ TRANSLATING = (
          "nmt translate --model folder --input text/test.aa"),
     Case("translate: a length penalty of 1000", "", f"{TRANSLATE} --length-penalty 1000"),
 )
+CRAFTED = (  # by a stranger, who has put right every checksum
+    Case("crafted: weights of a type that PyTorch does not know",
+         """seal 'head = b"{\\"w\\": {\\"dtype\\": \\"F8_E8M0\\", \\"shape\\": [1], \\"data_offsets\\": [0, 1]}}"
+(folder / "weights.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + bytes(1))'""",
+         TRANSLATE, said="damaged: it holds numbers of type F8_E8M0, not F32"),
+    Case("crafted: a seal without checksums", "seal 'del seal[\"checksums\"]'", TRANSLATE,
+         said="checksums is not what"),
+    Case("crafted: a seal without a state", "seal 'del seal[\"state\"]'", MORE, n_lines=3, said="state is not what"),
+    Case("crafted: a state of step -1", "seal 'seal[\"state\"][\"step\"] = -1'", MORE, n_lines=3,
+         said="step of its state is not what"),
+    Case("crafted: a piece that is not UTF-8",
+         "sed -i 's/<reserved_3>/<reserved_\\xff>/' runs/tiny/tokenizer/joint.model",
+         TRANSLATE, said="joint.model: not a SentencePiece model"),
+    Case("terminal: control characters in a name", "", "nmt translate --run $'a\\e[31m\\nb'",
+         said=r"nmt: a\\x1b\[31m\\nb: not a run directory"),
+    Case("terminal: control characters in run.json",
+         "sed -i 's/\"format\": [0-9]*/\"format\": \"\\\\u001b[31m\"/' runs/tiny/run.json", TRANSLATE,
+         said=r"written in format \\x1b\[31m,"),
+)
 EVALUATING = (
     Case("evaluate: no such split", "", f"{EVALUATE} --split tset"),
     Case("evaluate: data directory is gone", "mv data gone", EVALUATE),
@@ -313,5 +332,6 @@ LISTING = (
     Case("plot: file size limit", "", "ulimit -f 1; nmt plot runs/tiny"),
 )
 CASES = (
-    *USAGE, *CONFIGS, *TEXT, *PREPARING, *TRAINING, *TUNING, *SWEEPS, *RESUMING, *TRANSLATING, *EVALUATING, *LISTING,
+    *USAGE, *CONFIGS, *TEXT, *PREPARING, *TRAINING, *TUNING, *SWEEPS, *RESUMING, *TRANSLATING, *CRAFTED,
+    *EVALUATING, *LISTING,
 )
