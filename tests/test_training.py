@@ -306,7 +306,7 @@ def test_the_best_survives_a_worse_check_and_old_checkpoints_go(tiny_data, text,
     assert resumable_steps(run) == [10, 12]
     chosen = choose_weights(run, config.training)
     assert (chosen.step, chosen.kind) == (4, "raw")
-    assert chosen.reason == "step 4, bleu 30 on the development set"
+    assert chosen.reason == "best checkpoint, step 4, bleu 30 on the development set"
     state = load_state(run.step(12))
     assert (state["best_step"], state["best_score"], state["checks_since_best"]) == (4, 30.0, 4)
 
@@ -474,7 +474,9 @@ def test_the_average_is_taken_if_and_only_if_it_is_better(tiny_data, text, tmp_p
     fit(config, tiny_data, tmp_path / "run")
     chosen = choose_weights(RunDir(tmp_path / "run"), config.training)
     assert (chosen.kind, chosen.step) == (kind, 12 if kind == "average" else 6)
-    assert "step 6, bleu 30 on the development set" in chosen.reason
+    best = "best checkpoint, step 6, bleu 30 on the development set"
+    both = f"average of the checkpoints at steps 9, 12, bleu 31 on the development set; not averaged: {best}"
+    assert chosen.reason == (both if kind == "average" else best)
 
 
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tiny_data, text, tmp_path, monkeypatch, capsys):
@@ -592,7 +594,7 @@ def test_a_run_ends_though_a_checkpoint_for_the_average_is_damaged(tiny_data, te
     monkeypatch.setattr(loop, "save", damaging)
     config = tiny_settings(text)
     fit(config, tiny_data, tmp_path / "run")
-    assert "nothing is averaged: " in capsys.readouterr().err
+    assert "checkpoints are not averaged: " in capsys.readouterr().err
     assert choose_weights(RunDir(tmp_path / "run"), config.training).kind == "raw"
     assert not RunDir(tmp_path / "run").average.path.exists()
 
