@@ -39,7 +39,7 @@ def sweep(request: Request) -> list[Row]:
     finally:
         lock.release()
     rows = screen.rows
-    print(render(plan, rows))
+    print(render(plan, rows, request.include_shorter))
     print(f"{folder.table}: written")
     n_left = sum(row.state != "finished" for row in rows)
     if n_left and stop.signal is not None:
