@@ -281,6 +281,8 @@ def test_what_a_run_leaves_behind(tiny_data, text, tmp_path):
     for record in train:
         assert 0 < record["lr"] < 0.2 and record["gradient_norm"] > 0 and 0 <= record["padding_share"] < 0.5
         assert 0 <= record["accuracy"] <= 1 and record["perplexity"] > 1
+        assert math.exp(record["nll"]) == pytest.approx(record["perplexity"]) and record["loss"] != record["nll"]
+    assert all(record["nll"] == record["loss"] for record in valid)
     speeds = [json.loads(line).get("tokens_per_second", 1.0) for line in run.log.read_text().splitlines()]
     assert all(0 < speed < 1e7 for speed in speeds)
     assert len((run.dev / "step-00000012.bb").read_text(encoding="utf-8").splitlines()) == 12
@@ -289,7 +291,7 @@ def test_what_a_run_leaves_behind(tiny_data, text, tmp_path):
     tags = board.Tags()
     assert {"train/loss", "train/perplexity", "train/accuracy", "train/lr", "train/gradient_norm",
             "train/tokens_per_second", "train/padding_share", "valid/bleu", "valid/loss",
-            } <= set(tags["scalars"])  # fmt: skip
+            "train/nll", "valid/nll"} <= set(tags["scalars"])  # fmt: skip
     assert tags["images"] == ["valid/attention"]
     assert [image.step for image in board.Images("valid/attention")] == [6, 12]
     assert board.Scalars("train/loss")[-1].value == pytest.approx(train[-1]["loss"])

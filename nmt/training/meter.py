@@ -172,6 +172,7 @@ class Meter:
             "epoch": state.epoch,
             "minutes": state.seconds / 60,
             "loss": loss,
+            "nll": nll,
             "perplexity": math.exp(min(nll, 700.0)),
             "accuracy": tally["n_correct"] / tally["n_tokens"],
             **({"divergence": tally["divergence"] / tally["n_tokens"]} if self._has_divergence else {}),
@@ -194,10 +195,8 @@ class Meter:
             return
         self._shown = now
         loss, nll = (tally[name] / tally["n_tokens"] for name in ("loss", "nll"))
-        speed, perplexity = tally["n_tokens"] / max(tally["seconds"], 1e-9), math.exp(min(nll, 700.0))
-        self.log.progress(
-            self._session.state.step, loss, perplexity, self._learning_rate(), speed, self._seconds_left()
-        )
+        speed = tally["n_tokens"] / max(tally["seconds"], 1e-9)
+        self.log.progress(self._session.state.step, loss, nll, self._learning_rate(), speed, self._seconds_left())
 
     def _learning_rate(self) -> float:
         state, config = self._session.state, self._session.config

@@ -111,8 +111,9 @@ def _record(session: Session, log: TrainingLog, found: Validation, kind: Weights
     """Log a validation and keep its translations."""
     state, language = session.state, session.config.data.tgt
     where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60}
-    scores = {name: getattr(found, name) for name in ("loss", "perplexity", "accuracy", "bleu", "chrf")}
-    log.log({"kind": "valid" if kind == "raw" else kind, **where, **scores})
+    losses = {"loss": found.loss, "nll": found.loss}  # the same: validation is without smoothing
+    scores = {name: getattr(found, name) for name in ("perplexity", "accuracy", "bleu", "chrf")}
+    log.log({"kind": "valid" if kind == "raw" else kind, **where, **losses, **scores})
     alarm = collapse_alarm(session.validator.src_lines, found.translations)
     if alarm is not None:
         log.warn(state, alarm)
