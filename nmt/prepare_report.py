@@ -8,7 +8,6 @@ from typing import Any
 from nmt.data.clean import counted
 from nmt.tokenizer import Tokenizers
 
-
 UNSPACED = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz", "yue", "wuu"}  # written without spaces between words
 LONG_WORD = 12  # characters: where the mean is longer, spaces do not stand between words, whatever the language is
 

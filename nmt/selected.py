@@ -52,7 +52,8 @@ def choose_weights(
     kind = weights
     if checkpoint == "best":
         # before the first validation there is no best yet, nor where that was lost
-        step, reason = selected.get("best_step") or steps[-1], selected.get("reason", "last checkpoint: none is validated yet")
+        step = selected.get("best_step") or steps[-1]
+        reason = selected.get("reason", "last checkpoint: none is validated yet")
         kind = selected.get("weights", "raw") if weights == "auto" else weights
         if kind != selected.get("weights", "raw"):
             reason = f"{kind} weights were asked for"

@@ -58,9 +58,9 @@ def said(update_seconds: float = 1.0, state: TrainState | None = None, **changes
 
 
 def test_what_is_foreseen() -> None:
-    allow = "; allow for more, or set fewer steps there"
+    allow = "; raise the limit or set fewer steps"
     # 50 steps are done in 340 s, which leaves 260 s for 260 more
-    ends = "training.max_minutes = 10 ends training after about 310 steps"
+    ends = "training.max_minutes = 10 ends training after about 310 steps at most"
     assert said(max_minutes=10.0) == f"warning: {ends}, before {WARM_UP}{allow}"
     assert said(max_minutes=10.0, warmup_steps=310, max_steps=600) is None
     assert said(max_minutes=10.0, warmup_steps=310, max_steps=640) == f"{ends}, long before training.max_steps = 640"
@@ -68,17 +68,17 @@ def test_what_is_foreseen() -> None:
     end = "the end of the cosine schedule (training.max_steps = 400)"
     assert said(max_minutes=10.0, **cosine) == f"warning: {ends}, before {end}{allow}"
     assert said(0.5, max_minutes=10.0, **cosine) is None
-    cooled = "training.max_minutes = 10 ends training after about 310 steps"
+    cooled = "training.max_minutes = 10 ends training after about 310 steps at most"
     assert said(max_minutes=10.0, schedule="constant", cooldown=0.5, warmup_steps=155, max_steps=500) is None
     line = said(max_minutes=10.0, schedule="constant", cooldown=0.5, warmup_steps=156, max_steps=500)
     assert line == f"warning: {cooled}, before the end of the warm-up (training.warmup_steps = 156){allow}"
     assert said(max_steps=5000) is None
     assert said(max_steps=1_000_000, max_epochs=3) == (
-        f"warning: training.max_epochs = 3 ends training after about 300 steps, before {WARM_UP}{allow}"
+        f"warning: training.max_epochs = 3 ends training after about 300 steps at most, before {WARM_UP}{allow}"
     )
     state = TrainState(step=50, seconds=9.0, cooldown_start=40, cooldown_end=60, cooldown_by="max_epochs")
     assert said(state=state, max_epochs=1, cooldown=0.3, warmup_steps=41) == (
-        "warning: training.max_epochs = 1 ends training after about 60 steps, before the end of the warm-up "
+        "warning: training.max_epochs = 1 ends training after about 60 steps at most, before the end of the warm-up "
         f"(training.warmup_steps = 41){allow}"
     )
     assert said(state=TrainState(step=50, n_tokens=1, seconds=601.0), max_minutes=10.0) is None  # it ends by itself
@@ -103,24 +103,26 @@ def test_a_run_says_so_when_it_can_know_and_at_its_end(
     monkeypatch.setattr(loop, "train_step", train_step)
     monkeypatch.setattr(Validator, "validate", validate)
     monkeypatch.setattr("nmt.training.meter.time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr("nmt.training.meter.FIRST_UPDATES", 10)
+    monkeypatch.setattr("nmt.training.forecast.SLOW_UPDATES", 2)
     config = settings(
-        data, schedule="linear", warmup_steps=70, max_steps=80, max_minutes=1.2, validate_every_steps=40,
-        save_every_steps=40, log_every_steps=10,
+        data, schedule="linear", warmup_steps=22, max_steps=25, max_minutes=0.4, validate_every_steps=8,
+        save_every_steps=8, log_every_steps=5,
     )  # fmt: skip
     run = RunDir(tmp_path / "run")
     fit(config, data, run.path)
     lines = capsys.readouterr().err.splitlines()
-    what = "the end of the warm-up (training.warmup_steps = 70)"
-    # 55 of the 72 seconds are over
-    foreseen = f"warning: training.max_minutes = 1.2 ends training after about 67 steps, before {what} and the end of "
-    (at,) = [i for i, line in enumerate(lines) if line.startswith(foreseen)]
-    assert lines[at + 1].startswith("step     50 train")
-    told = f"warning: training has ended before {what} and the end of the linear schedule (training.max_steps = 80); "
+    what = "the end of the warm-up (training.warmup_steps = 22)"
+    # ten updates and a validation have taken 15 of the 24 seconds
+    told = f"warning: training.max_minutes = 0.4 ends training after about 19 steps at most, before {what} and the end "
     (at,) = [i for i, line in enumerate(lines) if line.startswith(told)]
-    assert lines[at - 1] == "training.max_minutes = 1.2 reached after 67 steps"
+    assert lines[at + 1].startswith("step     10 train")
+    told = f"warning: training has ended before {what} and the end of the linear schedule (training.max_steps = 25); "
+    (at,) = [i for i, line in enumerate(lines) if line.startswith(told)]
+    assert lines[at - 1] == "training.max_minutes = 0.4 reached after 16 steps"
     assert lines[at].endswith(f"nmt train --resume --run {run.path} with a larger training.max_minutes goes on")
-    # 67 updates and three validations, the average's, too
-    assert lines[-1].endswith("(1:22 in all)")
+    # 16 updates and three validations, the average's, too
+    assert lines[-1].endswith("(0:31 in all)")
     last = json.loads(run.log.read_text().splitlines()[-1])
-    assert (last["kind"], last["minutes"]) == ("average", pytest.approx(82 / 60))
-    assert load_state(run.step(67))["seconds"] == 82.0
+    assert (last["kind"], last["minutes"]) == ("average", pytest.approx(31 / 60))
+    assert load_state(run.step(16))["seconds"] == 31.0

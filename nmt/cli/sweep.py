@@ -58,8 +58,8 @@ def sweep(
     The table has the best BLEU on the development set, and which weights it selected; with several values of
     training.seed also means and standard deviations over the seeds. Of trainings that training.max_minutes has ended,
     only the longest of the same settings count in a mean, unless --include-shorter is given; the others are named.
-    Test sets are left alone, so that nothing is chosen on them: evaluate the winner once. sweep.tsv holds the same table
-    for programs.
+    Test sets are left alone, so that nothing is chosen on them: evaluate the winner once. sweep.tsv holds the same
+    table for programs.
 
     With --jobs N each training gets its share of the cores (OMP_NUM_THREADS, unless it is set).
 

@@ -44,10 +44,10 @@ def forecast(
     if settings.cooldown and cooldown_start is None:
         cooldown_start = int((1 - settings.cooldown) * last)
     value = getattr(settings, limit)
-    ends = f"training.{limit} = {f'{value:g}' if isinstance(value, float) else value}"
-    ends = f"{ends} ends training after about {last} steps"
+    told = f"{value:g}" if isinstance(value, float) else value
+    ends = f"training.{limit} = {told} ends training after about {last} steps at most"
     if found := cut_short(settings, last, cooldown_start):
-        return f"warning: {ends}, before {' and '.join(found)}; allow for more, or set fewer steps there"
+        return f"warning: {ends}, before {' and '.join(found)}; raise the limit or set fewer steps"
     if limit == "max_minutes" and last < FEW * settings.max_steps:
         return f"{ends}, long before training.max_steps = {settings.max_steps}"
     return None

@@ -63,9 +63,7 @@ class TrainingLog:
                 if record["step"] == step and record["kind"] in CURVES:
                     self.board.scalars(record)
 
-    def progress(
-        self, step: int, loss: float, nll: float, lr: float, tokens_per_second: float, left: float
-    ) -> None:
+    def progress(self, step: int, loss: float, nll: float, lr: float, tokens_per_second: float, left: float) -> None:
         """Update the progress bar; `loss` is with label smoothing, `nll` without, `left` is in seconds."""
         if self._bar is None:
             return

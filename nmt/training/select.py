@@ -104,7 +104,8 @@ def _reason(session: Session) -> str:
     if state.best_score is None:
         return "last checkpoint: no checkpoint that is kept has been validated"
     of = ", moving average" if state.best_weights == "ema" else ""
-    return f"best checkpoint, step {state.best_step}{of}, {select_by} {abs(state.best_score):.4g} on the development set"
+    score = f"{select_by} {abs(state.best_score):.4g} on the development set"
+    return f"best checkpoint, step {state.best_step}{of}, {score}"
 
 
 def _record(session: Session, log: TrainingLog, found: Validation, kind: Weights) -> None:
