@@ -290,7 +290,7 @@ def test_a_best_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_path, mo
     run.step(6).weights.write_bytes(b"")
     score(monkeypatch, 4.0, 5.0)
     fit(config, tiny_data, run.path, resume=True)
-    assert "the best checkpoint, step 3, is missing: the next validation decides anew" in capsys.readouterr().err
+    assert "the best checkpoint, step 3, is gone: the next validated one is the best" in capsys.readouterr().err
     assert json.loads(run.selected.read_text())["best_step"] == 9
     assert choose_weights(run, config.training).step == 9
 

@@ -91,7 +91,7 @@ def _settle(session: Session, state: TrainState) -> None:
     """Leave out of a state what no longer holds."""
     state.is_extra = False
     if state.best_step is not None and state.best_step not in saved_steps(session.run):
-        say(f"the best checkpoint, step {state.best_step}, is missing: the next validation decides anew")
+        say(f"the best checkpoint, step {state.best_step}, is gone: the next validated one is the best")
         state.best_step = state.best_score = None
         state.best_weights = "raw"
     limits = [getattr(session.config.training, name) for name in LIMITS]
