@@ -77,12 +77,17 @@ def _recorded(sources: Any, key: str, language: str) -> str | None:
 def _changed(old: Any, new: Any) -> Iterator[str]:
     """What differs between the configs of two manifests, in words."""
     old, new = _complete(old), _complete(new)
-    reused = ["reused" in each.get("tokenizer", {}) if isinstance(each, dict) else False for each in (old, new)]
-    if reused[0] != reused[1]:
+    if _is_reused(old) != _is_reused(new):
         taken, trained = "taken from elsewhere (--tokenizer-from)", "trained on this text"
-        yield f"the tokenizer was {taken if reused[0] else trained}, is {taken if reused[1] else trained}"
-        old, new = ({key: value for key, value in each.items() if key != "tokenizer"} for each in (old, new))
+        yield f"the tokenizer was {taken if _is_reused(old) else trained}, is {taken if _is_reused(new) else trained}"
+        new = {**new, "tokenizer": old.get("tokenizer")} if isinstance(old, dict) else new
     yield from _differences(old, new, "")
+
+
+def _is_reused(config: Any) -> bool:
+    """Whether the tokenizer was taken from elsewhere."""
+    tokenizer = config.get("tokenizer") if isinstance(config, dict) else None
+    return isinstance(tokenizer, dict) and "reused" in tokenizer
 
 
 def _complete(config: Any) -> Any:
@@ -90,7 +95,7 @@ def _complete(config: Any) -> Any:
     if not isinstance(config, dict):
         return config
     data, tokenizer = _with_defaults(config.get("data"), DataConfig), config.get("tokenizer")
-    if not (isinstance(tokenizer, dict) and "reused" in tokenizer):
+    if not _is_reused(config):
         tokenizer = _with_defaults(tokenizer, TokenizerConfig)
     if isinstance(data, dict):
         train, test = data.get("train"), data.get("test")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -60,12 +61,11 @@ def _row(training: Training, ended: Ended | None) -> Row:
     state: Literal["finished", "failed", "stopped"] = "finished"
     if found.state != "finished":
         state = "failed" if note else "stopped"
-    limit = selected.get("finished_by")
-    most = training.config.training.max_minutes
-    if limit is None and most is not None and (found.minutes or 0.0) >= most:  # by an earlier version, which kept none
-        limit = "max_minutes"
+    settings, step = training.config.training, found.step
+    limit, weights = selected.get("finished_by"), selected.get("weights")
+    if limit is None and step < settings.max_steps and (found.minutes or 0.0) >= (settings.max_minutes or math.inf):
+        limit = TIME  # by an earlier version, which did not write it down
     ended_by = limit if state == "finished" else None
-    weights = selected.get("weights")
     return Row(training, state, found.best_bleu, by_weights, weights, found.step, found.minutes, ended_by, note)
 
 
