@@ -70,8 +70,10 @@ class TrainState:
     cooldown_start: Count | None = None
     cooldown_end: Count | None = None
     """Between these steps the learning rate falls to 0, once they are fixed."""
+    cooldown_by: str | None = None
+    """The setting of `training` that has fixed them; runs of earlier versions do not say."""
     cooldown_limits: list[float | None] = field(default_factory=list)
-    """The limits of the run that have fixed them."""
+    """All limits of the run when they were fixed."""
     recent_loss: float | None = None
     lowest_loss: float | None = None
     loss_is_high: bool = False

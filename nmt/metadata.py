@@ -78,7 +78,8 @@ def launch() -> str | None:
 
 
 def write_selected(run: RunDir, selected: Mapping[str, Any]) -> None:
-    """Write selected.json: `best_step`, `weights` and the `reason`, for people."""
+    """Write selected.json: `best_step`, `weights` and the `reason`, for people; of a run that has ended also the step
+    and the setting of `training` that has ended it."""
     replace_file(run.selected, json.dumps(selected, indent=1) + "\n")
 
 
@@ -90,6 +91,7 @@ class _Selected(BaseModel, strict=True):
     reason: str = ""
     average_steps: list[int] = []
     finished_step: int | None = None
+    finished_by: str | None = None
 
 
 def read_selected(run: RunDir) -> dict[str, Any]:

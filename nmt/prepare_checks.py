@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from nmt.config import Config
+from nmt.config import Config, DataConfig, Section, Source, TokenizerConfig
 from nmt.config_file import load_config
 from nmt.data.corpus import FORMAT, Corpus, read_manifest
 from nmt.data.sources import checksum, text_folder
@@ -43,7 +43,7 @@ def changes_since(directory: DataDir, wanted: dict[str, Any], config: Config) ->
         return [str(error).removesuffix("; run nmt prepare again")]
     if not {"config", "sources"} <= manifest.keys():
         return [f"{directory.manifest} does not say what it was made from"]
-    changes = list(_differences(manifest["config"], wanted["config"], ""))
+    changes = list(_changed(manifest["config"], wanted["config"]))
     if changes:
         return changes
     root = text_folder(config.data.root)
@@ -59,7 +59,7 @@ def unlike(directory: DataDir, manifest: dict[str, Any], config: Config) -> str 
     before, wanted = manifest.get("config", {}), recipe(config, None)["config"]
     if "reused" in before.get("tokenizer", {}):
         wanted["tokenizer"] = before["tokenizer"]
-    changes = list(_differences(before, wanted, "")) if before else []
+    changes = list(_changed(before, wanted)) if before else []
     if not changes:
         return None
     more = f", and {len(changes) - 1} more" if len(changes) > 1 else ""
@@ -74,13 +74,59 @@ def _recorded(sources: Any, key: str, language: str) -> str | None:
         return None
 
 
+def _changed(old: Any, new: Any) -> Iterator[str]:
+    """What differs between the configs of two manifests, in words."""
+    old, new = _complete(old), _complete(new)
+    if _is_reused(old) != _is_reused(new):
+        taken, trained = "taken from elsewhere (--tokenizer-from)", "trained on this text"
+        yield f"the tokenizer was {taken if _is_reused(old) else trained}, is {taken if _is_reused(new) else trained}"
+        new = {**new, "tokenizer": old.get("tokenizer")} if isinstance(old, dict) else new
+    yield from _differences(old, new, "")
+
+
+def _is_reused(config: Any) -> bool:
+    """Whether the tokenizer was taken from elsewhere."""
+    tokenizer = config.get("tokenizer") if isinstance(config, dict) else None
+    return isinstance(tokenizer, dict) and "reused" in tokenizer
+
+
+def _complete(config: Any) -> Any:
+    """The config of a manifest with the defaults of what it leaves out or does not know yet."""
+    if not isinstance(config, dict):
+        return config
+    data, tokenizer = _with_defaults(config.get("data"), DataConfig), config.get("tokenizer")
+    if not _is_reused(config):
+        tokenizer = _with_defaults(tokenizer, TokenizerConfig)
+    if isinstance(data, dict):
+        train, test = data.get("train"), data.get("test")
+        data["valid"] = _with_defaults(data.get("valid"), Source)
+        if isinstance(train, list):
+            data["train"] = [_with_defaults(source, Source) for source in train]
+        if isinstance(test, dict):
+            data["test"] = {name: _with_defaults(source, Source) for name, source in test.items()}
+    return {**config, "data": data, "tokenizer": tokenizer}
+
+
+def _with_defaults(values: Any, section: type[Section]) -> Any:
+    if not isinstance(values, dict):
+        return values
+    fields = section.model_fields.items()
+    elsewhere = {"direction", "dir", "root"}  # what a manifest never says, see `recipe`
+    defaults = {name: field.default for name, field in fields if not field.is_required() and name not in elsewhere}
+    return {**defaults, **values}
+
+
 def _differences(old: Any, new: Any, key: str) -> Iterator[str]:
-    """`KEY was OLD, is NEW` for each place where two trees of plain values differ."""
+    """`KEY was OLD, is NEW` (or was added, was removed) for each place where two trees of plain values differ."""
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         old, new = dict(enumerate(old)), dict(enumerate(new))
     if isinstance(old, dict) and isinstance(new, dict):
         for name in dict.fromkeys([*old, *new]):
-            yield from _differences(old.get(name), new.get(name), f"{key}.{name}" if key else str(name))
+            path = f"{key}.{name}" if key else str(name)
+            if name in old and name in new:
+                yield from _differences(old[name], new[name], path)
+            else:
+                yield f"{path} was {'removed' if name in old else 'added'}"
     elif old != new:
         yield f"{key} was {_shown(old)}, is {_shown(new)}"
 

@@ -8,6 +8,9 @@ from typing import Any
 from nmt.data.clean import counted
 from nmt.tokenizer import Tokenizers
 
+UNSPACED = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz", "yue", "wuu"}  # written without spaces between words
+LONG_WORD = 12  # characters: where the mean is longer, spaces do not stand between words, whatever the language is
+
 
 def table(splits: Mapping[str, dict[str, Any]], tokenizers: Tokenizers, asked: int | None) -> Iterator[str]:
     """The lines of the report on the `splits` of a manifest.
@@ -28,11 +31,20 @@ def table(splits: Mapping[str, dict[str, Any]], tokenizers: Tokenizers, asked: i
             how = f": this text has no more to merge, {asked:,} were asked for"
         yield f"vocabulary: {size:,} pieces for {' and '.join(group)}{how}"
     for language, counts in splits["train"]["text"].items():
-        words, pieces = counts["words"], counts["pieces"]
-        shares = f"{counts['bytes'] / pieces:.2%} are single bytes, {counts['unknown'] / pieces:.2%} unknown"
-        yield f"{language}: {pieces / words:.2f} pieces per word; of the pieces {shares}"
+        yield f"{language}: {_length_of_pieces(language, counts)}"
     for name, split in splits.items():
         if "round_trip" in split:
             trip = split["round_trip"]
             control = f"; {trip['control']:,} with control characters do not" if trip["control"] else ""
             yield f"{name}: {trip['exact']:,} lines come back exactly from their pieces (BLEU 100.0){control}"
+
+
+def _length_of_pieces(language: str, counts: Mapping[str, int]) -> str:
+    """Into how many pieces a word is cut, or how many characters a piece has where words are not told apart."""
+    words, characters, pieces = counts["words"], counts["characters"], counts["pieces"]
+    if language.lower().split("_")[0] in UNSPACED or characters > LONG_WORD * words:
+        length = f"{characters / pieces:.2f} characters per piece"
+    else:
+        length = f"{pieces / words:.2f} pieces per word"
+    shares = f"{counts['bytes'] / pieces:.2%} are single bytes, {counts['unknown'] / pieces:.2%} unknown"
+    return f"{length}; of the pieces {shares}"

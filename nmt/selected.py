@@ -52,7 +52,8 @@ def choose_weights(
     kind = weights
     if checkpoint == "best":
         # before the first validation there is no best yet, nor where that was lost
-        step, reason = selected.get("best_step") or steps[-1], selected.get("reason", "the last: none is validated yet")
+        step = selected.get("best_step") or steps[-1]
+        reason = selected.get("reason", "last checkpoint: none is validated yet")
         kind = selected.get("weights", "raw") if weights == "auto" else weights
         if kind != selected.get("weights", "raw"):
             reason = f"{kind} weights were asked for"
@@ -62,7 +63,7 @@ def choose_weights(
         if kind == "average":
             step = steps[-1]
     elif checkpoint == "last":
-        step, reason = steps[-1], "the last"
+        step, reason = steps[-1], "last checkpoint"
     elif checkpoint.isdigit() and int(checkpoint) in steps:
         step, reason = int(checkpoint), "asked for"
     else:
@@ -70,7 +71,7 @@ def choose_weights(
         raise CheckpointError(f"{run.path}: no checkpoint {checkpoint}; there are {known}, best and last")
     if kind == "average":
         last_steps = steps_to_average(run, settings, step)
-        reason = f"average of {', '.join(map(str, last_steps))}"
+        reason = f"average of the checkpoints at steps {', '.join(map(str, last_steps))}"
         return ChosenWeights(step, "average", reason, average(run, last_steps))
     own: Weights = "ema" if kind == "ema" else "raw"
     return ChosenWeights(step, own, reason, _read(run, run.step(step), steps, own))

@@ -28,7 +28,7 @@ def directory(tmp_path: Path) -> DataDir:
         for part in (slice(0, 2), slice(2, 3)):
             lines = [side[part] for side in LINES]
             writer.add(lines, [tokenizer.encode_all(side) for side in lines])
-    assert writer.counts["de"]["words"] == 4
+    assert (writer.counts["de"]["words"], writer.counts["de"]["characters"]) == (4, 16)
     files = file_facts(directory.path)
     manifest = {
         "format": FORMAT,

@@ -39,12 +39,12 @@ def test_the_progress_bar_shows_what_people_look_for(run, monkeypatch):
     monkeypatch.setattr("sys.stderr", screen)
     with TrainingLog(run, 0, 0, True, 200) as log:
         log.total(160)
-        log.progress(40, 2.5, 12.2, 7e-4, 12345.6, 754)
+        log.progress(40, 2.5, 2.2, 7e-4, 12345.6, 754)
         log.log({"kind": "train", "step": 40, "minutes": 1.0, "loss": 2.5})
         log.log({"kind": "valid", "step": 40, "minutes": 1.0, "bleu": 12.5})
     shown = screen.getvalue()
     assert "25%" in shown and "40/160" in shown and "|" not in shown
-    assert "loss 2.50, ppl 12.2, lr 7.0e-04, 12,346 tok/s, 12:34 left" in shown
+    assert "loss 2.50, nll 2.20, lr 7.0e-04, 12,346 tok/s, 12:34 left" in shown
     assert "step     40 valid     1:00  bleu 12.5" in shown
     assert "train" not in shown  # the bar shows it
 
@@ -55,7 +55,7 @@ def test_the_progress_bar_fits_the_terminal(run, monkeypatch, columns):
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("COLUMNS", str(columns))
     with TrainingLog(run, 0, 0, True, 6000) as log:
-        log.progress(1740, 2.51, 123.4, 7e-4, 12345.6, 3725)
+        log.progress(1740, 12.51, 12.34, 7e-4, 12345.6, 3725)
     shown = screen.getvalue()
     assert "12,346 tok/s, 1:02:05 left" in shown
     assert all(len(line.rstrip()) < columns for line in shown.split("\r"))
@@ -68,6 +68,23 @@ def test_without_a_terminal_every_record_is_a_line(run, capsys):
         log.log({"kind": "train", "step": 40, "minutes": 61.0, "loss": 2.5, "lr": 7e-4})
     assert capsys.readouterr().err == "step     40 train  1:01:00  loss 2.5, lr 0.0007\n"
     assert run.log.read_text() == '{"kind": "train", "step": 40, "minutes": 61.0, "loss": 2.5, "lr": 0.0007}\n'
+
+
+@pytest.mark.parametrize(
+    ("record", "line"),
+    [
+        ({"kind": "train", "loss": 2.5, "nll": 2.2}, "loss (smoothed) 2.5, nll 2.2, lr 0.1"),
+        ({"kind": "train", "loss": 2.5, "nll": 2.2, "divergence": 0.2}, "loss (with divergence) 2.5, nll 2.2, diverg"),
+        ({"kind": "train", "loss": 2.2, "nll": 2.2}, "nll 2.2, lr 0.1"),
+        ({"kind": "valid", "loss": 2.4, "nll": 2.4}, "nll 2.4, lr 0.1"),
+    ],
+)
+def test_training_and_development_set_are_compared_by_a_number_of_one_name(run, capsys, record, line):
+    with TrainingLog(run, 0, 0, True, 200) as log:
+        log.log({**record, "step": 40, "minutes": 1.0, "lr": 0.1})
+    assert capsys.readouterr().err.startswith(f"step     40 {record['kind']}     1:00  {line}")
+    assert losses(run) == [record["loss"]], "the log keeps both under their names"
+    assert shown(run, f"{record['kind']}/nll") == [(40, pytest.approx(record["nll"]))]
 
 
 def shown(run: RunDir, name: str) -> list[tuple[int, float]]:

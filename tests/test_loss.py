@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nmt.training import loss as loss_module
-from nmt.training.loss import label_smoothed_cross_entropy
+from nmt.training.loss import label_smoothed_cross_entropy, plain_cross_entropy
 
 
 def example(n: int = 12, d: int = 5, v: int = 30) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -27,6 +27,20 @@ def test_equals_torchs_own_with_gradients(smoothing, rows, monkeypatch):
     torch.testing.assert_close(found.loss, expected)
     for one, two in zip(grads, torch.autograd.grad(expected * 0.25, (hidden, weight)), strict=True):
         torch.testing.assert_close(one, two)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
+def test_the_formula_is_what_is_calculated(smoothing):
+    hidden, weight, targets = example()
+    plain = plain_cross_entropy(hidden, weight, targets, smoothing)
+    fused = label_smoothed_cross_entropy(hidden, weight, targets, smoothing).loss
+    torch.testing.assert_close(fused, plain)
+    wanted, found = (torch.autograd.grad(loss, (hidden, weight)) for loss in (plain, fused))
+    torch.testing.assert_close(found, wanted)
+    logits = (hidden @ weight.T).detach()
+    at_target = torch.nn.functional.one_hot(targets, len(weight))
+    by_logits = logits.softmax(-1) - (1 - smoothing) * at_target - smoothing / len(weight)
+    torch.testing.assert_close(wanted[0], by_logits @ weight)
 
 
 def test_a_weight_that_is_frozen_gets_no_gradient():

@@ -32,6 +32,7 @@ def run(tmp_path: Path) -> Path:
         ("selected.json", {"best_step": 7, "weights": "mean"}),
         ("selected.json", {"weights": "average", "average_steps": 3}),
         ("selected.json", {"finished_step": [1]}),
+        ("selected.json", {"finished_by": 90}),
     ],
 )
 def test_a_value_of_another_kind(run: Path, name: str, changes: dict[str, object], nmt: Command) -> None:

@@ -11,7 +11,8 @@ from folders import TEST, TRAIN, VALID, Folder, files
 
 from nmt import prepare as module
 from nmt.errors import ConfigError, DataError
-from nmt.tokenizer import EOS, UNK, Tokenizer
+from nmt.prepare_report import table
+from nmt.tokenizer import EOS, UNK, Tokenizer, Tokenizers
 
 ODD = [("a\x00b", "c"), ("  zwei  ", ""), ("x\u2028y\ty", "z\u2581"), ("gleich", "gleich"), ("", ""), ("k" * 2000, "l")]
 
@@ -215,3 +216,20 @@ def test_a_corpus_too_small_for_the_vocabulary(place: Folder) -> None:
     size = len(place.corpus().tokenizers["de"])
     assert size < 1000
     assert f"vocabulary: {size} pieces for de and en: this text has no more to merge, 30,000 were asked for" in said
+
+
+@pytest.mark.parametrize(
+    ("language", "words", "said"),
+    [
+        ("de", 1000, "2.50 pieces per word; of the pieces 0.00% are single bytes, 0.00% unknown"),
+        ("ko", 1000, "2.50 pieces per word; "),
+        ("zh", 1000, "2.20 characters per piece; of the pieces 0.00% are single bytes, 0.00% unknown"),
+        ("ja_JP", 1000, "2.20 characters per piece; "),
+        ("aa", 400, "2.20 characters per piece; "),  # 13.75 characters a word: no language with spaces has such
+    ],
+)
+def test_pieces_are_told_by_words_or_by_characters(tokenizer: Tokenizer, language: str, words: int, said: str) -> None:
+    counts = {"words": words, "characters": 5500, "pieces": 2500, "bytes": 0, "unknown": 0}
+    splits = {"train": {"clean": {"read": 9, "kept": 9, "dropped": {}}, "text": {language: counts}}}
+    lines = list(table(splits, Tokenizers({language: tokenizer}, joint=True), None))
+    assert lines[-1].startswith(f"{language}: {said}")

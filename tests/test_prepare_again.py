@@ -45,11 +45,10 @@ def test_again_with_nothing_changed_it_does_nothing(place: Folder) -> None:
     [
         ({"tokenizer__vocab_size": 350}, "tokenizer.vocab_size was 400, is 350"),
         ({"data__max_chars": 40}, "data.max_chars was 1000, is 40"),
-        (
-            {"data__test": {}},
-            'data.test.test was {"files": {"de": "test.de", "en": "test.en"}, "hub": null..., is null',
-        ),
+        ({"data__test": {}}, "data.test.test was removed"),
+        ({"data__test": {"test": files("test"), "more": files("valid")}}, "data.test.more was added"),
         ({"data__train": [files("train") | {"name": "n"}]}, 'data.train.0.name was null, is "n"'),
+        ({"data__train": [files("train") | {"repeat": 2}]}, "data.train.0.repeat was 1, is 2"),
         ({"tokenizer__joint": False, "model__tie_embeddings": "none"}, "tokenizer.joint was true, is false"),
     ],
 )
@@ -60,6 +59,24 @@ def test_a_changed_config_is_named_and_prepared_again(place: Folder, changes: di
     assert "nothing to do" in place.prepare(**changes)
     assert (place.corpus().fingerprint == before) == ("name" in said)
     assert place.left() == {"data"}
+
+
+def test_a_setting_that_a_manifest_does_not_know_had_its_default(place: Folder) -> None:
+    place.prepare()
+    manifest = json.loads((place.data / "manifest.json").read_bytes())
+    del manifest["config"]["data"]["max_ratio"], manifest["config"]["data"]["valid"]["columns"]
+    (place.data / "manifest.json").write_text(json.dumps(manifest))
+    assert "nothing to do" in place.prepare()
+    assert "again: data.max_ratio was 4.0, is 3.0\n" in place.prepare(data__max_ratio=3.0)
+
+
+@pytest.mark.parametrize("config", [{}, [], {"data": None, "tokenizer": None}, {"data": {"train": 3, "test": []}}])
+def test_a_manifest_whose_config_is_damaged_is_written_anew(place: Folder, config: object) -> None:
+    place.prepare()
+    manifest = json.loads((place.data / "manifest.json").read_bytes())
+    (place.data / "manifest.json").write_text(json.dumps(manifest | {"config": config}))
+    assert place.prepare().startswith(f"preparing {place.data} again: ")
+    assert "nothing to do" in place.prepare()
 
 
 def test_a_changed_file_is_named_and_prepared_again(place: Folder) -> None:
@@ -165,7 +182,8 @@ def test_a_tokenizer_taken_from_a_data_directory(place: Folder) -> None:
     assert "vocabulary: 400 pieces for de and en, not learned from this text" in said
     assert place.corpus().tokenizers.fingerprint == Corpus.open(DataDir(other)).tokenizers.fingerprint
     assert "nothing to do" in place.prepare(tokenizer_from=other)
-    assert "tokenizer.reused was" in place.prepare()
+    said = "again: the tokenizer was taken from elsewhere (--tokenizer-from), is trained on this text\n"
+    assert said in place.prepare()
 
 
 def test_a_tokenizer_taken_from_a_run(place: Folder) -> None:

@@ -290,7 +290,7 @@ def test_a_best_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_path, mo
     run.step(6).weights.write_bytes(b"")
     score(monkeypatch, 4.0, 5.0)
     fit(config, tiny_data, run.path, resume=True)
-    assert "the checkpoint of the best validation, step 3, is gone: the next one is the best" in capsys.readouterr().err
+    assert "the best checkpoint, step 3, is gone: the next validated one is the best" in capsys.readouterr().err
     assert json.loads(run.selected.read_text())["best_step"] == 9
     assert choose_weights(run, config.training).step == 9
 
@@ -311,7 +311,8 @@ def test_a_finished_run_tells_which_limit_to_raise(tiny_data, text, tmp_path, ca
     capsys.readouterr()
     fit(config, tiny_data, tmp_path / "run", resume=True)
     said = capsys.readouterr().err
-    assert f"reached; to go on: nmt train --resume --run {tmp_path / 'run'} --set {advice}" in said
+    assert f"; to go on: nmt train --resume --run {tmp_path / 'run'} --set {advice}" in said
+    assert f"training.{advice.split('=')[0].removeprefix('training.')} = " in said
     name, value = said.split("--set training.")[1].strip().split("=")
     step = saved_steps(RunDir(tmp_path / "run"))[-1]
     raised = {**limits, name: float(value) if name == "max_minutes" else int(value)}

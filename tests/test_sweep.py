@@ -221,7 +221,7 @@ def test_the_table_has_the_best_first_and_means_over_seeds(nmt: Command, calls: 
     ]
     assert tsv(GOLDEN_SEEDS)["ema=0.9,seed=2"] == {
         "training.ema": "0.9", "training.seed": "2", "dev_bleu": "24.0", "dev_bleu_raw": "24.0", "dev_bleu_ema": "",
-        "dev_bleu_average": "", "weights": "raw", "step": "400", "minutes": "4.0",
+        "dev_bleu_average": "", "weights": "raw", "step": "400", "minutes": "4.0", "ended_by": "",
         "state": "finished", "run": f"{GOLDEN_SEEDS}/ema=0.9,seed=2", "note": "",
     }  # fmt: skip
 
@@ -246,6 +246,50 @@ def test_what_is_not_finished_is_in_no_mean() -> None:
         "3            -  -           -    -  not started",
     ]
     assert lines[-2:] == ["dev BLEU  seeds", "   20.00      1"]
+
+
+def timed_run(bleu: float, step: int, finished_by: str | None, **values: object) -> None:
+    """A run of the golden configuration within four minutes that ended at this step by this limit."""
+    path = Path("t") / ",".join(f"{key}={value}" for key, value in values.items())
+    run = make_run(path, [train(step), valid(step, bleu)], steps=[step], finished=step)
+    selected = json.loads(run.selected.read_text())
+    if finished_by is not None:
+        run.selected.write_text(json.dumps({**selected, "finished_by": finished_by}))
+    settings = [f"training.{key}={value}" for key, value in values.items()]
+    config = load_config(GOLDEN.config, ["training.max_minutes=3.5", "training.max_steps=1000", *settings])
+    run.config.write_text(dump_config(config), encoding="utf-8")
+
+
+def test_what_time_has_ended_earlier_is_told_and_in_no_mean_unless_asked(
+    nmt: Command, calls: Callable[[], list[str]]
+) -> None:
+    timed_run(20.0, 1000, "max_steps", ema=0.0, seed=1)
+    timed_run(30.0, 900, "max_minutes", ema=0.0, seed=2)
+    timed_run(24.0, 200, "patience", ema=0.0, seed=3)
+    timed_run(10.0, 400, "max_minutes", ema=0.9, seed=1)
+    timed_run(12.0, 400, "max_minutes", ema=0.9, seed=2)
+    timed_run(19.0, 350, None, ema=0.9, seed=3)  # of an earlier version: 3.5 minutes by its log
+    grid = ["--grid", "training.ema=0.0,0.9", "--grid", "training.seed=1,2,3", "--dir", "t"]
+    fixed = ["--set", "training.max_minutes=3.5", "--set", "training.max_steps=1000"]
+    result = nmt("sweep", "golden.yaml", *grid, *fixed)
+    assert result.status == 0 and calls() == [], result.err
+    lines = result.out.splitlines()
+    assert lines[8:-1] == [
+        "training.max_minutes ended 4 of 6 finished trainings: they are not equally long, 200 to 1,000 steps",
+        "",
+        "mean over finished seeds ± standard deviation (training.seed)",
+        "ema      dev BLEU  seeds",
+        "0.0  22.00 ± 2.83      2",
+        "0.9  11.00 ± 1.41      2",
+        "not in the means: ema=0.0,seed=2 (900 steps), ema=0.9,seed=3 (350 steps), which training.max_minutes ended "
+        "before the longest of the same settings; --include-shorter averages over them, too",
+    ]
+    assert [row["ended_by"] for row in tsv("t").values()] == [
+        "max_minutes", "patience", "max_steps", "max_minutes", "max_minutes", "max_minutes",
+    ]  # fmt: skip
+    lines = nmt("sweep", "golden.yaml", *grid, *fixed, "--include-shorter").out.splitlines()
+    assert lines[8].startswith("training.max_minutes ended 4 of 6 finished trainings")
+    assert lines[12:-1] == ["0.0  24.67 ± 5.03      3", "0.9  13.67 ± 4.73      3"]
 
 
 def test_several_kinds_of_weights_have_columns_of_their_own() -> None:

@@ -281,6 +281,8 @@ def test_what_a_run_leaves_behind(tiny_data, text, tmp_path):
     for record in train:
         assert 0 < record["lr"] < 0.2 and record["gradient_norm"] > 0 and 0 <= record["padding_share"] < 0.5
         assert 0 <= record["accuracy"] <= 1 and record["perplexity"] > 1
+        assert math.exp(record["nll"]) == pytest.approx(record["perplexity"]) and record["loss"] != record["nll"]
+    assert all(record["nll"] == record["loss"] for record in valid)
     speeds = [json.loads(line).get("tokens_per_second", 1.0) for line in run.log.read_text().splitlines()]
     assert all(0 < speed < 1e7 for speed in speeds)
     assert len((run.dev / "step-00000012.bb").read_text(encoding="utf-8").splitlines()) == 12
@@ -289,7 +291,7 @@ def test_what_a_run_leaves_behind(tiny_data, text, tmp_path):
     tags = board.Tags()
     assert {"train/loss", "train/perplexity", "train/accuracy", "train/lr", "train/gradient_norm",
             "train/tokens_per_second", "train/padding_share", "valid/bleu", "valid/loss",
-            } <= set(tags["scalars"])  # fmt: skip
+            "train/nll", "valid/nll"} <= set(tags["scalars"])  # fmt: skip
     assert tags["images"] == ["valid/attention"]
     assert [image.step for image in board.Images("valid/attention")] == [6, 12]
     assert board.Scalars("train/loss")[-1].value == pytest.approx(train[-1]["loss"])
@@ -306,7 +308,7 @@ def test_the_best_survives_a_worse_check_and_old_checkpoints_go(tiny_data, text,
     assert resumable_steps(run) == [10, 12]
     chosen = choose_weights(run, config.training)
     assert (chosen.step, chosen.kind) == (4, "raw")
-    assert chosen.reason == "step 4, bleu 30 on the development set"
+    assert chosen.reason == "best checkpoint, step 4, bleu 30 on the development set"
     state = load_state(run.step(12))
     assert (state["best_step"], state["best_score"], state["checks_since_best"]) == (4, 30.0, 4)
 
@@ -474,7 +476,9 @@ def test_the_average_is_taken_if_and_only_if_it_is_better(tiny_data, text, tmp_p
     fit(config, tiny_data, tmp_path / "run")
     chosen = choose_weights(RunDir(tmp_path / "run"), config.training)
     assert (chosen.kind, chosen.step) == (kind, 12 if kind == "average" else 6)
-    assert "step 6, bleu 30 on the development set" in chosen.reason
+    best = "best checkpoint, step 6, bleu 30 on the development set"
+    both = f"average of the checkpoints at steps 9, 12, bleu 31 on the development set; not averaged: {best}"
+    assert chosen.reason == (both if kind == "average" else best)
 
 
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tiny_data, text, tmp_path, monkeypatch, capsys):
@@ -592,7 +596,7 @@ def test_a_run_ends_though_a_checkpoint_for_the_average_is_damaged(tiny_data, te
     monkeypatch.setattr(loop, "save", damaging)
     config = tiny_settings(text)
     fit(config, tiny_data, tmp_path / "run")
-    assert "nothing is averaged: " in capsys.readouterr().err
+    assert "checkpoints are not averaged: " in capsys.readouterr().err
     assert choose_weights(RunDir(tmp_path / "run"), config.training).kind == "raw"
     assert not RunDir(tmp_path / "run").average.path.exists()
 

@@ -66,9 +66,10 @@ def train(
 ) -> None:
     """Train a Transformer on a data directory.
 
-    Shows loss, perplexity, learning rate, speed and time left; validates with BLEU on the development set; keeps
-    the best and the newest checkpoints. Everything is written to the run directory, which then translates alone,
-    anywhere. `tensorboard --logdir runs` draws the curves.
+    Shows the loss, nll (the loss without label smoothing, to be compared with that of the development set), learning
+    rate, speed and time left; validates with BLEU on the development set; keeps the best and the newest checkpoints.
+    Everything is written to the run directory, which then translates alone, anywhere. `tensorboard --logdir runs`
+    draws the curves.
 
     With --resume the run is --run, else the run directory of --config, else the newest in runs/. It goes on with
     its own configuration: --set (or a changed --config) may only alter limits and intervals such as

@@ -38,6 +38,9 @@ def sweep(
     devices: Annotated[
         str | None, typer.Option("--devices", metavar="0,1", help="GPUs: a training at a time on each.")
     ] = None,
+    include_shorter: Annotated[
+        bool, typer.Option("--include-shorter", help="Average also over what training.max_minutes ended earlier.")
+    ] = False,
 ) -> None:
     """Train every combination of the given values of settings, and compare them.
 
@@ -53,8 +56,10 @@ def sweep(
     (data.…, tokenizer.…), each such combination gets a data directory of its own in the directory of the sweep.
 
     The table has the best BLEU on the development set, and which weights it selected; with several values of
-    training.seed also means and standard deviations over the seeds. Test sets are left alone, so that nothing is chosen
-    on them: evaluate the winner once. sweep.tsv holds the same table for programs.
+    training.seed also means and standard deviations over the seeds. Of trainings that training.max_minutes has ended,
+    only the longest of the same settings count in a mean, unless --include-shorter is given; the others are named.
+    Test sets are left alone, so that nothing is chosen on them: evaluate the winner once. sweep.tsv holds the same
+    table for programs.
 
     With --jobs N each training gets its share of the cores (OMP_NUM_THREADS, unless it is set).
 
@@ -72,6 +77,6 @@ def sweep(
     from nmt.sweep.plan import Request
     from nmt.sweep.stage import sweep as run_stage
 
-    rows = run_stage(Request(config, grid, overrides or (), data, directory, jobs or 1, names))
+    rows = run_stage(Request(config, grid, overrides or (), data, directory, jobs or 1, names, include_shorter))
     if any(row.state == "failed" for row in rows):
         raise typer.Exit(FAILED)

@@ -22,8 +22,9 @@ class SplitWriter:
 
     def __init__(self, directory: DataDir, split: str, tokenizers: Tokenizers) -> None:
         self.pairs = 0
-        self.counts = {name: {"words": 0, "pieces": 0, "bytes": 0, "unknown": 0} for name in tokenizers.languages}
-        """Words, pieces, and how many of the pieces are single bytes or unknown, by language."""
+        counted = ("words", "characters", "pieces", "bytes", "unknown")
+        self.counts = {name: dict.fromkeys(counted, 0) for name in tokenizers.languages}
+        """Words, characters of them, pieces, and how many of the pieces are single bytes or unknown, by language."""
         self._directory, self._split = directory, split
         self._languages = tokenizers.languages
         self._dtype = {name: id_dtype(len(tokenizers[name])) for name in tokenizers.languages}
@@ -45,7 +46,9 @@ class SplitWriter:
             self._ids[language].append(flat)
             self._lengths[language].append(lengths)
             counts = self.counts[language]
-            counts["words"] += sum(len(line.split()) for line in lines[side])
+            words = [line.split() for line in lines[side]]
+            counts["words"] += sum(map(len, words))
+            counts["characters"] += sum(len(word) for line in words for word in line)
             counts["pieces"] += len(flat)
             counts["bytes"] += int(((flat >= N_SPECIAL) & (flat < N_SPECIAL + 256)).sum())
             counts["unknown"] += int((flat < N_SPECIAL).sum())

@@ -36,6 +36,8 @@ class Request:
     """Trainings at a time, if `devices` does not say."""
     devices: Sequence[str] = ()
     """For CUDA_VISIBLE_DEVICES: one training at a time on each."""
+    include_shorter: bool = False
+    """Have trainings in the means that time has ended before others of the same settings."""
 
     @property
     def folder(self) -> SweepDir:

@@ -40,7 +40,7 @@ def sweep(request: Request) -> list[Row]:
     finally:
         lock.release()
     rows = screen.rows
-    show(*render(plan, rows).split("\n"))
+    show(*render(plan, rows, request.include_shorter).split("\n"))
     show(f"{folder.table}: written")
     n_left = sum(row.state != "finished" for row in rows)
     if n_left and stop.signal is not None:

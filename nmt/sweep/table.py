@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from nmt.console import printable
 from nmt.errors import CheckpointError
@@ -17,6 +18,7 @@ from nmt.sweep.jobs import Ended
 from nmt.sweep.plan import Plan, Training
 
 SEED = "training.seed"
+TIME, TIME_KEY = "max_minutes", "training.max_minutes"
 KINDS: tuple[Weights, ...] = get_args(Weights)
 
 
@@ -34,6 +36,8 @@ class Row:
     """Which weights `nmt translate` takes."""
     step: int | None
     minutes: float | None
+    ended_by: str | None
+    """The limit of `training` that has ended it."""
     note: str
     """What went wrong."""
 
@@ -48,25 +52,34 @@ def _row(training: Training, ended: Ended | None) -> Row:
     run = training.run
     note = ended.message if ended is not None and ended.has_failed else ""
     if not run.info.exists():
-        return Row(training, "failed" if note else "not started", None, {}, None, None, None, note)
+        return Row(training, "failed" if note else "not started", None, {}, None, None, None, None, note)
     found = summarise(run)
-    weights, by_weights = None, dict[Weights, float]()
+    selected, by_weights = dict[str, Any](), dict[Weights, float]()
     with suppress(CheckpointError):
-        weights = read_selected(run).get("weights")
+        selected = read_selected(run)
     with suppress(OSError):
         by_weights = best_bleu(run)
     state: Literal["finished", "failed", "stopped"] = "finished"
     if found.state != "finished":
         state = "failed" if note else "stopped"
-    return Row(training, state, found.best_bleu, by_weights, weights, found.step, found.minutes, note)
+    settings, step = training.config.training, found.step
+    limit, weights = selected.get("finished_by"), selected.get("weights")
+    if limit is None and step < settings.max_steps and (found.minutes or 0.0) >= (settings.max_minutes or math.inf):
+        limit = TIME  # by an earlier version, which did not write it down
+    ended_by = limit if state == "finished" else None
+    return Row(training, state, found.best_bleu, by_weights, weights, found.step, found.minutes, ended_by, note)
 
 
-def render(plan: Plan, rows: Sequence[Row]) -> str:
-    """The table for people, and where seeds are part of the grid the means over them."""
+def render(plan: Plan, rows: Sequence[Row], include_shorter: bool = False) -> str:
+    """The table for people, and where seeds are part of the grid the means over them.
+
+    In the means are finished trainings; of those that time has ended only the longest of their settings, unless they
+    are to `include_shorter` ones.
+    """
     kinds = _kinds(rows)
     header = [*(printable(axis.label) for axis in plan.axes), "dev BLEU", *kinds, "weights", "step", "min", "state", ""]
     cells = [[*map(printable, row.training.values), *_cells(row, kinds)] for row in rows]
-    return _columns([header, *cells], len(plan.axes)) + _means(plan.axes, rows, kinds)
+    return _columns([header, *cells], len(plan.axes)) + _lengths(rows) + _means(plan.axes, rows, kinds, include_shorter)
 
 
 def _kinds(rows: Sequence[Row]) -> list[Weights]:
@@ -91,8 +104,22 @@ def score(bleu: float | None) -> str:
     return "-" if bleu is None else f"{bleu:.2f}"
 
 
-def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights]) -> str:
-    """A table of the means over seeds of finished trainings; nothing where the grid has no seeds."""
+def _lengths(rows: Sequence[Row]) -> str:
+    """A line if time has ended trainings so that they are not equally long."""
+    finished = [row for row in rows if row.state == "finished"]
+    timed = [row for row in finished if row.ended_by == TIME]
+    steps = sorted({row.step or 0 for row in finished})
+    if not timed or len(steps) < 2:
+        return ""
+    return (
+        f"\n\n{TIME_KEY} ended {len(timed)} of {len(finished)} finished trainings: they are not equally long, "
+        f"{steps[0]:,} to {steps[-1]:,} steps"
+    )
+
+
+def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights], include_shorter: bool) -> str:
+    """A table of the means over seeds of finished trainings, and which are not in them; nothing where the grid has no
+    seeds."""
     places = [i for i, axis in enumerate(axes) if axis.key != SEED]
     if len(places) == len(axes):
         return ""
@@ -102,7 +129,11 @@ def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights]) 
         if row.state == "finished" and row.bleu is not None:
             finished.append(row)
     lines: list[tuple[float, list[str]]] = []
+    shorter: list[Row] = []
     for values, group in groups.items():
+        if not include_shorter:
+            cut = _cut_by_time(group)
+            group[:], shorter = [row for row in group if row not in cut], shorter + cut
         columns = [[row.bleu for row in group], *([row.by_weights.get(kind) for row in group] for kind in kinds)]
         scores = [[score for score in column if score is not None] for column in columns]
         best = statistics.fmean(scores[0] or [-1.0])
@@ -110,7 +141,20 @@ def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights]) 
     lines.sort(key=lambda line: -line[0])
     header = [*(printable(axes[i].label) for i in places), "dev BLEU", *kinds, "seeds"]
     title = f"mean over finished seeds ± standard deviation ({SEED})"
-    return f"\n\n{title}\n{_columns([header, *(cells for _, cells in lines)], len(places))}"
+    means = f"\n\n{title}\n{_columns([header, *(cells for _, cells in lines)], len(places))}"
+    if not shorter:
+        return means
+    names = ", ".join(f"{row.training.name} ({row.step or 0:,} steps)" for row in shorter)
+    return (
+        f"{means}\nnot in the means: {names}, which {TIME_KEY} ended before the longest of the same settings; "
+        "--include-shorter averages over them, too"
+    )
+
+
+def _cut_by_time(group: Sequence[Row]) -> list[Row]:
+    """Of trainings that differ by their seeds those that time has ended before the longest."""
+    longest = max((row.step or 0 for row in group), default=0)
+    return [row for row in group if row.ended_by == TIME and (row.step or 0) < longest]
 
 
 def mean(scores: Sequence[float]) -> str:
@@ -137,9 +181,11 @@ def _columns(lines: Sequence[Sequence[str]], n_left: int) -> str:
 def as_tsv(plan: Plan, rows: Sequence[Row]) -> str:
     """The table for programs: full keys, no rounding; what is not known is empty."""
     scores = ["dev_bleu", *(f"dev_bleu_{kind}" for kind in KINDS)]
-    lines = [[*(axis.key for axis in plan.axes), *scores, "weights", "step", "minutes", "state", "run", "note"]]
+    facts = ("weights", "step", "minutes", "ended_by", "state", "run", "note")
+    lines = [[*(axis.key for axis in plan.axes), *scores, *facts]]
     for row in rows:
         found = row.bleu, *map(row.by_weights.get, KINDS)
-        facts = (*found, row.weights, row.step, row.minutes, row.state, row.training.run.path, row.note)
-        lines.append([*row.training.values, *("" if fact is None else str(fact) for fact in facts)])
+        end = row.step, row.minutes, row.ended_by, row.state
+        values = (*found, row.weights, *end, row.training.run.path, row.note)
+        lines.append([*row.training.values, *("" if value is None else str(value) for value in values)])
     return "".join("\t".join(map(printable, line)) + "\n" for line in lines)

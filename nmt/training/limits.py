@@ -35,7 +35,7 @@ def ended(session: Session) -> End | None:
         state.cooldown_start, state.cooldown_end = told[2:]
     if told[0]:
         return End(stop or "another process", is_early=True)
-    return End(_reached(session, limit) if limit else "", is_early=False) if told[1] else None
+    return End(_reached(session) if limit else "", is_early=False) if told[1] else None
 
 
 def limit_reached(session: Session) -> str | None:
@@ -55,11 +55,22 @@ def limit_reached(session: Session) -> str | None:
     return None
 
 
-def _reached(session: Session, limit: str) -> str:
-    """That this limit is reached, for people."""
+def ended_by(session: Session) -> str | None:
+    """The limit that is reached, as `limit_reached`; at the end of a cool-down the one that has fixed that end."""
+    limit, done = limit_reached(session), _done(session)
+    if limit != "cooldown":
+        return limit
+    return session.state.cooldown_by or max(done, key=lambda name: done[name])
+
+
+def _reached(session: Session) -> str:
+    """Which limit is reached, for people."""
+    limit, state = ended_by(session), session.state
+    assert limit is not None, "one is"
     value = getattr(session.config.training, limit)
     what = " validations without a new best" if limit == "patience" else ""
-    return f"training.{limit} = {f'{value:g}' if isinstance(value, float) else value}{what} reached"
+    how = f" (cool-down from step {state.cooldown_start})" if limit_reached(session) == "cooldown" else ""
+    return f"training.{limit} = {f'{value:g}' if isinstance(value, float) else value}{what} reached{how}"
 
 
 def fix_cooldown(session: Session) -> bool:
@@ -72,9 +83,10 @@ def fix_cooldown(session: Session) -> bool:
     if not settings.cooldown or state.cooldown is not None or state.step == 0:
         return False
     end = min(settings.max_steps, round(state.step / (1 - settings.cooldown)))
-    if max(_done(session).values()) < 1 - settings.cooldown or end <= state.step:
+    share, limit = max((share, name) for name, share in _done(session).items())
+    if share < 1 - settings.cooldown or end <= state.step:
         return False
-    state.cooldown_start, state.cooldown_end = state.step, end
+    state.cooldown_start, state.cooldown_end, state.cooldown_by = state.step, end, limit
     state.cooldown_limits = [getattr(settings, name) for name in LIMITS]
     return True
 
@@ -92,19 +104,18 @@ def _done(session: Session) -> dict[str, float]:
 
 def is_finished(session: Session) -> bool:
     """Whether the run came to its end before and no limit was raised since; if so, say how to go on."""
-    limit, run, state = limit_reached(session), session.run, session.state
+    name, run, state = ended_by(session), session.run, session.state
     try:
         finished_step = read_selected(run).get("finished_step")
     except CheckpointError:  # it is written anew at the end
         finished_step = None
-    if limit is None or finished_step != state.step:
+    if name is None or finished_step != state.step:
         return False
     settings, done = session.config.training, _done(session)
-    name = max(done, key=lambda each: done[each]) if limit == "cooldown" else limit
     # more than twice of what it was, or of what is already used
     value = 2 * getattr(settings, name) * max(1.0, done.get(name, 1.0))
     say(
-        f"{run.path}: finished at step {state.step}, {_reached(session, limit)}; to go on: "
+        f"{run.path}: finished at step {state.step}, {_reached(session)}; to go on: "
         f"nmt train --resume --run {run.path} --set training.{name}={math.ceil(value) if value > 1 else f'{value:g}'}"
     )
     return True

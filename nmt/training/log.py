@@ -23,7 +23,8 @@ CURVES = ("train", "valid", "ema", "average")
 
 class TrainingLog:
     """One `log(record)` for all three. A record is flat; `kind` is train, valid, ema, average, skipped or warning,
-    `step` the update that it speaks of."""
+    `step` the update that it speaks of. `nll` (nats per token) is what compares training and development set: `loss` is
+    what training minimises, smoothing and divergence included, and the same as `nll` on the development set."""
 
     def __init__(
         self,
@@ -63,13 +64,11 @@ class TrainingLog:
                 if record["step"] == step and record["kind"] in CURVES:
                     self.board.scalars(record)
 
-    def progress(
-        self, step: int, loss: float, perplexity: float, lr: float, tokens_per_second: float, left: float
-    ) -> None:
-        """Update the progress bar; `left` is in seconds."""
+    def progress(self, step: int, loss: float, nll: float, lr: float, tokens_per_second: float, left: float) -> None:
+        """Update the progress bar; `loss` is with label smoothing, `nll` without, `left` is in seconds."""
         if self._bar is None:
             return
-        numbers = f"loss {loss:.2f}, ppl {perplexity:.4g}, lr {lr:.1e}, {tokens_per_second:,.0f} tok/s"
+        numbers = f"loss {loss:.2f}, nll {nll:.2f}, lr {lr:.1e}, {tokens_per_second:,.0f} tok/s"
         with _screen():
             self._bar.set_postfix_str(f"{numbers}, {clock(left)} left", refresh=False)
             self._bar.update(step - self._bar.n)
@@ -159,5 +158,9 @@ def clock(seconds: float) -> str:
 
 def _line(record: Record) -> str:
     numbers = {name: value for name, value in record.items() if isinstance(value, float) and name != "minutes"}
+    if "nll" in numbers and "loss" in numbers:  # once where both are the same
+        loss = numbers.pop("loss")
+        what = "loss (with divergence)" if "divergence" in numbers else "loss (smoothed)"
+        numbers = numbers if loss == numbers["nll"] else {what: loss, **numbers}
     parts = [f"{name} {value:,.0f}" if value >= 1000 else f"{name} {value:.4g}" for name, value in numbers.items()]
     return f"step {record['step']:>6} {record['kind']:>5}  {clock(60 * record['minutes']):>7}  {', '.join(parts)}"

@@ -30,8 +30,9 @@ from nmt.errors import CheckpointError, DivergedError, NmtError, StoppedError
 from nmt.layout import RunDir
 from nmt.model.precision import autocast
 from nmt.training.dist import World
+from nmt.training.forecast import cut_short
 from nmt.training.keep import save, save_state, tidy
-from nmt.training.limits import End, check_is_due, ended, fix_cooldown, is_finished
+from nmt.training.limits import End, check_is_due, ended, ended_by, fix_cooldown, is_finished
 from nmt.training.lock import locked
 from nmt.training.log import TrainingLog
 from nmt.training.memory import free_memory, out_of_memory, slots
@@ -258,6 +259,10 @@ def conclude(session: Session, meter: Meter, end: End) -> None:
     meter.pause()
     meter.show(at_once=True)
     meter.log.say(f"{end.reason} after {state.step} steps")
+    limit = ended_by(session)
+    if found := cut_short(session.config.training, state.step, state.cooldown_start):
+        goes_on = f"nmt train --resume --run {run.path} with a larger training.{limit} goes on"
+        meter.log.say(f"warning: training has ended before {' and '.join(found)}; {goes_on}")
     if session.saved_step != state.step:
         save(session, meter)
     if state.last_check != state.step:
@@ -270,7 +275,7 @@ def conclude(session: Session, meter: Meter, end: End) -> None:
             f"then nmt train --resume --run {run.path} makes up for it"
         )
     tidy(session, meter)
-    select_at_end(session, meter.log)
+    select_at_end(session, meter, limit)
 
 
 def stop_early(session: Session, meter: Meter, reason: str) -> NoReturn:

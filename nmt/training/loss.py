@@ -74,6 +74,18 @@ def label_smoothed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor
     return _sums((hidden,), weight, targets, smoothing, None)
 
 
+def plain_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """`label_smoothed_cross_entropy(...).loss` as the formula has it: for reading, and for the test of the fused one.
+
+    Its gradient with respect to the logits is softmax(logits) - wanted, which is what `_ChunkedLoss` makes at once.
+    """
+    log_probs = (hidden @ weight.T).log_softmax(-1)  # (N, V)
+    n, v = log_probs.shape
+    wanted = torch.full_like(log_probs, smoothing / v)  # the distribution that is to be predicted: a little for all,
+    wanted[torch.arange(n), targets] += 1 - smoothing  # and most of it for the target
+    return -(wanted * log_probs).sum()
+
+
 def consistency_loss(
     first: Tensor, second: Tensor, weight: Tensor, targets: Tensor, smoothing: float, divergence: Divergence
 ) -> LossSums:

@@ -13,6 +13,7 @@ import torch
 from nmt.data.batching import Update
 from nmt.errors import DivergedError
 from nmt.training.alarms import ADVICE, loss_alarm
+from nmt.training.forecast import FIRST_UPDATES, forecast
 from nmt.training.log import TrainingLog
 from nmt.training.optim import learning_rate
 from nmt.training.profile import Profile
@@ -55,6 +56,7 @@ class Meter:
         self._session, self.log, self._profile = session, log, profile
         self._pending: deque[_Pending] = deque()
         self._clock = self._shown = time.monotonic()
+        self._update_seconds: list[float] = []  # of the first updates of this process
 
     @property
     def _has_divergence(self) -> bool:
@@ -67,7 +69,7 @@ class Meter:
 
     def add(self, outcome: Outcome) -> None:
         """Count an update that was just made. Raises DivergedError if too many in a row changed nothing."""
-        self._tick(training=True)
+        self._foresee(self._tick(training=True))
         state, device = self._session.state, self._session.device
         numbers, arrived = outcome.numbers.to("cpu", non_blocking=True), None
         if device.type == "cuda":
@@ -81,6 +83,17 @@ class Meter:
             self._tick(training=True)
             self._profile.step(outcome)
             self._tick(training=False)
+
+    def _foresee(self, seconds: float) -> None:
+        """Once the pace of updates is known, say so if the run will end too early; `seconds` is what this one took."""
+        if len(self._update_seconds) == FIRST_UPDATES:
+            return
+        self._update_seconds.append(seconds)
+        if len(self._update_seconds) == FIRST_UPDATES:
+            session = self._session
+            line = forecast(session.config.training, session.state, session.n_epoch_tokens, self._update_seconds)
+            if line is not None:
+                self.log.say(line)
 
     def settle(self, n_left: int = 0) -> None:
         """Read the numbers of all updates but the newest `n_left`."""
@@ -159,6 +172,7 @@ class Meter:
             "epoch": state.epoch,
             "minutes": state.seconds / 60,
             "loss": loss,
+            "nll": nll,
             "perplexity": math.exp(min(nll, 700.0)),
             "accuracy": tally["n_correct"] / tally["n_tokens"],
             **({"divergence": tally.get("divergence", 0.0) / tally["n_tokens"]} if self._has_divergence else {}),
@@ -181,10 +195,8 @@ class Meter:
             return
         self._shown = now
         loss, nll = (tally[name] / tally["n_tokens"] for name in ("loss", "nll"))
-        speed, perplexity = tally["n_tokens"] / max(tally["seconds"], 1e-9), math.exp(min(nll, 700.0))
-        self.log.progress(
-            self._session.state.step, loss, perplexity, self._learning_rate(), speed, self._seconds_left()
-        )
+        speed = tally["n_tokens"] / max(tally["seconds"], 1e-9)
+        self.log.progress(self._session.state.step, loss, nll, self._learning_rate(), speed, self._seconds_left())
 
     def _learning_rate(self) -> float:
         state, config = self._session.state, self._session.config
@@ -205,9 +217,11 @@ class Meter:
             )
         return max(0.0, min(left))
 
-    def _tick(self, training: bool) -> None:
+    def _tick(self, training: bool) -> float:
+        """Count the seconds since the last call; returns them."""
         now = time.monotonic()
-        self._session.state.seconds += now - self._clock
+        seconds, self._clock = now - self._clock, now
+        self._session.state.seconds += seconds
         if training:
-            self._tally["seconds"] = self._tally.get("seconds", 0.0) + now - self._clock
-        self._clock = now
+            self._tally["seconds"] = self._tally.get("seconds", 0.0) + seconds
+        return seconds

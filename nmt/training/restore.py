@@ -90,12 +90,12 @@ def _settle(session: Session, state: TrainState) -> None:
     """Leave out of a state what no longer holds."""
     state.is_extra = False
     if state.best_step is not None and state.best_step not in saved_steps(session.run):
-        say(f"the checkpoint of the best validation, step {state.best_step}, is gone: the next one is the best")
+        say(f"the best checkpoint, step {state.best_step}, is gone: the next validated one is the best")
         state.best_step = state.best_score = None
         state.best_weights = "raw"
     limits = [getattr(session.config.training, name) for name in LIMITS]
     if state.cooldown is not None and state.cooldown_limits != limits:
-        state.cooldown_start = state.cooldown_end = None
+        state.cooldown_start = state.cooldown_end = state.cooldown_by = None
         say("the run's limits have changed: its cool-down begins anew, and the learning rate jumps up")
 
 

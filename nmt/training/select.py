@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
-from nmt.checkpoint import assign, save_checkpoint
+from nmt.checkpoint import assign, save_checkpoint, update_state
 from nmt.errors import CheckpointError
 from nmt.files import replace_file
 from nmt.metadata import Weights, write_selected
 from nmt.selected import average, steps_to_average
 from nmt.training.alarms import collapse_alarm
 from nmt.training.log import TrainingLog, clock
+from nmt.training.meter import Meter
 from nmt.training.session import Session
 from nmt.training.validate import Validation
 
@@ -54,18 +56,19 @@ def select_best(session: Session) -> None:
         session.run.selected.unlink(missing_ok=True)
 
 
-def select_at_end(session: Session, log: TrainingLog) -> None:
-    """Average the last checkpoints, and have `translate` take the average if it did better than the best.
+def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
+    """Average the last checkpoints, and have `translate` take the average if it did better than the best checkpoint.
 
-    Raises Interrupted if the run is to stop meanwhile, OSError if the disk takes no more.
+    `limit` is the setting of `training` that has ended the run. Raises Interrupted if the run is to stop meanwhile,
+    OSError or CheckpointError if the disk takes no more.
     """
-    state, settings, run = session.state, session.config.training, session.run
+    state, settings, run, log = session.state, session.config.training, session.run, meter.log
     selected = _best(session)
     steps = steps_to_average(run, settings, state.step)
     try:
         tensors = average(run, steps)
     except CheckpointError as error:
-        log.say(f"nothing is averaged: {error}")
+        log.say(f"checkpoints are not averaged: {error}")
         steps = []
     if len(steps) > 1:
         model = session.to_validate("raw")
@@ -73,21 +76,25 @@ def select_at_end(session: Session, log: TrainingLog) -> None:
         found = session.validator.validate(model, session.stop.poll)
         score = found.score(settings.select_by)
         save_checkpoint(run.average, tensors, None, {"steps": steps, settings.select_by: abs(score)})
+        meter.go()
         _record(session, log, found, "average")
         selected["average_steps"] = steps
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
             selected["weights"] = "average"
             selected["reason"] = (
-                f"average of steps {', '.join(map(str, steps))}, {settings.select_by} {abs(score):.4g} on the "
-                f"development set; the best single one is {_reason(session)}"
+                f"average of the checkpoints at steps {', '.join(map(str, steps))}, {settings.select_by} "
+                f"{abs(score):.4g} on the development set; not averaged: {_reason(session)}"
             )
-    log.sync()  # for with the next line there is nothing more to make up for
-    write_selected(run, {**selected, "finished_step": state.step})
+    log.sync()  # for with the next lines there is nothing more to make up for
+    meter.go()
+    # what it took; the log is to go on from where it was before, should the run go on
+    update_state(run.step(state.step), asdict(state))
+    write_selected(run, {**selected, "finished_step": state.step, "finished_by": limit})
     log.say(f"selected: {selected['reason']} ({clock(state.seconds)} in all)")
 
 
 def _best(session: Session) -> dict[str, Any]:
-    """What selected.json says of the best single weights."""
+    """What selected.json says of the best checkpoint."""
     state = session.state
     return {"best_step": state.best_step, "weights": state.best_weights, "reason": _reason(session)}
 
@@ -95,17 +102,19 @@ def _best(session: Session) -> dict[str, Any]:
 def _reason(session: Session) -> str:
     state, select_by = session.state, session.config.training.select_by
     if state.best_score is None:
-        return "the last: none that is saved is validated"
+        return "last checkpoint: no checkpoint that is kept has been validated"
     of = ", moving average" if state.best_weights == "ema" else ""
-    return f"step {state.best_step}{of}, {select_by} {abs(state.best_score):.4g} on the development set"
+    score = f"{select_by} {abs(state.best_score):.4g} on the development set"
+    return f"best checkpoint, step {state.best_step}{of}, {score}"
 
 
 def _record(session: Session, log: TrainingLog, found: Validation, kind: Weights) -> None:
     """Log a validation and keep its translations."""
     state, language = session.state, session.config.data.tgt
     where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60}
-    scores = {name: getattr(found, name) for name in ("loss", "perplexity", "accuracy", "bleu", "chrf")}
-    log.log({"kind": "valid" if kind == "raw" else kind, **where, **scores})
+    losses = {"loss": found.loss, "nll": found.loss}  # the same: validation is without smoothing
+    scores = {name: getattr(found, name) for name in ("perplexity", "accuracy", "bleu", "chrf")}
+    log.log({"kind": "valid" if kind == "raw" else kind, **where, **losses, **scores})
     alarm = collapse_alarm(session.validator.src_lines, found.translations)
     if alarm is not None:
         log.warn(state, alarm)
