@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
-from nmt.search.constrained import width
+from nmt.search.phrases import width
 
 
 @dataclass(frozen=True)

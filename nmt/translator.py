@@ -37,8 +37,9 @@ from nmt.request import (
 )
 from nmt.saved import Origin, choose_precision, open_saved
 from nmt.score import Scored, score_pairs
-from nmt.search.constrained import Constraints, room, term_ids, width, with_phrases, word_parts
+from nmt.search.constrained import Constraints
 from nmt.search.forced import ForcedDecoder
+from nmt.search.phrases import room, term_ids, width, with_phrases, word_parts
 from nmt.search.rules import Rules
 from nmt.search.search import search as search_best
 from nmt.search.step import Ensemble, Hypothesis, StepModel, TransformerStep, length_penalty, padded
