@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.search.phrases import width
+from nmt.text.glossary import Glossary
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Line:
     """The text that the translation starts with."""
     terms: tuple[str, ...] = ()
     """Texts that the translation must hold."""
+    glossary: Glossary | None = None
+    """The translation must hold the translations of those of its terms that the text has."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Sentence:
     prefix: Sequence[int] = ()
     phrases: tuple[tuple[int, ...], ...] = ()
     """The terms."""
+    n_ordered: int = 0
+    """So many of these, the first, must stand in their order."""
     cut: bool = False
     """True if the line had more ids than the model can make anything of."""
     whole: bool = False
@@ -81,14 +86,17 @@ BLANK = Translation("", 0.0, 0.0)
 def check_search(search: SearchConfig, n_best: int) -> None:
     """Raises ConfigError for settings of one request that do not go together."""
     problems = []
+    if n_best < 1:
+        problems.append(f"n_best: must be at least 1, found {n_best}")
     if n_best > search.beam and not search.sample:
         problems.append(f"n_best: {n_best} needs a beam of at least {n_best}, found search.beam {search.beam}")
     if search.mbr != "none" and n_best > 1:
         problems.append(f"n_best: search.mbr chooses one translation, found n_best {n_best}")
     if search.mbr != "none" and not search.sample and min(search.beam, search.mbr_candidates) == 1:
         problems.append(f"search.mbr: {search.mbr} chooses among several translations; take search.sample or a beam")
-    if search.protect and not takes_terms(search):
-        problems.append(f"search.protect: {NO_TERMS}")
+    for name in ("protect", "protect_patterns"):
+        if getattr(search, name) and not takes_terms(search):
+            problems.append(f"search.{name}: {NO_TERMS}")
     if problems:
         raise ConfigError(problems)
 

@@ -79,7 +79,8 @@ class Constraints:
     ) -> None:
         """phrases: those of each sentence. limits (B,): its longest length, `</s>` counted, which leaves 1 + room(…)
         after a prefix. word_parts (V,): see the function; none stands at the start of a phrase. n_ordered: so many of
-        each sentence's phrases, the first, must stand in their order; by default none."""
+        each sentence's phrases, the first, must stand in their order; by default none. Of the others none need stand
+        beside an equal one of these."""
         self._rows = _start(phrases, limits, n_ordered or [0] * len(phrases))
         self._word_parts = word_parts
         self._most = max(map(len, phrases), default=0)  # phrases
@@ -102,7 +103,6 @@ class Constraints:
         """Forbid in place what as piece number `length` leaves no room for the phrases, in logits (B, M, V), where PAD
         is forbidden already; and `</s>` where a phrase is missing."""
         rows, (wanted, lacking, state) = self._rows, self._open()
-        self._keep_order(logits, wanted, lacking, state)
         sure = (lacking * rows.lengths[:, None]).sum(-1)  # (B, M) ids that are missing
         end = logits[..., EOS].masked_fill(sure > 0, MINUS_INF)
         if length >= self._first_tight:
@@ -123,6 +123,7 @@ class Constraints:
             logits.masked_fill_((sure > room_left)[..., None], MINUS_INF)
             logits.scatter_(-1, ids, kept)
         logits[..., EOS] = end
+        self._keep_order(logits, wanted, lacking, state)
 
     def _keep_order(self, logits: Tensor, wanted: Tensor, lacking: Tensor, state: Tensor) -> None:
         """Forbid in place to go on with an ordered phrase before its turn and once it has stood, unless an open phrase
@@ -138,7 +139,7 @@ class Constraints:
         ids = ids.masked_fill((ids[..., :, None] == wanted[..., None, :]).any(-1), PAD)
         allowed = logits.gather(-1, ids)
         logits.scatter_(-1, ids, MINUS_INF)
-        is_stuck = ~(logits > MINUS_INF).any(-1, keepdim=True)  # a prefix holds the phrase
+        is_stuck = ~(logits > MINUS_INF).any(-1, keepdim=True)  # with a prefix, or for want of room
         logits.scatter_(-1, ids, allowed.masked_fill(~is_stuck, MINUS_INF))
 
     def continuations(
