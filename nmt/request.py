@@ -6,13 +6,16 @@ are searched for, and their hypotheses become its `Translation`s.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
-from nmt.search.phrases import width
+from nmt.search.phrases import term_ids, width
+from nmt.text.asked import asked_of
 from nmt.text.glossary import Glossary
+from nmt.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,22 @@ def check_search(search: SearchConfig, n_best: int) -> None:
 def takes_terms(search: SearchConfig) -> bool:
     """Whether translations found so can be made to hold terms."""
     return not (search.sample or search.diversity_groups > 1 or search.no_repeat_ngram)
+
+
+def phrases_of(
+    line: Line, text: str, search: SearchConfig, tokenizer: Tokenizer
+) -> tuple[tuple[tuple[int, ...], ...], int]:
+    """The phrases that the translation of a line must hold, or of a part of it, `text`: first the tags in their order;
+    and how many these are. Raises ConfigError if translations found so cannot be made to hold terms."""
+    asked = asked_of(text, search, line.glossary)
+    if (line.terms or asked) and not takes_terms(search):
+        raise ConfigError([NO_TERMS])
+    tags = [span.wanted for span in asked if span.kind == "tag" and span.wanted.startswith("<")]
+    others = Counter(span.wanted for span in asked) - Counter(tags)
+    # what the line's own terms and its text both ask for stands once
+    terms = [*tags, *(Counter(line.terms) | others).elements()]
+    phrases = [tuple(term_ids(tokenizer, term)) for term in terms]
+    return tuple(filter(None, phrases)), sum(map(bool, phrases[: len(tags)]))
 
 
 def n_wanted_of(search: SearchConfig, n_best: int) -> int:

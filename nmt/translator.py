@@ -6,7 +6,6 @@ Training's validation, `nmt translate` and `nmt evaluate` all call `Translator.t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -34,18 +33,18 @@ from nmt.request import (
     check_search,
     make_batches,
     n_wanted_of,
+    phrases_of,
     takes_terms,
 )
 from nmt.saved import Origin, choose_precision, open_saved
 from nmt.score import Scored, score_pairs
 from nmt.search.constrained import Constraints
 from nmt.search.forced import ForcedDecoder
-from nmt.search.phrases import room, term_ids, width, with_phrases, word_parts
+from nmt.search.phrases import room, width, with_phrases, word_parts
 from nmt.search.rules import Rules
 from nmt.search.search import search as search_best
 from nmt.search.step import Ensemble, Hypothesis, StepModel, TransformerStep, length_penalty, padded
 from nmt.search.workers import run_all
-from nmt.text.asked import asked_of
 from nmt.text.glossary import Glossary
 from nmt.text.split import join, split
 from nmt.tokenizer import EOS, N_SPECIAL, PAD, Tokenizers, is_blank
@@ -261,26 +260,13 @@ class Translator:
                         whole=is_long and len(parts) == 1,
                     )
                     for place, ((text, separator), part) in enumerate(zip(parts, of_parts, strict=True))
-                    for phrases, n_ordered in [self._phrases(line, text, search)]
+                    for phrases, n_ordered in [phrases_of(line, text, search, self._tgt)]
                 ]
             )
         return result
 
     def _n_pieces(self, texts: list[str]) -> list[int]:
         return [len(each) for each in self._src.encode_all(texts)]
-
-    def _phrases(self, line: Line, text: str, search: SearchConfig) -> tuple[tuple[tuple[int, ...], ...], int]:
-        """The phrases that the translation of a line, or of this part of it, must hold: first the tags, in order; how
-        many these are."""
-        asked = asked_of(text, search, line.glossary)
-        tags = [span.wanted for span in asked if span.kind == "tag" and span.wanted.startswith("<")]
-        others = Counter(span.wanted for span in asked) - Counter(tags)
-        if (line.terms or asked) and not takes_terms(search):
-            raise ConfigError([NO_TERMS])
-        # what is asked for twice over stands once: a term of the line that is also one of the glossary
-        terms = [*tags, *(Counter(line.terms) | others).elements()]
-        phrases = [tuple(term_ids(self._tgt, term)) for term in terms]
-        return tuple(filter(None, phrases)), sum(map(bool, phrases[: len(tags)]))
 
     @contextmanager
     def _context(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ from tiny_run import BEAM, PLAIN, texts, tiny_config, write_run
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
-from nmt.request import Line
+from nmt.request import Line, phrases_of
 from nmt.text.asked import asked_of
 from nmt.text.glossary import Applied, Glossary
 from nmt.text.words import is_boundary
@@ -119,11 +119,11 @@ def test_translations_hold_the_terms(translator: Translator) -> None:
 
 
 def test_a_term_of_the_line_too_stands_once(translator: Translator) -> None:
-    glossary = Glossary({PLAIN[0]: "kolo"})
-    [phrases, _] = translator._phrases(
-        Line(PLAIN[0], terms=("kolo", "rita", "rita"), glossary=glossary), PLAIN[0], BEAM
-    )
-    decoded = [translator.tokenizers["en"].decode(ids) for ids in phrases]
+    line = Line(PLAIN[0], terms=("kolo", "rita", "rita"), glossary=Glossary({PLAIN[0]: "kolo"}))
+    tokenizer = translator.tokenizers["en"]
+    phrases, n_ordered = phrases_of(line, line.text, BEAM, tokenizer)
+    assert n_ordered == 0
+    decoded = [tokenizer.decode(ids) for ids in phrases]
     assert decoded == ["kolo", "rita", "rita"]
 
 
