@@ -15,6 +15,7 @@ the commands print on the way, these print too. Errors are `nmt.errors.NmtError`
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -76,21 +77,21 @@ def evaluate(
     data: Path | str | None = None,
     checkpoint: str = "best",
     weights: str = "auto",
-    **settings: object,
+    search: Mapping[str, object] | None = None,
 ) -> Evaluation:
     """Translate a split with a run and score it, as `nmt evaluate` does: report, sources, references, translations.
 
     split: a test set, valid or train; by default the only test set. data: by default where the run was trained.
-    checkpoint and weights as for `Translator.load`; settings: of the search by name, such as beam=1.
+    checkpoint and weights as for `Translator.load`; search: settings of the search to change, such as {"beam": 1}.
     Raises ConfigError, CheckpointError or DataError.
     """
     translator = Translator.load(run, checkpoint, weights)
-    search = translator.search_settings(settings)
-    return evaluate_run(translator, Path(data) if data is not None else None, split, search)
+    changed = translator.search_settings(search or {})
+    return evaluate_run(translator, Path(data) if data is not None else None, split, changed)
 
 
 def _config(config: Config | Path | str, settings: Mapping[str, object] | None) -> Config:
     overrides = [
-        f"{key}={json.dumps(value, default=str, ensure_ascii=False)}" for key, value in (settings or {}).items()
+        f"{key}={json.dumps(value, default=os.fspath, ensure_ascii=False)}" for key, value in (settings or {}).items()
     ]
     return changed_config(config, overrides) if isinstance(config, Config) else load_config(config, overrides)

@@ -45,7 +45,7 @@ from nmt.search.rules import Rules
 from nmt.search.search import search as search_best
 from nmt.search.step import Ensemble, Hypothesis, StepModel, TransformerStep, length_penalty, padded
 from nmt.search.workers import run_all
-from nmt.text.glossary import Glossary
+from nmt.text.glossary import AnyGlossary, Glossary
 from nmt.text.split import join, split
 from nmt.tokenizer import EOS, N_SPECIAL, PAD, Tokenizers, is_blank
 
@@ -123,7 +123,7 @@ class Translator:
         texts: Sequence[str],
         *,
         n_best: int,
-        glossary: Glossary | Mapping[str, str] | None = None,
+        glossary: AnyGlossary | None = None,
         **settings: object,
     ) -> list[list[str]]: ...
     @overload
@@ -132,7 +132,7 @@ class Translator:
         texts: Sequence[str],
         *,
         n_best: None = None,
-        glossary: Glossary | Mapping[str, str] | None = None,
+        glossary: AnyGlossary | None = None,
         **settings: object,
     ) -> list[str]: ...
     def translate(
@@ -140,19 +140,20 @@ class Translator:
         texts: Sequence[str],
         *,
         n_best: int | None = None,
-        glossary: Glossary | Mapping[str, str] | None = None,
+        glossary: AnyGlossary | None = None,
         **settings: object,
     ) -> list[str] | list[list[str]]:
         """The translation of each text, as `nmt translate` gives it; with `n_best` a list for each text, of up to so
         many translations, best first.
 
-        `glossary` has terms and their translations. `settings` are search settings by name, such as beam=1. Raises
-        ConfigError for settings that do not exist or do not go together, DataError for a blank term.
+        glossary: terms with their translations, or the file that has them. `settings` are search settings by name,
+        such as beam=1. Raises ConfigError for settings that do not exist or do not go together, DataError for a
+        glossary.
         """
         if isinstance(texts, str):
             raise TypeError("translate takes a list of texts, found one text: give [text]")
         search = self.search_settings(settings)
-        known = Glossary(glossary) if isinstance(glossary, Mapping) else glossary
+        known = Glossary.of(glossary) if glossary is not None else None
         n_wanted = 1 if n_best is None else n_best
         self.check(search, n_wanted, has_terms=known is not None)
         found = self.translate_lines([Line(text, glossary=known) for text in texts], search, n_wanted)

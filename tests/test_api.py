@@ -58,10 +58,10 @@ def test_the_example_of_the_readme_runs_as_it_is_written(
 
     assert load_config("runs/mine-de-en/config.yaml").training.seed == 2
     assert api.train(config, {"training.seed": 2, "training.max_steps": 3}, resume=True) == names["run"]
-    found = api.evaluate("runs/mine-de-en", "valid", checkpoint="last", beam=1)
+    found = api.evaluate("runs/mine-de-en", "valid", checkpoint="last", search={"beam": 1})
     assert (found.report.subject.step, len(found.translations)) == (3, 12)
     with pytest.raises(ConfigError, match=r"search\.beem"):
-        api.evaluate("runs/mine-de-en", beem=1)
+        api.evaluate("runs/mine-de-en", search={"beem": 1})
     with pytest.raises(ConfigError, match=r"training\.sed"):
         api.prepare(config, {"training.sed": "2"})
     with pytest.raises(DataError, match="nowhere"):

@@ -33,10 +33,17 @@ def applied(text: str, terms: dict[str, str], search: SearchConfig = OFF) -> lis
 
 
 def test_a_file_of_terms(tmp_path: Path) -> None:
-    text = "\ufeff# German\tEnglish\n\n Hund \t hound \r\nHund\thound\n#1\tfirst\n  \n#\nneue Katze\tnew cat\n"
+    text = (
+        "\ufeff# German\tEnglish\n\n Hund \t hound \r\nHund\thound\n#1\tfirst\n  \n#\n#\tnumber\nneue Katze\tnew cat\n"
+    )
     glossary = read(tmp_path, text)
-    assert len(glossary) == 3
-    assert [span.wanted for span in glossary.spans("Hund, neue Katze, #1")] == ["hound", "new cat", "first"]
+    assert len(glossary) == 4
+    assert [span.wanted for span in asked_of("Hund, neue Katze, #1 #", OFF, glossary)] == [
+        "hound",
+        "new cat",
+        "first",
+        "number",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -141,6 +148,10 @@ def test_what_finds_no_terms_refuses_them(translator: Translator) -> None:
             translator.translate(PLAIN, glossary={"x": "y"}, **{**BEAM.model_dump(), **setting})
     with pytest.raises(DataError, match="neither may be blank"):
         translator.translate(PLAIN, glossary={"x": " "})
+    with pytest.raises(DataError, match="'x' has two translations, 'y' and 'z'"):
+        translator.translate(PLAIN, glossary={"x": "y", " x": "z"})
+    with pytest.raises(DataError, match=r"nowhere\.tsv: no such file"):
+        translator.translate(PLAIN, glossary="nowhere.tsv")
 
 
 def test_what_was_applied_is_counted() -> None:

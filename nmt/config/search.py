@@ -97,7 +97,7 @@ def _pattern_problem(pattern: str) -> str | None:
     """What is wrong with a regular expression, in words."""
     try:
         with warnings.catch_warnings(action="error"):  # of what other versions of Python will read differently
-            matches_nothing = re.compile(pattern).search("") is not None
+            matches_empty = re.compile(pattern).search("") is not None
     except (re.error, ValueError, OverflowError, RecursionError, Warning) as error:
         return f"not a regular expression: {error}"
-    return "matches the empty text" if matches_nothing else None
+    return "matches the empty text" if matches_empty else None

@@ -60,6 +60,8 @@ class _Rows:
     def has_turn(self, missing: Tensor) -> Tensor:
         """(B, M, P) True where a phrase may count next, given how often each is missing (B, M, P): it is the first of
         the ordered ones that are missing, or it is not ordered."""
+        if self.turns.size(1) == 1:
+            return torch.ones_like(missing, dtype=torch.bool)
         n_left = (missing * self.is_ordered[:, None]).sum(-1)  # (B, M)
         n_ordered = (self.turns < self.is_ordered.size(1)).sum(-1, keepdim=True)  # (B, 1)
         turn = self.turns.gather(1, n_ordered - n_left)[..., None]

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from nmt.data.sources import read_lines
 from nmt.errors import DataError
 from nmt.text.protect import Span
 from nmt.text.words import is_boundary
+
+AnyGlossary: TypeAlias = "Glossary | Mapping[str, str] | Path | str"
+"""A glossary, its terms with their translations, or the file that has them."""
 
 MOST_TOLD = 10
 """Numbers of lines."""
@@ -19,21 +23,33 @@ class Glossary:
     """Terms and what each is translated to. A term whose translation is itself is not translated."""
 
     def __init__(self, terms: Mapping[str, str]) -> None:
-        """Raises DataError for a blank term or a blank translation."""
-        for source, target in terms.items():
-            if not source.strip() or not target.strip():
+        """White space around terms and translations is no part of them.
+
+        Raises DataError for a blank term or translation, and for terms that differ in white space alone.
+        """
+        self._terms: dict[str, str] = {}
+        for source, target in ((source.strip(), target.strip()) for source, target in terms.items()):
+            if not source or not target:
                 raise DataError(f"glossary: {source!r} with the translation {target!r}: neither may be blank")
-        self._terms = {source.strip(): target.strip() for source, target in terms.items()}
+            if self._terms.setdefault(source, target) != target:
+                raise DataError(f"glossary: {source!r} has two translations, {self._terms[source]!r} and {target!r}")
         lengths: defaultdict[str, set[int]] = defaultdict(set)
         for source in self._terms:
             lengths[source[0]].add(len(source))
         self._lengths = dict(lengths)
 
     @classmethod
+    def of(cls, terms: AnyGlossary) -> Glossary:
+        """That of a mapping, or that in a file. Raises DataError."""
+        if isinstance(terms, Glossary):
+            return terms
+        return cls(terms) if isinstance(terms, Mapping) else cls.read(Path(terms))
+
+    @classmethod
     def read(cls, path: Path) -> Glossary:
         """The glossary in a UTF-8 file: a term and its translation in each line, separated by a tab.
 
-        White space around them is no part of them; blank lines and lines that begin with `#` and a space are skipped.
+        Blank lines and lines that begin with `#` and a space are skipped.
         Raises DataError, with the line, for any other line, for a term that is given twice with different
         translations, and if there is no term.
         """
@@ -42,7 +58,7 @@ class Glossary:
         terms: dict[str, str] = {}
         numbers: dict[str, int] = {}
         for number, line in enumerate(read_lines(path), start=1):
-            if not line.strip() or line.split(None, 1)[0] == "#":
+            if not line.strip() or line.strip() == "#" or line.startswith("# "):
                 continue
             where, columns = f"{path}, line {number}", [column.strip() for column in line.split("\t")]
             if len(columns) != 2 or not all(columns):
@@ -85,8 +101,8 @@ class Applied:
 
     def __init__(self, glossary: Glossary) -> None:
         self._n_known = len(glossary)
-        self._n_terms = self._n_lines = self._n_missing = 0
-        self._missing: list[int] = []
+        self._n_terms = self._n_lines = self._n_missing = self._n_lacking = 0
+        self._lacking: list[int] = []
 
     def see(self, number: int, spans: Iterable[Span], translation: str) -> None:
         """Take note of a line, the number of which is this, of what stands in it, and of its translation."""
@@ -95,8 +111,9 @@ class Applied:
         self._n_terms += wanted.total()
         self._n_lines += bool(wanted)
         self._n_missing += n_missing
-        if n_missing and len(self._missing) < MOST_TOLD:
-            self._missing.append(number)
+        self._n_lacking += bool(n_missing)
+        if n_missing and self._n_lacking <= MOST_TOLD:
+            self._lacking.append(number)
 
     def lines(self) -> Iterator[str]:
         """What is to be told at the end."""
@@ -105,8 +122,9 @@ class Applied:
             return
         yield f"glossary: {_count(self._n_terms, 'term')} in {_count(self._n_lines, 'line')}"
         if self._n_missing:
-            numbers = ", ".join(map(str, self._missing)) + (", …" if len(self._missing) == MOST_TOLD else "")
-            yield f"glossary: {_count(self._n_missing, 'term')} could not be placed, in line {numbers}"
+            numbers = ", ".join(map(str, self._lacking)) + (", …" if self._n_lacking > MOST_TOLD else "")
+            where = "line" if self._n_lacking == 1 else "lines"
+            yield f"glossary: {_count(self._n_missing, 'term')} could not be placed, in {where} {numbers}"
 
 
 def _count(n: int, noun: str) -> str:
