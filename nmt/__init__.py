@@ -1,7 +1,9 @@
 """nmt: train a machine-translation Transformer from raw parallel text and measure it honestly.
 
-from nmt import Translator
+from nmt import Translator, api
 Translator.load("runs/demo").translate(["Der Hund schläft."])
+
+`nmt.api` has the other stages: `api.prepare`, `api.train`, `api.evaluate`.
 """
 
 from __future__ import annotations
@@ -9,15 +11,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nmt import api
     from nmt.translator import Translator
 
-__all__ = ["Translator", "__version__"]
+__all__ = ["Translator", "__version__", "api"]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    if name != "Translator":
-        raise AttributeError(f"module 'nmt' has no attribute {name!r}")
-    from nmt.translator import Translator  # here, so that `nmt --help` need not wait for PyTorch
+    # here, so that `nmt --help` need not wait for PyTorch
+    if name == "Translator":
+        from nmt.translator import Translator
 
-    return Translator
+        return Translator
+    if name == "api":
+        from importlib import import_module
+
+        return import_module("nmt.api")
+    raise AttributeError(f"module 'nmt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

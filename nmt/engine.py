@@ -50,6 +50,7 @@ def check_search(config: SearchConfig) -> None:
         "diversity_groups": config.diversity_groups > 1,
         "patience": config.patience == 0,
         "protect": config.protect,
+        "protect_patterns": bool(config.protect_patterns),
     }
     values = config.model_dump()
     problems = [

@@ -6,12 +6,16 @@ are searched for, and their hypotheses become its `Translation`s.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
-from nmt.search.constrained import width
+from nmt.search.phrases import term_ids, width
+from nmt.text.asked import asked_of
+from nmt.text.glossary import Glossary
+from nmt.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class Line:
     """The text that the translation starts with."""
     terms: tuple[str, ...] = ()
     """Texts that the translation must hold."""
+    glossary: Glossary | None = None
+    """The translation must hold the translations of those of its terms that the text has."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,8 @@ class Sentence:
     prefix: Sequence[int] = ()
     phrases: tuple[tuple[int, ...], ...] = ()
     """The terms."""
+    n_ordered: int = 0
+    """So many of these, the first, must stand in their order."""
     cut: bool = False
     """True if the line had more ids than the model can make anything of."""
     whole: bool = False
@@ -81,14 +89,17 @@ BLANK = Translation("", 0.0, 0.0)
 def check_search(search: SearchConfig, n_best: int) -> None:
     """Raises ConfigError for settings of one request that do not go together."""
     problems = []
+    if n_best < 1:
+        problems.append(f"n_best: must be at least 1, found {n_best}")
     if n_best > search.beam and not search.sample:
         problems.append(f"n_best: {n_best} needs a beam of at least {n_best}, found search.beam {search.beam}")
     if search.mbr != "none" and n_best > 1:
         problems.append(f"n_best: search.mbr chooses one translation, found n_best {n_best}")
     if search.mbr != "none" and not search.sample and min(search.beam, search.mbr_candidates) == 1:
         problems.append(f"search.mbr: {search.mbr} chooses among several translations; take search.sample or a beam")
-    if search.protect and not takes_terms(search):
-        problems.append(f"search.protect: {NO_TERMS}")
+    for name in ("protect", "protect_patterns"):
+        if getattr(search, name) and not takes_terms(search):
+            problems.append(f"search.{name}: {NO_TERMS}")
     if problems:
         raise ConfigError(problems)
 
@@ -96,6 +107,22 @@ def check_search(search: SearchConfig, n_best: int) -> None:
 def takes_terms(search: SearchConfig) -> bool:
     """Whether translations found so can be made to hold terms."""
     return not (search.sample or search.diversity_groups > 1 or search.no_repeat_ngram)
+
+
+def phrases_of(
+    line: Line, text: str, search: SearchConfig, tokenizer: Tokenizer
+) -> tuple[tuple[tuple[int, ...], ...], int]:
+    """The phrases that the translation of a line must hold, or of a part of it, `text`: first the tags in their order;
+    and how many these are. Raises ConfigError if translations found so cannot be made to hold terms."""
+    asked = asked_of(text, search, line.glossary)
+    if (line.terms or asked) and not takes_terms(search):
+        raise ConfigError([NO_TERMS])
+    tags = [span.wanted for span in asked if span.kind == "tag" and span.wanted.startswith("<")]
+    others = Counter(span.wanted for span in asked) - Counter(tags)
+    # what the line's own terms and its text both ask for stands once
+    terms = [*tags, *(Counter(line.terms) | others).elements()]
+    phrases = [tuple(term_ids(tokenizer, term)) for term in terms]
+    return tuple(filter(None, phrases)), sum(map(bool, phrases[: len(tags)]))
 
 
 def n_wanted_of(search: SearchConfig, n_best: int) -> int:

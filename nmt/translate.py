@@ -18,6 +18,8 @@ from nmt.files import open_output
 from nmt.layout import RunDir
 from nmt.request import Line, Translation
 from nmt.runs import is_run
+from nmt.text.asked import asked_of
+from nmt.text.glossary import Applied, Glossary
 from nmt.text.stream import windows
 from nmt.translator import FARTHEST, WINDOW, Translator
 
@@ -43,6 +45,8 @@ class Files:
     """What the translations start with; a blank line asks for nothing."""
     terms: Path | None = None
     """What the translations must hold, terms separated by tabs; a blank line asks for nothing."""
+    glossary: Path | None = None
+    """Terms with their translations, see `Glossary.read`: of any number of lines, for the whole text."""
     alignments: Path | None = None
     """Where the alignment of the words goes."""
     attention: Path | None = None
@@ -67,16 +71,18 @@ def translate_file(
     the text has not as many lines.
     """
     search, files = search or translator.config.search, files or Files()
-    translator.check(search, n_best, has_terms=files.terms is not None)
+    translator.check(search, n_best, has_terms=files.terms is not None or files.glossary is not None)
+    glossary = Glossary.read(files.glossary) if files.glossary is not None else None
     if files.attention is not None:
         from nmt.picture import check_picture  # matplotlib takes 0.3 s, which no start need wait for
 
         check_picture(files.attention)
     looker = Looker(translator, search) if files.alignments or files.attention else None
     warnings = Warnings()
+    applied = Applied(glossary) if glossary is not None else None
     n_lines = 0
     with ExitStack() as opened:
-        asked = _Asked(files)
+        asked = _Asked(files, glossary)
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         for window in _input(source):
@@ -84,7 +90,10 @@ def translate_file(
             found = translator.translate_window(lines, search, n_best, n_lines)
             of_window: list[Translation] = []
             for number, translations in enumerate(found, start=n_lines + 1):
-                warnings.see(number, lines[number - n_lines - 1], translations)
+                line = lines[number - n_lines - 1]
+                warnings.see(number, line, translations)
+                if applied is not None:
+                    applied.see(number, asked_of(line.text, search, glossary), translations[0].text)
                 for each in translations:
                     row = f"{number}\t{each.score:.6f}\t{each.log_prob:.6f}\t{each.text}" if n_best > 1 else each.text
                     out.write(row.encode() + b"\n")
@@ -99,14 +108,15 @@ def translate_file(
         asked.check_ended()
     if looker is not None and files.attention is not None:
         looker.draw(files.attention)
-    for warning in warnings.lines():
-        say(warning)
+    for told in [*(applied.lines() if applied is not None else ()), *warnings.lines()]:
+        say(told)
 
 
 class _Asked:
     """The files that say what is asked of the translations, read along with the text."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, glossary: Glossary | None) -> None:
+        self._glossary = glossary
         self._files = {path: _lines_of(path) for path in (files.prefixes, files.terms) if path is not None}
         self._prefixes, self._terms = files.prefixes, files.terms
 
@@ -114,7 +124,7 @@ class _Asked:
         """The next lines of the text with what is asked for each."""
         prefixes, terms = (self._next(path, len(window)) for path in (self._prefixes, self._terms))
         return [
-            Line(text, prefix, tuple(term.strip() for term in of_line.split("\t") if term.strip()))
+            Line(text, prefix, tuple(term.strip() for term in of_line.split("\t") if term.strip()), self._glossary)
             for text, prefix, of_line in zip(window, prefixes, terms, strict=True)
         ]
 
@@ -186,8 +196,8 @@ class Warnings:
         lines = []
         if self.n_unfinished:
             lines.append(
-                f"{_count(self.n_unfinished, 'translation')} reached the greatest length "
-                "(search.max_length, max_length_ratio, max_length_offset) and may lack an end"
+                f"{_count(self.n_unfinished, 'translation')} {'was' if self.n_unfinished == 1 else 'were'} cut off at "
+                "the length limit (search.max_length, max_length_ratio, max_length_offset)"
             )
         if self.n_split:
             lines.append(f"{_count(self.n_split, 'line')} split and translated in parts (search.split)")

@@ -6,12 +6,12 @@ Training's validation, `nmt translate` and `nmt evaluate` all call `Translator.t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, overload
 
 import torch
 
@@ -33,17 +33,19 @@ from nmt.request import (
     check_search,
     make_batches,
     n_wanted_of,
+    phrases_of,
     takes_terms,
 )
 from nmt.saved import Origin, choose_precision, open_saved
 from nmt.score import Scored, score_pairs
-from nmt.search.constrained import Constraints, room, term_ids, width, with_phrases, word_parts
+from nmt.search.constrained import Constraints
 from nmt.search.forced import ForcedDecoder
+from nmt.search.phrases import room, width, with_phrases, word_parts
 from nmt.search.rules import Rules
 from nmt.search.search import search as search_best
 from nmt.search.step import Ensemble, Hypothesis, StepModel, TransformerStep, length_penalty, padded
 from nmt.search.workers import run_all
-from nmt.text.protect import protected
+from nmt.text.glossary import AnyGlossary, Glossary
 from nmt.text.split import join, split
 from nmt.tokenizer import EOS, N_SPECIAL, PAD, Tokenizers, is_blank
 
@@ -115,16 +117,54 @@ class Translator:
         translator.origin = first.origin
         return translator
 
-    def translate(self, texts: Sequence[str], **settings: object) -> list[str]:
-        """The translation of each text, as `nmt translate` gives it.
+    @overload
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        n_best: int,
+        glossary: AnyGlossary | None = None,
+        **settings: object,
+    ) -> list[list[str]]: ...
+    @overload
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        n_best: None = None,
+        glossary: AnyGlossary | None = None,
+        **settings: object,
+    ) -> list[str]: ...
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        n_best: int | None = None,
+        glossary: AnyGlossary | None = None,
+        **settings: object,
+    ) -> list[str] | list[list[str]]:
+        """The translation of each text, as `nmt translate` gives it; with `n_best` a list for each text, of up to so
+        many translations, best first.
 
-        `settings` are search settings by name, such as beam=1. Raises ConfigError for those.
+        glossary: terms with their translations, or the file that has them. `settings` are search settings by name,
+        such as beam=1. Raises ConfigError for settings that do not exist or do not go together, DataError for a
+        glossary.
         """
         if isinstance(texts, str):
             raise TypeError("translate takes a list of texts, found one text: give [text]")
+        search = self.search_settings(settings)
+        known = Glossary.of(glossary) if glossary is not None else None
+        n_wanted = 1 if n_best is None else n_best
+        self.check(search, n_wanted, has_terms=known is not None)
+        found = self.translate_lines([Line(text, glossary=known) for text in texts], search, n_wanted)
+        if n_best is None:
+            return [best.text for best, *_ in found]
+        return [[each.text for each in translations] for translations in found]
+
+    def search_settings(self, settings: Mapping[str, object]) -> SearchConfig:
+        """The configuration's search settings with these changed. Raises ConfigError."""
         dumped = self.config.model_dump()
-        search = check_config(dumped | {"search": dumped["search"] | settings}, "translate").search
-        return [best[0].text for best in self.translate_lines(texts, search)]
+        return check_config(dumped | {"search": dumped["search"] | dict(settings)}, "translate").search
 
     def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:
         """The same models, told what to say: for scores and for attention."""
@@ -148,9 +188,11 @@ class Translator:
         self.check(search, n_best)
         return self._windows(iter(lines), search, n_best)
 
-    def check(self, search: SearchConfig, n_best: int, has_terms: bool = False) -> None:  # noqa: ARG002 (for others)
+    def check(self, search: SearchConfig, n_best: int, has_terms: bool = False) -> None:
         """Raise ConfigError if this translator cannot do what is asked of it."""
         check_search(search, n_best)
+        if has_terms and not takes_terms(search):
+            raise ConfigError([NO_TERMS])
 
     def _windows(self, lines: Iterator[Line | str], search: SearchConfig, n_best: int) -> Iterator[list[Translation]]:
         number = 0
@@ -213,23 +255,19 @@ class Translator:
                         src_ids=part[: self._longest],
                         key=number * PARTS + place,
                         prefix=self._tgt.encode(line.prefix.rstrip()) if line.prefix and not place else (),
-                        phrases=self._phrases(line.terms, text, search),
+                        phrases=phrases,
+                        n_ordered=n_ordered,
                         cut=len(part) > self._longest,
                         whole=is_long and len(parts) == 1,
                     )
                     for place, ((text, separator), part) in enumerate(zip(parts, of_parts, strict=True))
+                    for phrases, n_ordered in [phrases_of(line, text, search, self._tgt)]
                 ]
             )
         return result
 
     def _n_pieces(self, texts: list[str]) -> list[int]:
         return [len(each) for each in self._src.encode_all(texts)]
-
-    def _phrases(self, terms: Sequence[str], text: str, search: SearchConfig) -> tuple[tuple[int, ...], ...]:
-        if terms and not takes_terms(search):
-            raise ConfigError([NO_TERMS])
-        wanted = [*terms, *(protected(text) if search.protect else ())]
-        return tuple(ids for term in wanted if (ids := tuple(term_ids(self._tgt, term))))
 
     @contextmanager
     def _context(self) -> Iterator[None]:
@@ -254,7 +292,8 @@ class Translator:
         )
         constraints = None
         if any(sentence.phrases for sentence in sentences):
-            constraints = Constraints([sentence.phrases for sentence in sentences], limits, self._word_parts)
+            phrases, n_ordered = zip(*((sentence.phrases, sentence.n_ordered) for sentence in sentences), strict=True)
+            constraints = Constraints(phrases, limits, self._word_parts, n_ordered)
             search = with_phrases(search, max(width(sentence.phrases, search.beam) for sentence in sentences))
         keys = [sentence.key for sentence in sentences]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)

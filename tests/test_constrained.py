@@ -17,7 +17,8 @@ from torch import Tensor
 
 from nmt.config import SearchConfig
 from nmt.search.beam import beam_search
-from nmt.search.constrained import Constraints, Phrases, room, term_ids, width, with_phrases, word_parts
+from nmt.search.constrained import Constraints
+from nmt.search.phrases import Phrases, room, term_ids, width, with_phrases, word_parts
 from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.tokenizer import CONTROL, EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer
@@ -34,9 +35,10 @@ def run(
     sentences: Sequence[int] | None = None,
     n_best: int = 1,
     prefix: Tensor | None = None,
+    n_ordered: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
     limit = torch.tensor(limits)
-    constraints = Constraints(phrases, limit, parts)
+    constraints = Constraints(phrases, limit, parts, n_ordered)
     model = TableModel(table, range(len(limits)) if sentences is None else sentences)
     return beam_search(model, Rules(BANNED, limit, prefix=prefix), config, n_best, constraints)
 
@@ -214,6 +216,70 @@ def test_results_do_not_depend_on_the_batch(beam: int) -> None:
     for order in ([5, 4, 3, 2, 1, 0], [2], [0, 4], [3, 1]):
         some = [phrases[i] for i in order]
         assert run(table, some, config, [limits[i] for i in order], None, order, beam) == [together[i] for i in order]
+
+
+def places(ids: Sequence[int], phrase: Sequence[int]) -> list[int]:
+    """Where a phrase begins in ids."""
+    return [i for i in range(len(ids)) if tuple(ids[i : i + len(phrase)]) == tuple(phrase)]
+
+
+TAGS = [(4, 5), (6,), (7, 8, 5), (7, 9, 5)]  # what a tag is like: it shares its first and last ids with others
+
+
+@pytest.mark.parametrize(("seed", "beam"), [*enumerate([1, 2, 4, 1, 2, 4])])
+def test_ordered_phrases_stand_in_their_order_and_no_more_often(seed: int, beam: int) -> None:
+    rng, vocab = random.Random(seed), 12
+    tags = [[rng.choice(TAGS) for _ in range(rng.randint(0, 4))] for _ in range(6)]
+    others = [[(10,), (11, 10), (9, 11)][: rng.randint(0, 3)] for _ in tags]
+    phrases = [[*ordered, *free] for ordered, free in zip(tags, others, strict=True)]
+    limits = [1 + room(each) + rng.randint(0, 6) for each in phrases]
+    parts = torch.arange(vocab) == 3 if seed % 2 else None
+    config, table = SearchConfig(beam=beam), random_table(seed, vocab, sharpness=3.0)
+    found = run(table, phrases, config, limits, parts, n_best=beam, n_ordered=[len(each) for each in tags])
+    for hypotheses, wanted, ordered in zip(found, phrases, tags, strict=True):
+        for hypothesis in hypotheses:
+            assert holds(hypothesis.ids, wanted, parts)
+            at = sorted((i, tag) for tag in set(ordered) for i in places(hypothesis.ids, tag))
+            assert [tag for _, tag in at] == ordered
+    free = run(table, phrases, config, limits, parts, n_best=beam)
+    assert free != found, "without an order they stand in another one"
+
+
+def test_the_best_of_all_outputs_with_the_order_is_found() -> None:
+    table, limit, config = random_table(4, sharpness=2.0), 7, SearchConfig(beam=256)
+    phrases = [(B,), (A, A), (B,)]
+
+    def in_order(ids: Prefix) -> bool:
+        b = places(ids, (B,))
+        return len(b) == 2 and (A, A) in zip(ids[b[0] :], ids[b[0] + 1 : b[1]], strict=False)
+
+    wanted = [each for each in best_by_enumeration(table, 0, phrases, limit, config) if in_order(each[1])]
+    wanted = [each for each in wanted if count(each[1], (A, A)) == 1]
+    [found] = run(table, [phrases], config, [limit], n_best=3, n_ordered=[3])
+    same(found, wanted[:3])
+
+
+def test_an_order_yields_to_prefixes_and_to_other_phrases() -> None:
+    table, limits = random_table(6, vocab=12), [12, 12]
+    ordered = [(4,), (5, 6)]
+    phrases: list[Phrases] = [ordered, [*ordered, (7, 5, 6, 8)]]
+    prefix = torch.tensor([[5, 6, 9], [0, 0, 0]])
+    [[first], [second]] = run(table, phrases, SearchConfig(beam=4), limits, prefix=prefix, n_ordered=[2, 2])
+    assert first.ids[:3] == [5, 6, 9]
+    [start] = places(first.ids, (4,))
+    assert [i > start for i in places(first.ids, (5, 6))] == [False, True], "that of the prefix does not count"
+    assert holds(second.ids, phrases[1])
+    assert max(places(second.ids, (5, 6))) > places(second.ids, (4,))[0]
+
+
+def test_results_with_an_order_do_not_depend_on_the_batch() -> None:
+    table, config = random_table(12, vocab=10), SearchConfig(beam=3)
+    phrases: list[Phrases] = [[(4, 5), (6, 5), (7,)], [(7,), (8, 9)], [], [(6,), (4, 5), (6,), (4, 5)]]
+    n_ordered, limits = [2, 0, 0, 4], [14, 9, 6, 12]
+    together = run(table, phrases, config, limits, n_best=3, n_ordered=n_ordered)
+    for i in range(4):
+        alone = run(table, [phrases[i]], config, [limits[i]], sentences=[i], n_best=3, n_ordered=[n_ordered[i]])
+        assert alone == [together[i]]
 
 
 def test_no_continuation_is_taken_twice() -> None:

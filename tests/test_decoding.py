@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from nmt.config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.mbr import choose
 from nmt.request import Line, Translation
+from nmt.text.protect import protected
 from nmt.tokenizer import Tokenizer
 from nmt.translate import Files, translate_file
 
@@ -149,6 +151,21 @@ def test_what_is_protected_stands_in_the_translation(translator: Translator) -> 
     for line, text, thing in zip(lines, texts(translator, lines, changed(BEAM, protect=True)), things, strict=True):
         assert thing in text, line
     assert not all(thing in text for text, thing in zip(texts(translator, lines, BEAM), things, strict=True))
+
+
+def test_tags_keep_their_order(translator: Translator) -> None:
+    wrapped = ["<b>{}</b>", "<i>{0}</i> <b>{0}</b>", '<a href="x">{0}<br/></a> {0}', "<b>{0}</b> <b>{0}</b> &amp; 7"]
+    lines = [each.format(line) for each, line in zip(wrapped, PLAIN, strict=False)]
+    for text, line in zip(texts(translator, lines, changed(BEAM, protect=True)), lines, strict=True):
+        assert re.findall("<[^<>]*>", text) == re.findall("<[^<>]*>", line)
+        assert all(other in text for other in protected(line))
+
+
+def test_patterns_of_ones_own(translator: Translator) -> None:
+    own = changed(BEAM, protect_patterns=["Ü[A-Z]+-[0-9]+"])
+    assert "ÜB-12" in texts(translator, [f"{PLAIN[0]} ÜB-12"], own)[0]
+    with pytest.raises(ConfigError, match=r"search\.protect_patterns: terms go with plain beam search"):
+        translator.translate_lines(PLAIN, changed(own, sample=True))
 
 
 @pytest.mark.parametrize("search", [GREEDY, BEAM], ids=["greedy", "beam"])

@@ -218,6 +218,8 @@ def test_minimum_bayes_risk_chooses_among_its_translations(quiet: Pair) -> None:
 def test_terms_and_attention_are_for_the_native_engine(quiet: Pair) -> None:
     with pytest.raises(ConfigError, match=r"^terms are not what CTranslate2 can do; --engine native does it$"):
         translations(quiet[1], [Line("mali bo", terms=("re",))])
+    with pytest.raises(ConfigError, match=r"^terms are not what CTranslate2 can do; --engine native does it$"):
+        quiet[1].translate(["mali bo"], glossary={"re": "x"})
     with pytest.raises(ConfigError, match=r"^alignments, attention and scores .* need --engine native$"):
         quiet[1].forced_decoder()
 
@@ -230,6 +232,7 @@ def test_terms_and_attention_are_for_the_native_engine(quiet: Pair) -> None:
         {"diversity_groups": 5},
         {"patience": 0.0},
         {"protect": True},
+        {"protect_patterns": ["x"]},
     ],
     ids=lambda setting: next(iter(setting)),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 import time
@@ -12,6 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.config import SearchConfig
+from nmt.config_file import dump_config, load_config
+from nmt.errors import ConfigError
+from nmt.text.asked import asked_of
 from nmt.text.protect import find, protected, survival
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
@@ -63,6 +68,49 @@ def test_they_are_in_order_and_none_is_within_another() -> None:
 )  # fmt: skip
 def test_what_is_none(text: str) -> None:
     assert protected(text) == []
+
+
+def asked(text: str, **search: object) -> list[str]:
+    return [span.wanted for span in asked_of(text, SearchConfig(**search))]  # type: ignore[arg-type]
+
+
+def test_patterns_of_ones_own_with_and_without_the_others() -> None:
+    text = "AB-12 kostet 5 €, siehe https://x.org/AB-13 (AB-14.5)"
+    patterns = ["[A-Z]{2}-[0-9]+", "€", "(?i)KOSTET"]
+    assert asked(text, protect_patterns=patterns) == ["AB-12", "kostet", "€", "AB-13", "AB-14"]
+    found = asked(text, protect=True, protect_patterns=patterns)
+    assert found == ["AB-12", "kostet", "5", "€", "https://x.org/AB-13", "AB-14"]
+    assert asked(text, protect=True) == ["12", "5", "https://x.org/AB-13", "14.5"]
+    assert asked("aaa bb", protect_patterns=["a", "aa", "(?=b)"]) == ["aa", "a"], "the longest is taken"
+    assert asked(text) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("(a", "not a regular expression: missing ), unterminated subpattern at position 0"),
+        ("a{99999999999}", "not a regular expression: "),
+        ("[[a]", "not a regular expression: Possible nested set at position 1"),
+        ("(?L)a", "not a regular expression: "),
+        ("(" * 5000 + ")" * 5000, "not a regular expression: "),
+        ("a*", "matches the empty text, found 'a*'"),
+        ("", "matches the empty text, found ''"),
+    ],
+    ids=lambda text: text[:10],
+)
+def test_a_pattern_that_is_none_is_refused_with_the_configuration(pattern: str, problem: str) -> None:
+    override = f"search.protect_patterns={json.dumps(['b', pattern])}"
+    with pytest.raises(ConfigError) as caught:
+        load_config("sample.yaml", [override])
+    [line] = caught.value.problems
+    assert line.startswith(f"--set search.protect_patterns.1: {problem}")
+
+
+def test_patterns_survive_the_saving_of_a_configuration(tmp_path: Path) -> None:
+    config = load_config("sample.yaml", [r"search.protect_patterns=['\d+ #', \w+-€]"])
+    assert config.search.protect_patterns == [r"\d+ #", r"\w+-€"]
+    (tmp_path / "c.yaml").write_text(dump_config(config, comments=True), encoding="utf-8")
+    assert load_config(tmp_path / "c.yaml") == config
 
 
 @given(st.text(st.sampled_from("ab1.,:/-%${}()<>_@&; #wht\u00e9你"), max_size=60))

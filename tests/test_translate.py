@@ -171,8 +171,8 @@ def test_translations_that_reach_the_greatest_length_are_counted(
     (tmp_path / "in").write_text("\n".join([*PLAIN, ""]))
     translate_file(translator, tmp_path / "in", tmp_path / "out", endless)
     assert capsys.readouterr().err == (
-        f"nmt: {n_unfinished} translations reached the greatest length "
-        "(search.max_length, max_length_ratio, max_length_offset) and may lack an end\n"
+        f"nmt: {n_unfinished} translations were cut off at the length limit "
+        "(search.max_length, max_length_ratio, max_length_offset)\n"
     )
     assert Warnings().lines() == []
 

@@ -45,6 +45,12 @@ def translate(
         Path | None,
         typer.Option("--constraints", metavar="F", help="Line n holds terms for the translation of line n, by tabs."),
     ] = None,
+    glossary: Annotated[
+        Path | None,
+        typer.Option(
+            "--glossary", metavar="F", help="Terms and their translations, a pair a line, separated by a tab."
+        ),
+    ] = None,
     alignments: Annotated[
         Path | None, typer.Option("--alignments", metavar="F", help="Write which words go together, as 0-0 1-2.")
     ] = None,
@@ -70,7 +76,11 @@ def translate(
 
     --set search.KEY=VALUE changes any setting of the search: coverage_penalty, patience, diversity_groups, diversity,
     sample, temperature, top_k, top_p, seed, mbr, mbr_candidates, min_length, max_length, no_repeat_ngram, split,
-    protect … `nmt config` explains each.
+    protect, protect_patterns … `nmt config` explains each.
+
+    --glossary F holds for all lines: where the source has a term of F, as whole words and with the same case, the
+    translation holds the term's translation, as often as that is. Of overlapping terms the longest is taken. A term
+    whose translation is itself is not translated. Blank lines of F and those that begin with "# " are skipped.
 
     \b
     Examples:
@@ -79,6 +89,7 @@ def translate(
       nmt translate --beam 10 --n-best 10 --input news.de
       nmt translate --n-best 5 --set search.sample=true --set search.top_p=0.9 --input news.de
       nmt translate --set search.sample=true --set search.mbr=chrf --input news.de
+      nmt translate --glossary glossary.tsv --input news.de
       nmt translate --set search.protect=true --constraints terms.txt --alignments words.txt --input news.de
     """
     from nmt.defaults import search_settings, what_translates
@@ -96,4 +107,6 @@ def translate(
     else:
         translator = Translator.load(paths, checkpoint, weights, precision=precision)
     search = search_settings(translator.config, beam, length_penalty, overrides or ())
-    translate_file(translator, source, target, search, n_best, Files(prefix, constraints, alignments, attention))
+    translate_file(
+        translator, source, target, search, n_best, Files(prefix, constraints, glossary, alignments, attention)
+    )

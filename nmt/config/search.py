@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -59,8 +61,15 @@ class SearchConfig(Section):
     """Translate the sentences of a line one by one and join them: of lines longer than data.max_pieces, or of all. A
     model that has learned from single sentences leaves out most of several; one that is too long is cut further."""
     protect: bool = False
-    """Have URLs, e-mail addresses, numbers, tags and placeholders of the source stand in the translation as they are
-    (as constraints; a number that should change its form stays as it is, too)."""
+    """Copy from the source to the translation, unchanged and as constraints: URLs (https://example.org,
+    www.example.org), e-mail addresses, XML and HTML tags (<b>, </b>, <br/>, in the order of the source) and entities
+    (&amp;), placeholders ({name}, {0:.2f}, {{name}}, ${name}, $NAME, %s, %1$d, %(name)s, __NAME__) and numbers (7, 3.5,
+    1,000, 12:30, 2026-11-20, -5, 50%). A number that should change its form is copied, too."""
+    protect_patterns: list[str] = Field([])
+    """Regular expressions (of Python's re module, case-sensitive); what they match in the source is copied to the
+    translation as well, with or without protect: '[A-Z]{2,}-[0-9]+' for AB-123. Of overlapping matches the longest is
+    taken. There is no time limit: a pattern that can match the same text in many ways, as (a+)+b can, takes for ever
+    on some lines; write possessive quantifiers, a++b."""
     batch_sentences: int = Field(64, ge=1)
     """Most rows of a batch."""
     batch_tokens: int = Field(4096, ge=1)
@@ -77,5 +86,18 @@ class SearchConfig(Section):
             problems.append(f"min_length: {self.min_length} is more than max_length, {self.max_length}")
         if self.sample and (self.diversity_groups > 1 or self.coverage_penalty):
             problems.append("sample: diversity_groups and coverage_penalty belong to a beam, nothing is searched here")
+        for place, pattern in enumerate(self.protect_patterns):
+            if problem := _pattern_problem(pattern):
+                problems.append(f"protect_patterns.{place}: {problem}, found {pattern!r}")
         raise_together(problems)
         return self
+
+
+def _pattern_problem(pattern: str) -> str | None:
+    """What is wrong with a regular expression, in words."""
+    try:
+        with warnings.catch_warnings(action="error"):  # of what other versions of Python will read differently
+            matches_empty = re.compile(pattern).search("") is not None
+    except (re.error, ValueError, OverflowError, RecursionError, Warning) as error:
+        return f"not a regular expression: {error}"
+    return "matches the empty text" if matches_empty else None

@@ -3,18 +3,19 @@
 A phrase stands where its ids stand in a row and no piece follows that goes on with the word they end. One that is asked
 for n times must stand n times without overlapping itself; different phrases may share ids. How far a hypothesis has
 come in a phrase is the state of an automaton (Knuth, Morris & Pratt, 1977), so what the model says by itself counts.
+Some phrases may be ordered, as opening and closing tags are: each counts after the one before it only, and none is
+completed before its turn or once more, unless another phrase or a prefix holds it.
 
 The places of the beam are dealt out in turn to banks, each of the hypotheses that have come equally far (Hokamp & Liu,
 2017, arXiv:1704.07138; Post & Vilar, 2018, arXiv:1804.06609; all sentences at once as Hu et al., 2019, N19-1090).
 Without banks, hypotheses that put off a phrase would push out those that took it.
 
 Legend: B sentences, M hypotheses of each, N candidates to be continuations, P different phrases of a sentence at most,
-L ids of a phrase at most, K beam, V vocabulary, W continuations.
+L ids of a phrase at most, T ordered phrases of a sentence at most, K beam, V vocabulary, W continuations.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -22,79 +23,10 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from nmt.config import SearchConfig
+from nmt.search.phrases import TOLD_APART, Phrases, room
 from nmt.search.rules import MINUS_INF
 from nmt.search.topk import largest
-from nmt.tokenizer import CONTROL, EOS, PAD, Tokenizer
-
-Phrases = Sequence[Sequence[int]]
-"""The phrases of a sentence, as ids; one that is asked for twice is in it twice, and an empty one asks for nothing."""
-
-# of scripts that write no space between words, and their punctuation: Thai, Lao, Burmese, Khmer, Chinese, Japanese
-_UNSPACED = (
-    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    r"\uff00-\uffef\U00020000-\U0003ffff"
-)
-_FOLLOWS_DIRECTLY = re.compile(rf"[{_UNSPACED},;!?)\]}}…]|\.(?!\d)|:(?!\w)|%(?![\w({{])|[-'’](?=[^\W\d_])")
-"""The start of a term that is written without a space after the word before it."""
-_ANCHOR = "a"
-
-PENALTY_SHARE = 0.4
-"""Of the length penalty's exponent: with terms of the references, translations are then as long as those, on Multi30k.
-"""
-TOLD_APART = 8
-"""Hypotheses within a phrase are of different banks up to so many ids of it: the rest of a long one is all but certain.
-"""
-
-
-def term_ids(tokenizer: Tokenizer, term: str) -> list[int]:
-    """The ids of a term as they stand within a sentence, none of them special; nothing for a blank term.
-
-    White space around it goes; but for punctuation, a space stands before it.
-    """
-    text = CONTROL.sub(" ", term).strip()
-    if _FOLLOWS_DIRECTLY.match(text):
-        anchor, ids = tokenizer.encode(_ANCHOR), tokenizer.encode(_ANCHOR + text)
-        if ids[: len(anchor)] == anchor:
-            return ids[len(anchor) :]
-    return tokenizer.encode(text)
-
-
-def word_parts(tokenizer: Tokenizer) -> Tensor:
-    """(V,) True at pieces that go on with the word before them: they start with a digit or a letter of two cases.
-
-    Letters without case are of scripts that may write words without a space between them.
-    """
-    starts = [re.sub(f"[{_UNSPACED}]", "", piece[:1]) for piece in tokenizer.pieces(range(len(tokenizer)))]
-    return torch.tensor([start.isdecimal() or start.lower() != start.upper() for start in starts])
-
-
-def room(phrases: Phrases) -> int:
-    """How many ids the phrases of a sentence may add to its translation."""
-    return sum(map(len, phrases))
-
-
-def width(phrases: Phrases, beam: int) -> int:
-    """The beam that a sentence with these phrases needs to be searched as well as one without them by `beam`.
-
-    About a place for every bank beside the beam's own, in multiples of `beam` so that sentences can share batches.
-    """
-    n_banks = sum(min(len(phrase), TOLD_APART + 1) for phrase in phrases)
-    return beam * (1 + -(-n_banks // beam))
-
-
-def with_phrases(config: SearchConfig, beam: int) -> SearchConfig:
-    """The settings for sentences with phrases, to be searched in `beam` (see `width`), from those for others, `config`.
-
-    As many hypotheses end a search as there. Length is rewarded less: the cost of unlikely phrases does not grow with
-    length, and a penalty that divides it would be a reward for padding.
-    """
-    changes = {
-        "beam": beam,
-        "patience": config.patience * config.beam / beam,
-        "length_penalty": PENALTY_SHARE * config.length_penalty,
-    }
-    return config.model_copy(update=changes)
+from nmt.tokenizer import EOS, PAD
 
 
 @dataclass(frozen=True)
@@ -106,6 +38,8 @@ class _Rows:
     after: Tensor  # (B, P, L + 1, L + 1) the automata: state and place of the next id in the phrase -> state
     limits: Tensor  # (B,)
     n_ids: Tensor  # (B,) ids of all phrases, repeats counted
+    turns: Tensor  # (B, T + 1) the ordered phrases, repeats included, as places in 0 ... P - 1, then P
+    is_ordered: Tensor  # (B, P)
     # of the hypotheses
     missing: Tensor  # (B, M, P) how often a phrase must stand yet, that in `state` not counted before the next id
     state: Tensor  # (B, M, P) how many ids of a phrase the hypothesis ends in
@@ -119,14 +53,37 @@ class _Rows:
         at = state.transpose(1, 2)[..., None].expand(-1, -1, -1, self.after.size(3))
         return self.after.gather(2, at).transpose(1, 2)[..., :-1]
 
+    def next_ids(self, state: Tensor) -> Tensor:
+        """The next id of each phrase in states (B, M, P), none of which is its last."""
+        return self.ids.gather(2, state.transpose(1, 2)).transpose(1, 2)
+
+    def has_turn(self, missing: Tensor) -> Tensor:
+        """(B, M, P) True where a phrase may count next, given how often each is missing (B, M, P): it is the first of
+        the ordered ones that are missing, or it is not ordered."""
+        if self.turns.size(1) == 1:
+            return torch.ones_like(missing, dtype=torch.bool)
+        n_left = (missing * self.is_ordered[:, None]).sum(-1)  # (B, M)
+        n_ordered = (self.turns < self.is_ordered.size(1)).sum(-1, keepdim=True)  # (B, 1)
+        turn = self.turns.gather(1, n_ordered - n_left)[..., None]
+        places = torch.arange(self.is_ordered.size(1), device=turn.device)
+        return ~self.is_ordered[:, None] | (places == turn)
+
 
 class Constraints:
     """The phrases of a batch, and how far each hypothesis has come in them."""
 
-    def __init__(self, phrases: Sequence[Phrases], limits: Tensor, word_parts: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        phrases: Sequence[Phrases],
+        limits: Tensor,
+        word_parts: Tensor | None = None,
+        n_ordered: Sequence[int] | None = None,
+    ) -> None:
         """phrases: those of each sentence. limits (B,): its longest length, `</s>` counted, which leaves 1 + room(…)
-        after a prefix. word_parts (V,): see the function; none stands at the start of a phrase."""
-        self._rows = _start(phrases, limits)
+        after a prefix. word_parts (V,): see the function; none stands at the start of a phrase. n_ordered: so many of
+        each sentence's phrases, the first, must stand in their order; by default none. Of the others none need stand
+        beside an equal one of these."""
+        self._rows = _start(phrases, limits, n_ordered or [0] * len(phrases))
         self._word_parts = word_parts
         self._most = max(map(len, phrases), default=0)  # phrases
         self._n_levels = max(map(room, phrases), default=0) + 1
@@ -147,7 +104,7 @@ class Constraints:
     def apply(self, logits: Tensor, length: int) -> None:
         """Forbid in place what as piece number `length` leaves no room for the phrases, in logits (B, M, V), where PAD
         is forbidden already; and `</s>` where a phrase is missing."""
-        rows, (_, lacking, state) = self._rows, self._open()
+        rows, (wanted, lacking, state) = self._rows, self._open()
         sure = (lacking * rows.lengths[:, None]).sum(-1)  # (B, M) ids that are missing
         end = logits[..., EOS].masked_fill(sure > 0, MINUS_INF)
         if length >= self._first_tight:
@@ -158,6 +115,8 @@ class Constraints:
             goes_on = self._goes_on(ids)
             begun = torch.where(goes_on, rows.states_after(rows.state), rows.states_after(state))
             asked = torch.where(goes_on, rows.missing[..., None], lacking[..., None]) > 0
+            has_turn = (rows.has_turn(rows.missing)[..., None], rows.has_turn(lacking)[..., None])
+            asked &= torch.where(goes_on, *has_turn)
             need = (sure[..., None, None] + goes_on * undone[..., None, None]) - begun
             ids = ids.masked_fill(~asked | (need > room_left[..., None, None]), PAD).flatten(2)
             kept = logits.gather(-1, ids)
@@ -166,6 +125,24 @@ class Constraints:
             logits.masked_fill_((sure > room_left)[..., None], MINUS_INF)
             logits.scatter_(-1, ids, kept)
         logits[..., EOS] = end
+        self._keep_order(logits, wanted, lacking, state)
+
+    def _keep_order(self, logits: Tensor, wanted: Tensor, lacking: Tensor, state: Tensor) -> None:
+        """Forbid in place to go on with an ordered phrase before its turn and once it has stood, unless an open phrase
+        wants the same id (`wanted`, `lacking` and `state` are those of `_open`) or nothing else is allowed.
+
+        The first of several ids is free: it may be a mere space.
+        """
+        rows = self._rows
+        if rows.turns.size(1) == 1:
+            return
+        is_early = ~rows.has_turn(lacking) & ((state > 0) | (rows.lengths[:, None] == 1))
+        ids = rows.next_ids(state).masked_fill(~is_early, PAD)  # (B, M, P); PAD is forbidden already
+        ids = ids.masked_fill((ids[..., :, None] == wanted[..., None, :]).any(-1), PAD)
+        allowed = logits.gather(-1, ids)
+        logits.scatter_(-1, ids, MINUS_INF)
+        is_stuck = ~(logits > MINUS_INF).any(-1, keepdim=True)  # with a prefix, or for want of room
+        logits.scatter_(-1, ids, allowed.masked_fill(~is_stuck, MINUS_INF))
 
     def continuations(
         self, logits: Tensor, log_z: Tensor, log_prob: Tensor, beam: int
@@ -176,10 +153,10 @@ class Constraints:
         of its phrases; the best of each bank come first, then the second best of each … A sentence without phrases
         has one bank.
         """
-        wanted, lacking, _ = self._open()
+        wanted, _, _ = self._open()
         _, best = largest(logits, min(beam + 1, logits.size(-1)))
         ids = torch.cat((best.sort(-1).values, wanted), -1)  # (B, M, K + 1 + P)
-        is_new = torch.cat((torch.ones_like(best, dtype=torch.bool), lacking > 0), -1)
+        is_new = torch.cat((torch.ones_like(best, dtype=torch.bool), wanted != PAD), -1)
         same = (ids[..., :, None] == ids[..., None, :]) & is_new[..., None, :]
         is_new &= ~same.tril(-1).any(-1)
         totals = log_prob[..., None] + (logits.gather(-1, ids) - log_z[..., None]).clamp(max=0.0)
@@ -203,14 +180,14 @@ class Constraints:
         return torch.zeros_like(ids, dtype=torch.bool) if self._word_parts is None else self._word_parts[ids]
 
     def _open(self) -> tuple[Tensor, Tensor, Tensor]:
-        """What hypotheses lack, all (B, M, P): the next id of each phrase, PAD if none; how often the phrase is missing
-        if the next piece goes on with no word; how many of its ids stand before the next."""
+        """What hypotheses lack, all (B, M, P): the next id of each phrase, PAD if it is done or has not its turn; how
+        often the phrase is missing if the next piece goes on with no word; how many of its ids stand already."""
         rows = self._rows
         stands = rows.state == rows.lengths[:, None]
         lacking = rows.missing - (stands & (rows.missing > 0)).long()
         state = rows.state.masked_fill(stands, 0)
-        wanted = rows.ids.gather(2, state.transpose(1, 2)).transpose(1, 2)
-        return wanted.masked_fill(lacking == 0, PAD), lacking, state
+        is_open = (lacking > 0) & rows.has_turn(lacking)
+        return rows.next_ids(state).masked_fill(~is_open, PAD), lacking, state
 
     def _advanced(self, beams: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """`missing` and `state` (B, N, P) of hypotheses `beams` (B, N) after `tokens` (B, N)."""
@@ -224,7 +201,9 @@ class Constraints:
         place = torch.where(match.any(-1), match.int().argmax(-1), longest)
         index = state * (longest + 1) + place
         state = rows.after.flatten(2).gather(2, index.transpose(1, 2)).transpose(1, 2)
-        return missing - (counted & (missing > 0)).long(), state
+        missing = missing - (counted & (missing > 0)).long()
+        early = (state == rows.lengths[:, None]) & ~rows.has_turn(missing)  # within another phrase, or in a prefix
+        return missing, state.masked_fill(early, 0)
 
     def _banks(self, beams: Tensor, tokens: Tensor) -> Tensor:
         """(B, N) the banks after `tokens` (B, N), ascending with what is done: the phrases that stand or are begun (of
@@ -236,29 +215,39 @@ class Constraints:
         missing, state = self._advanced(beams, tokens)
         stands = state == rows.lengths[:, None]
         lacking = missing - (stands & (missing > 0)).long()
-        begun = state.masked_fill(stands | (lacking == 0), 0).amax(-1)
+        begun = state.masked_fill(stands | (lacking == 0) | ~rows.has_turn(lacking), 0).amax(-1)
         n_phrases = self._most - lacking.sum(-1) + (begun > 0)
         n_ids = rows.n_ids[:, None] - (lacking * rows.lengths[:, None]).sum(-1) + begun.clamp(max=TOLD_APART)
         return n_phrases * self._n_levels + n_ids
 
 
-def _start(phrases: Sequence[Phrases], limits: Tensor) -> _Rows:
+def _start(phrases: Sequence[Phrases], limits: Tensor, n_ordered: Sequence[int]) -> _Rows:
     """Of hypotheses that are empty still, one of each sentence."""
-    counts = [Counter(tuple(phrase) for phrase in each if phrase) for each in phrases]
-    shape = (len(counts), max(1, max(map(len, counts), default=0)))
-    longest = max((len(phrase) for count in counts for phrase in count), default=1)
+    asked = [
+        [(place < n, tuple(phrase)) for place, phrase in enumerate(each) if phrase]
+        for each, n in zip(phrases, n_ordered, strict=True)
+    ]
+    counts = [Counter(each) for each in asked]
+    n_places = max(1, max(map(len, counts), default=0))
+    shape = (len(counts), n_places)
+    longest = max((len(phrase) for count in counts for _, phrase in count), default=1)
     ids = torch.full((*shape, longest), PAD)
     lengths, missing = torch.ones(shape, dtype=torch.int64), torch.zeros(shape, dtype=torch.int64)
     after = torch.zeros(*shape, longest + 1, longest + 1, dtype=torch.int64)
+    turns = torch.full((len(counts), 1 + max(n_ordered, default=0)), n_places)
+    is_ordered = torch.zeros(shape, dtype=torch.bool)
     for row, count in enumerate(counts):
-        for place, (phrase, n) in enumerate(count.items()):
+        for place, ((ordered, phrase), n) in enumerate(count.items()):
             ids[row, place, : len(phrase)] = torch.tensor(phrase)
-            lengths[row, place], missing[row, place] = len(phrase), n
+            lengths[row, place], missing[row, place], is_ordered[row, place] = len(phrase), n, ordered
             after[row, place, : len(phrase) + 1, : len(phrase)] = torch.tensor(_automaton(phrase))
+        places = list(count)
+        for turn, each in enumerate(each for each in asked[row] if each[0]):
+            turns[row, turn] = places.index(each)
     n_ids = (missing * lengths).sum(-1)
     state = torch.zeros_like(missing)[:, None]
-    device = limits.device
-    return _Rows(*(x.to(device) for x in (ids, lengths, after, limits, n_ids, missing[:, None], state)))
+    columns = (ids, lengths, after, limits, n_ids, turns, is_ordered, missing[:, None], state)
+    return _Rows(*(x.to(limits.device) for x in columns))
 
 
 def _automaton(phrase: Sequence[int]) -> list[list[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 _L = r"0-9A-Za-z\u00c0-\u052f"  # letters of scripts that set a word off from what is beside it; digits, too
 _NEW = rf"(?<![{_L}_])"  # no word goes on there
@@ -31,20 +32,36 @@ _ENDS_A_SENTENCE = ".,;:!?…'’*_"
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 
+@dataclass(frozen=True)
+class Span:
+    """Characters `start` to `end` of a line, and what its translation must hold for them."""
+
+    start: int
+    end: int
+    kind: str
+    """url, email, tag, placeholder or number; pattern if one of the user's own matched; term if a glossary has it."""
+    wanted: str
+
+
 def protected(text: str) -> list[str]:
     """The URLs, e-mail addresses, numbers, tags and placeholders of a line, in order, none within another."""
-    return [found for _, found in find(text)]
+    return [span.wanted for span in spans(text)]
 
 
 def find(text: str) -> Iterator[tuple[str, str]]:
     """The kind (url, email, tag, placeholder or number) and text of each of them, in order."""
+    return ((span.kind, span.wanted) for span in spans(text))
+
+
+def spans(text: str) -> Iterator[Span]:
+    """Where they stand, in order."""
     place = 0
     while match := _PATTERN.search(text, place):
         kind, found = str(match.lastgroup), match[0]
         if kind == "url":
             found = _without_punctuation(found)
         place = match.start() + len(found)
-        yield kind, found
+        yield Span(match.start(), place, kind, found)
 
 
 def _without_punctuation(url: str) -> str:

@@ -1,0 +1,97 @@
+"""The stages for programs: what `nmt prepare`, `nmt train` and `nmt evaluate` do, as functions.
+
+from nmt import Translator, api
+
+api.prepare("mine.yaml")
+run = api.train("mine.yaml", {"training.max_steps": 2000})
+for score in api.evaluate(run).report.scores:
+    print(score.metric, score.value)
+Translator.load(run).translate(["Guten Morgen."])
+
+A configuration is given by name, as to --config, or as a `Config`, with settings to change by their dotted names. What
+the commands print on the way, these print too. Errors are `nmt.errors.NmtError`s with the message that commands print.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from nmt.config import Config
+from nmt.config_file import changed_config, load_config
+from nmt.evaluate_run import Evaluation, evaluate_run
+from nmt.prepare import prepare as run_prepare
+from nmt.process import set_environment
+from nmt.training.dist import joined
+from nmt.training.loop import fit
+from nmt.translator import Translator
+
+__all__ = ["evaluate", "prepare", "train"]
+
+
+def prepare(
+    config: Config | Path | str,
+    settings: Mapping[str, object] | None = None,
+    data: Path | str | None = None,
+    tokenizer_from: Path | str | None = None,
+) -> Path:
+    """Make a data directory, as `nmt prepare` does, and return its path: `data`, by default the config's.
+
+    tokenizer_from: a run whose tokenizer is taken instead of training one. Nothing is done if nothing has changed.
+    Raises ConfigError, or DataError for the text.
+    """
+    chosen = _config(config, settings)
+    directory = Path(data) if data is not None else chosen.data.directory
+    run_prepare(chosen, directory, Path(tokenizer_from) if tokenizer_from is not None else None)
+    return directory
+
+
+def train(
+    config: Config | Path | str,
+    settings: Mapping[str, object] | None = None,
+    data: Path | str | None = None,
+    run: Path | str | None = None,
+    resume: bool = False,
+) -> Path:
+    """Train a model on a data directory, as `nmt train` does, and return the path of its run directory.
+
+    data and run are by default the config's. With `resume` and otherwise the same arguments the run goes on from its
+    last checkpoint; only limits and intervals, such as training.max_steps, may have changed.
+    Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if the numbers go wrong,
+    StoppedError if Ctrl-C stopped the run, as it does the command: after the update, to be resumed.
+    """
+    set_environment()
+    chosen = _config(config, settings)
+    directory = Path(data) if data is not None else chosen.data.directory
+    run_dir = Path(run) if run is not None else chosen.run_directory
+    with joined() as world:
+        fit(chosen, directory, run_dir, resume, world=world)
+    return run_dir
+
+
+def evaluate(
+    run: Path | str,
+    split: str | None = None,
+    data: Path | str | None = None,
+    checkpoint: str = "best",
+    weights: str = "auto",
+    search: Mapping[str, object] | None = None,
+) -> Evaluation:
+    """Translate a split with a run and score it, as `nmt evaluate` does: report, sources, references, translations.
+
+    split: a test set, valid or train; by default the only test set. data: by default where the run was trained.
+    checkpoint and weights as for `Translator.load`; search: settings of the search to change, such as {"beam": 1}.
+    Raises ConfigError, CheckpointError or DataError.
+    """
+    translator = Translator.load(run, checkpoint, weights)
+    changed = translator.search_settings(search or {})
+    return evaluate_run(translator, Path(data) if data is not None else None, split, changed)
+
+
+def _config(config: Config | Path | str, settings: Mapping[str, object] | None) -> Config:
+    overrides = [
+        f"{key}={json.dumps(value, default=os.fspath, ensure_ascii=False)}" for key, value in (settings or {}).items()
+    ]
+    return changed_config(config, overrides) if isinstance(config, Config) else load_config(config, overrides)

@@ -1,0 +1,45 @@
+"""What a source line itself asks of its translation: what is protected, and the terms of a glossary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from nmt.config import SearchConfig
+from nmt.text.glossary import Glossary
+from nmt.text.protect import Span, spans
+
+_RANK = {"term": 0, "pattern": 1}  # among equally long ones
+
+
+def asked_of(text: str, search: SearchConfig, glossary: Glossary | None = None) -> list[Span]:
+    """What the translation of a line must hold, in the order of the line.
+
+    Of overlapping spans the longest is taken: of equally long ones a term of the glossary, else a pattern of the
+    user's own. No term stands within a longer URL, e-mail address, number, tag or placeholder, protected or not.
+    """
+    if glossary is None and not search.protect and not search.protect_patterns:
+        return []
+    known = list(spans(text))
+    terms = [] if glossary is None else [*glossary.spans(text)]
+    terms = [span for span in _longest([*terms, *known]) if span.kind == "term"]
+    return _longest([*terms, *_matches(text, search.protect_patterns), *(known if search.protect else ())])
+
+
+def _matches(text: str, patterns: Sequence[str]) -> Iterator[Span]:
+    for pattern in patterns:
+        for match in re.finditer(pattern, text):
+            if match[0]:
+                yield Span(match.start(), match.end(), "pattern", match[0])
+
+
+def _longest(found: Iterable[Span]) -> list[Span]:
+    """Spans that do not overlap, in order: the longest of all, then the longest beside it, and so on."""
+    taken: set[int] = set()
+    chosen = []
+    for span in sorted(found, key=lambda span: (span.start - span.end, _RANK.get(span.kind, 2), span.start)):
+        places = range(span.start, span.end)
+        if taken.isdisjoint(places):
+            taken.update(places)
+            chosen.append(span)
+    return sorted(chosen, key=lambda span: span.start)

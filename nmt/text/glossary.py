@@ -1,0 +1,131 @@
+"""Glossaries: terms of the source language with their translations."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from nmt.data.sources import read_lines
+from nmt.errors import DataError
+from nmt.text.protect import Span
+from nmt.text.words import is_boundary
+
+AnyGlossary: TypeAlias = "Glossary | Mapping[str, str] | Path | str"
+"""A glossary, its terms with their translations, or the file that has them."""
+
+MOST_TOLD = 10
+"""Numbers of lines."""
+
+
+class Glossary:
+    """Terms and what each is translated to. A term whose translation is itself is not translated."""
+
+    def __init__(self, terms: Mapping[str, str]) -> None:
+        """White space around terms and translations is no part of them.
+
+        Raises DataError for a blank term or translation, and for terms that differ in white space alone.
+        """
+        self._terms: dict[str, str] = {}
+        for source, target in ((source.strip(), target.strip()) for source, target in terms.items()):
+            if not source or not target:
+                raise DataError(f"glossary: {source!r} with the translation {target!r}: neither may be blank")
+            if self._terms.setdefault(source, target) != target:
+                raise DataError(f"glossary: {source!r} has two translations, {self._terms[source]!r} and {target!r}")
+        lengths: defaultdict[str, set[int]] = defaultdict(set)
+        for source in self._terms:
+            lengths[source[0]].add(len(source))
+        self._lengths = dict(lengths)
+
+    @classmethod
+    def of(cls, terms: AnyGlossary) -> Glossary:
+        """That of a mapping, or that in a file. Raises DataError."""
+        if isinstance(terms, Glossary):
+            return terms
+        return cls(terms) if isinstance(terms, Mapping) else cls.read(Path(terms))
+
+    @classmethod
+    def read(cls, path: Path) -> Glossary:
+        """The glossary in a UTF-8 file: a term and its translation in each line, separated by a tab.
+
+        Blank lines and lines that begin with `#` and a space are skipped.
+        Raises DataError, with the line, for any other line, for a term that is given twice with different
+        translations, and if there is no term.
+        """
+        if not path.exists():
+            raise DataError(f"{path}: no such file")
+        terms: dict[str, str] = {}
+        numbers: dict[str, int] = {}
+        for number, line in enumerate(read_lines(path), start=1):
+            if not line.strip() or line.strip() == "#" or line.startswith("# "):
+                continue
+            where, columns = f"{path}, line {number}", [column.strip() for column in line.split("\t")]
+            if len(columns) != 2 or not all(columns):
+                raise DataError(
+                    f"{where}: a term and its translation, separated by a tab, are needed; {_found(columns)}"
+                )
+            source, target = columns
+            if terms.setdefault(source, target) != target:
+                before = f"{terms[source]!r} in line {numbers[source]}"
+                raise DataError(f"{where}: {source!r} has two translations, {before} and {target!r}; keep one")
+            numbers.setdefault(source, number)
+        if not terms:
+            raise DataError(f"{path}: has no terms; each line is a term and its translation, separated by a tab")
+        return cls(terms)
+
+    def __len__(self) -> int:
+        return len(self._terms)
+
+    def spans(self, text: str) -> Iterator[Span]:
+        """Where its terms stand in a line, some perhaps within others: as they are written, case included, from one
+        boundary of words to another."""
+        for start, first in enumerate(text):
+            lengths = self._lengths.get(first)
+            if lengths is None or not is_boundary(text, start):
+                continue
+            for end in (start + length for length in lengths):
+                target = self._terms.get(text[start:end])
+                if target is not None and end <= len(text) and is_boundary(text, end):
+                    yield Span(start, end, "term", target)
+
+
+def _found(columns: list[str]) -> str:
+    if len(columns) == 2:
+        return f"the {'translation' if columns[0] else 'term'} is blank"
+    return "found no tab" if len(columns) == 1 else f"found {len(columns)} columns"
+
+
+class Applied:
+    """Counts the terms of a glossary that lines have, and those whose translation does not hold what it must."""
+
+    def __init__(self, glossary: Glossary) -> None:
+        self._n_known = len(glossary)
+        self._n_terms = self._n_lines = self._n_missing = self._n_lacking = 0
+        self._lacking: list[int] = []
+
+    def see(self, number: int, spans: Iterable[Span], translation: str) -> None:
+        """Take note of a line, the number of which is this, of what stands in it, and of its translation."""
+        wanted = Counter(span.wanted for span in spans if span.kind == "term")
+        n_missing = sum(max(0, n - translation.count(target)) for target, n in wanted.items())
+        self._n_terms += wanted.total()
+        self._n_lines += bool(wanted)
+        self._n_missing += n_missing
+        self._n_lacking += bool(n_missing)
+        if n_missing and self._n_lacking <= MOST_TOLD:
+            self._lacking.append(number)
+
+    def lines(self) -> Iterator[str]:
+        """What is to be told at the end."""
+        if not self._n_terms:
+            yield f"glossary: no line has any of its {_count(self._n_known, 'term')}"
+            return
+        yield f"glossary: {_count(self._n_terms, 'term')} in {_count(self._n_lines, 'line')}"
+        if self._n_missing:
+            numbers = ", ".join(map(str, self._lacking)) + (", …" if self._n_lacking > MOST_TOLD else "")
+            where = "line" if self._n_lacking == 1 else "lines"
+            yield f"glossary: {_count(self._n_missing, 'term')} could not be placed, in {where} {numbers}"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"

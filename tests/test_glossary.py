@@ -1,0 +1,185 @@
+"""Glossaries: how they are read, where their terms stand, and what translations then hold."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from command import Command
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_run import BEAM, PLAIN, texts, tiny_config, write_run
+
+from nmt.config import SearchConfig
+from nmt.errors import ConfigError, DataError
+from nmt.request import Line, phrases_of
+from nmt.text.asked import asked_of
+from nmt.text.glossary import Applied, Glossary
+from nmt.text.words import is_boundary
+from nmt.tokenizer import Tokenizer
+from nmt.translator import Translator
+
+OFF, ON = SearchConfig(), SearchConfig(protect=True)
+
+
+def read(tmp_path: Path, text: str) -> Glossary:
+    (tmp_path / "g.tsv").write_text(text, encoding="utf-8")
+    return Glossary.read(tmp_path / "g.tsv")
+
+
+def applied(text: str, terms: dict[str, str], search: SearchConfig = OFF) -> list[str]:
+    return [span.wanted for span in asked_of(text, search, Glossary(terms))]
+
+
+def test_a_file_of_terms(tmp_path: Path) -> None:
+    text = (
+        "\ufeff# German\tEnglish\n\n Hund \t hound \r\nHund\thound\n#1\tfirst\n  \n#\n#\tnumber\nneue Katze\tnew cat\n"
+    )
+    glossary = read(tmp_path, text)
+    assert len(glossary) == 4
+    assert [span.wanted for span in asked_of("Hund, neue Katze, #1 #", OFF, glossary)] == [
+        "hound",
+        "new cat",
+        "first",
+        "number",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\tb\nHund hound\n", r"line 2: a term and its translation, separated by a tab, are needed; found no tab$"),
+        ("#comment\n", r"line 1: .* found no tab$"),
+        ("a\tb\tc\n", r"line 1: .* found 3 columns$"),
+        ("Hund\t \n", r"line 1: .* the translation is blank$"),
+        ("\thound\n", r"line 1: .* the term is blank$"),
+        ("Hund\ta\n\nHund\tb\n", r"line 3: 'Hund' has two translations, 'a' in line 1 and 'b'; keep one$"),
+        ("", r"g\.tsv: has no terms"),
+        ("# x\n", r"g\.tsv: has no terms"),
+    ],
+)
+def test_a_file_that_is_no_glossary(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read(tmp_path, text)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        Glossary.read(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("text", "term", "n"),
+    [
+        ("Der Hund und der Hund.", "Hund", 2), ("Hunde, Wachhund, hund, HUND", "Hund", 0),
+        ("„Hund“-Hund/Hund", "Hund", 3),
+        ("Müller", "M", 0), ("Cafe\u0301", "Cafe", 0), ("C++ und C", "C++", 1), ("C++ und C", "C", 2),
+        (".NET", ".NET", 1),
+        ("Hund_1 Hund2", "Hund", 0), ("我住在北京市", "北京", 1), ("我住在ABC市", "ABC", 1), ("ตัวอย่าง", "ตัว", 1),
+        ("ที่", "ท", 0), ("собаки собака", "собака", 1), ("कुत्ते कुत्ता", "कुत्ता", 1), ("서울에서 서울", "서울", 1),
+        ("👩\u200d👧 👩", "👩", 1), ("a b  c", "a b", 1), ("aaa", "a", 0), ("l'hôtel", "hôtel", 1),
+    ],
+)  # fmt: skip
+def test_a_term_stands_between_boundaries_of_words(text: str, term: str, n: int) -> None:
+    assert applied(text, {term: "x"}) == ["x"] * n
+
+
+def test_the_longest_term_is_taken() -> None:
+    terms = {"Bank": "bank", "Bank A": "bank A", "die Bank": "the bank", "A B C": "abc", "D": "D"}
+    assert applied("die Bank A B C D", terms) == ["the bank", "abc", "D"]
+    assert applied("die Bank A, Bank", terms) == ["the bank", "bank"], "the first of equally long ones"
+
+
+@pytest.mark.parametrize("search", [OFF, ON])
+def test_no_term_stands_within_what_is_no_word(search: SearchConfig) -> None:
+    terms = {"title": "Titel", "5": "five", "name": "Name", "100 %": "100 percent", "see x.org": "x.org"}
+    text = '<p class="title">title</p> 5.5 und 5, https://title.org/name {name} name 100 % 7 see x.org'
+    found = [span.wanted for span in asked_of(text, search, Glossary(terms)) if span.kind == "term"]
+    assert found == ["Titel", "five", "Name", "100 percent", "x.org"]
+    others = [span.wanted for span in asked_of(text, search, Glossary(terms)) if span.kind != "term"]
+    known = ['<p class="title">', "</p>", "5.5", "https://title.org/name", "{name}", "7"]
+    assert others == (known if search.protect else [])
+
+
+@given(st.text("ab \u0301-1你", max_size=12), st.dictionaries(st.text("ab 1你", min_size=1, max_size=3), st.just("x")))
+def test_terms_are_found_where_they_are_and_nowhere_else(text: str, terms: dict[str, str]) -> None:
+    terms = {term.strip(): "x" for term in terms if term.strip()}
+    found = {(span.start, span.end) for span in Glossary(terms).spans(text)}
+    every = {(i, j) for i in range(len(text)) for j in range(i + 1, len(text) + 1) if text[i:j] in terms}
+    assert found == {(i, j) for i, j in every if is_boundary(text, i) and is_boundary(text, j)}
+    chosen = asked_of(text, OFF, Glossary(terms))
+    assert all(a.end <= b.start for a, b in itertools.pairwise(chosen))
+
+
+def test_translations_hold_the_terms(translator: Translator) -> None:
+    first, second, *others = PLAIN
+    word, end = first.split()[0], first.split()[-1]
+    terms = {word: "Zürich 7", second: second, f"{word} {end}x": "never"}
+    lines = [f"{first} {word}", second, *others]
+    found = translator.translate(lines, glossary=terms, **BEAM.model_dump())
+    assert found[0].count("Zürich 7") == 1 + first.split().count(word)
+    assert second in found[1], "it is not translated"
+    free = texts(translator, others, BEAM)
+    unasked = [i for i, line in enumerate(others) if not applied(line, terms)]
+    assert unasked and [found[2 + i] for i in unasked] == [free[i] for i in unasked]
+
+
+def test_a_term_of_the_line_too_stands_once(translator: Translator) -> None:
+    line = Line(PLAIN[0], terms=("kolo", "rita", "rita"), glossary=Glossary({PLAIN[0]: "kolo"}))
+    tokenizer = translator.tokenizers["en"]
+    phrases, n_ordered = phrases_of(line, line.text, BEAM, tokenizer)
+    assert n_ordered == 0
+    decoded = [tokenizer.decode(ids) for ids in phrases]
+    assert decoded == ["kolo", "rita", "rita"]
+
+
+def test_a_line_that_is_split_keeps_its_terms(translator: Translator) -> None:
+    always = BEAM.model_copy(update={"split": "always"})
+    line = Line("Mali bore. Tago ri.", glossary=Glossary({"bore": "Ünrú", "Tago": "[x]"}))
+    [[best]] = translator.translate_lines([line], always)
+    assert len(best.parts) == 2
+    assert best.text.index("Ünrú") < best.text.index("[x]")
+
+
+def test_what_finds_no_terms_refuses_them(translator: Translator) -> None:
+    for setting in ({"sample": True}, {"diversity_groups": 3}, {"no_repeat_ngram": 2}):
+        with pytest.raises(ConfigError, match="terms go with plain beam search"):
+            translator.translate(PLAIN, glossary={"x": "y"}, **{**BEAM.model_dump(), **setting})
+    with pytest.raises(DataError, match="neither may be blank"):
+        translator.translate(PLAIN, glossary={"x": " "})
+    with pytest.raises(DataError, match="'x' has two translations, 'y' and 'z'"):
+        translator.translate(PLAIN, glossary={"x": "y", " x": "z"})
+    with pytest.raises(DataError, match=r"nowhere\.tsv: no such file"):
+        translator.translate(PLAIN, glossary="nowhere.tsv")
+
+
+def test_what_was_applied_is_counted() -> None:
+    glossary = Glossary({"a": "x", "b": "y z"})
+    counts = Applied(glossary)
+    assert list(counts.lines()) == ["glossary: no line has any of its 2 terms"]
+    for number, (text, translation) in enumerate((("a b a", "x y z x"), ("-", "-"), ("a a b", "x z")), start=1):
+        counts.see(number, asked_of(text, OFF, glossary), translation)
+    assert list(counts.lines()) == [
+        "glossary: 6 terms in 2 lines",
+        "glossary: 2 terms could not be placed, in line 3",
+    ]
+
+
+def test_the_command(nmt: Command, tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", tiny_config(), tokenizer, translator.models[0])
+    word = PLAIN[0].split()[0]
+    (tmp_path / "g.tsv").write_text(f"{word}\tZürich\nnichts davon\tnothing\n", encoding="utf-8")
+    (tmp_path / "in").write_text(f"{PLAIN[0]}\n\n{word}, {word}\n", encoding="utf-8")
+    (tmp_path / "terms").write_text("\n\nrita\n", encoding="utf-8")
+    command = ["translate", "--run", run, "--input", tmp_path / "in", "--set", "search.beam=2"]
+    done = nmt(*command, "--glossary", tmp_path / "g.tsv", "--constraints", tmp_path / "terms")
+    assert done.status in (None, 0)
+    first, blank, third, _ = done.out.split("\n")
+    assert ("Zürich" in first, blank, third.count("Zürich"), "rita" in third) == (True, "", 2, True)
+    n = 2 + PLAIN[0].split().count(word)
+    assert f"nmt: glossary: {n} terms in 2 lines\n" in done.err
+    assert "could not" not in done.err
+    refused = nmt(*command, "--glossary", tmp_path / "g.tsv", "--set", "search.sample=true")
+    assert (refused.status, refused.err.count("\n"), refused.out) == (2, 1, "")
+    assert "terms go with plain beam search" in refused.err
