@@ -99,7 +99,7 @@ class TrainState:
 
     @classmethod
     def of(cls, values: Mapping[str, Any], where: str) -> TrainState:
-        """The state that `values` hold. Raises CheckpointError if they are those of another version."""
+        """The state that `values` hold. Raises CheckpointError if another version wrote them, or no training can have."""
         try:
             state = cls(**values)
             _STATE.validate_json(json.dumps(values), strict=True)
