@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from nmt.config import Config, Source
 from nmt.data.clean import Cleaner, CleanReport, counted
 from nmt.data.cleaned import CleanedText, samples_of
 from nmt.data.corpus import FORMAT, Corpus
+from nmt.data.languages import Sample, language_warnings
 from nmt.data.sources import OpenSource, SentencePair, open_source
 from nmt.data.split_off import Draw
 from nmt.data.writing import SplitWriter, content_fingerprint, file_facts
@@ -46,10 +47,12 @@ def prepare(
     check_replaceable(directory)
     changes = changes_since(directory, wanted, config)
     if changes == []:
-        n = Corpus.open(directory).split("train").n
+        corpus = Corpus.open(directory)
+        n = corpus.split("train").n
         hub = any(source.hub is not None for _, source in config.data.sources())
         asked = "; the hub was not asked, since its sources are configured as before" if hub else ""
         echo(f"{data_dir} is up to date with {n:,} training pairs: nothing to do{asked}")
+        _echo_warnings(corpus.manifest.get("warnings", ()), echo)
         return
     if changes:
         echo(f"preparing {data_dir} again: {'; '.join(changes)}")
@@ -63,18 +66,25 @@ def prepare(
     if build.splits["train"]["clean"]["samples"]:
         where = f"splits.train.clean.samples in {directory.manifest}"
         echo(f"samples of what was dropped, with corpus and line: {where}")
+    _echo_warnings(build.warnings, echo)
     echo(f"wrote {data_dir}")
+
+
+def _echo_warnings(warnings: Iterable[str], echo: Callable[[str], None]) -> None:
+    for warning in warnings:
+        echo(f"warning: {warning}")
 
 
 @dataclass
 class _Build:
-    """The making of one data directory."""
+    """The making of one data directory; `warnings` are for people."""
 
     config: Config
     directory: DataDir
     sources: dict[str, OpenSource]
     reused: Tokenizers | None
     splits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
     split_off: dict[str, Any] | None = None
     """How the development set was split off the training text, if it was."""
 
@@ -124,11 +134,24 @@ class _Build:
         pairs = [pair for split in held_out.values() for pair in split]
         cleaner = Cleaner(self.config.data, {pair.src for pair in pairs}, {pair.tgt for pair in pairs})
         cleaned = CleanedText(self.directory.path, self.languages)
+        samples = {key: Sample() for key in self.train_keys}
         sources = (self.sources[key].pairs() for key in self.train_keys)
-        for _ in cleaned.write(sources, cleaner):
-            pass
+        for row in cleaned.write(sources, cleaner):
+            samples[self.train_keys[row.source]].add(row.src, row.tgt)
         _refuse_nothing(cleaned.report)
+        self._look(cleaned, samples, held_out)
         return cleaned
+
+    def _look(self, cleaned: CleanedText, samples: dict[str, Sample], held_out: dict[str, list[SentencePair]]) -> None:
+        """Warn of corpora of which nothing is kept, and of those whose sides are not of their languages."""
+        names = {key: str(source.record["corpus"]) for key, source in self.sources.items()}
+        for key, report in zip(self.train_keys, cleaned.reports, strict=True):
+            if report.kept == 0:
+                why = _why_dropped(report) if report.read else "0 pairs were read"
+                self.warnings.append(f"data.{key} ({names[key]}): nothing of it is kept: {why}")
+        for name, pairs in held_out.items():
+            samples["valid" if name == "valid" else f"test.{name}"] = Sample.of((pair.src, pair.tgt) for pair in pairs)
+        self.warnings += language_warnings(samples, self.languages, names)
 
     def _split_off(self, cleaned: CleanedText) -> list[SentencePair]:
         """Take the development set out of the cleaned training text."""
@@ -215,6 +238,7 @@ class _Build:
             },
             "sources": {key: source.record for key, source in self.sources.items()},
             "splits": self.splits,
+            "warnings": self.warnings,
             "files": files,
         }
         text = json.dumps(manifest, ensure_ascii=False, indent=1)
@@ -225,9 +249,13 @@ def _refuse_nothing(report: CleanReport) -> None:
     if report.read == 0:
         raise DataError("data.train: the training corpus is empty: 0 pairs were read")
     if report.kept == 0:
-        problem = f"data.train: all {report.read:,} training pairs were dropped: {counted(report.dropped)}"
-        hint = _HINTS.get(max(report.dropped, key=lambda reason: report.dropped[reason]))
-        raise DataError(f"{problem}; {hint}" if hint else problem)
+        raise DataError(f"data.train: all {report.read:,} training pairs were dropped: {_why_dropped(report)}")
+
+
+def _why_dropped(report: CleanReport) -> str:
+    """What was dropped, and what may be wrong."""
+    hint = _HINTS.get(max(report.dropped, key=lambda reason: report.dropped[reason]))
+    return f"{counted(report.dropped)}; {hint}" if hint else counted(report.dropped)
 
 
 # What may be wrong where everything is dropped.

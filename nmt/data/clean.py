@@ -36,7 +36,7 @@ REASONS = {
     "copied": "copied source",
     "duplicate": "duplicate",
     "valid": "split off for development",
-    "shared": "a side in common with those",
+    "shared": "shares a side with the development set",
     "pieces": "too long (pieces)",
 }
 """Each reason with its words for a report, in the order in which they are tried."""

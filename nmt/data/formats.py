@@ -46,7 +46,7 @@ def why_not_text(name: Path | str, start: bytes) -> str | None:
     name: its path, or what to call a stream, which is given no command.
     """
     if start.startswith(_GZIP):
-        return f"compressed with gzip, but its name does not end in .gz; {_unpack(name, 'gzip -dc', '.txt')}"
+        return f"compressed with gzip, but its name does not end in .gz; {_unpack(name, 'gzip -dc')}"
     for magic, (what, command) in _COMPRESSED.items():
         if start.startswith(magic) and (magic != b"BZh" or start[4:10] == b"1AY&SY"):
             return f"compressed with {what}; {_unpack(name, command)}"
@@ -88,6 +88,8 @@ def other_encoding(name: Path | str, line: bytes, is_mixed: bool) -> str:
         return (
             f"the lines before are, so leave out what is broken: {_call('iconv -c -f UTF-8 -t UTF-8', name, '.utf8')}"
         )
+    if re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", line):
+        return "is it a text file?"
     shown, encoding = _likely_encoding(line)
     return f"likely {shown}; {_convert(name, encoding)}"
 
@@ -246,10 +248,10 @@ def _each(name: Path | str, commands: Sequence[str]) -> str:
     return f"; make one for each language, such as by {' and '.join(made)}"
 
 
-def _unpack(name: Path | str, command: str, ending: str = "") -> str:
+def _unpack(name: Path | str, command: str) -> str:
     if isinstance(name, str):
         return f"unpack it first: {command}"
-    target = name.with_suffix("") if not ending and name.suffix else Path(f"{name}{ending or '.txt'}")
+    target = name.with_suffix("") if name.suffix in (".xz", ".bz2", ".zst", ".lz4") else Path(f"{name}.txt")
     return f"unpack it first: {command} {shlex.quote(str(name))} > {shlex.quote(str(target))}"
 
 

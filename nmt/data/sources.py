@@ -153,10 +153,10 @@ def _refuse_other_formats(name: Path | str, start: bytes) -> None:
 
 def _refuse_other_texts(path: Path) -> None:
     """Raise DataError if a side of a corpus is no text with a sentence a line, by its beginning."""
-    try:
-        with _reading(path), _open(path) as file:
+    with _reading(path), _open(path) as file:
+        try:
             start = file.read(BEGINNING)
-    except (gzip.BadGzipFile, zlib.error, EOFError):
-        return  # told where the lines are read
+        except (gzip.BadGzipFile, zlib.error, EOFError):
+            return  # told where the lines are read
     if problem := why_not_lines(path, start) or why_not_text(path, start):
         raise DataError(f"{path}: {problem}")
