@@ -79,6 +79,10 @@ def test_no_side_of_the_development_set_is_learned_from(place: Folder, amount: i
     assert manifest["splits"]["valid"]["split_off"] == {"asked": amount, "of": 720, "left_out": dropped["shared"]}
     assert manifest["splits"]["valid"]["clean"]["read"] == manifest["splits"]["valid"]["pairs"] == len(valid)
     assert "valid" not in manifest["sources"]
+    samples = manifest["splits"]["train"]["clean"]["samples"]
+    assert list(samples) == ["overlap", "shared"]
+    for sample in samples["shared"]:
+        assert [*TRAIN, *again, *TEST[:3]][sample["line"] - 1] == (sample["de"], sample["en"])
     asked = "20 lines" if amount == 20 else "a share of 0.1"
     assert f"valid: {len(valid)} of 720 training pairs, split off by a hash of their text ({asked}); " in said
     assert f"; {dropped['shared']} that share a side with them were left out\n" in said
