@@ -124,6 +124,10 @@ def not_utf8(place: Folder) -> None:
             "data.valid: valid.de has no pair with text on both sides, only blank lines",
         ),
         (
+            lambda place: place.write(test=[("eins", "eins"), ("zwei", "zwei")]),
+            "data.test.test: test.de: both sides are identical: is this one file with both languages?",
+        ),
+        (
             lambda place: place.write(train=[("a\x00", "b\x00")]),
             "data.train: all 1 training pairs were dropped: control character 1; is it text, with a line feed",
         ),
