@@ -12,13 +12,15 @@ import reprlib
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from nmt.config import Config, Section, Source
+from nmt.config.data import LINES, SHARE, SOURCE
 from nmt.console import printable, printable_sentence
 from nmt.errors import ConfigError
 
@@ -192,6 +194,8 @@ def field_paths(section: type[Section] = Config, prefix: str = "") -> Iterator[s
 def _section_of(annotation: Any) -> tuple[type[Section] | None, str]:
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation, ""
+    if get_origin(annotation) in (Annotated, Union, UnionType):
+        return _section_of(get_args(annotation)[0])
     if get_origin(annotation) in (list, dict):
         model, middle = _section_of(get_args(annotation)[-1])
         return model, f"*.{middle}"
@@ -252,12 +256,17 @@ def _index(text: str) -> int:
 
 def _describe(details: ErrorDetails) -> Iterator[str]:
     """The problem lines of one pydantic error."""
-    parts = [str(part) for part in details["loc"]]
+    parts = [str(part) for part in details["loc"] if part not in (SOURCE, LINES, SHARE)]
     if parts[-1:] == ["literal['auto']"]:  # the other half of "a number or auto", which says both
         return
     is_or_auto = parts[-1:] == ["constrained-int"]
     key = ".".join(parts[:-1] if is_or_auto else parts)
     match details["type"]:
+        case "extra_forbidden" if re.fullmatch(r"data\.train\.\d+\.weight", key):
+            yield (
+                f"{key}: no such setting; the nearest is repeat: 2, for each pair to stand in the training text twice "
+                "(whole numbers; for a corpus to count less, repeat the others)"
+            )
         case "extra_forbidden" if "." in str(details["loc"][-1]):
             yield f"{key}: a dotted key is for --set; in a file, nest it by indentation"
         case "extra_forbidden":

@@ -6,20 +6,22 @@ learned from those, and then they are encoded chunk by chunk. The directory appe
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nmt.config import Config
+from nmt.config import Config, Source
 from nmt.console import show
 from nmt.data.clean import Cleaner, CleanReport, counted
+from nmt.data.cleaned import CleanedText, samples_of
 from nmt.data.corpus import FORMAT, Corpus
+from nmt.data.languages import Sample, language_warnings
 from nmt.data.sources import OpenSource, SentencePair, open_source, text_folder
+from nmt.data.split_off import Draw
 from nmt.data.writing import SplitWriter, content_fingerprint, file_facts
 from nmt.errors import DataError
 from nmt.files import staged_directory
@@ -46,10 +48,12 @@ def prepare(
     check_replaceable(directory)
     changes = changes_since(directory, wanted, config)
     if changes == []:
-        n = Corpus.open(directory).split("train").n
+        corpus = Corpus.open(directory)
+        n = corpus.split("train").n
         hub = any(source.hub is not None for _, source in config.data.sources())
         asked = "; the hub was not asked, since its sources are configured as before" if hub else ""
         echo(f"{data_dir} is up to date with {n:,} training pairs: nothing to do{asked}")
+        _echo_warnings(corpus.manifest.get("warnings", ()), echo)
         return
     if changes:
         echo(f"preparing {data_dir} again: {'; '.join(changes)}")
@@ -58,36 +62,34 @@ def prepare(
         echo(f"no {config.data.root} here: taking the sample corpus that comes with nmt, {root}")
     sources = {key: open_source(source, config.data.languages, root) for key, source in config.data.sources()}
     with staged_directory(data_dir) as staged:
-        report = _Build(config, DataDir(staged), sources, reused).write(wanted)
+        build = _Build(config, DataDir(staged), sources, reused)
+        report = build.write(wanted)
     for line in report:
         echo(line)
+    if build.splits["train"]["clean"]["samples"]:
+        where = f"splits.train.clean.samples in {directory.manifest}"
+        echo(f"samples of what was dropped, with corpus and line: {where}")
+    _echo_warnings(build.warnings, echo)
     echo(f"wrote {data_dir}")
 
 
-@dataclass
-class _Cleaned:
-    """The cleaned training text in temporary files, how many pairs up to the end of each source, and its characters."""
-
-    files: dict[str, Path]
-    report: CleanReport
-    source_ends: list[int] = field(default_factory=list)
-    alphabet: dict[str, Counter[str]] = field(default_factory=dict)
-
-    def lines(self, language: str) -> Iterator[str]:
-        with self.files[language].open("rb") as file:
-            for raw in file:
-                yield raw[:-1].decode("utf-8")
+def _echo_warnings(warnings: Iterable[str], echo: Callable[[str], None]) -> None:
+    for warning in warnings:
+        echo(f"warning: {warning}")
 
 
 @dataclass
 class _Build:
-    """The making of one data directory."""
+    """The making of one data directory; `warnings` are for people."""
 
     config: Config
     directory: DataDir
     sources: dict[str, OpenSource]
     reused: Tokenizers | None
     splits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    split_off: dict[str, Any] | None = None
+    """How the development set was split off the training text, if it was."""
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -101,20 +103,22 @@ class _Build:
         """Write everything; the lines of the report."""
         held_out = self._read_held_out()
         cleaned = self._clean_train(held_out)
+        if not isinstance(self.config.data.valid, Source):
+            held_out = {"valid": self._split_off(cleaned), **held_out}
         tokenizers = self.reused or self._train_tokenizers(cleaned)
         tokenizers.save(self.directory.tokenizer)
         self._encode_train(cleaned, tokenizers)
-        for path in cleaned.files.values():
-            path.unlink()
+        cleaned.remove()
         for name, pairs in held_out.items():
             self._encode_held_out(name, pairs, tokenizers)
         self._write_manifest(wanted, tokenizers)
-        asked = None if self.reused else self.config.tokenizer.vocab_size
-        return list(table(self.splits, tokenizers, asked))
+        records = {key: source.record for key, source in self.sources.items()}
+        return list(table(self.splits, records, tokenizers, None if self.reused else self.config.tokenizer.vocab_size))
 
     def _read_held_out(self) -> dict[str, list[SentencePair]]:
         """The development and test sets by split."""
-        keys = {"valid": "valid", **{name: f"test.{name}" for name in self.config.data.test}}
+        keys = {"valid": "valid"} if "valid" in self.sources else {}
+        keys |= {name: f"test.{name}" for name in self.config.data.test}
         held_out = {}
         for name, key in keys.items():
             held_out[name] = list(self.sources[key].pairs())
@@ -123,31 +127,50 @@ class _Build:
                 raise DataError(f"data.{key}: {corpus} is empty: 0 pairs were read")
             if not any(pair.src.strip() and pair.tgt.strip() for pair in held_out[name]):
                 raise DataError(f"data.{key}: {corpus} has no pair with text on both sides, only blank lines")
+            if all(pair.src == pair.tgt for pair in held_out[name]):
+                raise DataError(f"data.{key}: {corpus}: {_HINTS['copied']}")
             self.sources[key].record["read"] = len(held_out[name])
         return held_out
 
-    def _clean_train(self, held_out: dict[str, list[SentencePair]]) -> _Cleaned:
-        """Write the cleaned training text, a file per language."""
+    def _clean_train(self, held_out: dict[str, list[SentencePair]]) -> CleanedText:
+        """Write the cleaned training text."""
         pairs = [pair for split in held_out.values() for pair in split]
         cleaner = Cleaner(self.config.data, {pair.src for pair in pairs}, {pair.tgt for pair in pairs})
-        cleaned = _Cleaned({name: self.directory.path / f"cleaned.{name}" for name in self.languages}, cleaner.report)
-        src_count, tgt_count = Counter[str](), Counter[str]()
-        src_path, tgt_path = cleaned.files.values()
-        with src_path.open("wb") as src_file, tgt_path.open("wb") as tgt_file:
-            for key in self.train_keys:
-                before = cleaner.report.read
-                for pair in filter(None, map(cleaner.clean, self.sources[key].pairs())):
-                    src_file.write(f"{pair.src}\n".encode())
-                    tgt_file.write(f"{pair.tgt}\n".encode())
-                    src_count.update(pair.src)
-                    tgt_count.update(pair.tgt)
-                self.sources[key].record["read"] = cleaner.report.read - before
-                cleaned.source_ends.append(cleaner.report.kept)
-        cleaned.alphabet = dict(zip(self.languages, (src_count, tgt_count), strict=True))
-        _refuse_nothing(cleaner.report)
+        cleaned = CleanedText(self.directory.path, self.languages)
+        samples = {key: Sample() for key in self.train_keys}
+        sources = (self.sources[key].pairs() for key in self.train_keys)
+        for row in cleaned.write(sources, cleaner):
+            samples[self.train_keys[row.source]].add(row.src, row.tgt)
+        _refuse_nothing(cleaned.report)
+        self._look(cleaned, samples, held_out)
         return cleaned
 
-    def _train_tokenizers(self, cleaned: _Cleaned) -> Tokenizers:
+    def _look(self, cleaned: CleanedText, samples: dict[str, Sample], held_out: dict[str, list[SentencePair]]) -> None:
+        """Warn of corpora of which nothing is kept, and of those whose sides are not of their languages."""
+        names = {key: str(source.record["corpus"]) for key, source in self.sources.items()}
+        for key, report in zip(self.train_keys, cleaned.reports, strict=True):
+            if report.kept == 0:
+                why = _why_dropped(report) if report.read else "0 pairs were read"
+                self.warnings.append(f"data.{key} ({names[key]}): nothing of it is kept: {why}")
+        for name, pairs in held_out.items():
+            samples["valid" if name == "valid" else f"test.{name}"] = Sample.of((pair.src, pair.tgt) for pair in pairs)
+        self.warnings += language_warnings(samples, self.languages, names)
+
+    def _split_off(self, cleaned: CleanedText) -> list[SentencePair]:
+        """Take the development set out of the cleaned training text."""
+        amount = self.config.data.valid
+        assert not isinstance(amount, Source)
+        draw = Draw(amount)
+        for row in cleaned.rows():
+            draw.offer(SentencePair(row.src, row.tgt, ""))
+        pairs = draw.chosen()
+        cleaned.set_aside(pairs)
+        _refuse_nothing(cleaned.report)
+        left_out = cleaned.report.dropped.get("shared", 0)
+        self.split_off = {"asked": amount, "of": draw.n_offered, "left_out": left_out}
+        return pairs
+
+    def _train_tokenizers(self, cleaned: CleanedText) -> Tokenizers:
         def train(*languages: str) -> Tokenizer:
             lines = itertools.chain.from_iterable(cleaned.lines(language) for language in languages)
             stride = -(-len(languages) * cleaned.report.kept // _TOKENIZER_LINES)
@@ -158,32 +181,27 @@ class _Build:
             return Tokenizers(dict.fromkeys(self.languages, train(*self.languages)), joint=True)
         return Tokenizers({language: train(language) for language in self.languages}, joint=False)
 
-    def _encode_train(self, cleaned: _Cleaned, tokenizers: Tokenizers) -> None:
+    def _encode_train(self, cleaned: CleanedText, tokenizers: Tokenizers) -> None:
         """Write text and ids of the training pairs whose sides have at most `data.max_pieces` pieces."""
-        kept_by_source = [end - start for start, end in itertools.pairwise([0, *cleaned.source_ends])]
         repeats = [source.repeat for source in self.config.data.train]
-        pairs = enumerate(zip(*(cleaned.lines(language) for language in self.languages), strict=True))
+        rows = cleaned.rows()
         with SplitWriter(self.directory, "train", tokenizers) as writer:
-            while chunk := list(itertools.islice(pairs, _CHUNK)):
-                lines = [[pair[side] for _, pair in chunk] for side in (0, 1)]
+            while chunk := list(itertools.islice(rows, _CHUNK)):
+                lines = [[row.src for row in chunk], [row.tgt for row in chunk]]
                 ids = [tokenizers[name].encode_all(lines[side]) for side, name in enumerate(self.languages)]
-                fits = [max(len(ids[0][i]), len(ids[1][i])) <= self.config.data.max_pieces for i in range(len(chunk))]
-                for number, pair in itertools.compress(chunk, (not fit for fit in fits)):
-                    cleaned.report.kept -= 1
-                    cleaned.report.drop("pieces", *pair)
-                    kept_by_source[bisect.bisect_right(cleaned.source_ends, number)] -= 1
-                rows = [
-                    row
-                    for row, (number, _) in enumerate(chunk)
-                    for _ in range(fits[row] * repeats[bisect.bisect_right(cleaned.source_ends, number)])
-                ]
-                writer.add(
-                    [[side[row] for row in rows] for side in lines], [[side[row] for row in rows] for side in ids]
-                )
+                wanted = []
+                for i, row in enumerate(chunk):
+                    if max(len(ids[0][i]), len(ids[1][i])) <= self.config.data.max_pieces:
+                        wanted += [i] * repeats[row.source]
+                    else:
+                        cleaned.drop(row, "pieces")
+                writer.add([[side[i] for i in wanted] for side in lines], [[side[i] for i in wanted] for side in ids])
         _refuse_nothing(cleaned.report)
-        for key, count in zip(self.train_keys, kept_by_source, strict=True):
-            self.sources[key].record["kept"] = count
-        self.splits["train"] = {"pairs": writer.pairs, "clean": cleaned.report.as_dict(), "text": writer.counts}
+        for key, report in zip(self.train_keys, cleaned.reports, strict=True):
+            self.sources[key].record.update(report.as_dict())
+        samples = samples_of(cleaned.reports, [source.label for source in self.config.data.train], self.languages)
+        clean = {**cleaned.report.as_dict(), "samples": samples}
+        self.splits["train"] = {"pairs": writer.pairs, "clean": clean, "text": writer.counts}
 
     def _encode_held_out(self, name: str, pairs: list[SentencePair], tokenizers: Tokenizers) -> None:
         """Write text and ids of a development or test set, and see that the ids spell the text."""
@@ -202,10 +220,12 @@ class _Build:
                     raise DataError(f"{name}.{language}, line {number}: the tokenizer does not give it back as it was")
         self.splits[name] = {
             "pairs": writer.pairs,
-            "clean": CleanReport(read=len(pairs), kept=len(pairs)).as_dict(),
+            "clean": {**CleanReport(read=len(pairs), kept=len(pairs)).as_dict(), "samples": {}},
             "text": writer.counts,
             "round_trip": {"lines": 2 * len(pairs), "exact": exact, "control": control},
         }
+        if name == "valid" and self.split_off is not None:
+            self.splits[name]["split_off"] = self.split_off
 
     def _write_manifest(self, wanted: dict[str, Any], tokenizers: Tokenizers) -> None:
         files = file_facts(self.directory.path)
@@ -221,6 +241,7 @@ class _Build:
             },
             "sources": {key: source.record for key, source in self.sources.items()},
             "splits": self.splits,
+            "warnings": self.warnings,
             "files": files,
         }
         text = json.dumps(manifest, ensure_ascii=False, indent=1)
@@ -231,9 +252,13 @@ def _refuse_nothing(report: CleanReport) -> None:
     if report.read == 0:
         raise DataError("data.train: the training corpus is empty: 0 pairs were read")
     if report.kept == 0:
-        problem = f"data.train: all {report.read:,} training pairs were dropped: {counted(report.dropped)}"
-        hint = _HINTS.get(max(report.dropped, key=lambda reason: report.dropped[reason]))
-        raise DataError(f"{problem}; {hint}" if hint else problem)
+        raise DataError(f"data.train: all {report.read:,} training pairs were dropped: {_why_dropped(report)}")
+
+
+def _why_dropped(report: CleanReport) -> str:
+    """What was dropped, and what may be wrong."""
+    hint = _HINTS.get(max(report.dropped, key=lambda reason: report.dropped[reason]))
+    return f"{counted(report.dropped)}; {hint}" if hint else counted(report.dropped)
 
 
 # What may be wrong where everything is dropped.
@@ -241,7 +266,7 @@ _HINTS = {
     "control": "is it text, with a line feed at the end of each line?",
     "long": "data.max_chars is the limit; is there a sentence on each line?",
     "ratio": "do the two files hold the same sentences?",
-    "copied": "are the two files the same?",
+    "copied": "both sides are identical: is this one file with both languages?",
     "overlap": "is data.train the development or test set?",
     "pieces": "data.max_pieces is the limit",
 }

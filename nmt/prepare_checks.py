@@ -23,7 +23,8 @@ def recipe(config: Config, reused: Tokenizers | None) -> dict[str, Any]:
         if source["repeat"] == 1:  # as in manifests that do not know it
             del source["repeat"]
     for source in (data["valid"], *data["test"].values()):
-        del source["repeat"]
+        if isinstance(source, dict):
+            del source["repeat"]
     tokenizer: dict[str, Any] = config.tokenizer.model_dump(mode="json")
     if reused is not None:
         tokenizer = {"joint": reused.joint, "reused": reused.fingerprint}

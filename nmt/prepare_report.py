@@ -12,17 +12,27 @@ UNSPACED = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz", "yue", "wuu"}  # wri
 LONG_WORD = 12  # characters: where the mean is longer, spaces do not stand between words, whatever the language is
 
 
-def table(splits: Mapping[str, dict[str, Any]], tokenizers: Tokenizers, asked: int | None) -> Iterator[str]:
-    """The lines of the report on the `splits` of a manifest.
+def table(
+    splits: Mapping[str, dict[str, Any]],
+    sources: Mapping[str, dict[str, Any]],
+    tokenizers: Tokenizers,
+    asked: int | None,
+) -> Iterator[str]:
+    """The lines of the report on the `splits` and `sources` of a manifest.
 
     asked: the vocabulary size of the config, None if the vocabulary was taken from elsewhere.
     """
-    width = max(len(name) for name in splits)
+    rows = {name: split["clean"] for name, split in splits.items()}
+    corpora = {f"  {key} {record['corpus']}": record for key, record in sources.items() if key.startswith("train.")}
+    if len(corpora) > 1:
+        rows = {"train": rows["train"], **corpora, **rows}
+    width = max(map(len, rows))
     yield f"{'split':<{width}}  {'read':>11}  {'kept':>11}  {'dropped':>11}"
-    for name, split in splits.items():
-        read, kept = split["clean"]["read"], split["clean"]["kept"]
-        reasons = counted(split["clean"]["dropped"])
-        yield f"{name:<{width}}  {read:>11,}  {kept:>11,}  {read - kept:>11,}  {reasons}".rstrip()
+    for name, row in rows.items():
+        read, kept = row["read"], row["kept"]
+        yield f"{name:<{width}}  {read:>11,}  {kept:>11,}  {read - kept:>11,}  {counted(row['dropped'])}".rstrip()
+    if split_off := splits["valid"].get("split_off"):
+        yield _told_of(split_off, splits["valid"]["pairs"])
     for group in [tokenizers.languages] if tokenizers.joint else [(name,) for name in tokenizers.languages]:
         size, how = len(tokenizers[group[0]]), ""
         if asked is None:
@@ -48,3 +58,15 @@ def _length_of_pieces(language: str, counts: Mapping[str, int]) -> str:
         length = f"{pieces / words:.2f} pieces per word"
     shares = f"{counts['bytes'] / pieces:.2%} are single bytes, {counts['unknown'] / pieces:.2%} unknown"
     return f"{length}; of the pieces {shares}"
+
+
+def _told_of(split_off: Mapping[str, Any], n_pairs: int) -> str:
+    """The line about a development set that was split off the training text."""
+    asked = split_off["asked"]
+    how = f"a share of {asked:g}" if isinstance(asked, float) else f"{asked:,} lines"
+    if isinstance(asked, int) and n_pairs < asked:
+        how += ", but at most a tenth; a share, such as 0.2, may be more"
+    left_out = f"; {split_off['left_out']:,} that share a side with them were left out" if split_off["left_out"] else ""
+    return (
+        f"valid: {n_pairs:,} of {split_off['of']:,} training pairs, split off by a hash of their text ({how}){left_out}"
+    )

@@ -155,7 +155,7 @@ def _forward(reverse: Config, name: str | None) -> Config:
 def _held_out(data: DataConfig) -> Iterator[str]:
     """The target lines of the development and test sets. Raises DataError or HubError."""
     side = data.languages.index(data.tgt)
-    for source in (data.valid, *data.test.values()):
+    for source in (source for key, source in data.sources() if not key.startswith("train.")):
         for pair in open_source(source, data.languages, Path(data.root)).pairs():
             yield pair[side]
 

@@ -107,7 +107,7 @@ def distil(options: argparse.Namespace) -> int:
     distilled = Source(files={src: str(texts[0]), tgt: str(recipe.folder / name)}, name="distilled")
     corpora = [originals, distilled] if options.with_originals else [distilled]
     run_dir = f"runs/distilled-{recipe.folder.name}-{{direction}}"
-    config = next_config(_student(teacher, options.config), recipe, corpora, run_dir, options.set)
+    config = next_config(_student(teacher, options.config, data.path), recipe, corpora, run_dir, options.set)
     counts = recipe.make(name, read_aligned(*texts), corpus.split("train").n, translate, count)
     return follow(recipe, counts, config, options.run)
 
@@ -127,10 +127,10 @@ def _search(teacher: Config, options: argparse.Namespace) -> SearchConfig:
     return search
 
 
-def _student(teacher: Config, name: str | None) -> Config:
-    """The student's settings, with the data and the tokenizer of the teacher. Raises ConfigError."""
+def _student(teacher: Config, name: str | None, prepared: Path) -> Config:
+    """The student's settings, with the data and the tokenizer of the teacher. Raises ConfigError or DataError."""
     student = load_config(name) if name else teacher
-    return rooted(student.model_copy(update={"data": teacher.data, "tokenizer": teacher.tokenizer}))
+    return rooted(student.model_copy(update={"data": teacher.data, "tokenizer": teacher.tokenizer}), prepared)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

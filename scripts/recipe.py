@@ -26,12 +26,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nmt.config import Config, SearchConfig, Source
+from nmt.config import Config, DataConfig, SearchConfig, Source
 from nmt.config_file import changed_config, check_config, dump_config, load_config
 from nmt.console import say, show
 from nmt.errors import CheckpointError, DataError
 from nmt.files import Lock, open_output, replace_file
-from nmt.layout import RunDir
+from nmt.layout import DataDir, RunDir
 from nmt.metadata import read_selected
 from nmt.training.stop import SIGNALS
 
@@ -175,8 +175,12 @@ def config_of(run: Path) -> Config:
     return config.model_copy(update={"training": training})
 
 
-def rooted(config: Config) -> Config:
-    """The same with `data.root` put before every file name, so that more files can be named beside them."""
+def rooted(config: Config, prepared: Path | None = None) -> Config:
+    """The same with `data.root` put before every file name, so that more files can be named beside them.
+
+    A development set that was split off the training text is that of the data directory `prepared`, by default the
+    config's. Raises DataError if it is not there.
+    """
     data = config.data
 
     def moved(source: Source) -> Source:
@@ -186,10 +190,22 @@ def rooted(config: Config) -> Config:
     places = {
         "root": ".",
         "train": [moved(source) for source in data.train],
-        "valid": moved(data.valid),
+        "valid": moved(data.valid) if isinstance(data.valid, Source) else _split_off(data, prepared),
         "test": {name: moved(source) for name, source in data.test.items()},
     }
     return config.model_copy(update={"data": data.model_copy(update=places)})
+
+
+def _split_off(data: DataConfig, prepared: Path | None) -> Source:
+    """The development set that prepare has split off: other training text must not give another one."""
+    directory = DataDir(prepared or data.directory)
+    files = {language: directory.text("valid", language) for language in data.languages}
+    if not all(path.is_file() for path in files.values()):
+        raise DataError(
+            f"{directory.path}: no development set is here yet, and data.valid says to split it off the training text; "
+            "run nmt prepare first"
+        )
+    return Source(files={language: str(path) for language, path in files.items()}, name="split off")
 
 
 def next_config(

@@ -100,7 +100,7 @@ def test_the_report() -> None:
     report = cleaner.report.as_dict()
     assert (report["read"], report["kept"]) == (8, 1)
     assert list(report["dropped"].items()) == [("empty", 5), ("overlap", 1), ("long", 1)]
-    assert report["samples"]["empty"] == [["0", ""], ["1", ""], ["2", ""]]
-    assert report["samples"]["long"] == [["x" * 120, "y"]]
+    assert cleaner.report.samples["empty"] == [(2, "0", ""), (3, "1", ""), (4, "2", "")]
+    assert cleaner.report.samples["long"] == [(7, "x" * 120, "y")]
     assert counted(report["dropped"]) == "empty side 5, in a dev or test set 1, too long (characters) 1"
     assert set(report["dropped"]) <= set(REASONS)

@@ -17,6 +17,7 @@ from command import Command
 from export_run import LINES, tokenizer, write_run
 
 from nmt.config import SearchConfig
+from nmt.config_file import changed_config, dump_config, load_config
 from nmt.engine import Engine
 from nmt.engine_translator import EngineTranslator
 from nmt.errors import CheckpointError, ConfigError, DataError
@@ -125,6 +126,16 @@ def test_without_its_data_directory_a_run_is_exported_all_the_same(tmp_path: Pat
     assert "pairs" not in section(text, "Training data")
     with pytest.raises(DataError, match="nowhere: no such data directory"):
         export(Request(tmp_path / "run", evaluate=True), tmp_path / "other", "folder")
+
+
+def test_a_development_set_that_was_split_off_is_told(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run") / "config.yaml"
+    config = changed_config(load_config(run), ["data.valid=300"])
+    run.write_text(dump_config(config), encoding="utf-8")
+    export(Request(tmp_path / "run"), tmp_path / "out", "folder")
+    training_data = section(card_of(tmp_path / "out")[1], "Training data")
+    assert training_data.count("development set") == 1
+    assert "- development set: split off the training text" in training_data
 
 
 # --- the comparison -------------------------------------------------------------------------------

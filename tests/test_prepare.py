@@ -76,7 +76,8 @@ def test_the_manifest(place: Folder) -> None:
     assert len(manifest["sources"]["train.0"]["files"]["de"]["sha256"]) == 64
     assert (manifest["sources"]["train.0"]["read"], manifest["sources"]["train.0"]["kept"]) == (242, 240)
     assert manifest["splits"]["train"]["clean"]["dropped"] == {"empty": 1, "overlap": 1}
-    assert manifest["splits"]["train"]["clean"]["samples"]["overlap"] == [list(VALID[0])]
+    sample = {"source": "train.0", "corpus": "train.de", "line": 241, "de": VALID[0][0], "en": VALID[0][1]}
+    assert manifest["splits"]["train"]["clean"]["samples"]["overlap"] == [sample]
     assert manifest["splits"]["valid"]["round_trip"] == {"lines": 60, "exact": 60, "control": 0}
     assert set(manifest["files"]) == set(place.content()) - {"manifest.json"}
 
@@ -124,12 +125,16 @@ def not_utf8(place: Folder) -> None:
             "data.valid: valid.de has no pair with text on both sides, only blank lines",
         ),
         (
+            lambda place: place.write(test=[("eins", "eins"), ("zwei", "zwei")]),
+            "data.test.test: test.de: both sides are identical: is this one file with both languages?",
+        ),
+        (
             lambda place: place.write(train=[("a\x00", "b\x00")]),
             "data.train: all 1 training pairs were dropped: control character 1; is it text, with a line feed",
         ),
         (
             lambda place: place.write(train=[("a", "a"), ("b", "b"), ("", "")]),
-            "dropped: empty side 1, copied source 2; are the two files the same?",
+            "dropped: empty side 1, copied source 2; both sides are identical: is this one file with both languages?",
         ),
         (
             lambda place: place.write(train=[("a", ""), ("b", "b"), *TEST]),
@@ -177,12 +182,24 @@ def test_several_sources_each_with_its_counts(place: Folder, monkeypatch: pytest
     monkeypatch.setattr(module, "_CHUNK", 7)
     long = (" ".join(pair[0] for pair in TRAIN[:6]), " ".join(pair[1] for pair in TRAIN[:6]))
     place.write(train=TRAIN[:100], more=[long, *TRAIN[90:], long[::-1]], last=[("eins", "one"), long])
-    place.prepare(data__train=[files("train"), files("more"), files("last")], data__max_pieces=60)
+    said = place.prepare(data__train=[files("train"), files("more"), files("last")], data__max_pieces=60)
     manifest = place.corpus().manifest
     counts = [(manifest["sources"][f"train.{i}"]["read"], manifest["sources"][f"train.{i}"]["kept"]) for i in range(3)]
     assert counts == [(100, 100), (152, 140), (2, 1)]
     assert manifest["splits"]["train"]["clean"]["dropped"] == {"duplicate": 11, "pieces": 2}
-    assert manifest["splits"]["train"]["clean"]["samples"]["pieces"][0] == [side[:120] for side in long]
+    of_first, *_, of_last = manifest["splits"]["train"]["clean"]["samples"]["pieces"]
+    assert of_first == {"source": "train.1", "corpus": "more.de", "line": 1, "de": long[0][:120], "en": long[1][:120]}
+    assert (of_last["source"], of_last["line"]) == ("train.1", 152)
+    assert manifest["sources"]["train.1"]["dropped"] == {"duplicate": 10, "pieces": 2}
+    assert manifest["sources"]["train.2"]["dropped"] == {"duplicate": 1}
+    assert [" ".join(line.split()) for line in said.split("\n")[:5]] == [
+        "split read kept dropped",
+        "train 254 241 13 duplicate 11, too long (pieces) 2",
+        "train.0 train.de 100 100 0",
+        "train.1 more.de 152 140 12 duplicate 10, too long (pieces) 2",
+        "train.2 last.de 2 1 1 duplicate 1",
+    ]
+    assert f"samples of what was dropped, with corpus and line: splits.train.clean.samples in {place.data}/man" in said
     assert place.corpus().split("train").n == 241
     assert place.corpus().split("train").text("de")[-1] == "eins"
     assert place.corpus().split("train").lengths("de").max() <= 60

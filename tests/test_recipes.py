@@ -22,8 +22,9 @@ from nmt import Translator
 from nmt.checkpoint import saved_steps
 from nmt.cli import app
 from nmt.config import Source
-from nmt.config_file import dump_config, load_config
+from nmt.config_file import changed_config, dump_config, load_config
 from nmt.data.corpus import read_manifest
+from nmt.errors import DataError
 from nmt.files import Lock
 from nmt.layout import DataDir, RunDir
 from nmt.metadata import read_info
@@ -508,3 +509,13 @@ def test_help_has_an_example(script: str) -> None:
     command = [sys.executable, SCRIPTS / script] if script.endswith(".py") else [SCRIPTS / script]
     done = subprocess.run([*command, "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and f"scripts/{script} " in done.stdout
+
+
+def test_a_development_set_that_was_split_off_stays_what_it_is(folder: Path) -> None:
+    config = tiny_settings(folder / "text", data={"valid": 10, "dir": "data"})
+    with pytest.raises(DataError, match=r"^data: no development set is here yet, and data\.valid says to split it off"):
+        recipe.rooted(config)
+    place = folder / "data"
+    for found in (recipe.rooted(config, place), recipe.rooted(changed_config(config, [f"data.dir={place}"]))):
+        assert isinstance(found.data.valid, Source)
+        assert found.data.valid.files == {language: str(place / f"valid.{language}") for language in ("aa", "bb")}

@@ -199,7 +199,12 @@ def test_files_that_do_not_pair_are_refused(nmt: Command, run_dir: Path) -> None
         ("a.src", "a.ref", "nmt: a.src has 8 lines, a.ref 5: they must pair line by line (in .)\n"),
         ("a.ref", "a.src", "nmt: a.ref has 5 lines, a.src 8: they must pair line by line (in .)\n"),
         ("a.src", "none", "nmt: none: no such file\n"),
-        ("a.src", "bad", "nmt: bad: not UTF-8 at line 2, byte 4 of the line (0xE9); convert it first\n"),
+        (
+            "a.src",
+            "bad",
+            "nmt: bad: not UTF-8 at line 2, byte 4 of the line (0xE9); likely Windows-1252 or ISO-8859-1; "
+            "convert it first: iconv -f WINDOWS-1252 -t UTF-8 bad > bad.utf8\n",
+        ),
     ):
         result = nmt("score", "--run", run_dir, "--src", src, "--ref", ref, "--output", "scores")
         assert (result.status, result.out, result.err) == (2, "", message)

@@ -87,13 +87,10 @@ def test_unequal_files_of_two_folders_are_named_in_full(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"gut\nschlecht\xe4\n", "not UTF-8 at line 2, byte 9 of the line (0xE4); convert it first"),
-        (b"\xef\xbb\xbf\xffa\n", "not UTF-8 at line 1, byte 1 of the line (0xFF); convert it first"),
-        ("Größe".encode("utf-16"), "UTF-16; convert it to UTF-8 first"),
-        (gzip.compress(b"a\n", mtime=0), "compressed with gzip, but its name does not end in .gz"),
-        (b"PK\x03\x04rest", "a zip archive, where a text file is needed"),
-        (b"PAR1rest", "a parquet file, where a text file is needed"),
-        (b"\x89PNG\r\n\x1a\n", "not UTF-8 at line 1, byte 1 of the line (0x89); convert it first"),
+        (b"gut\nschlecht\xe4\n", "not UTF-8 at line 2, byte 9 of the line (0xE4); likely Windows-1252 or ISO-8859-1;"),
+        (b"\xef\xbb\xbf\xffab\n", "not UTF-8 at line 1, byte 1 of the line (0xFF); likely Windows-1252 or"),
+        (b"\x89PNG\r\n\x1a\n", "not UTF-8 at line 1, byte 1 of the line (0x89); likely "),
+        (b"\x00\x01\xf0\x02\n", "not UTF-8 at line 1, byte 3 of the line (0xF0); is it a text file?"),
     ],
 )
 def test_files_that_are_no_text(tmp_path: Path, data: bytes, message: str) -> None:
@@ -101,7 +98,7 @@ def test_files_that_are_no_text(tmp_path: Path, data: bytes, message: str) -> No
     path.write_bytes(data)
     with pytest.raises(DataError) as caught:
         list(read_lines(path))
-    assert str(caught.value) == f"{path}: {message}"
+    assert str(caught.value).startswith(f"{path}: {message}")
 
 
 def test_missing_files_directories_and_broken_archives(tmp_path: Path) -> None:
@@ -113,6 +110,9 @@ def test_missing_files_directories_and_broken_archives(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(b"not gzip\n")
     with pytest.raises(DataError, match=r"a\.gz: not readable as gzip after line 0: Not a gzipped file"):
         list(read_lines(tmp_path / "a.gz"))
+    write(tmp_path, b_de=b"x")
+    with pytest.raises(DataError, match=r"a\.gz: not readable as gzip after line 0: Not a gzipped file"):
+        list(open_source(Source(files={"de": "b.de", "en": "a.gz"}), ("de", "en"), tmp_path).pairs())
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"a\n" * 10_000)[:-9])
     with pytest.raises(DataError, match=r"cut\.gz: not readable as gzip after line \d+: Compressed file ended"):
         list(read_lines(tmp_path / "cut.gz"))

@@ -25,9 +25,9 @@ def prepare(
     """Turn raw parallel text into a data directory.
 
     Reads the corpora that the config names, drops unusable pairs and counts why, removes training pairs that
-    stand in a development or test set, trains a SentencePiece tokenizer on the training text and writes text,
-    ids and a manifest. The directory serves both translation directions. Run again with nothing changed, it
-    does nothing.
+    stand in a development or test set, splits a development set off if the config names none, trains a
+    SentencePiece tokenizer on the training text and writes text, ids and a manifest. The directory serves both
+    translation directions. Run again with nothing changed, it does nothing.
 
     \b
     Examples:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from nmt.config.section import Section, raise_together
 
@@ -32,7 +33,17 @@ class Source(Section):
     name: str | None = None
     """The corpus name in reports; by default the file or repository name."""
     repeat: int = Field(1, ge=1, le=1000)
-    """Of a training corpus: how many times each pair that is kept stands in the training text."""
+    """Of a training corpus: how many times each pair that is kept stands in the training text, a whole number."""
+
+    @field_validator("repeat", mode="before")
+    @classmethod
+    def _check_repeat(cls, repeat: object) -> object:
+        if isinstance(repeat, float) and not repeat.is_integer():
+            raise ValueError(
+                f"must be a whole number, found {repeat:g}: each pair stands in the training text so many times; "
+                "for a corpus to count less, repeat the others, such as repeat: 2"
+            )
+        return repeat
 
     @model_validator(mode="after")
     def _check(self) -> Source:
@@ -58,6 +69,29 @@ class Source(Section):
         return self.name or self.hub or Path(next(iter((self.files or {"": "?"}).values()))).name
 
 
+def _kind_of_valid(value: object) -> str | None:
+    """Which of the kinds that `data.valid` may be a value is meant to be."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return LINES if isinstance(value, int) else SHARE
+    return SOURCE if isinstance(value, Mapping | Source) else None
+
+
+SOURCE, LINES, SHARE = "<source>", "<lines>", "<share>"
+"""What pydantic puts into the place of an error, after `valid`, for the kind of value that stands there."""
+
+Valid = Annotated[
+    Annotated[Source, Tag(SOURCE)]
+    | Annotated[int, Field(ge=1, le=100_000), Tag(LINES)]
+    | Annotated[float, Field(gt=0.0, lt=1.0), Tag(SHARE)],
+    Discriminator(
+        _kind_of_valid,
+        custom_error_type="kind_of_valid",
+        custom_error_message="be a source with files or hub, or what to split off the training text: a number of lines "
+        "such as 300 or a share such as 0.01",
+    ),
+]
+
+
 class DataConfig(Section):
     """What to translate from what, and the text to learn it from."""
 
@@ -71,8 +105,10 @@ class DataConfig(Section):
     there is no `data/sample`, that name stands for the sample corpus that is installed with nmt."""
     train: list[Source] = Field(min_length=1)
     """The training corpora."""
-    valid: Source
-    """The development set: choices are made on it."""
+    valid: Valid = 1000
+    """The development set: choices are made on it. A number splits it off the cleaned training text by a hash of each
+    pair: so many lines, but at most a tenth (`300`), or a share (`0.01`). As the text grows, all pairs of a share stay
+    in it, and most of a number of lines. Other pairs that have a side in common with it are left out and counted."""
     test: dict[str, Source] = Field({})
     """Test sets by name; nothing is ever chosen on them."""
     max_chars: int = Field(1000, ge=1)
@@ -110,10 +146,11 @@ class DataConfig(Section):
         return self
 
     def sources(self) -> Iterator[tuple[str, Source]]:
-        """Every source with its key within this section."""
+        """Every source with its key within this section; none for a development set that is split off."""
         for i, source in enumerate(self.train):
             yield f"train.{i}", source
-        yield "valid", self.valid
+        if isinstance(self.valid, Source):
+            yield "valid", self.valid
         for name, source in self.test.items():
             yield f"test.{name}", source
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 from nmt.config import Source
+from nmt.data.formats import BEGINNING, other_encoding, why_not_lines, why_not_text
 from nmt.errors import DataError
 
 
@@ -65,6 +66,8 @@ def open_files(source: Source, languages: tuple[str, str], root: Path) -> OpenSo
     names = source.files or {}
     first, second = (root / names[language] for language in languages)
     files = {language: {"name": names[language], "sha256": checksum(root / names[language])} for language in languages}
+    for path in (first, second):
+        _refuse_other_texts(path)
     record = {"corpus": source.label, "files": files}
 
     def pairs() -> Iterator[SentencePair]:
@@ -131,17 +134,20 @@ def read_lines(path: Path) -> Iterator[str]:
 
 def decode_lines(file: IO[bytes], name: Path | str) -> Iterator[str]:
     """The lines of an open file, as `read_lines` gives them; `name` is for messages."""
-    number = 0
+    number, is_mixed = 0, False
     try:
         for number, raw in enumerate(file, start=1):
             if number == 1:
                 _refuse_other_formats(name, raw)
                 raw = raw.removeprefix(codecs.BOM_UTF8)
-            yield raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+            line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+            is_mixed = is_mixed or not line.isascii()
+            yield line
     except UnicodeDecodeError as error:
         found = f"0x{error.object[error.start]:02X}"
+        advice = other_encoding(name, error.object, is_mixed)
         raise DataError(
-            f"{name}: not UTF-8 at line {number}, byte {error.start + 1} of the line ({found}); convert it first"
+            f"{name}: not UTF-8 at line {number}, byte {error.start + 1} of the line ({found}); {advice}"
         ) from None
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{name}: not readable as gzip after line {number}: {error}") from error
@@ -152,16 +158,17 @@ def _open(path: Path) -> IO[bytes]:
     return cast(IO[bytes], opened)
 
 
-_MAGIC = {
-    b"\x1f\x8b": "compressed with gzip, but its name does not end in .gz",
-    b"PK\x03\x04": "a zip archive, where a text file is needed",
-    b"PAR1": "a parquet file, where a text file is needed",
-    codecs.BOM_UTF16_LE: "UTF-16; convert it to UTF-8 first",
-    codecs.BOM_UTF16_BE: "UTF-16; convert it to UTF-8 first",
-}
-
-
 def _refuse_other_formats(name: Path | str, start: bytes) -> None:
-    for magic, what in _MAGIC.items():
-        if start.startswith(magic):
-            raise DataError(f"{name}: {what}")
+    if problem := why_not_text(name, start):
+        raise DataError(f"{name}: {problem}")
+
+
+def _refuse_other_texts(path: Path) -> None:
+    """Raise DataError if a side of a corpus is no text with a sentence a line, by its beginning."""
+    with _reading(path), _open(path) as file:
+        try:
+            start = file.read(BEGINNING)
+        except (gzip.BadGzipFile, zlib.error, EOFError):
+            return  # told where the lines are read
+    if problem := why_not_lines(path, start) or why_not_text(path, start):
+        raise DataError(f"{path}: {problem}")

@@ -124,6 +124,9 @@ def _data(run: RunDir, config: Config) -> Iterator[str]:
         counts = [f"{source[key]:,} pairs {key}" for key in ("read", "kept") if key in source]
         text = {"train": "training", "valid": "development set"}.get(where.split(".")[0], where.replace(".", " set "))
         yield f"- {text}: {printable(label)}" + (f", {', '.join(counts)}" if counts else "")
+    if "valid" not in labels:
+        n_pairs = recorded.get("splits", {}).get("valid", {}).get("pairs")
+        yield "- development set: split off the training text" + (f", {n_pairs:,} pairs" if n_pairs else "")
     if "fingerprint" in recorded:
         yield f"- fingerprint of the prepared corpus: {recorded['fingerprint']}"
     yield ""

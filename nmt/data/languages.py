@@ -1,0 +1,173 @@
+"""Do the two sides of a corpus hold the languages that the config says? Told by scripts and by letter trigrams.
+
+Of every corpus a bounded sample is looked at, spread over the whole of it. A corpus whose sides fit the others better
+the other way round is swapped; a side most of whose letters are of another script than the language is written in, or
+than the other corpora have there, is of another language.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+N_PAIRS = 1000
+"""Of a corpus at most so many pairs are looked at, and at least half as many if it has them."""
+
+_MOST_CHARS = 300  # of a line
+_LEAST_PAIRS = 20  # fewer tell nothing
+_SURE = 0.8  # of the pairs that fit better one way, those that must fit better the other way round
+_MOST = 0.7  # of the letters of a side
+
+
+_Pairs = Sequence[tuple[str, str]]
+
+
+class Sample:
+    """Pairs of a corpus, spread evenly over all that were added."""
+
+    def __init__(self, n: int = N_PAIRS) -> None:
+        """At most `n` pairs are held."""
+        self.pairs: list[tuple[str, str]] = []
+        self._n, self._stride, self._added = n, 1, 0
+
+    def add(self, src: str, tgt: str) -> None:
+        """Take this pair into the sample, or not."""
+        if self._added % self._stride == 0:
+            if len(self.pairs) == self._n:
+                self.pairs = self.pairs[::2]
+                self._stride *= 2
+            if self._added % self._stride == 0:
+                self.pairs.append((src[:_MOST_CHARS], tgt[:_MOST_CHARS]))
+        self._added += 1
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> Sample:
+        """That of these pairs."""
+        sample = cls()
+        for src, tgt in pairs:
+            sample.add(src, tgt)
+        return sample
+
+
+def language_warnings(samples: Mapping[str, Sample], languages: tuple[str, str], names: Mapping[str, str]) -> list[str]:
+    """A line for each corpus whose sides look swapped, or of which a side is not of its language.
+
+    samples, names: of every corpus by its key in the config.
+    """
+    corpora = {key: sample.pairs for key, sample in samples.items() if len(sample.pairs) >= _LEAST_PAIRS}
+    scripts = {key: [_script(side) for side in zip(*pairs, strict=True)] for key, pairs in corpora.items()}
+    swapped = _swapped(corpora)
+    found = []
+    for key in corpora:
+        strange = _strange_scripts(scripts, languages, key)
+        where = f"data.{key} ({names[key]})"
+        if key in swapped:
+            share, other = swapped[key]
+            found.append(
+                f"{where}: {languages[0]} and {languages[1]} look swapped: {share:.0%} of its pairs fit data.{other} "
+                f"({names[other]}) better the other way round; check the files of both"
+            )
+        elif len({script for script, _ in strange.values()} & {wanted for _, wanted in strange.values()}) == 2:
+            found.append(f"{where}: {languages[0]} and {languages[1]} look swapped, by their scripts; check its files")
+        else:
+            found += [
+                f"{where}: most letters of the {language} side are {script.capitalize()}, where "
+                f"{wanted.capitalize()} is expected; check its files"
+                for language, (script, wanted) in strange.items()
+            ]
+    return found
+
+
+# --- letter trigrams --------------------------------------------------------------------------------
+
+
+def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
+    """The corpora that are the other way round than most, with the share of their pairs that say so and the corpus
+    that they were compared with."""
+    if len(corpora) < 2:
+        return {}
+    anchor = min(corpora, key=lambda key: (key != "valid", not key.startswith("test."), key))
+    weights = _evidence(corpora[anchor])
+    shares = {key: _share_reversed(pairs, weights) for key, pairs in corpora.items() if key != anchor}
+    reversed_ones = {key: (share, anchor) for key, share in shares.items() if share >= _SURE}
+    upright = {key: (1 - share, key) for key, share in shares.items() if share <= 1 - _SURE}
+    if len(reversed_ones) <= len(upright) + 1:
+        return reversed_ones
+    first = next(iter(reversed_ones))  # most are the other way round than the anchor: it is the one that is wrong
+    return {anchor: (reversed_ones[first][0], first), **{key: (1 - shares[key], first) for key in upright}}
+
+
+def _evidence(pairs: _Pairs) -> dict[str, float]:
+    """How much more probable each trigram is on the first side than on the second (nats), with add-one smoothing."""
+    first, second = (Counter(gram for pair in pairs for gram in _trigrams(pair[side])) for side in (0, 1))
+    n_kinds = len(first.keys() | second.keys())
+    totals = math.log((first.total() + n_kinds) / (second.total() + n_kinds))
+    return {gram: math.log((first[gram] + 1) / (second[gram] + 1)) - totals for gram in first.keys() | second.keys()}
+
+
+def _share_reversed(pairs: _Pairs, evidence: Mapping[str, float]) -> float:
+    """The share of the pairs that fit better the other way round, of those that fit better one way; 0.5 if few do."""
+    totals = [[sum(evidence.get(gram, 0.0) for gram in _trigrams(line)) for line in pair] for pair in pairs]
+    decided = [first < second for first, second in totals if first != second]
+    return sum(decided) / len(decided) if len(decided) >= _LEAST_PAIRS else 0.5
+
+
+def _trigrams(line: str) -> list[str]:
+    text = f" {' '.join(line.lower().split())} "
+    return [text[i : i + 3] for i in range(len(text) - 2)]
+
+
+# --- scripts ----------------------------------------------------------------------------------------
+
+_WRITTEN_IN = {
+    "LATIN": "de en fr es it pt nl da sv no nb nn fi et lv lt pl cs sk sl hr hu ro sq tr is ga cy eu ca gl id vi sw af",
+    "CYRILLIC": "ru uk be bg mk",
+    "GREEK": "el",
+    "HEBREW": "he",
+    "ARABIC": "ar fa ur",
+    "DEVANAGARI": "hi mr ne",
+    "THAI": "th",
+    "HANGUL": "ko",
+    "CJK": "zh ja",
+}
+_SCRIPT_OF = {language: script for script, languages in _WRITTEN_IN.items() for language in languages.split()}
+
+
+def _strange_scripts(
+    scripts: Mapping[str, Sequence[str | None]], languages: tuple[str, str], key: str
+) -> dict[str, tuple[str, str]]:
+    """By language, the script of that side of corpus `key` and the one that is expected there, where they differ.
+
+    scripts: of both sides of each corpus.
+    """
+    found = {}
+    for side, language in enumerate(languages):
+        others = Counter(both[side] for other, both in scripts.items() if other != key)
+        wanted = _SCRIPT_OF.get(language.split("_")[0].lower())
+        if wanted is None and "valid" in scripts and key != "valid":
+            wanted = scripts["valid"][side]
+        elif wanted is None and others.total() > 1:
+            wanted = others.most_common(1)[0][0]
+        script = scripts[key][side]
+        if script and wanted and script != wanted:
+            found[language] = script, wanted
+    return found
+
+
+def _script(lines: Iterable[str]) -> str | None:
+    """The script of most letters; None if there is none."""
+    counts = Counter(script for line in lines for char in line if (script := _of(char)))
+    script, n = counts.most_common(1)[0] if counts else ("", 0)
+    return script if n and n >= _MOST * counts.total() else None
+
+
+@lru_cache(maxsize=1 << 16)
+def _of(char: str) -> str | None:
+    """The script of a letter, by the first word of its name; Chinese characters and kana are one."""
+    if not char.isalpha():
+        return None
+    script = unicodedata.name(char, "").partition(" ")[0]
+    return "CJK" if script in ("HIRAGANA", "KATAKANA") else script

@@ -1,0 +1,208 @@
+"""What is recognised by its first bytes, what must pass as text, and that the commands told do what they say."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nmt.config import Source
+from nmt.data.formats import BEGINNING, why_not_lines, why_not_text
+from nmt.data.sources import open_source, read_lines
+from nmt.errors import DataError
+
+SENTENCES = [f"Satz Nummer {n}, mit Größe: {n * n}." for n in range(40)]
+TEXT = "".join(f"{sentence}\n" for sentence in SENTENCES)
+
+
+def archive() -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        member = tarfile.TarInfo("train.de")
+        member.size = len(TEXT.encode())
+        tar.addfile(member, io.BytesIO(TEXT.encode()))
+    return data.getvalue()
+
+
+def zipped() -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as file:
+        file.writestr("train.de", TEXT)
+    return data.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (gzip.compress(TEXT.encode()), "compressed with gzip, but its name does not end in .gz; unpack it first: gzip"),
+        (lzma.compress(TEXT.encode()), "compressed with xz; unpack it first: xz -dc F > "),
+        (bz2.compress(TEXT.encode()), "compressed with bzip2; unpack it first: bzip2 -dc F > "),
+        (b"\x28\xb5\x2f\xfd" + b"\0" * 20, "compressed with Zstandard; unpack it first: zstd -dc F > "),
+        (archive(), "a tar archive, where a text file is needed; unpack it first: tar -xf F"),
+        (zipped(), "a zip archive, which .docx, .xlsx and .odt files are, too, where a text file is needed; unpack it"),
+        (b"PAR1\0\0", "a Parquet file, where a text file is needed"),
+        (b"ARROW1\0\0", "an Arrow file, where a text file is needed"),
+        (b"%PDF-1.7\n", "a PDF document, where a text file is needed"),
+        (TEXT.encode("utf-16"), "UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 F > F.utf8"),
+        (TEXT.encode("utf-16-be"), "UTF-16; convert it first: iconv -f UTF-16BE -t UTF-8 F > F.utf8"),
+        (TEXT.encode("utf-16-le"), "UTF-16; convert it first: iconv -f UTF-16LE -t UTF-8 F > F.utf8"),
+        (TEXT.encode("utf-32"), "UTF-32; convert it first: iconv -f UTF-32 -t UTF-8 F > F.utf8"),
+    ],
+)
+def test_what_is_no_text_is_refused_wherever_lines_are_read(tmp_path: Path, data: bytes, what: str) -> None:
+    path = tmp_path / "some text"
+    path.write_bytes(data)
+    with pytest.raises(DataError) as caught:
+        list(read_lines(path))
+    message = str(caught.value)
+    assert message.replace(f"'{path}'", "F").replace(f"'{path}.utf8'", "F.utf8").startswith(f"{path}: {what}")
+    assert "\n" not in message
+
+
+TMX = '<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4">\n<body><tu><tuv>a</tuv></tu>\n'
+PO = '# head\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain"\n\n#: a.c:3\nmsgid "one"\nmsgstr "eins"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (TMX, "a TMX translation memory (XML)"),
+        ('<tmx version="1.4">\n<body>\n', "a TMX translation memory (XML)"),
+        ('<?xml version="1.0"?>\n<xliff xmlns="x" version="1.2">\n', "XLIFF 1.2 (XML)"),
+        ("<xliff srcLang='de' version='2.0'>\n", "XLIFF 2.0 (XML)"),
+        ("<!DOCTYPE html>\n<html lang=de>\n", "HTML"),
+        ('<?xml version="1.0"?>\n<resources><string name="a">b</string></resources>\n', "XML"),
+        ('<srcset setid="newstest2014" srclang="any">\n', "SGML"),
+        (PO, "a PO file of gettext"),
+        ('{"de": "eins", "en": "one"}\n' * 5, "JSON Lines"),
+        ('{"id": 1, "translation": {"de": "eins", "en": "one"}}\n', "JSON Lines"),
+        ('["eins", "one"]\n' * 3, "JSON Lines"),
+        (json.dumps([{"de": "eins"}] * 30, indent=1), "JSON"),
+        (json.dumps([{"de": "eins"}] * 30_000, indent=1), "JSON"),
+        (json.dumps([{"de": "eins"}] * 30_000), "JSON"),
+        ("".join(f"{s}\tnumber {n}\n" for n, s in enumerate(SENTENCES)), "tab-separated text with 2 columns"),
+        ("".join(f'"{s}","number {n}"\n' for n, s in enumerate(SENTENCES)), "CSV with the separator ','"),
+        ("".join(f'{n};"{s}";"x"\n' for n, s in enumerate(SENTENCES)), "CSV with the separator ';'"),
+        ("de,en\n" + "eins,one\nzwei,two\n" * 20, "CSV with the separator ','"),
+    ],
+)
+@pytest.mark.parametrize(
+    "encode", [str.encode, lambda text: text.encode("utf-16"), lambda t: b"\xef\xbb\xbf" + t.encode()]
+)
+def test_formats_of_text_are_refused_as_a_side_of_a_corpus(
+    text: str, what: str, encode: Callable[[str], bytes]
+) -> None:
+    found = why_not_lines(Path("train.de"), encode(text)[:BEGINNING])
+    assert found is not None and found.startswith(f"{what}, where a text file with a sentence a line is needed")
+    assert why_not_text(Path("train.de"), text.encode()) is None  # such lines may be translated
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_corpus_is_refused_before_it_is_read(tmp_path: Path, packed: bool) -> None:
+    names = {language: f"train.{language}{'.gz' * packed}" for language in ("de", "en")}
+    for name, text in zip(names.values(), (TEXT, "a\tb\n" * 40), strict=True):
+        (tmp_path / name).write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    with pytest.raises(DataError, match=r"train\.en(\.gz)?: tab-separated text with 2 columns, where a text file"):
+        open_source(Source(files=names), ("de", "en"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT,
+        "",
+        "\n\n",
+        "<b>Fett</b> ist das.\n" + TEXT,
+        "<p>Jede Zeile</p>\n" * 40,
+        "<html>\n" * 2,
+        "<tmx>\n" + TEXT,
+        "<!-- Bemerkung -->\n<b>Fett</b>\n",
+        "{name} hat {n} Karten\n" * 40,
+        "[Musik]\n[Beifall]\n" * 20,
+        "[1]\n[2]\n[3]\n[4]\n",
+        '"Ja", sagte er, "gern".\n' * 40,
+        "Berlin, Deutschland\nParis, Frankreich\n" * 20,
+        "3,14\n2,72\n" * 30,
+        "eins,one\n" * 4,
+        "Taste\tTab\n" * 4,
+        "a\tb\n" * 30 + "ohne\n",
+        'msgid "x" steht so im Text.\n' + TEXT,
+        "#hashtag\n" * 30,
+        "PKW\n" + TEXT,
+        "BZhörde\n" + TEXT,
+        "漢字かな\n" * 40,
+    ],
+)
+def test_ordinary_text_passes(text: str) -> None:
+    data = text.encode()[:BEGINNING]
+    assert why_not_lines(Path("a"), data) is None
+    assert why_not_text(Path("a"), data) is None
+
+
+RUSSIAN, JAPANESE = "Съешь же ещё этих мягких французских булок", "これは日本語の文章です。漢字もあります。"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "said", "iconv"),
+    [
+        ("Die Größe", "latin-1", "Windows-1252 or ISO-8859-1", "WINDOWS-1252"),
+        ("Die „Größe“ – 5 €", "cp1252", "Windows-1252 or ISO-8859-1", "WINDOWS-1252"),
+        (RUSSIAN, "cp1251", "Windows-1251", "WINDOWS-1251"),
+        (RUSSIAN, "koi8-r", "KOI8-R", "KOI8-R"),
+        (JAPANESE, "shift_jis", "SHIFT_JIS", "SHIFT_JIS"),
+        (JAPANESE, "euc-jp", "EUC-JP", "EUC-JP"),
+        ("한국어 문장입니다.", "euc-kr", "EUC-KR", "EUC-KR"),
+        ("这是一个中文句子，很短。", "gb18030", "GB18030", "GB18030"),
+    ],
+)
+def test_the_likely_encoding_is_named_and_its_command_works(
+    tmp_path: Path, text: str, encoding: str, said: str, iconv: str
+) -> None:
+    path = tmp_path / "train.de"
+    path.write_bytes(b"plain\n" + text.encode(encoding) + b"\n")
+    with pytest.raises(DataError) as caught:
+        list(read_lines(path))
+    head, _, command = str(caught.value).partition("; likely ")
+    assert head.startswith(f"{path}: not UTF-8 at line 2, byte ")
+    assert command == f"{said}; convert it first: iconv -f {iconv} -t UTF-8 {path} > {path}.utf8"
+    if shutil.which("iconv"):
+        subprocess.run(command.partition(": ")[2], shell=True, check=True)
+        assert list(read_lines(Path(f"{path}.utf8"))) == ["plain", text]
+
+
+def test_a_file_in_utf_8_with_a_broken_line_is_not_taken_for_another_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "train.de.gz"
+    path.write_bytes(gzip.compress("Größe\n".encode() + b"Gr\xf6\xdfe\n"))
+    with pytest.raises(DataError) as caught:
+        list(read_lines(path))
+    assert str(caught.value) == (
+        f"{path}: not UTF-8 at line 2, byte 3 of the line (0xF6); the lines before are, so leave out what is broken: "
+        f"gzip -dc {path} | iconv -c -f UTF-8 -t UTF-8 > {tmp_path}/train.de.utf8"
+    )
+
+
+def test_a_stream_is_told_what_to_do_without_a_name() -> None:
+    assert why_not_text("standard input", lzma.compress(b"a")) == "compressed with xz; unpack it first: xz -dc"
+
+
+def test_the_commands_for_tables_make_a_file_of_each_language() -> None:
+    table = why_not_lines(Path("my table.tsv"), b"a\tb\n" * 5)
+    assert table is not None and table.endswith(
+        "; make one for each language, such as by cut -f1 'my table.tsv' > 'my table.tsv.1.txt' "
+        "and cut -f2 'my table.tsv' > 'my table.tsv.2.txt'"
+    )
+    lines = why_not_lines(Path("x.jsonl"), b'{"id": 3, "translation": {"de": "eins", "en": "one"}}\n')
+    assert lines is not None and lines.endswith(
+        """such as by jq -r '.translation.de | gsub("\\n"; " ")' x.jsonl > x.jsonl.1.txt """
+        """and jq -r '.translation.en | gsub("\\n"; " ")' x.jsonl > x.jsonl.2.txt"""
+    )
