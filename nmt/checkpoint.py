@@ -99,7 +99,8 @@ class TrainState:
 
     @classmethod
     def of(cls, values: Mapping[str, Any], where: str) -> TrainState:
-        """The state that `values` hold. Raises CheckpointError if another version wrote them, or no training can have."""
+        """The state that `values` hold. Raises CheckpointError if they are those of another version, or such as no
+        training has."""
         try:
             state = cls(**values)
             _STATE.validate_json(json.dumps(values), strict=True)
