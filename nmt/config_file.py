@@ -6,7 +6,6 @@ that path, else `configs/NAME`, else the copy inside the package.
 
 from __future__ import annotations
 
-import difflib
 import re
 import reprlib
 import textwrap
@@ -20,6 +19,7 @@ from pydantic_core import ErrorDetails
 
 from nmt.config import Config, Section, Source
 from nmt.errors import ConfigError
+from nmt.foreign import did_you_mean, misspelt, note_on, of_the_same_words, plain, settings_meant
 
 
 class _Loader(yaml.SafeLoader):
@@ -294,17 +294,25 @@ def _shown(value: Any) -> str:
 
 
 def _nearest(key: str) -> str:
-    """`; did you mean X?` for the valid key nearest to `key`, preferably of its own section."""
-    parts = key.split(".")
-    pattern = {path: _like(path, parts) for path in field_paths()}
-    siblings = [path for path in pattern.values() if path.rpartition(".")[0] == key.rpartition(".")[0]]
-    last_of = {path.rpartition(".")[2]: path for path in [*pattern.values(), *siblings]}
-    sections = {name: name for name in Config.model_fields} if len(parts) == 1 else {}
-    for candidates in (sections, {path.rpartition(".")[2]: path for path in siblings}, last_of):
-        close = difflib.get_close_matches(parts[-1], candidates, n=1, cutoff=0.6)
-        if close:
-            return f"; did you mean {candidates[close[0]]}?"
-    return ""
+    """`; did you mean X?` for what `key` is in other toolkits or is mistyped for, first of all in its own section."""
+    section, _, name = key.rpartition(".")
+    paths = [_like(path, key.split(".")) for path in field_paths()]
+    own = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == section}
+    if not section:
+        own = {name: name for name in Config.model_fields}
+    meant = settings_meant(name, section)
+    if [path for path in meant if path.startswith(f"{section}.")]:
+        return did_you_mean(meant)
+    if found := misspelt(name, own):
+        return did_you_mean([own[found[0]]])
+    elsewhere = [path for path in paths if path.rpartition(".")[2] == plain(name)]
+    if elsewhere or meant:
+        return did_you_mean([*elsewhere, *meant])
+    if note := note_on(name):
+        return f"; {note}"
+    last_of = {path.rpartition(".")[2]: path for path in paths}
+    found = [own[each] for each in of_the_same_words(name, own)]
+    return did_you_mean(found or [last_of[each] for each in misspelt(name, last_of, cutoff=0.8)])
 
 
 def _like(path: str, parts: Sequence[str]) -> str:

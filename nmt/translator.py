@@ -63,6 +63,8 @@ class Translator:
 
     origin: Origin | None = None
     """Which weights these are, if they were loaded from a run."""
+    others: Sequence[Origin] = ()
+    """The same of the further runs of an ensemble."""
 
     def __init__(
         self,
@@ -112,7 +114,7 @@ class Translator:
         chosen = choose_precision(first, precision, place)
         models = [saved.model().to(place) for saved in (first, *others)]
         translator = cls(models, first.tokenizers, first.config, place, chosen)
-        translator.origin = first.origin
+        translator.origin, translator.others = first.origin, [other.origin for other in others]
         return translator
 
     def translate(self, texts: Sequence[str], **settings: object) -> list[str]:

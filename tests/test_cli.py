@@ -118,7 +118,8 @@ def test_config_prints_a_config_with_its_meaning(nmt: Command) -> None:
         (["translate", "--beam", "0"], "Invalid value for '--beam'"),
         (["translate", "--n-best", "0"], "Invalid value for '--n-best'"),
         (["translate", "--weights", "best"], "Invalid value for '--weights'"),
-        (["translate", "stray"], "unexpected extra argument"),
+        (["translate", "stray"], "translate takes no words, found stray"),
+        (["--epochs", "3"], "No such option: --epochs"),
     ],
 )
 def test_usage_errors(arguments: list[str], expected: str, nmt: Command) -> None:

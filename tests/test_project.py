@@ -22,7 +22,7 @@ CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 
 # The table of the design: a module imports from lower layers only.
 LAYERS = (
-    {"errors", "exits", "config", "config_file", "layout", "files", "process"},
+    {"errors", "exits", "config", "config_file", "foreign", "layout", "files", "process"},
     {"tokenizer", "data", "model", "metrics", "metadata", "text"},
     {"search", "mbr", "checkpoint", "evaluate", "runs", "selected", "folder", "prepare_checks", "prepare_report"},
     {"prepare", "picture", "request", "saved", "score", "engine"},
@@ -34,6 +34,7 @@ LAYERS = (
 SIDEWAYS = {
     ("config_file", "config"),
     ("config_file", "errors"),
+    ("config_file", "foreign"),
     ("exits", "errors"),
     ("files", "errors"),
     ("selected", "checkpoint"),
