@@ -38,7 +38,9 @@ def runs(
 
 @app.command()
 def plot(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run directories.", show_default=False)],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="Run directories, or directories of them.", show_default=False)
+    ],
     output: Annotated[
         Path, typer.Option("--output", metavar="FILE", help="The picture; its ending is .png, .pdf or .svg.")
     ] = Path("plot.png"),
@@ -53,6 +55,7 @@ def plot(
     Examples:
       nmt plot runs/sample-de-en
       nmt plot runs/multi30k-de-en runs/multi30k-en-de --output curves.pdf
+      nmt plot runs/sweep-sample
     """
     from nmt.plot import plot as draw
 
