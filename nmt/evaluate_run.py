@@ -14,6 +14,7 @@ from nmt.evaluate import Member, Report, Subject, evaluate
 from nmt.layout import DataDir, RunDir
 from nmt.metadata import read_info
 from nmt.metrics import check_tokenizer
+from nmt.progress import Progress
 from nmt.request import Line
 from nmt.translate import Warnings
 from nmt.translator import Translator
@@ -98,9 +99,10 @@ def evaluate_run(
     corpus.verify(split.name, ("text",))
     sources, references = split.text(config.src), split.text(config.tgt)
     translations, warnings = [], Warnings()
-    for number, found in enumerate(translator.translate_lines(sources, search), start=1):
-        warnings.see(number, Line(sources[number - 1]), found)
-        translations.append(found[0].text)
+    with Progress(f"translating {split.name}", len(sources)) as progress:
+        for number, found in enumerate(translator.translate_lines(sources, search, progress=progress), start=1):
+            warnings.see(number, Line(sources[number - 1]), found)
+            translations.append(found[0].text)
     for warning in warnings.lines():
         print(f"nmt: {warning}", file=sys.stderr)
     members = tuple(Member(str(each.run), each.step, each.weights) for each in (origin, *translator.others))

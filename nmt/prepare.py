@@ -25,6 +25,7 @@ from nmt.files import staged_directory
 from nmt.layout import DataDir
 from nmt.prepare_checks import changes_since, check_replaceable, recipe, reused_tokenizers
 from nmt.prepare_report import table
+from nmt.progress import Progress, n_lines
 from nmt.tokenizer import CONTROL, Tokenizer, Tokenizers, train_tokenizer
 
 _CHUNK = 20_000  # pairs encoded at a time
@@ -130,10 +131,11 @@ class _Build:
         cleaned = _Cleaned({name: self.directory.path / f"cleaned.{name}" for name in self.languages}, cleaner.report)
         src_count, tgt_count = Counter[str](), Counter[str]()
         src_path, tgt_path = cleaned.files.values()
-        with src_path.open("wb") as src_file, tgt_path.open("wb") as tgt_file:
+        progress = Progress("cleaning", self._n_train(), "pairs")
+        with src_path.open("wb") as src_file, tgt_path.open("wb") as tgt_file, progress:
             for key in self.train_keys:
                 before = cleaner.report.read
-                for pair in filter(None, map(cleaner.clean, self.sources[key].pairs())):
+                for pair in filter(None, map(cleaner.clean, progress.track(self.sources[key].pairs()))):
                     src_file.write(f"{pair.src}\n".encode())
                     tgt_file.write(f"{pair.tgt}\n".encode())
                     src_count.update(pair.src)
@@ -144,12 +146,21 @@ class _Build:
         _refuse_nothing(cleaner.report)
         return cleaned
 
+    def _n_train(self) -> int | None:
+        """How many pairs will be read, if that is quickly found out."""
+        root, sources = Path(self.config.data.root), self.config.data.train
+        counts = [n_lines(root / min(source.files.values())) if source.files else None for source in sources]
+        return None if None in counts else sum(filter(None, counts))
+
     def _train_tokenizers(self, cleaned: _Cleaned) -> Tokenizers:
         def train(*languages: str) -> Tokenizer:
             lines = itertools.chain.from_iterable(cleaned.lines(language) for language in languages)
             stride = -(-len(languages) * cleaned.report.kept // _TOKENIZER_LINES)
             alphabet = sum((cleaned.alphabet[language] for language in languages), Counter[str]())
-            return train_tokenizer(itertools.islice(lines, 0, None, stride), self.config.tokenizer.vocab_size, alphabet)
+            with Progress("learning a vocabulary") as progress:
+                progress.say(f"learning a vocabulary for {' and '.join(languages)} …")  # SentencePiece says nothing
+                every = itertools.islice(lines, 0, None, stride)
+                return train_tokenizer(every, self.config.tokenizer.vocab_size, alphabet)
 
         if self.config.tokenizer.joint:
             return Tokenizers(dict.fromkeys(self.languages, train(*self.languages)), joint=True)
@@ -160,7 +171,8 @@ class _Build:
         kept_by_source = [end - start for start, end in itertools.pairwise([0, *cleaned.source_ends])]
         repeats = [source.repeat for source in self.config.data.train]
         pairs = enumerate(zip(*(cleaned.lines(language) for language in self.languages), strict=True))
-        with SplitWriter(self.directory, "train", tokenizers) as writer:
+        progress = Progress("encoding", cleaned.report.kept, "pairs")
+        with SplitWriter(self.directory, "train", tokenizers) as writer, progress:
             while chunk := list(itertools.islice(pairs, _CHUNK)):
                 lines = [[pair[side] for _, pair in chunk] for side in (0, 1)]
                 ids = [tokenizers[name].encode_all(lines[side]) for side, name in enumerate(self.languages)]
@@ -177,6 +189,7 @@ class _Build:
                 writer.add(
                     [[side[row] for row in rows] for side in lines], [[side[row] for row in rows] for side in ids]
                 )
+                progress.add(len(chunk))
         _refuse_nothing(cleaned.report)
         for key, count in zip(self.train_keys, kept_by_source, strict=True):
             self.sources[key].record["kept"] = count

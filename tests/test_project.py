@@ -22,7 +22,7 @@ CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 
 # The table of the design: a module imports from lower layers only.
 LAYERS = (
-    {"errors", "exits", "config", "config_file", "foreign", "layout", "files", "process"},
+    {"errors", "exits", "config", "config_file", "foreign", "layout", "files", "process", "progress"},
     {"tokenizer", "data", "model", "metrics", "metadata", "text"},
     {"search", "mbr", "checkpoint", "evaluate", "runs", "selected", "folder", "prepare_checks", "prepare_report"},
     {"prepare", "picture", "request", "saved", "score", "engine"},
