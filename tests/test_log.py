@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import threading
 import time
 import warnings
@@ -64,9 +65,9 @@ def test_the_progress_bar_fits_the_terminal(run, monkeypatch, columns):
 
 def test_of_a_narrow_terminal_the_time_left_is_seen(run, monkeypatch):
     screen = Terminal()
+    screen.fileno = lambda: 2
     monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setenv("COLUMNS", "40")
-    monkeypatch.setenv("LINES", "24")
+    monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((40, 24)))
     with TrainingLog(run, 0, 0, True, 6000) as log:
         log.progress(1740, 2.51, 123.4, 7e-4, 12345.6, 3725)
     shown = screen.getvalue().split("\r")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
 
+    def fileno(self) -> int:
+        return 2
+
 
 class Gone(Terminal):
     def write(self, _: str) -> int:
@@ -29,8 +33,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch, delay: float = 0.0) -> Terminal:
     monkeypatch.setattr("sys.stderr", screen)  # not in a fixture: pytest sets it again before the test
     monkeypatch.setattr("nmt.progress.DELAY", delay)
     monkeypatch.setattr("nmt.progress.INTERVAL", 0.0)
-    monkeypatch.setenv("COLUMNS", "40")
-    monkeypatch.setenv("LINES", "24")  # tqdm wants both
+    monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((40, 24)))
     return screen
 
 
