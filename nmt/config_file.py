@@ -189,10 +189,15 @@ def _section_of(annotation: Any) -> tuple[type[Section] | None, str]:
     return None, ""
 
 
-def _find(name: str | Path) -> tuple[str, str]:
+def shipped_configs() -> Path:
+    """The directory of the configs that come with nmt."""
     package = Path(__file__).parent
-    # an installed package holds the shipped configs; in a checkout they stand beside it
-    shipped = next(path for path in (package / "configs", package.parent / "configs") if path.is_dir())
+    # an installed package holds them; in a checkout they stand beside it
+    return next(path for path in (package / "configs", package.parent / "configs") if path.is_dir())
+
+
+def _find(name: str | Path) -> tuple[str, str]:
+    shipped = shipped_configs()
     if str(name) and Path(name).is_dir():
         raise ConfigError([f"{name}: a directory, where a config file is needed"])
     for path in (Path(name), Path("configs") / name, shipped / name):

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from nmt import __version__
 from nmt.cli.command import Command, Misuse
+from nmt.cli.complete import SHELLS, shell
 from nmt.cli.hints import command_meant
 from nmt.exits import errors_for_people
 
@@ -26,6 +27,10 @@ class _Commands(TyperGroup):
         if not args:  # which shows the help
             return super().parse_args(ctx, args)
         with errors_for_people():
+            if {"--install-completion", "--show-completion"} & {*args} and (found := shell()) not in SHELLS:
+                raise Misuse(
+                    f"completion is there for {', '.join(SHELLS)}, found {found or 'no shell'}: call nmt from one"
+                )
             return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -53,7 +58,6 @@ class _App(typer.Typer):
 
 app = _App(
     cls=_Commands,
-    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

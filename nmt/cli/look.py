@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli.app import app
+from nmt.cli.complete import runs as run_names
 from nmt.cli.options import ConfigOption, SetOption
 from nmt.config_file import dump_config, load_config
 
@@ -39,7 +40,10 @@ def runs(
 @app.command()
 def plot(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN", help="Run directories, or directories of them.", show_default=False)
+        list[Path],
+        typer.Argument(
+            metavar="RUN", help="Run directories, or directories of them.", show_default=False, autocompletion=run_names
+        ),
     ],
     output: Annotated[
         Path, typer.Option("--output", metavar="FILE", help="The picture; its ending is .png, .pdf or .svg.")
