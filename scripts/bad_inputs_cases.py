@@ -324,7 +324,7 @@ LISTING = (
     Case("plot: too many runs", "for i in $(seq 28); do mkdir runs/$i; cp runs/tiny/config.yaml runs/$i; done",
          "nmt plot runs", said="holds 29 runs"),
     Case("plot: a directory of runs, one of them broken", "mkdir runs/b; cp runs/tiny/config.yaml runs/b",
-         "nmt plot runs", 0, 1, said="runs/b: its log has no training record yet", writes=True),
+         "nmt plot runs", 0, 2, said="runs/b: its log has no training record yet", writes=True),
     Case("plot: log.jsonl missing", "rm runs/tiny/log.jsonl", "nmt plot runs/tiny", 0, 1, writes=True),
     Case("plot: log.jsonl is binary", "cp $last/weights.safetensors runs/tiny/log.jsonl", "nmt plot runs/tiny", 0, 1,
          writes=True),

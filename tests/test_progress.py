@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 
 import pytest
+from folders import Folder
+from screen import Terminal, rows, terminal
 
+from nmt.layout import RunDir
 from nmt.progress import Progress, n_lines
 from nmt.request import Line
+from nmt.training.log import TrainingLog
 from nmt.translate import translate_file
 from nmt.translator import Translator
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return 2
 
 
 class Gone(Terminal):
     def write(self, _: str) -> int:
         raise OSError(5, "Input/output error")
-
-
-def terminal(monkeypatch: pytest.MonkeyPatch, delay: float = 0.0) -> Terminal:
-    """A terminal of 40 columns as standard error, on which progress is shown after `delay` seconds."""
-    screen = Terminal()
-    monkeypatch.setattr("sys.stderr", screen)  # not in a fixture: pytest sets it again before the test
-    monkeypatch.setattr("nmt.progress.DELAY", delay)
-    monkeypatch.setattr("nmt.progress.INTERVAL", 0.0)
-    monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((40, 24)))
-    return screen
-
-
-def rows(screen: Terminal) -> list[str]:
-    """What stood in the line, one state after the other."""
-    return [row.rstrip() for row in screen.getvalue().split("\r") if row.strip()]
 
 
 def test_the_time_left_comes_first_and_the_line_fits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +80,29 @@ def test_lines_are_counted_where_someone_sees_it(
     assert n_lines(file) == n
     assert n_lines(tmp_path / "none") is None
     assert n_lines(file.rename(tmp_path / "text.gz")) is None
+
+
+def test_prepare_shows_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, screen = Folder(tmp_path), terminal(monkeypatch)
+    folder.prepare()
+    shown = rows(screen)
+    assert any("left, 50% cleaning: 120 of 240" in row for row in shown)
+    assert "learning a vocabulary for de and en …"[:39] in shown
+    assert any("100% encoding: " in row for row in shown)
+
+
+def test_a_validation_is_shown_below_the_training_and_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = terminal(monkeypatch)
+    with TrainingLog(RunDir(tmp_path), 0, 0, True, 6000) as log:
+        log.progress(1740, 2.51, 123.4, 7e-4, 12345.6, 3725)
+        with Progress("validating", 1000) as progress:
+            progress.add(500)
+        before = len(screen.getvalue())
+        log.progress(1800, 2.51, 123.4, 7e-4, 12345.6, 3700)
+    below = screen.getvalue()[:before].split("\n")
+    assert any("left, 50% validating: 500" in row for row in below)
+    assert screen.getvalue()[:before].count("\n") == screen.getvalue()[:before].count("\x1b[A")  # and up again
+    assert "validating" not in screen.getvalue()[before:] and "30% 1800/6000" in screen.getvalue()[before:]
 
 
 def test_searching_tells_of_all_lines(translator: Translator) -> None:

@@ -26,7 +26,10 @@ class _Commands(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args:  # which shows the help
             return super().parse_args(ctx, args)
+        known = {name for option in self.get_params(ctx) for name in option.opts}
         with errors_for_people():
+            if args[0].startswith("-") and (name := args[0].partition("=")[0]) not in known:
+                raise Misuse(f"No such option: {name}; options of a command stand behind it: nmt COMMAND {name}")
             if {"--install-completion", "--show-completion"} & {*args} and (found := shell()) not in SHELLS:
                 raise Misuse(
                     f"completion is there for {', '.join(SHELLS)}, found {found or 'no shell'}: call nmt from one"
@@ -35,7 +38,7 @@ class _Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         meant = command_meant(args[0])
-        if meant is not None:
+        if meant is not None and not ctx.resilient_parsing:
             raise Misuse(f"No such command '{args[0]}'; it is nmt {meant}")
         return super().resolve_command(ctx, args)
 
