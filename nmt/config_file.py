@@ -6,7 +6,6 @@ that path, else `configs/NAME`, else the copy inside the package.
 
 from __future__ import annotations
 
-import difflib
 import re
 import reprlib
 import textwrap
@@ -23,6 +22,7 @@ from nmt.config import Config, Section, Source
 from nmt.config.data import LINES, SHARE, SOURCE
 from nmt.console import printable, printable_sentence
 from nmt.errors import ConfigError
+from nmt.foreign import did_you_mean, misspelt, note_on, of_the_same_words, plain, settings_meant
 
 
 class _Loader(yaml.SafeLoader):
@@ -202,10 +202,15 @@ def _section_of(annotation: Any) -> tuple[type[Section] | None, str]:
     return None, ""
 
 
-def _find(name: str | Path) -> tuple[str, str]:
+def shipped_configs() -> Path:
+    """The directory of the configs that come with nmt."""
     package = Path(__file__).parent
-    # an installed package holds the shipped configs; in a checkout they stand beside it
-    shipped = next(path for path in (package / "configs", package.parent / "configs") if path.is_dir())
+    # an installed package holds them; in a checkout they stand beside it
+    return next(path for path in (package / "configs", package.parent / "configs") if path.is_dir())
+
+
+def _find(name: str | Path) -> tuple[str, str]:
+    shipped = shipped_configs()
     if str(name) and Path(name).is_dir():
         raise ConfigError([f"{name}: a directory, where a config file is needed"])
     for path in (Path(name), Path("configs") / name, shipped / name):
@@ -307,17 +312,25 @@ def _shown(value: Any) -> str:
 
 
 def _nearest(key: str) -> str:
-    """`; did you mean X?` for the valid key nearest to `key`, preferably of its own section."""
-    parts = key.split(".")
-    pattern = {path: _like(path, parts) for path in field_paths()}
-    siblings = [path for path in pattern.values() if path.rpartition(".")[0] == key.rpartition(".")[0]]
-    last_of = {path.rpartition(".")[2]: path for path in [*pattern.values(), *siblings]}
-    sections = {name: name for name in Config.model_fields} if len(parts) == 1 else {}
-    for candidates in (sections, {path.rpartition(".")[2]: path for path in siblings}, last_of):
-        close = difflib.get_close_matches(parts[-1], candidates, n=1, cutoff=0.6)
-        if close:
-            return f"; did you mean {candidates[close[0]]}?"
-    return ""
+    """`; did you mean X?` for what `key` is in other toolkits or is mistyped for, first of all in its own section."""
+    section, _, name = key.rpartition(".")
+    paths = [_like(path, key.split(".")) for path in field_paths()]
+    own = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == section}
+    if not section:
+        own = {name: name for name in Config.model_fields}
+    meant = settings_meant(name, section)
+    if [path for path in meant if path.startswith(f"{section}.")]:
+        return did_you_mean(meant)
+    if found := misspelt(name, own):
+        return did_you_mean([own[found[0]]])
+    elsewhere = [path for path in paths if path.rpartition(".")[2] == plain(name)]
+    if elsewhere or meant:
+        return did_you_mean([*elsewhere, *meant])
+    if note := note_on(name):
+        return f"; {note}"
+    last_of = {path.rpartition(".")[2]: path for path in paths}
+    found = [own[each] for each in of_the_same_words(name, own)]
+    return did_you_mean(found or [last_of[each] for each in misspelt(name, last_of, cutoff=0.8)])
 
 
 def _like(path: str, parts: Sequence[str]) -> str:

@@ -10,10 +10,11 @@ from nmt.config import SearchConfig
 from nmt.console import printable_sentence, say
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
-from nmt.evaluate import Report, Subject, evaluate
+from nmt.evaluate import Member, Report, Subject, evaluate
 from nmt.layout import DataDir, RunDir
 from nmt.metadata import read_info
 from nmt.metrics import check_tokenizer
+from nmt.progress import Progress
 from nmt.request import Line
 from nmt.translate import Warnings
 from nmt.translator import Translator
@@ -81,7 +82,7 @@ def evaluate_run(
     lowercase: bool = False,
     tokenize: str | None = None,
 ) -> Evaluation:
-    """Translate a split of a corpus with a translator that was loaded from a run, and score it.
+    """Translate a split of a corpus with a translator that was loaded from a run or from several, and score it.
 
     Raises DataError on what `open_corpus`, `choose_split` and `evaluate` raise.
     """
@@ -89,23 +90,21 @@ def evaluate_run(
     assert origin is not None, "the translator was loaded from a run"
     check_tokenizer(tokenize)
     corpus = open_corpus(RunDir(origin.run), config.languages, data_dir)
+    for other in translator.others:
+        open_corpus(RunDir(other.run), config.languages, corpus.directory.path)
     split = corpus.split(choose_split(corpus, split_name))
     corpus.verify(split.name, ("text",))
     sources, references = split.text(config.src), split.text(config.tgt)
     translations, warnings = [], Warnings()
-    for number, found in enumerate(translator.translate_lines(sources, search), start=1):
-        warnings.see(number, Line(sources[number - 1]), found)
-        translations.append(found[0].text)
+    with Progress(f"translating {split.name}", len(sources)) as progress:
+        for number, found in enumerate(translator.translate_lines(sources, search, progress=progress), start=1):
+            warnings.see(number, Line(sources[number - 1]), found)
+            translations.append(found[0].text)
     for warning in warnings.lines():
         say(warning)
-    subject = Subject(
-        run=str(origin.run),
-        split=split.name,
-        step=origin.step,
-        weights=origin.weights,
-        search=_how(search),
-        precision=translator.precision,
-    )
+    members = tuple(Member(str(each.run), each.step, each.weights) for each in (origin, *translator.others))
+    whose = {"ensemble": members} if len(members) > 1 else vars(members[0])
+    subject = Subject(**whose, split=split.name, search=_how(search), precision=translator.precision)
     report = evaluate(translations, references, subject, config.tgt, lowercase, tokenize)
     return Evaluation(report, sources, references, translations)
 

@@ -18,6 +18,9 @@ from nmt.errors import DataError
 MetricName = Literal["bleu", "chrf", "ter"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 
+Reference = str | tuple[str, ...]
+"""The reference of a line, or several."""
+
 TOKENIZERS = ("13a", "intl", "zh", "char", "none")
 """What BLEU may count n-grams of; see sacrebleu."""
 
@@ -57,13 +60,14 @@ def looks_tokenized(lines: Sequence[str]) -> bool:
 def corpus_score(
     metric: MetricName,
     hyps: Sequence[str],
-    refs: Sequence[str],
+    refs: Sequence[Reference],
     tgt_lang: str | None = None,
     lowercase: bool = False,
     tokenize: str | None = None,
 ) -> Score:
-    """Score hypotheses against references, a line each.
+    """Score hypotheses against references, a line each; every line has as many references as the first.
 
+    Several references are scored as sacrebleu does (`nrefs:2` in the signature); a blank one counts as none.
     `tgt_lang` is the target language, which decides how BLEU tokenizes if `tokenize` does not. Raises DataError unless
     there are as many hypotheses as references (sacrebleu would cut the longer), if there are none, or for an
     unknown tokenizer. Post, 2018, arXiv:1804.08771.
@@ -84,5 +88,6 @@ def corpus_score(
             # without spaces between words every sentence would be a single word
             no_spaces = default_tokenizer(tgt_lang) != "13a" and not (tgt_lang or "").lower().startswith("ko")
             scorer = TER(case_sensitive=not lowercase, normalized=no_spaces, asian_support=no_spaces)
-    result = scorer.corpus_score(hyps, [refs])
+    of_lines = [(ref,) if isinstance(ref, str) else ref for ref in refs]
+    result = scorer.corpus_score(hyps, list(zip(*of_lines, strict=True)))
     return Score(metric, result.score, f"{result.name}|{scorer.get_signature()}", higher_is_better=metric != "ter")

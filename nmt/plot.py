@@ -31,10 +31,12 @@ Points = npt.NDArray[np.float64]  # (n, 3): step, minutes (NaN if not logged), v
 MOST_POINTS = 300  # of a training curve, so that dashes stay dashes; more are averaged, their range behind the line
 EXPLODED = 20.0  # nats per token: twice what a model has that knows nothing
 LEGEND_CHARS = 100  # of names beside each other
+MOST_NAMED = 10
 STEP, MINUTES, VALUE = range(3)
 DASHES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
 STAR: dict[str, Any] = {"marker": "*", "markersize": 14, "markerfacecolor": "white"}
 MARKERS, GREYS = "osD^vPX", ("0.0", "0.4", "0.6")
+MOST_RUNS = len(DASHES) * len(MARKERS)  # of a directory: those after them would look like others
 
 
 @dataclass(frozen=True)
@@ -75,18 +77,44 @@ class Style:
 def plot(runs: Sequence[Path], output: Path) -> list[str]:
     """Draw the curves of run directories into a picture; returns what is missing, a line for each run that lacks it.
 
-    The ending of `output` is .png, .pdf or .svg. Raises CheckpointError for what is no run directory, DataError for an
-    output of another kind or in no directory.
+    A directory of runs stands for the runs in it. The ending of `output` is .png, .pdf or .svg. Raises CheckpointError
+    for what is no run directory and holds none or too many, DataError for an output of another kind or in no directory.
     """
     check_picture(output)
-    for path in runs:
-        if not is_run(path):
-            raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; nmt runs shows which there are")
+    runs = [run for path in runs for run in _runs_at(path)]
     logs = [list(read_log(RunDir(path).log)) for path in runs]
     curves = [curves_of(name, records) for name, records in zip(_names(runs), logs, strict=True)]
     save_picture(draw(curves), output)
     lacks = [", ".join(_missing(records)) for records in logs]
     return [f"{path}: its log has {lack}" for path, lack in zip(runs, lacks, strict=True) if lack]
+
+
+def _runs_at(path: Path) -> list[Path]:
+    """The run directory `path` alone, or the run directories in it, by name. Raises CheckpointError if there are none
+    or more than can be told apart."""
+    if is_run(path):
+        return [path]
+    if not path.is_dir():
+        what = "a file, where a run directory is needed" if path.exists() else "no such directory"
+        raise CheckpointError(f"{path}: {what}; nmt runs shows which runs there are")
+    found = sorted(child for child in path.iterdir() if is_run(child))
+    if len(found) > MOST_RUNS:
+        names = _some([run.name for run in found])
+        raise CheckpointError(
+            f"{path}: holds {len(found)} runs, more than the {MOST_RUNS} that can be told apart; name some of {names}"
+        )
+    if not found:
+        further = sorted(child for child in path.iterdir() if child.is_dir() and any(map(is_run, child.iterdir())))
+        if further:
+            raise CheckpointError(f"{path}: no run directory here, but in {_some(list(map(str, further)))}")
+        names = _some(sorted(child.name for child in path.iterdir()))
+        raise CheckpointError(f"{path}: no run directory, and none in it; it holds {names or 'nothing'}")
+    return found
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names."""
+    return ", ".join([*names[:MOST_NAMED], *(["…"] if len(names) > MOST_NAMED else [])])
 
 
 def _missing(records: Sequence[Record]) -> Iterator[str]:

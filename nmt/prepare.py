@@ -28,6 +28,7 @@ from nmt.files import staged_directory
 from nmt.layout import DataDir
 from nmt.prepare_checks import changes_since, check_replaceable, recipe, reused_tokenizers
 from nmt.prepare_report import table
+from nmt.progress import Progress, n_lines
 from nmt.tokenizer import CONTROL, Tokenizer, Tokenizers, train_tokenizer
 
 _CHUNK = 20_000  # pairs encoded at a time
@@ -138,12 +139,19 @@ class _Build:
         cleaner = Cleaner(self.config.data, {pair.src for pair in pairs}, {pair.tgt for pair in pairs})
         cleaned = CleanedText(self.directory.path, self.languages)
         samples = {key: Sample() for key in self.train_keys}
-        sources = (self.sources[key].pairs() for key in self.train_keys)
-        for row in cleaned.write(sources, cleaner):
-            samples[self.train_keys[row.source]].add(row.src, row.tgt)
+        with Progress("cleaning", self._n_train(), "pairs") as progress:
+            sources = (progress.track(self.sources[key].pairs()) for key in self.train_keys)
+            for row in cleaned.write(sources, cleaner):
+                samples[self.train_keys[row.source]].add(row.src, row.tgt)
         _refuse_nothing(cleaned.report)
         self._look(cleaned, samples, held_out)
         return cleaned
+
+    def _n_train(self) -> int | None:
+        """How many pairs will be read, if that is quickly found out."""
+        root, sources = text_folder(self.config.data.root), self.config.data.train
+        counts = [n_lines(root / min(source.files.values())) if source.files else None for source in sources]
+        return None if None in counts else sum(filter(None, counts))
 
     def _look(self, cleaned: CleanedText, samples: dict[str, Sample], held_out: dict[str, list[SentencePair]]) -> None:
         """Warn of corpora of which nothing is kept, and of those whose sides are not of their languages."""
@@ -175,7 +183,10 @@ class _Build:
             lines = itertools.chain.from_iterable(cleaned.lines(language) for language in languages)
             stride = -(-len(languages) * cleaned.report.kept // _TOKENIZER_LINES)
             alphabet = sum((cleaned.alphabet[language] for language in languages), Counter[str]())
-            return train_tokenizer(itertools.islice(lines, 0, None, stride), self.config.tokenizer.vocab_size, alphabet)
+            with Progress("learning a vocabulary") as progress:
+                progress.say(f"learning a vocabulary for {' and '.join(languages)} …")  # SentencePiece says nothing
+                every = itertools.islice(lines, 0, None, stride)
+                return train_tokenizer(every, self.config.tokenizer.vocab_size, alphabet)
 
         if self.config.tokenizer.joint:
             return Tokenizers(dict.fromkeys(self.languages, train(*self.languages)), joint=True)
@@ -185,7 +196,8 @@ class _Build:
         """Write text and ids of the training pairs whose sides have at most `data.max_pieces` pieces."""
         repeats = [source.repeat for source in self.config.data.train]
         rows = cleaned.rows()
-        with SplitWriter(self.directory, "train", tokenizers) as writer:
+        progress = Progress("encoding", cleaned.report.kept, "pairs")
+        with SplitWriter(self.directory, "train", tokenizers) as writer, progress:
             while chunk := list(itertools.islice(rows, _CHUNK)):
                 lines = [[row.src for row in chunk], [row.tgt for row in chunk]]
                 ids = [tokenizers[name].encode_all(lines[side]) for side, name in enumerate(self.languages)]
@@ -196,6 +208,7 @@ class _Build:
                     else:
                         cleaned.drop(row, "pieces")
                 writer.add([[side[i] for i in wanted] for side in lines], [[side[i] for i in wanted] for side in ids])
+                progress.add(len(chunk))
         _refuse_nothing(cleaned.report)
         for key, report in zip(self.train_keys, cleaned.reports, strict=True):
             self.sources[key].record.update(report.as_dict())

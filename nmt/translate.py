@@ -16,6 +16,8 @@ from nmt.data.sources import read_lines
 from nmt.errors import CheckpointError, DataError
 from nmt.files import open_output
 from nmt.layout import RunDir
+from nmt.progress import Progress
+from nmt.progress import n_lines as count_lines
 from nmt.request import Line, Translation
 from nmt.runs import is_run
 from nmt.text.asked import asked_of
@@ -85,9 +87,10 @@ def translate_file(
         asked = _Asked(files, glossary)
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
+        progress = opened.enter_context(_progress(source, target))
         for window in _input(source):
             lines = asked.of(window)
-            found = translator.translate_window(lines, search, n_best, n_lines)
+            found = translator.translate_window(lines, search, n_best, n_lines, progress)
             of_window: list[Translation] = []
             for number, translations in enumerate(found, start=n_lines + 1):
                 line = lines[number - n_lines - 1]
@@ -221,10 +224,20 @@ def _count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
+def _progress(source: Path | str, target: Path | str) -> Progress:
+    """Shown unless the lines go to the screen themselves, or are being typed there."""
+    typed = str(source) == "-" and sys.stdin is not None and sys.stdin.isatty()
+    to_file = str(target) != "-" or Path("/dev/stdout").is_file()
+    total = None if str(source) == "-" else count_lines(Path(source))
+    return Progress("translating", total, shown=to_file and not typed)
+
+
 def _input(source: Path | str) -> Iterator[list[str]]:
     if str(source) == "-":
         if sys.stdin is None:
             raise DataError("standard input is closed; name a file with --input")
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            say("waiting for lines to translate; Ctrl-D on an empty line ends")
         return windows(sys.stdin.buffer, "standard input", WINDOW)
     return _windows_of(_lines_of(Path(source)))
 

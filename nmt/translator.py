@@ -23,6 +23,7 @@ from nmt.model.masks import Padded
 from nmt.model.precision import autocast, for_inference, pick_device
 from nmt.model.transformer import Transformer
 from nmt.process import set_environment
+from nmt.progress import Progress
 from nmt.request import (
     BLANK,
     NO_TERMS,
@@ -65,6 +66,8 @@ class Translator:
 
     origin: Origin | None = None
     """Which weights these are, if they were loaded from a run."""
+    others: Sequence[Origin] = ()
+    """The same of the further runs of an ensemble."""
 
     def __init__(
         self,
@@ -114,7 +117,7 @@ class Translator:
         chosen = choose_precision(first, precision, place)
         models = [saved.model().to(place) for saved in (first, *others)]
         translator = cls(models, first.tokenizers, first.config, place, chosen)
-        translator.origin = first.origin
+        translator.origin, translator.others = first.origin, [other.origin for other in others]
         return translator
 
     @overload
@@ -176,17 +179,22 @@ class Translator:
         return score_pairs(self.forced_decoder(search), self._src, self._tgt, search, self._longest, pairs)
 
     def translate_lines(
-        self, lines: Iterable[Line | str], search: SearchConfig | None = None, n_best: int = 1
+        self,
+        lines: Iterable[Line | str],
+        search: SearchConfig | None = None,
+        n_best: int = 1,
+        progress: Progress | None = None,
     ) -> Iterator[list[Translation]]:
         """For each line, in order, up to `n_best` translations, best first; a blank line has one, which is blank.
 
         Lines are read ahead by the window and sorted by length; a line is given out as soon as all before it are. A
-        translation has no line feed in it. `search` is by default the configuration's. The models are left in the mode
-        (training or evaluation) they were in. Raises ConfigError if the settings do not go together.
+        translation has no line feed in it. `search` is by default the configuration's. `progress` is told of lines as
+        they are searched, which is in another order. The models are left in the mode (training or evaluation) they
+        were in. Raises ConfigError if the settings do not go together.
         """
         search = search or self.config.search
         self.check(search, n_best)
-        return self._windows(iter(lines), search, n_best)
+        return self._windows(iter(lines), search, n_best, progress)
 
     def check(self, search: SearchConfig, n_best: int, has_terms: bool = False) -> None:
         """Raise ConfigError if this translator cannot do what is asked of it."""
@@ -194,14 +202,21 @@ class Translator:
         if has_terms and not takes_terms(search):
             raise ConfigError([NO_TERMS])
 
-    def _windows(self, lines: Iterator[Line | str], search: SearchConfig, n_best: int) -> Iterator[list[Translation]]:
+    def _windows(
+        self, lines: Iterator[Line | str], search: SearchConfig, n_best: int, progress: Progress | None
+    ) -> Iterator[list[Translation]]:
         number = 0
         while window := list(islice(lines, WINDOW)):
-            yield from self.translate_window(window, search, n_best, number)
+            yield from self.translate_window(window, search, n_best, number, progress)
             number += len(window)
 
     def translate_window(
-        self, window: Sequence[Line | str], search: SearchConfig, n_best: int = 1, first: int = 0
+        self,
+        window: Sequence[Line | str],
+        search: SearchConfig,
+        n_best: int = 1,
+        first: int = 0,
+        progress: Progress | None = None,
     ) -> Iterator[list[Translation]]:
         """As `translate_lines`, for lines that are sorted by length together; `first` is the number of the first."""
         lines = [Line(line) if isinstance(line, str) else line for line in window]
@@ -217,6 +232,7 @@ class Translator:
         )
         found: dict[int, list[Hypothesis]] = {i: [] for i, sentence in enumerate(sentences) if not sentence.src_ids}
         waiting = iter(batches)
+        lines_per_sentence = len(lines) / max(len(sentences) - len(found), 1)
         modes = [(model, model.training) for model in self.models]
         for model in self.models:
             model.eval()
@@ -226,7 +242,10 @@ class Translator:
                 places = range(start, start + len(of_line))
                 start = places.stop
                 while not all(place in found for place in places):
-                    found |= zip(next(waiting), next(results), strict=True)
+                    rows = next(waiting)
+                    found |= zip(rows, next(results), strict=True)
+                    if progress is not None:
+                        progress.add(len(rows) * lines_per_sentence)
                 yield self._translations(of_line, [found.pop(place) for place in places], search, n_best)
         finally:
             results.close()

@@ -47,7 +47,7 @@ def test_help_is_a_short_manual(nmt: Command) -> None:
     assert page.err == ""
     for word in (*COMMANDS, "Example", "--version"):
         assert word in page.out
-    assert "completion" not in page.out
+    assert "--install-completion" in page.out
     assert max(map(len, page.out.splitlines())) <= 100
 
 
@@ -92,6 +92,58 @@ print("heavy:", sorted(heavy))
     assert ran.stdout.endswith("heavy: []\n")
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("tr", ["train", "translate"]),
+        ("translate --al", ["--alignments"]),
+        ("config --set training.max_s", ["training.max_steps="]),
+        ("translate --set search.max_length_", ["search.max_length_ratio=", "search.max_length_offset="]),
+        ("translate --set training.max_s", []),
+        ("train --config mu", ["multi30k.yaml"]),
+        ("prepare --config c", ["c.yaml"]),
+        ("evaluate --run ", ["runs/one", "runs/two"]),
+        ("plot runs/o", ["runs/one"]),
+        ("plot nowhere/o", []),
+        ("evaluate --weights a", ["auto", "average"]),
+    ],
+)
+def test_a_shell_completes(line: str, expected: list[str], nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two", "one.part"):
+        Path("runs", name).mkdir(parents=True)
+        Path("runs", name, "config.yaml").touch()
+    words = f"nmt {line}"
+    asked = {
+        "bash": {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))},
+        "zsh": {"_TYPER_COMPLETE_ARGS": words},
+        "fish": {"_TYPER_COMPLETE_ARGS": words, "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+    }
+    found = {}
+    for shell, variables in asked.items():
+        for name, value in (variables | {"_NMT_COMPLETE": f"complete_{shell}"}).items():
+            monkeypatch.setenv(name, value)
+        found[shell] = nmt().out
+    assert found["bash"].split() == expected
+    assert [row.partition("\t")[0] for row in found["fish"].split("\n") if row] == expected
+    assert all(f'"{word}"' in found["zsh"] for word in expected)
+
+
+def test_completion_is_installed_in_the_shell_there_is(
+    nmt: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    for shell in ("bash", "zsh", "fish"):
+        monkeypatch.setattr("shellingham.detect_shell", lambda shell=shell: (shell, f"/bin/{shell}"))
+        assert "_NMT_COMPLETE=complete_" + shell in nmt("--show-completion").out
+        assert nmt("--install-completion").status == 0
+    for path in (".bash_completions/nmt.sh", ".zfunc/_nmt", ".config/fish/completions/nmt.fish"):
+        assert "_NMT_COMPLETE=" in Path(path).read_text()
+    monkeypatch.setattr("shellingham.detect_shell", lambda: ("dash", "/bin/dash"))
+    told = nmt("--install-completion")
+    assert (told.status, told.out) == (2, "")
+    assert told.err.startswith("nmt: completion is there for bash, zsh, fish, powershell, pwsh, found dash: ")
+
+
 def test_version(nmt: Command) -> None:
     shown = nmt("--version")
     assert (shown.status, shown.out) == (0, "nmt 0.1.0\n")
@@ -118,7 +170,8 @@ def test_config_prints_a_config_with_its_meaning(nmt: Command) -> None:
         (["translate", "--beam", "0"], "Invalid value for '--beam'"),
         (["translate", "--n-best", "0"], "Invalid value for '--n-best'"),
         (["translate", "--weights", "best"], "Invalid value for '--weights'"),
-        (["translate", "stray"], "unexpected extra argument"),
+        (["translate", "stray"], "translate takes no words, found stray"),
+        (["--epochs", "3"], "No such option: --epochs"),
     ],
 )
 def test_usage_errors(arguments: list[str], expected: str, nmt: Command) -> None:

@@ -104,6 +104,46 @@ def test_one_problem_is_one_line(text: str, expected: str) -> None:
     assert problems(BASE + text + "\n") == [f"c.yaml: {expected}"]
 
 
+DROPOUTS = "model.embedding_dropout, model.residual_dropout, model.attention_dropout or model.activation_dropout"
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("training.lr", "; did you mean training.peak_lr?"),
+        ("training.learning-rate", "; did you mean training.peak_lr?"),
+        ("training.batch_size", "; did you mean training.update_tokens (in target tokens)?"),
+        ("search.batch_size", "; did you mean search.batch_sentences?"),
+        ("training.epochs", "; did you mean training.max_epochs?"),
+        ("training.max_epoch", "; did you mean training.max_epochs?"),
+        ("training.max_update", "; did you mean training.max_steps?"),
+        ("training.fp16", "; did you mean training.precision?"),
+        ("training.vocab", "; did you mean tokenizer.vocab_size?"),
+        ("training.seed_value", "; did you mean training.seed?"),
+        ("model.dropout", f"; did you mean {DROPOUTS}?"),
+        ("training.dropout", f"; did you mean {DROPOUTS}?"),
+        ("search.max_len", "; did you mean search.max_length?"),
+        ("search.n_best", "; nmt translate --n-best N gives several translations"),
+        ("epochs", "; did you mean training.max_epochs?"),
+        ("trainig", "; did you mean training?"),
+        # nothing is near: nothing is said
+        ("training.bptt", ""),
+        ("training.amount", ""),
+        ("search.nest", ""),
+        ("data.weight", ""),
+        ("data.train.0.weight", ""),
+        ("banana", ""),
+    ],
+)
+def test_what_a_setting_that_there_is_not_may_mean(key: str, expected: str) -> None:
+    assert f"--set {key}: no such setting{expected}" in problems(BASE, f"{key}=1")
+
+
+def test_a_name_of_another_toolkit_in_a_file() -> None:
+    (problem,) = problems(BASE + "training: {lr: 0.1}\n")
+    assert problem == "c.yaml: training.lr: no such setting; did you mean training.peak_lr?"
+
+
 def test_all_problems_come_at_once() -> None:
     text = BASE + "training: {warmup_step: 0, clip_norm: -1}\nmodel: {d_model: 100, n_heads: 3}\n"
     assert sorted(problems(text, "search.beam=0", "search.baem=1", "nonsense")) == [

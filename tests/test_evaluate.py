@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.evaluate import Subject, evaluate, evaluate_files, render_json, render_text
+from nmt.evaluate import Member, Subject, evaluate, evaluate_files, render_json, render_text
 from nmt.metrics import METRICS, corpus_score
 
 HYPS = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer Bank."]
@@ -85,12 +85,35 @@ def test_files_are_read_line_by_line(tmp_path: Path) -> None:
     assert report.subject == Subject(hyp=str(hyp), ref=str(ref))
 
 
+def test_a_line_may_have_several_references(tmp_path: Path) -> None:
+    hyp = write(tmp_path / "hyp", b"a b c d e\nf g h i j\n")
+    refs = [write(tmp_path / "one", b"a b c d x\nf g h i j\n"), write(tmp_path / "two", b"a b c d e\nf g h y j\n")]
+    report = evaluate_files(hyp, refs)
+    assert [score.value for score in report.scores] == pytest.approx([100.0, 100.0, 0.0])
+    assert all("|nrefs:2|" in score.signature for score in report.scores)
+    assert report.subject == Subject(hyp=str(hyp), refs=tuple(map(str, refs)))
+    assert render_text(report).endswith(f"lines 2, hyp {hyp}, refs {refs[0]} + {refs[1]}")
+    assert json.loads(render_json(report))["refs"] == [str(ref) for ref in refs]
+    assert evaluate_files(hyp, refs[0]).scores[0].value < 90
+
+
+def test_an_ensemble_is_named_run_by_run() -> None:
+    members = Member("runs/a", 400, "raw"), Member("runs/b", 800, "ema")
+    report = evaluate(HYPS, REFS, Subject(ensemble=members, split="test"))
+    assert "lines 2, split test, ensemble runs/a step 400 raw + runs/b step 800 ema" in render_text(report)
+    found = json.loads(render_json(report))
+    assert found["run"] is None
+    assert found["ensemble"][1] == {"run": "runs/b", "step": 800, "weights": "ema"}
+
+
 def test_files_that_do_not_pair_are_refused(tmp_path: Path) -> None:
     hyp, ref = write(tmp_path / "hyp", b"a\nb\nc\n"), write(tmp_path / "ref", b"a\nb\nc\nd\n")
-    with pytest.raises(DataError, match=r"hyp has 3 lines, ref 4: they must pair line by line"):
+    with pytest.raises(DataError, match=r"hyp has 3 lines, .*ref 4: they must pair line by line"):
         evaluate_files(hyp, ref)
-    with pytest.raises(DataError, match=r"ref has 4 lines, hyp 3: they must pair line by line"):
+    with pytest.raises(DataError, match=r"ref has 4 lines, .*hyp 3: they must pair line by line"):
         evaluate_files(ref, hyp)
+    with pytest.raises(DataError, match=r"hyp has 3 lines, .*ref 4, .*other 3: they must pair line by line"):
+        evaluate_files(hyp, [ref, write(tmp_path / "other", b"a\nb\nc\n")])
 
 
 def test_files_without_text_are_refused(tmp_path: Path) -> None:

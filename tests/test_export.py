@@ -15,6 +15,7 @@ import torch
 import yaml
 from command import Command
 from export_run import LINES, tokenizer, write_run
+from screen import rows, terminal
 
 from nmt.config import SearchConfig
 from nmt.config_file import changed_config, dump_config, load_config
@@ -96,9 +97,11 @@ def test_the_use_that_the_card_tells_works(
     assert len(names["translations"]) == 1
 
 
-def test_test_sets_are_scored_only_if_asked_for(whole: Path, tmp_path: Path) -> None:
+def test_test_sets_are_scored_only_if_asked_for(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     native = Translator.load(whole, device="cpu", precision="float32")
+    screen = terminal(monkeypatch)
     wanted = evaluate_run(native, None, "test", native.config.search).report
+    assert any("100% translating test: " in row for row in rows(screen))
     for kind in ("folder", "ctranslate2"):
         found = export(Request(whole, evaluate=True), tmp_path / kind, kind)  # type: ignore[arg-type]
         [report] = found.reports
@@ -187,12 +190,14 @@ def test_rounded_weights_differ_and_are_accepted(quantization: Any, whole: Path,
     assert load_folder(tmp_path / "rounded").info.quantization == quantization
 
 
-def test_what_is_compared_is_what_was_found(tmp_path: Path) -> None:
+def test_what_is_compared_is_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of another model no translation is the same, and BLEU tells."""
     runs = [write_run(tmp_path / name, norm=name) for name in ("pre", "post")]
     export(Request(runs[1], check_lines=2), tmp_path / "out", "ctranslate2")
     native, other = Translator.load(runs[0], device="cpu"), EngineTranslator.of(tmp_path / "out")
+    screen = terminal(monkeypatch)
     found = compare(native, other, LINES, SearchConfig(beam=2, max_length_ratio=1.0))
+    assert any("100% comparing the engines" in row for row in rows(screen))
     assert found.n_lines == len(LINES)
     assert found.n_identical < len(LINES) / 2
     assert found.forced_difference > 0.1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import threading
 import time
 import warnings
@@ -44,7 +45,7 @@ def test_the_progress_bar_shows_what_people_look_for(run, monkeypatch):
         log.log({"kind": "valid", "step": 40, "minutes": 1.0, "bleu": 12.5})
     shown = screen.getvalue()
     assert "25%" in shown and "40/160" in shown and "|" not in shown
-    assert "loss 2.50, nll 2.20, lr 7.0e-04, 12,346 tok/s, 12:34 left" in shown
+    assert "40/160, 12:34 left, loss 2.50, nll 2.20, lr 7.0e-04, 12,346 tok/s" in shown
     assert "step     40 valid     1:00  bleu 12.5" in shown
     assert "train" not in shown  # the bar shows it
 
@@ -57,9 +58,20 @@ def test_the_progress_bar_fits_the_terminal(run, monkeypatch, columns):
     with TrainingLog(run, 0, 0, True, 6000) as log:
         log.progress(1740, 12.51, 12.34, 7e-4, 12345.6, 3725)
     shown = screen.getvalue()
-    assert "12,346 tok/s, 1:02:05 left" in shown
+    assert "1:02:05 left, loss 12.51, nll 12.34, lr 7.0e-04, 12,346 tok/s" in shown
     assert all(len(line.rstrip()) < columns for line in shown.split("\r"))
     assert ("|" in shown) == (columns == 160)
+
+
+def test_of_a_narrow_terminal_the_time_left_is_seen(run, monkeypatch):
+    screen = Terminal()
+    screen.fileno = lambda: 2
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((40, 24)))
+    with TrainingLog(run, 0, 0, True, 6000) as log:
+        log.progress(1740, 2.51, 123.4, 7e-4, 12345.6, 3725)
+    shown = screen.getvalue().split("\r")
+    assert any("1:02:05 left" in line for line in shown) and all(len(line) <= 40 for line in shown)
 
 
 def test_without_a_terminal_every_record_is_a_line(run, capsys):

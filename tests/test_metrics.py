@@ -38,6 +38,20 @@ def test_value_and_signature_are_those_of_the_sacrebleu_command(files: tuple[Pat
         assert ours.signature == f"{theirs['name']}|{theirs['signature']}"
 
 
+def test_several_references_are_scored_as_the_sacrebleu_command_does(files: tuple[Path, Path], tmp_path: Path) -> None:
+    others = ["A cat sits on a mat .", "He doesn't know.", "", "Two dogs run in the Park"]
+    other = tmp_path / "other"
+    other.write_text("".join(f"{line}\n" for line in others), encoding="utf-8")
+    hyp, ref = files
+    command = [*SACREBLEU, str(ref), str(other), "-i", str(hyp), "-m", *METRICS, "-w", "10", "--ter-case-sensitive"]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    for metric, theirs in zip(METRICS, told, strict=True):
+        ours = corpus_score(metric, HYPS, list(zip(REFS, others, strict=True)), tgt_lang="en")
+        assert ours.value == pytest.approx(theirs["score"], abs=1e-9)
+        assert ours.signature == f"{theirs['name']}|{theirs['signature']}"
+        assert ours.value != corpus_score(metric, HYPS, REFS).value
+
+
 def test_scores_are_cased_unless_asked_otherwise() -> None:
     for metric in METRICS:
         perfect = 0.0 if metric == "ter" else 100.0

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from nmt.errors import CheckpointError, DataError
-from nmt.plot import MOST_POINTS, Curves, curves_of, draw, plot, thin
+from nmt.plot import MOST_POINTS, MOST_RUNS, Curves, curves_of, draw, plot, thin
 
 LOG = [
     train(100, 5.0), valid(100, 10.0), train(200, 4.0), valid(200, 20.0), train(300, 3.5), valid(300, 25.0),
@@ -263,9 +263,11 @@ def test_the_golden_run_and_others_in_one_picture(nmt: Command, folder: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a", "nowhere"], "nowhere: not a run directory, it has no config.yaml; nmt runs shows which there are"),
-        (["."], ".: not a run directory, it has no config.yaml; nmt runs shows which there are"),
-        (["a.part"], "a.part: not a run directory, it has no config.yaml; nmt runs shows which there are"),
+        (["a", "nowhere"], "nowhere: no such directory; nmt runs shows which runs there are"),
+        (["a/log.jsonl"], "a/log.jsonl: a file, where a run directory is needed; nmt runs shows which runs there are"),
+        (["a.part"], "a.part: no run directory, and none in it; it holds nothing"),
+        (["b"], "b: no run directory, and none in it; it holds b.txt"),
+        (["outer"], "outer: no run directory here, but in outer/sweep"),
         (["a", "--output", "x.jpg"], "x.jpg: the ending says which kind of picture; give one of .png, .pdf, .svg"),
         (["a", "--output", "png"], "png: the ending says which kind of picture; give one of .png, .pdf, .svg"),
         (["a", "--output", "no/x.png"], "no/x.png: there is no directory no to write it in"),
@@ -274,17 +276,47 @@ def test_the_golden_run_and_others_in_one_picture(nmt: Command, folder: Path) ->
 )
 def test_bad_input_is_one_line(arguments: list[str], message: str, nmt: Command, folder: Path) -> None:
     make_run(folder / "a", LOG)
-    Path("a.part").mkdir()
-    Path("d.png").mkdir()
+    make_run(folder / "outer" / "sweep" / "a", LOG)
+    for name in ("a.part", "b", "d.png"):
+        Path(name).mkdir()
+    Path("b/b.txt").touch()
     before = sorted(folder.rglob("*"))
     result = nmt("plot", *arguments)
     assert (result.status, result.out, result.err) == (2, "", f"nmt: {message}\n")
     assert sorted(folder.rglob("*")) == before
 
 
+def test_a_directory_of_runs_stands_for_the_runs_in_it(
+    nmt: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("b", "a", "c.part"):
+        make_run(folder / "runs" / name, LOG)
+    make_run(folder / "other", LOG)
+    drawn: list[str] = []
+
+    def noting(curves: list[Curves]) -> Figure:
+        drawn.extend(each.name for each in curves)
+        return draw(curves)
+
+    monkeypatch.setattr("nmt.plot.draw", noting)
+    assert nmt("plot", "runs", "other").out == "plot.png: written\n"
+    assert drawn == ["a", "b", "other"]
+
+
+def test_a_directory_with_more_runs_than_can_be_told_apart(nmt: Command, folder: Path) -> None:
+    for i in range(MOST_RUNS + 1):
+        make_run(folder / "runs" / f"{i:02}")
+    told = nmt("plot", "runs")
+    assert (told.status, told.out) == (2, "")
+    assert told.err == (
+        "nmt: runs: holds 29 runs, more than the 28 that can be told apart; name some of "
+        "00, 01, 02, 03, 04, 05, 06, 07, 08, 09, …\n"
+    )
+
+
 def test_errors_of_the_function(folder: Path) -> None:
     make_run(folder / "a")
-    with pytest.raises(CheckpointError, match="not a run directory"):
+    with pytest.raises(CheckpointError, match="b: no such directory"):
         plot([Path("b")], Path("x.png"))
     with pytest.raises(DataError, match="kind of picture"):
         plot([Path("a")], Path("x.txt"))

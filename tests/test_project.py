@@ -22,7 +22,7 @@ CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 
 # The table of the design: a module imports from lower layers only.
 LAYERS = (
-    {"errors", "console", "exits", "config", "config_file", "layout", "files", "process"},
+    {"errors", "console", "exits", "config", "config_file", "foreign", "layout", "files", "process", "progress"},
     {"tokenizer", "data", "model", "metrics", "metadata", "text"},
     {"search", "mbr", "checkpoint", "evaluate", "runs", "selected", "folder", "prepare_checks", "prepare_report"},
     {"prepare", "picture", "request", "saved", "score", "engine"},
@@ -35,6 +35,7 @@ SIDEWAYS = {
     ("config_file", "config"),
     ("config_file", "console"),
     ("config_file", "errors"),
+    ("config_file", "foreign"),
     ("exits", "console"),
     ("exits", "errors"),
     ("files", "console"),

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from kept_run import Died, die_before, resumable_steps
+from screen import rows, terminal
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tiny_corpus import tiny_settings, tiny_text
 
@@ -437,10 +438,12 @@ def test_both_directions_are_learned_by_one_model(tiny_data, text, tmp_path):
     assert len(session.pairs) == 2 * len(session_of(tiny_data, text, tmp_path / "one").pairs)
 
 
-def test_the_development_loss_is_without_smoothing_and_without_dropout(tiny_data, text, tmp_path):
+def test_the_development_loss_is_without_smoothing_and_without_dropout(tiny_data, text, tmp_path, monkeypatch):
     config = tiny_settings(text, model={"residual_dropout": 0.5})
     session = start(config, tiny_data, tmp_path / "run", resume=False)
+    screen = terminal(monkeypatch)
     found = session.validator.validate(session.model)
+    assert any("% validating: " in row for row in rows(screen))
     assert session.model.training
     session.model.eval()
     pairs = session.validator.pairs

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
 from nmt import __version__
+from nmt.cli.command import Command, Misuse
+from nmt.cli.complete import SHELLS, shell
+from nmt.cli.hints import command_meant
 from nmt.exits import errors_for_people
 
 ORDER = ("prepare", "train", "translate", "evaluate", "score", "sweep", "export", "runs", "plot", "config")
@@ -19,6 +23,25 @@ class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=ORDER.index)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args:  # which shows the help
+            return super().parse_args(ctx, args)
+        known = {name for option in self.get_params(ctx) for name in option.opts}
+        with errors_for_people():
+            if args[0].startswith("-") and (name := args[0].partition("=")[0]) not in known:
+                raise Misuse(f"No such option: {name}; options of a command stand behind it: nmt COMMAND {name}")
+            if {"--install-completion", "--show-completion"} & {*args} and (found := shell()) not in SHELLS:
+                raise Misuse(
+                    f"completion is there for {', '.join(SHELLS)}, found {found or 'no shell'}: call nmt from one"
+                )
+            return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        meant = command_meant(args[0])
+        if meant is not None and not ctx.resilient_parsing:
+            raise Misuse(f"No such command '{args[0]}'; it is nmt {meant}")
+        return super().resolve_command(ctx, args)
+
     # Here and not around the whole program, because Typer has its own way with interrupts and closed pipes.
     def invoke(self, ctx: Any) -> Any:
         with errors_for_people():
@@ -28,9 +51,16 @@ class _Commands(TyperGroup):
             return result
 
 
-app = typer.Typer(
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _App(typer.Typer):
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Function], Function]:
+        return super().command(name, cls=Command, **options)
+
+
+app = _App(
     cls=_Commands,
-    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli.app import app
+from nmt.cli.complete import runs as run_names
 from nmt.cli.options import ConfigOption, SetOption
 from nmt.config_file import dump_config, load_config
 from nmt.console import say, show
@@ -38,7 +39,12 @@ def runs(
 
 @app.command()
 def plot(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run directories.", show_default=False)],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN", help="Run directories, or directories of them.", show_default=False, autocompletion=run_names
+        ),
+    ],
     output: Annotated[
         Path, typer.Option("--output", metavar="FILE", help="The picture; its ending is .png, .pdf or .svg.")
     ] = Path("plot.png"),
@@ -53,6 +59,7 @@ def plot(
     Examples:
       nmt plot runs/sample-de-en
       nmt plot runs/multi30k-de-en runs/multi30k-en-de --output curves.pdf
+      nmt plot runs/sweep-sample
     """
     from nmt.plot import plot as draw
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli.app import app
+from nmt.cli.complete import configs
 from nmt.cli.options import ConfigOption, DataOption, SetOption
 from nmt.config_file import load_config
 
@@ -45,7 +46,12 @@ def prepare(
 def train(
     config: Annotated[
         str | None,
-        typer.Option("--config", metavar="FILE", help="As for prepare.  [default: base.yaml, or the resumed run's]"),
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="As for prepare.  [default: base.yaml, or the resumed run's]",
+            autocompletion=configs,
+        ),
     ] = None,
     data: DataOption = None,
     run: Annotated[

@@ -14,7 +14,7 @@ from nmt.cli.options import (
     CheckpointOption,
     PenaltyOption,
     PrecisionOption,
-    RunOption,
+    RunsOption,
     SearchOption,
     WeightsOption,
 )
@@ -28,12 +28,15 @@ FILES_ALONE = (
 
 @app.command()
 def evaluate(
-    run: RunOption = None,
+    run: RunsOption = None,
     split: Annotated[
         str | None, typer.Option("--split", metavar="NAME", help="What to translate.  [default: the only test set]")
     ] = None,
     hyp: Annotated[Path | None, typer.Option("--hyp", metavar="F", help="Score this file of translations …")] = None,
-    ref: Annotated[Path | None, typer.Option("--ref", metavar="F", help="… against this file of references.")] = None,
+    ref: Annotated[
+        list[Path] | None,
+        typer.Option("--ref", metavar="F", help="… against this file of references; may be repeated."),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the one of training]")
     ] = None,
@@ -57,7 +60,8 @@ def evaluate(
 
     Scores are of raw text, with case, and each comes with the signature that says how it was computed; scores with
     different signatures cannot be compared. Either a run translates a split of its data directory (a test set, or
-    valid, or train), or a file of translations is scored against a file of references.
+    valid, or train), several of them as an ensemble, or a file of translations is scored against a file of references.
+    Several files of references, line by line, are several references for every line (nrefs in the signature).
 
     \b
     Examples:
@@ -68,22 +72,22 @@ def evaluate(
     from nmt.evaluate import evaluate_files, render_json, render_text
 
     render = render_json if json else render_text
-    if hyp is not None or ref is not None:
+    if hyp is not None or ref:
         of_a_run = (run, split, data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
-        if hyp is None or ref is None or any(each not in (None, 0, [], "best", "auto") for each in of_a_run):
+        if hyp is None or not ref or any(each not in (None, 0, [], "best", "auto") for each in of_a_run):
             raise ConfigError([FILES_ALONE])
         print(render(evaluate_files(hyp, ref, lowercase, tokenize)))
         return
     if json and samples:
         raise ConfigError(["--samples is for the screen, not for --json; --output F writes all translations"])
 
-    from nmt.defaults import run_or_newest, search_settings
+    from nmt.defaults import search_settings, what_translates
     from nmt.evaluate_run import evaluate_run
     from nmt.files import open_output
     from nmt.translator import Translator
 
     with nullcontext() if output is None else open_output(output) as file:
-        translator = Translator.load(run_or_newest(run), checkpoint, weights, precision=precision)
+        translator = Translator.load(what_translates(run, None), checkpoint, weights, precision=precision)
         search = search_settings(translator.config, beam, length_penalty, overrides or ())
         found = evaluate_run(translator, data, split, search, lowercase, tokenize)
         if file is not None:

@@ -7,24 +7,41 @@ from typing import Annotated, Literal
 
 import typer
 
+from nmt.cli.complete import configs, runs, search_settings, settings
+
 Weights = Literal["auto", "raw", "ema", "average"]
 ConfigOption = Annotated[
-    str, typer.Option("--config", metavar="FILE", help="That file, else configs/FILE, else the shipped one.")
+    str,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="That file, else configs/FILE, else the shipped one.",
+        autocompletion=configs,
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, training.seed=2; may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a setting, training.seed=2; may be repeated.",
+        autocompletion=settings,
+    ),
 ]
 DataOption = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the config's data.dir]")
 ]
 RunOption = Annotated[
-    Path | None, typer.Option("--run", metavar="DIR", help="Run directory.  [default: the newest in runs/]")
+    Path | None,
+    typer.Option("--run", metavar="DIR", help="Run directory.  [default: the newest in runs/]", autocompletion=runs),
 ]
 RunsOption = Annotated[
     list[Path] | None,
     typer.Option(
-        "--run", metavar="DIR", help="Run directory; several are an ensemble.  [default: the newest in runs/]"
+        "--run",
+        metavar="DIR",
+        help="Run directory; several are an ensemble.  [default: the newest in runs/]",
+        autocompletion=runs,
     ),
 ]
 ModelOption = Annotated[
@@ -39,7 +56,12 @@ PenaltyOption = Annotated[
 ]
 SearchOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="search.KEY=VALUE", help="Change a setting of the search; may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="search.KEY=VALUE",
+        help="Change a setting of the search; may be repeated.",
+        autocompletion=search_settings,
+    ),
 ]
 PrecisionOption = Annotated[
     Literal["auto", "float32", "bf16", "fp16"],

@@ -12,6 +12,7 @@ from nmt.engine import check_search
 from nmt.engine_translator import EngineTranslator
 from nmt.errors import CheckpointError, ConfigError
 from nmt.metrics import Score, corpus_score
+from nmt.progress import Progress
 from nmt.request import Translation
 from nmt.search.step import length_penalty
 from nmt.tokenizer import Tokenizer
@@ -46,7 +47,10 @@ class Comparison:
 
 def compare(native: Translator, other: EngineTranslator, lines: Sequence[str], search: SearchConfig) -> Comparison:
     """Translate `lines`, of which one at least is not blank, through both engines. `native` calculates in float32."""
-    wanted, found = ([each[0] for each in one.translate_lines(lines, search)] for one in (native, other))
+    with Progress("comparing the engines", 2 * len(lines)) as progress:
+        wanted, found = (
+            [each[0] for each in one.translate_lines(lines, search, progress=progress)] for one in (native, other)
+        )
     return compare_translations(native, other, wanted, found, search)
 
 

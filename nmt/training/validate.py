@@ -15,6 +15,7 @@ from nmt.metrics import corpus_score
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
+from nmt.progress import Progress
 from nmt.training.board import Board
 from nmt.training.loss import LossSums
 from nmt.training.objective import cross_entropy
@@ -58,9 +59,10 @@ class Validator:
             sums = self._loss(model, poll)
             translator = Translator(model, self.tokenizers, self.config, self.device, self.precision)
             translations = []
-            for best in translator.translate_lines(self.src_lines, self.config.search):
-                poll()
-                translations.append(best[0].text)
+            with Progress("validating", len(self.src_lines)) as progress:
+                for best in translator.translate_lines(self.src_lines, self.config.search, progress=progress):
+                    poll()
+                    translations.append(best[0].text)
         finally:
             model.train()
         scores = {

@@ -1,0 +1,97 @@
+"""What every command does with its command line before it begins: nothing on it is ignored in silence."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from nmt.cli.hints import no_such_option, stray_words
+from nmt.console import say
+
+INSTEAD = {
+    ("evaluate", "--hyp"): "score one file of translations after the other",
+    ("translate", "--input"): "translate one file after the other, or all at once: cat {all} | nmt translate",
+}
+"""What to do where a command takes one value and several are given."""
+
+SETTING_OF = {
+    "--beam": "search.beam",
+    "--length-penalty": "search.length_penalty",
+    "--init-from": "training.init_from",
+}
+"""Options that set what --set can set, too."""
+
+
+class Misuse(typer.BadParameter):
+    """A command line that cannot be meant; the message says it all."""
+
+    def format_message(self) -> str:
+        return self.message
+
+
+class Command(TyperCommand):
+    """A command that refuses an option of one value that is given twice, of which the last would win in silence, and
+    that says what to write for what it does not take."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments of the command. Raises Misuse."""
+        if not ctx.resilient_parsing:  # which is while a shell asks how a word could go on
+            self._check(ctx, args)
+        return super().parse_args(ctx, args)
+
+    def _check(self, ctx: Any, args: list[str]) -> None:
+        parser = self.make_parser(ctx)
+        singles: list[Any] = [option for option in self.params if _takes_one_value(option)]
+        for option in singles:
+            parser.add_option(obj=option, opts=option.opts, dest=option.name, action="append")
+        try:
+            given, extra, _ = parser.parse_args([*args])
+        except Exception as error:  # Typer's own, whose class has moved between its versions
+            name = getattr(error, "option_name", None) if hasattr(error, "possibilities") else None
+            if name is None:
+                raise
+            if not name.startswith("--"):  # -src is read as -s
+                name = next((arg for arg in args if arg.startswith(name)), name).partition("=")[0]
+            options = [name for option in self.params for name in option.opts if option.param_type_name == "option"]
+            raise Misuse(no_such_option(self.name or "", options, name)) from None
+        if extra:
+            takes = next((each.metavar for each in self.params if each.param_type_name == "argument"), None)
+            raise Misuse(stray_words(self.name or "", takes, extra))
+        for option in singles:
+            values = given.get(option.name or "", ())
+            if len(values) > 1:
+                raise Misuse(_repeated(self.name, option.opts[0], values))
+        changed = _changed(given.get("overrides") or ())
+        for option in singles:
+            name = option.opts[0]
+            key = SETTING_OF.get(name)
+            if key in changed and option.name in given:
+                value = given[option.name][0]
+                raise Misuse(f"{name} {value} and --set {key}={changed[key]} change the same setting: give one of them")
+
+
+def _takes_one_value(option: Any) -> bool:
+    return option.param_type_name == "option" and not (option.multiple or option.is_flag or option.count)
+
+
+def _repeated(command: str | None, option: str, values: Sequence[str]) -> str:
+    times = "twice" if len(values) == 2 else f"{len(values)} times"
+    instead = INSTEAD.get((command or "", option), "it takes one value")
+    return f"{option} is given {times}, {' and '.join(values)}: {instead.format(all=shlex.join(values))}"
+
+
+def _changed(overrides: Sequence[str]) -> dict[str, str]:
+    """The settings that --set changes, and to what. Tells of one that is changed twice."""
+    changed: dict[str, str] = {}
+    for override in overrides:
+        key, _, value = override.partition("=")
+        # not refused: scripts put their users' settings after their own
+        if changed.get(key, value) != value and os.environ.get("RANK", "0") == "0":
+            say(f"--set {key} is given twice, {changed[key]} and {value}: the last counts")
+        changed[key] = value
+    return changed

@@ -1,0 +1,133 @@
+"""What to write in place of an option or a word that a command does not take."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from nmt.config_file import field_paths
+from nmt.foreign import COUNTED, listed, misspelt, note_on, of_the_same_words, plain, settings_meant
+
+OTHER_OPTIONS = {
+    "--config": "c cfg conf yaml config_file config_path",
+    "--data": "d data_dir data_path destdir",
+    "--input": "i in infile input_file src source src_file source_file text",
+    "--output": "o out outfile output_file output_dir",
+    "--src": "source src_file source_file input i",
+    "--ref": "r reference references refs ref_file tgt target gold",
+    "--hyp": "hypothesis hypotheses hyps sys system translations translation candidate i input",
+    "--run": "m model models model_path model_dir checkpoint_path ckpt path run_dir save_dir output_dir exp_dir "
+    "model_name_or_path",
+    "--beam": "b k beam_size beam_width num_beams n_beams beams",
+    "--n-best": "nbest num_return_sequences num_hypotheses",
+    "--length-penalty": "lenpen alpha length_alpha normalize",
+    "--precision": "fp16 bf16 half amp dtype float16 float32 mixed_precision",
+    "--split": "t test_set testset subset gen_subset dataset",
+    "--lowercase": "lc lower ignore_case",
+    "--tokenize": "tok tokenizer",
+    "--weights": "average ema",
+    "--checkpoint": "epoch step",
+    "--resume": "r continue resume_from resume_from_checkpoint restore load_from",
+    "--init-from": "init pretrained pretrained_model restore_file finetune_from_model train_from load_model",
+    "--tokenizer-from": "spm sentencepiece bpe_model vocab_from",
+    "--stop-after": "time_limit timeout",
+    "--jobs": "j n_jobs parallel workers num_workers",
+    "--devices": "gpus gpu device",
+    "--dir": "output_dir out_dir output o",
+    "--quantization": "quantize quantise compute_type int8 float16",
+    "--format": "f type",
+}
+"""For each option, what it is called elsewhere."""
+
+OTHER_COMMANDS = {
+    "prepare": "preprocess preprocessing prep build_vocab binarize tokenize data",
+    "train": "fit learn finetune fine_tune run",
+    "translate": "generate infer inference predict interactive decode",
+    "evaluate": "eval test valid validate bleu sacrebleu",
+    "sweep": "grid search tune",
+    "export": "convert save average",
+    "runs": "list ls status experiments",
+    "plot": "draw graph curves",
+    "config": "settings init show options",
+}
+"""For each command, what it is called elsewhere."""
+
+SEARCHING = ("translate", "evaluate", "score")
+"""Commands whose --set takes settings of the search alone."""
+
+NOT_HERE = {
+    ("translate", "tgt ref target reference"): "nmt score --src F --ref F scores given translations",
+    ("translate", "device gpu cpu cuda use_gpu no_cuda"): "a GPU is used where there is one",
+    ("evaluate", "src source"): "BLEU, chrF and TER compare translations with references alone, --hyp F --ref F",
+}
+"""What there is in place of an option that a command does not have."""
+
+
+def command_meant(given: str) -> str | None:
+    """The command that another toolkit's `given` stands for."""
+    return next((name for name, others in OTHER_COMMANDS.items() if plain(given) in others.split()), None)
+
+
+def no_such_option(command: str, options: Collection[str], given: str) -> str:
+    """The message on `given`, which is none of the `options` of a command."""
+    name = plain(given)
+    start = f"No such option: {given}"
+    named = [option for option in options if plain(option) == name or name in OTHER_OPTIONS.get(option, "").split()]
+    if named:
+        return f"{start}; write {listed(named)}"
+    if notes := [note for (of, names), note in NOT_HERE.items() if of == command and name in names.split()]:
+        return f"{start}; {notes[0]}"
+    if near := misspelt(name, options):
+        return f"{start}; write {near[0]}"
+    if "--set" in options and (keys := _settings(command, given)):
+        return f"{start}; write {_set(keys)}"
+    if note := note_on(name):
+        return f"{start}; {note}"
+    alike = of_the_same_words(name, options)
+    return f"{start}; write {listed(alike)}" if alike else start
+
+
+def _set(keys: Sequence[str]) -> str:
+    if len(keys) > 1:
+        return f"--set KEY=VALUE, where KEY is {listed(keys)}"
+    return f"--set {keys[0]}=VALUE" + (f", {COUNTED[keys[0]]}" if keys[0] in COUNTED else "")
+
+
+def _settings(command: str, given: str) -> list[str]:
+    """The settings that an option may stand for: by its own name, or by what other toolkits call it."""
+    paths = [path for path in field_paths() if "*" not in path]
+    dotted, name = given.lstrip("-").replace("-", "_"), plain(given)
+    section = "search" if command in SEARCHING else "training"
+    exact = [path for path in paths if dotted in (path, path.rpartition(".")[2])]
+    exact = [path for path in exact if path.startswith(f"{section}.")] or exact
+    found = exact or settings_meant(name, section) or misspelt(dotted, paths if "." in dotted else ())
+    return [path for path in found if command not in SEARCHING or path.startswith("search.")]
+
+
+def stray_words(command: str, argument: str | None, words: Sequence[str]) -> str:
+    """The message on words that a command does not take, with what to write in their place; `argument` is what it does
+    take, if anything."""
+    shown = textwrap.shorten(" ".join(words), 60, placeholder=" …") or repr(words[0])
+    if argument is not None:
+        return f"{command} takes one {argument}, found {shown} too"
+    return f"{command} takes no words, found {shown}: write {_instead(command, words, shown)}"
+
+
+def _instead(command: str, words: Sequence[str], shown: str) -> str:
+    first, is_file = shlex.quote(words[0]), Path(words[0]).is_file()
+    match command:
+        case "translate" if not is_file:
+            quoted = shlex.quote(shown) if set(shown) & {*'"$`\\!'} else f'"{shown}"'
+            return f"echo {quoted} | nmt translate, or nmt translate --input FILE"
+        case "translate":
+            return f"nmt translate --input {first}"
+        case "evaluate" if is_file:
+            return f"nmt evaluate --hyp {first} --ref FILE"
+        case "score":
+            return "nmt score --src FILE --ref FILE"
+        case "evaluate" | "export":
+            return f"nmt {command} --run {first}"
+        case _:
+            return f"nmt {command} --config {first}"
