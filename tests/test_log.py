@@ -69,7 +69,7 @@ def test_of_a_narrow_terminal_the_time_left_is_seen(run, monkeypatch):
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((40, 24)))
     with TrainingLog(run, 0, 0, True, 6000) as log:
-        log.progress(1740, 2.51, 123.4, 7e-4, 12345.6, 3725)
+        log.progress(1740, 2.51, 2.34, 7e-4, 12345.6, 3725)
     shown = screen.getvalue().split("\r")
     assert any("1:02:05 left" in line for line in shown) and all(len(line) <= 40 for line in shown)
 

@@ -68,10 +68,10 @@ class TrainingLog:
         """Update the progress bar; `loss` is with label smoothing, `nll` without, `left` is in seconds."""
         if self._bar is None:
             return
-        # first the time left: of a narrow terminal nothing is seen beyond its width
-        numbers = f"{clock(left)} left, loss {loss:.2f}, nll {nll:.2f}, lr {lr:.1e}, {tokens_per_second:,.0f} tok/s"
+        numbers = f"loss {loss:.2f}, nll {nll:.2f}, lr {lr:.1e}, {tokens_per_second:,.0f} tok/s"
         with _screen():
-            self._bar.set_postfix_str(numbers, refresh=False)
+            # the time left first: a narrow terminal shows what fits
+            self._bar.set_postfix_str(f"{clock(left)} left, {numbers}", refresh=False)
             self._bar.update(step - self._bar.n)
 
     def log(self, record: Record) -> None:
