@@ -30,6 +30,7 @@ NAMES_BYTES = 1 << 17  # more than the names and shapes of a checkpoint's tensor
 Tensors = dict[str, Tensor]
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 Seconds = Annotated[float, Field(ge=0, lt=1e12)]
+COUNTED = (torch.float64, torch.int64, torch.bool)  # single numbers, of schedule-free AdamW
 
 
 def _whole(tally: dict[str, float]) -> dict[str, float]:
@@ -314,7 +315,7 @@ def _load(source: CheckpointDir, name: str) -> Tensors:
 
 def read_tensors(data: bytes, path: Path) -> Tensors:
     """The tensors that the bytes of a safetensors file hold, by name. Raises CheckpointError, which names the file,
-    unless all are float32, as `nmt` writes them."""
+    unless they have the number types that `nmt` writes: float32, and for what an optimizer counts also others."""
     try:
         tensors = load(data)
     except KeyError as error:  # a number type that PyTorch has not, or the reader does not know yet
@@ -322,7 +323,7 @@ def read_tensors(data: bytes, path: Path) -> Tensors:
     except (SafetensorError, AssertionError, RuntimeError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: damaged: {error}") from error
     for name, tensor in tensors.items():
-        if tensor.dtype != torch.float32:
+        if tensor.dtype != torch.float32 and not (tensor.dim() == 0 and tensor.dtype in COUNTED):
             found = str(tensor.dtype).removeprefix("torch.")
             raise CheckpointError(f"{path}: damaged: {name} holds numbers of type {found}, not float32")
     return tensors

@@ -323,7 +323,7 @@ def test_text_is_utf8_whatever_the_locale() -> None:
     ("error", "status", "err"),
     [
         (NmtError("no good"), 2, "nmt: no good\n"),
-        (ConfigError(["one", "two\u2028still two"]), 2, "nmt: one\nnmt: two\u2028still two\n"),
+        (ConfigError(["one", "two\u2028still two"]), 2, "nmt: one\nnmt: two\\u2028still two\n"),
         (DivergedError("nan"), 3, "nmt: nan\n"),
         (KeyboardInterrupt(), 130, "nmt: interrupted\n"),
         (PermissionError(errno.EACCES, "Permission denied", "x/y"), 2, "nmt: x/y: Permission denied\n"),

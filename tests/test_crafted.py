@@ -114,6 +114,16 @@ def test_numbers_of_another_type_than_ours(kind: str, n_bits: int) -> None:
         read_tensors(data, WEIGHTS)
 
 
+def test_what_an_optimizer_counts_may_have_another_type() -> None:
+    counted = {"w/lr_max": torch.tensor(1.0, dtype=torch.float64), "w/k": torch.tensor(3), "w/m": torch.ones(2)}
+    found = read_tensors(save(counted), WEIGHTS)
+    assert {name: tensor.dtype for name, tensor in found.items()} == {
+        name: tensor.dtype for name, tensor in counted.items()
+    }
+    with pytest.raises(CheckpointError, match="w holds numbers of type complex64"):
+        read_tensors(save({"w": torch.tensor(1j)}), WEIGHTS)
+
+
 @pytest.mark.parametrize(
     "data",
     [
