@@ -6,10 +6,10 @@ it holds the checksums of the other files and its own, and is written last.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +23,7 @@ from nmt.errors import CheckpointError
 from nmt.files import replace_file, sync, write_file
 from nmt.layout import FORMAT, OLD_FORMAT, CheckpointDir, RunDir
 from nmt.metadata import Weights
+from nmt.regular import read_document, read_tensors, refuse_links, remove_tree
 
 NAMES_BYTES = 1 << 17  # more than the names and shapes of a checkpoint's tensors and its state take
 Tensors = dict[str, Tensor]
@@ -99,11 +100,13 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint under a temporary name, sync it, and rename it into place, replacing one of that name.
 
-    Raises OSError if it cannot be written; what was there is then still there.
+    Raises OSError if it cannot be written, UnsafeFileError if the directory above is a link; what was there is then
+    still there.
     """
     part = CheckpointDir(target.path.with_name(target.path.name + ".part"))
-    shutil.rmtree(part.path, ignore_errors=True)
+    refuse_links([target.path.parent])
     try:
+        remove_tree(part.path)
         part.path.mkdir(parents=True)
         checksums = {}
         for path, tensors in ((part.weights, weights), (part.ema, ema), (part.optimizer, optimizer)):
@@ -113,18 +116,18 @@ def save_checkpoint(
                 write_file(path, data)
         write_file(part.state, _sealed(checksums, state).encode())
         sync(part.path)
-        if target.path.exists():
-            shutil.rmtree(target.path)
+        remove_tree(target.path)
         part.path.rename(target.path)
         sync(target.path.parent)
     except OSError:
-        shutil.rmtree(part.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(part.path)
         raise
 
 
 def update_state(target: CheckpointDir, state: Mapping[str, Any]) -> None:
     """Replace the state of a checkpoint whose tensors stay. Raises OSError or CheckpointError."""
-    replace_file(target.state, _sealed(_read_seal(target)["checksums"], state))
+    replace_file(target.state, _sealed(_read_seal(target)["checksums"], state), may_follow=False)
 
 
 def load_weights(source: CheckpointDir) -> Tensors:
@@ -258,8 +261,8 @@ def _read_seal(source: CheckpointDir) -> dict[str, Any]:
     """`format`, `checksums` and `state` of a checkpoint. Raises CheckpointError unless they are what was written."""
     try:
         if source.old_checksums.exists():
-            return {"format": OLD_FORMAT, "checksums": json.loads(source.old_checksums.read_text(encoding="utf-8"))}
-        content = json.loads(source.state.read_text(encoding="utf-8"))
+            return {"format": OLD_FORMAT, "checksums": json.loads(read_document(source.old_checksums))}
+        content = json.loads(read_document(source.state))
         seal, number = content.pop("seal"), content["format"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{source.state}: missing or damaged") from error
@@ -275,7 +278,7 @@ def _load(source: CheckpointDir, name: str) -> Tensors:
     path = source.path / name
     checksums = _read_seal(source)["checksums"]
     try:
-        expected, data = checksums[name], path.read_bytes()
+        expected, data = checksums[name], read_tensors(path)
     except (OSError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: missing or damaged") from error
     if hashlib.sha256(data).hexdigest() != expected:

@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from nmt.errors import CheckpointError, DataError
 from nmt.files import sync, write_file
 from nmt.layout import EXPORT_FORMAT, ExportDir
 from nmt.metadata import Weights
+from nmt.regular import read_document, read_regular, read_tensors, remove_tree
 from nmt.selected import ChosenWeights
 from nmt.tokenizer import Tokenizers
 
@@ -117,7 +117,7 @@ def load_folder(path: Path) -> Folder:
 
 def _read_info(directory: ExportDir) -> tuple[Info, dict[str, str]]:
     try:
-        content = json.loads(directory.info.read_text(encoding="utf-8"))
+        content = json.loads(read_document(directory.info))
         number = content["format"]
     except FileNotFoundError:
         raise CheckpointError(f"{directory.path}: no exported translator, {directory.info.name} is missing") from None
@@ -142,7 +142,8 @@ def _read_info(directory: ExportDir) -> tuple[Info, dict[str, str]]:
 def _verified(directory: ExportDir, name: str, checksums: Mapping[str, str]) -> bytes:
     path = directory.path / name
     try:
-        expected, data = checksums[name], path.read_bytes()
+        expected = checksums[name]
+        data = read_tensors(path) if path.suffix == ".safetensors" else read_regular(path)
     except (OSError, KeyError) as error:
         raise CheckpointError(f"{path}: missing or damaged") from error
     if hashlib.sha256(data).hexdigest() != expected:
@@ -170,7 +171,7 @@ def new_folder(path: Path, config: Config, tokenizers: Tokenizers) -> Iterator[E
     refuse_full(path)
     part = ExportDir(path.with_name(path.name + ".part"))
     try:
-        shutil.rmtree(part.path, ignore_errors=True)  # of an export that died
+        remove_tree(part.path)  # of an export that died
         part.path.mkdir()
         write_file(part.config, dump_config(config).encode())
         tokenizers.save(part.tokenizer)
@@ -182,7 +183,8 @@ def new_folder(path: Path, config: Config, tokenizers: Tokenizers) -> Iterator[E
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
-        shutil.rmtree(part.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(part.path)
 
 
 @contextmanager

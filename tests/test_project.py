@@ -22,7 +22,7 @@ CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 
 # The table of the design: a module imports from lower layers only.
 LAYERS = (
-    {"errors", "exits", "config", "config_file", "layout", "files", "process"},
+    {"errors", "exits", "config", "config_file", "layout", "files", "regular", "process"},
     {"tokenizer", "data", "model", "metrics", "metadata", "text"},
     {"search", "mbr", "checkpoint", "evaluate", "runs", "selected", "folder", "prepare_checks", "prepare_report"},
     {"prepare", "picture", "request", "saved", "score", "engine"},
@@ -36,6 +36,9 @@ SIDEWAYS = {
     ("config_file", "errors"),
     ("exits", "errors"),
     ("files", "errors"),
+    ("files", "regular"),
+    ("regular", "errors"),
+    ("config_file", "regular"),
     ("selected", "checkpoint"),
     ("folder", "checkpoint"),
     ("folder", "selected"),

@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from nmt.checkpoint import TrainState
 from nmt.layout import RunDir
+from nmt.regular import open_own
 from nmt.training.board import Board
 
 Record = Mapping[str, Any]
@@ -36,7 +37,7 @@ class TrainingLog:
         """Go on after `step`, the first `n_bytes` of log.jsonl and the lines that are `waiting` for room: a resumed
         run does over what came after its checkpoint, the validation of that step too unless it `is_checked`."""
         self._path = run.log
-        self._file = os.open(run.log, os.O_RDWR | os.O_CREAT, 0o666)
+        self._file = open_own(run.log)
         size = os.fstat(self._file).st_size
         # the average of that step, too, if the run died after it
         is_over = is_checked and b'"kind": "average"' not in os.pread(self._file, max(0, size - n_bytes), n_bytes)

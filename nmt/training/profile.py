@@ -25,6 +25,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from nmt.errors import StoppedError
 from nmt.files import replace_file
+from nmt.regular import refuse_links
 from nmt.training.log import TrainingLog
 from nmt.training.session import Session
 
@@ -279,5 +280,6 @@ def _write(profiler: profile, path: Path) -> None:
     with TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(trace))
+        refuse_links([path.parent])
         path.parent.mkdir(exist_ok=True)
-        replace_file(path, gzip.compress(trace.read_bytes()))
+        replace_file(path, gzip.compress(trace.read_bytes()), may_follow=False)
