@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nmt.data.sources import read_aligned
+from nmt.data.sources import held, read_aligned
 from nmt.errors import DataError
 from nmt.metrics import METRICS, Score, corpus_score, looks_tokenized
 
@@ -78,7 +78,7 @@ def evaluate_files(hyp: Path, ref: Path, lowercase: bool = False, tokenize: str 
     for path in (hyp, ref):
         if not path.exists():
             raise DataError(f"{path}: no such file")
-    pairs = list(read_aligned(hyp, ref))
+    pairs = held(read_aligned(hyp, ref), f"{hyp} and {ref}")
     if not pairs:
         raise DataError(f"{hyp} and {ref} are empty: there is nothing to score")
     hyps, refs = zip(*pairs, strict=True)

@@ -18,7 +18,7 @@ from typing import Any
 from nmt.config import Config
 from nmt.data.clean import Cleaner, CleanReport, counted
 from nmt.data.corpus import FORMAT, Corpus
-from nmt.data.sources import OpenSource, SentencePair, open_source
+from nmt.data.sources import OpenSource, SentencePair, held, open_source
 from nmt.data.writing import SplitWriter, content_fingerprint, file_facts
 from nmt.errors import DataError
 from nmt.files import staged_directory
@@ -114,7 +114,7 @@ class _Build:
         keys = {"valid": "valid", **{name: f"test.{name}" for name in self.config.data.test}}
         held_out = {}
         for name, key in keys.items():
-            held_out[name] = list(self.sources[key].pairs())
+            held_out[name] = held(self.sources[key].pairs(), f"data.{key}")
             corpus = self.sources[key].record["corpus"]
             if not held_out[name]:
                 raise DataError(f"data.{key}: {corpus} is empty: 0 pairs were read")

@@ -111,12 +111,12 @@ def _mapped(path: Path) -> npt.NDArray[Any]:
     """A memory-mapped row of whole numbers, as long as its file says. Raises DataError."""
     check_regular(path)
     try:
-        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, TypeError, SyntaxError, OverflowError) as error:  # as numpy's reader of headers has them
         raise DataError(f"{path}: {_DAMAGED}") from error
-    if not isinstance(array, np.memmap) or array.ndim != 1 or array.dtype.kind not in "iu":
+    if array.ndim != 1 or array.dtype.kind not in "iu":
         raise DataError(f"{path}: {_DAMAGED}")
     return array
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple, TypeVar, cast
 
 from nmt.config import Source
 from nmt.errors import DataError
@@ -23,6 +23,9 @@ from nmt.regular import open_regular, open_text
 
 LINE_BYTES = 1 << 25
 """A longer line is refused."""
+HELD_CHARACTERS, LINE_OVERHEAD = 1 << 29, 200
+"""So many of a text that is held in memory, and as how many a pair counts beside its own."""
+_Pair = TypeVar("_Pair", bound=tuple[str, ...])
 
 
 class SentencePair(NamedTuple):
@@ -106,6 +109,18 @@ def read_aligned(first: Path, second: Path) -> Iterator[tuple[str, str]]:
         raise _unequal(first, n, second, n + rest)
 
 
+def held(pairs: Iterable[_Pair], what: str) -> list[_Pair]:
+    """Pairs that begin with two lines, in memory. Raises DataError if they are more than a development or test set has:
+    a few compressed bytes may stand for any number of lines."""
+    found, size = [], 0
+    for pair in pairs:
+        found.append(pair)
+        size += len(pair[0]) + len(pair[1]) + LINE_OVERHEAD
+        if size > HELD_CHARACTERS:
+            raise DataError(f"{what}: too much to hold in memory after {len(found):,} pairs; take some thousands")
+    return found
+
+
 def _unequal(first: Path, n_first: int, second: Path, n_second: int) -> DataError:
     names = (first.name, second.name) if first.parent == second.parent else (str(first), str(second))
     counts = f"{names[0]} has {n_first} lines, {names[1]} {n_second}"
@@ -126,7 +141,7 @@ def _bounded(file: IO[bytes], name: Path) -> Iterator[bytes]:
     """The lines of an open file. A few compressed bytes may stand for a line of any length: it is not held whole."""
     for number in itertools.count(1):
         line = file.readline(LINE_BYTES + 1)
-        if len(line) > LINE_BYTES:
+        if len(line) > LINE_BYTES + line.endswith(b"\n"):
             raise long_line(name, number)
         if not line:
             return

@@ -76,8 +76,9 @@ def _small_files(run: RunDir) -> list[Path]:
 
 def _written_in_place(run: RunDir) -> list[Path]:
     """What must be no link, for it is not replaced as a whole: where files are changed, made or removed."""
-    saved = [*run.checkpoints.glob("step-*"), run.average.path]
-    return [run.lock, run.log, run.tokenizer.path, *_folders(run), *saved, run.tensorboard, run.trace.parent]
+    saved = [path for path in run.checkpoints.glob("step-*") if path.suffix != ".part"]
+    folders = [run.tokenizer.path, *_folders(run), run.tensorboard, run.trace.parent, run.average.path]
+    return [run.lock, run.log, *folders, *saved]
 
 
 def _folders(run: RunDir) -> list[Path]:
