@@ -30,29 +30,29 @@ _KINDS = {
 }
 
 
-def open_regular(path: Path) -> IO[bytes]:
-    """A regular file, opened to be read. Raises UnsafeFileError for another kind of file, and OSError."""
+def open_regular(path: Path, why: str = "") -> IO[bytes]:
+    """A regular file, opened to be read. Raises UnsafeFileError, which says `why`, for another kind, and OSError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)  # a pipe without a writer: do not wait
     except OSError as error:
         if error.errno == errno.ENXIO:  # a socket, or a device that is not there
-            _refuse_special(path, path.stat().st_mode)
+            _refuse_special(path, path.stat().st_mode, why)
         raise
     try:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        _refuse_special(path, mode)
+        _refuse_special(path, mode, why)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def _refuse_special(path: Path, mode: int) -> None:
+def _refuse_special(path: Path, mode: int, why: str = "") -> None:
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "a special file")
-        raise UnsafeFileError(f"{path}: {kind}, where a regular file is needed")
+        raise UnsafeFileError(f"{path}: {kind}, where a regular file is needed{why}")
 
 
 def check_regular(path: Path) -> None:

@@ -20,12 +20,15 @@ from tiny_run import PLAIN, tiny_config, tiny_model, write_run
 
 from nmt import prepare as prepare_module
 from nmt.checkpoint import save_checkpoint
+from nmt.config import Source
 from nmt.config_file import dump_config
 from nmt.data import sources
 from nmt.data.corpus import Corpus
 from nmt.data.writing import content_fingerprint, file_facts
-from nmt.errors import DataError, UnsafeFileError
+from nmt.engine_translator import EngineTranslator
+from nmt.errors import CheckpointError, DataError, UnsafeFileError
 from nmt.export.engine_run import engine_folder
+from nmt.export.stage import Request, export
 from nmt.files import Lock, replace_file, staged_directory, write_file
 from nmt.layout import DataDir, RunDir
 from nmt.text import stream
@@ -269,6 +272,13 @@ def test_an_export_of_odd_files_is_refused(nmt, tiny, tmp_path, name, odd: Chang
     fails(nmt, said, "translate", "--model", tmp_path / "export", "--input", tmp_path / "text")
 
 
+def test_what_another_library_would_open_is_looked_at_first(tiny, tmp_path):
+    export(Request(tiny, check_lines=2), tmp_path / "export", "ctranslate2")
+    pipe(tmp_path / "export" / "shared_vocabulary.json")
+    with pytest.raises(CheckpointError, match=r"shared_vocabulary\.json: a pipe, where a regular file is needed"):
+        EngineTranslator.of(tmp_path / "export")
+
+
 @pytest.mark.parametrize(("odd", "said"), ODD)
 def test_a_log_and_a_lock_that_are_no_files(nmt, tiny, odd: Change, said: str):
     for name in ("log.jsonl", "lock"):
@@ -332,8 +342,10 @@ def test_ids_that_are_not_what_their_header_promises(prepared, change: Change):
 @pytest.mark.parametrize(("odd", "said"), ODD)
 def test_a_source_that_is_no_file_is_refused(tmp_path, odd: Change, said: str):
     odd(tmp_path / "text")
-    with pytest.raises(DataError, match=f"text: {said}"):
-        sources.checksum(tmp_path / "text")
+    (tmp_path / "other").write_text("a\n")
+    source = Source(files={"aa": "text", "bb": "other"})
+    with pytest.raises(DataError, match=f"text: {said}, since it is read more than once; write the text into one"):
+        sources.open_source(source, ("aa", "bb"), tmp_path)
 
 
 @pytest.mark.parametrize("option", ["--input", "--prefix", "--constraints"])

@@ -23,6 +23,7 @@ from nmt.regular import open_regular, open_text
 
 LINE_BYTES = 1 << 25
 """A longer line is refused."""
+TWICE = ", since it is read more than once; write the text into one"
 HELD_CHARACTERS, LINE_OVERHEAD = 1 << 29, 200
 """So many of a text that is held in memory, and as how many a pair counts beside its own."""
 _Pair = TypeVar("_Pair", bound=tuple[str, ...])
@@ -60,7 +61,9 @@ def open_files(source: Source, languages: tuple[str, str], root: Path) -> OpenSo
     """A source of local aligned files. Raises DataError if one cannot be read."""
     names = source.files or {}
     first, second = (root / names[language] for language in languages)
-    files = {language: {"name": names[language], "sha256": checksum(root / names[language])} for language in languages}
+    files = {
+        language: {"name": names[language], "sha256": checksum(root / names[language], TWICE)} for language in languages
+    }
     record = {"corpus": source.label, "files": files}
 
     def pairs() -> Iterator[SentencePair]:
@@ -70,10 +73,10 @@ def open_files(source: Source, languages: tuple[str, str], root: Path) -> OpenSo
     return OpenSource(record, pairs)
 
 
-def checksum(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal. Raises DataError if it is no readable file."""
+def checksum(path: Path, why: str = "") -> str:
+    """The SHA-256 of a file, in hexadecimal. Raises DataError if it is no readable file; `why` one is needed."""
     digest = hashlib.sha256()
-    with _reading(path), open_regular(path) as file:
+    with _reading(path), open_regular(path, why) as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
