@@ -6,10 +6,10 @@ it holds the checksums of the other files and its own, and is written last.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,8 +120,7 @@ def save_checkpoint(
         part.path.rename(target.path)
         sync(target.path.parent)
     except OSError:
-        with contextlib.suppress(OSError):
-            remove_tree(part.path)
+        shutil.rmtree(part.path, ignore_errors=True)
         raise
 
 

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import socket
 import sys
 import time
@@ -142,11 +143,9 @@ def staged_directory(final: Path) -> Iterator[Path]:
             final.rename(old)
         staged.rename(final)
         sync(final.parent)
-        with contextlib.suppress(OSError):
-            remove_tree(old)
+        shutil.rmtree(old, ignore_errors=True)
     except BaseException as error:
-        with contextlib.suppress(OSError):
-            remove_tree(staged)
+        shutil.rmtree(staged, ignore_errors=True)
         if isinstance(error, OSError):
             raise DataError(f"{final}: cannot be written: {error.strerror or error}") from error
         raise
@@ -168,7 +167,7 @@ def _take(staged: Path) -> int:
         os.close(lock)
         raise DataError(f"{staged}: another prepare is writing here; wait for it to end")
     for path in staged.iterdir():
-        remove_tree(path)
+        remove_tree(path) if path.is_dir() else path.unlink()
     return lock
 
 

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -183,8 +184,7 @@ def new_folder(path: Path, config: Config, tokenizers: Tokenizers) -> Iterator[E
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
-        with contextlib.suppress(OSError):
-            remove_tree(part.path)
+        shutil.rmtree(part.path, ignore_errors=True)
 
 
 @contextmanager

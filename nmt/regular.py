@@ -174,8 +174,8 @@ def create(name: Path | str, folder: int | None = None) -> int:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory with all that is in it, or a file, or a link but not what it points to. Raises OSError."""
-    if path.is_dir() and not path.is_symlink():
+    """Remove a directory with all that is in it, if it is there; of a link to one the link alone. Raises OSError."""
+    if path.is_symlink():
+        path.unlink()
+    elif path.exists():
         shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

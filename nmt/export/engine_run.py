@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.export.stage import Request, export_into
 from nmt.folder import Quantization, alone_in, fingerprint, is_folder, load_folder
 from nmt.layout import RunDir
-from nmt.regular import refuse_links, remove_tree
+from nmt.regular import refuse_links
 from nmt.saved import Saved, open_saved
 
 CHECK_LINES = 20
@@ -54,7 +55,7 @@ def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best
         if _is_of(path, saved):
             return path
         print(f"nmt: {path}: exporting {run} for CTranslate2, once", file=sys.stderr)
-        remove_tree(path)
+        shutil.rmtree(path, ignore_errors=True)
         request = Request(run, checkpoint, weights, check_lines=CHECK_LINES)
         print(f"nmt: {export_into(request, path, 'ctranslate2', quantization).comparison}", file=sys.stderr)
     return path

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from nmt.checkpoint import TrainState
 from nmt.layout import RunDir
-from nmt.regular import open_own
+from nmt.regular import DOCUMENT_BYTES, open_own
 from nmt.training.board import Board
 
 Record = Mapping[str, Any]
@@ -40,7 +40,8 @@ class TrainingLog:
         self._file = open_own(run.log)
         size = os.fstat(self._file).st_size
         # the average of that step, too, if the run died after it
-        is_over = is_checked and b'"kind": "average"' not in os.pread(self._file, max(0, size - n_bytes), n_bytes)
+        after = os.pread(self._file, min(max(0, size - n_bytes), DOCUMENT_BYTES), n_bytes)
+        is_over = is_checked and b'"kind": "average"' not in after
         os.ftruncate(self._file, min(n_bytes, size))
         self._waiting = [line.encode() for line in waiting]  # lines that the disk has not taken yet
         self._in_trouble = False
