@@ -25,6 +25,7 @@ from nmt.errors import CheckpointError
 from nmt.files import replace_file, sync, write_file
 from nmt.layout import FORMAT, OLD_FORMAT, CheckpointDir, RunDir
 from nmt.metadata import Weights
+from nmt.regular import read_document, read_tensors, refuse_links, remove_tree
 
 NAMES_BYTES = 1 << 17  # more than the names and shapes of a checkpoint's tensors and its state take
 Tensors = dict[str, Tensor]
@@ -125,11 +126,13 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint under a temporary name, sync it, and rename it into place, replacing one of that name.
 
-    Raises OSError if it cannot be written; what was there is then still there.
+    Raises OSError if it cannot be written, UnsafeFileError if the directory above is a link; what was there is then
+    still there.
     """
     part = CheckpointDir(target.path.with_name(target.path.name + ".part"))
-    shutil.rmtree(part.path, ignore_errors=True)
+    refuse_links([target.path.parent])
     try:
+        remove_tree(part.path)
         part.path.mkdir(parents=True)
         checksums = {}
         for path, tensors in ((part.weights, weights), (part.ema, ema), (part.optimizer, optimizer)):
@@ -139,8 +142,7 @@ def save_checkpoint(
                 write_file(path, data)
         write_file(part.state, _sealed(checksums, state).encode())
         sync(part.path)
-        if target.path.exists():
-            shutil.rmtree(target.path)
+        remove_tree(target.path)
         part.path.rename(target.path)
         sync(target.path.parent)
     except OSError:
@@ -150,7 +152,7 @@ def save_checkpoint(
 
 def update_state(target: CheckpointDir, state: Mapping[str, Any]) -> None:
     """Replace the state of a checkpoint whose tensors stay. Raises OSError or CheckpointError."""
-    replace_file(target.state, _sealed(_read_seal(target)["checksums"], state))
+    replace_file(target.state, _sealed(_read_seal(target)["checksums"], state), may_follow=False)
 
 
 def load_weights(source: CheckpointDir) -> Tensors:
@@ -284,9 +286,9 @@ def _read_seal(source: CheckpointDir) -> dict[str, Any]:
     """`format`, `checksums` and `state` of a checkpoint. Raises CheckpointError unless they are what was written."""
     try:
         if source.old_checksums.exists():
-            checksums = dict(json.loads(source.old_checksums.read_text(encoding="utf-8")))
+            checksums = dict(json.loads(read_document(source.old_checksums)))
             return {"format": OLD_FORMAT, "checksums": checksums, "state": {}}
-        content = json.loads(source.state.read_text(encoding="utf-8"))
+        content = json.loads(read_document(source.state))
         seal, number = content.pop("seal"), content["format"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{source.state}: missing or damaged") from error
@@ -305,15 +307,15 @@ def _load(source: CheckpointDir, name: str) -> Tensors:
     path = source.path / name
     checksums = _read_seal(source)["checksums"]
     try:
-        expected, data = checksums[name], path.read_bytes()
+        expected, data = checksums[name], read_tensors(path)
     except (OSError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: missing or damaged") from error
     if hashlib.sha256(data).hexdigest() != expected:
         raise CheckpointError(f"{path}: damaged, its checksum is not what was written")
-    return read_tensors(data, path)
+    return parse_tensors(data, path)
 
 
-def read_tensors(data: bytes, path: Path) -> Tensors:
+def parse_tensors(data: bytes, path: Path) -> Tensors:
     """The tensors that the bytes of a safetensors file hold, by name. Raises CheckpointError, which names the file,
     unless they have the number types that `nmt` writes: float32, and for what an optimizer counts also others."""
     try:

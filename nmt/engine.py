@@ -24,6 +24,7 @@ import torch
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.folder import Folder
+from nmt.regular import check_regular
 from nmt.search.step import Hypothesis, Pair, length_penalty
 from nmt.tokenizer import EOS, N_SPECIAL
 
@@ -92,6 +93,9 @@ class Engine:
         self._sampling = threading.Lock()  # the seed is everybody's
 
     def _load(self, inter_threads: int, intra_threads: int) -> Any:
+        for path in self.path.iterdir():  # the library opens what it finds
+            if not path.is_dir():
+                check_regular(path)
         numbers = "float32" if self.quantization == "float16" else self.quantization  # which a CPU cannot calculate in
         try:
             return self._library.Translator(

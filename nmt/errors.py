@@ -6,6 +6,7 @@
     │   └── HubError         a dataset on the hub could not be had
     ├── CheckpointError      a run directory or a checkpoint
     │   └── LockedError      another process works there
+    ├── UnsafeFileError      both a DataError and a CheckpointError: a link, a pipe, a device, or too large a file
     ├── DivergedError        exit status 3: training gave up
     └── StoppedError         exit status 75: training was stopped and can go on
 
@@ -52,6 +53,11 @@ class CheckpointError(NmtError):
 
 class LockedError(CheckpointError):
     """Another process works in a directory; the message names it."""
+
+
+class UnsafeFileError(DataError, CheckpointError):
+    """A file, in a data directory as well as in a run, is not read or written because of what it is: a symbolic link,
+    a pipe, a device, or larger than it can be."""
 
 
 class DivergedError(NmtError):

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nmt.console import printable
-from nmt.data.sources import read_lines
+from nmt.data.sources import held, read_lines
 from nmt.errors import DataError
 from nmt.metrics import METRICS, Reference, Score, corpus_score, looks_tokenized
 
@@ -105,7 +105,7 @@ def evaluate_files(
     for path in paths:
         if not path.exists():
             raise DataError(f"{path}: no such file")
-    hyps, *of_refs = (list(read_lines(path)) for path in paths)
+    hyps, *of_refs = (held(read_lines(path), str(path)) for path in paths)
     counts = {path: len(lines) for path, lines in zip(paths, [hyps, *of_refs], strict=True)}
     if len({*counts.values()}) > 1:
         raise DataError(f"{_told(counts)}: they must pair line by line")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from nmt.console import say
 from nmt.errors import NmtError
@@ -24,7 +27,43 @@ USER_ERRNOS = {
 
 @contextmanager
 def errors_for_people() -> Iterator[None]:
-    """Turn what a user can put right into `nmt: message` lines on standard error and an exit status."""
+    """Turn what a user can put right into `nmt: message` lines on standard error and an exit status. A request to end
+    ends a command as Ctrl-C does, so that nothing half-written stays."""
+    with _ended_by_signals(), _errors():
+        yield
+
+
+class _Ended(BaseException):
+    """The process was asked to end."""
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP raise what unwinds the command, unless they are ignored, as SIGHUP is under nohup."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        for each in heard:  # a second one does not disturb the cleaning up
+            signal.signal(each, signal.SIG_IGN)
+        raise _Ended(number)
+
+    heard = []
+    # torchrun has its own ways, and elsewhere than in the main thread Python allows no handlers
+    if "RANK" not in os.environ and threading.current_thread() is threading.main_thread():
+        heard = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) == signal.SIG_DFL]
+    for each in heard:
+        signal.signal(each, end)
+    try:
+        yield
+    except _Ended as ended:
+        number = signal.Signals(ended.args[0])
+        _fail(128 + number, f"ended by {number.name}")
+    finally:
+        for each in heard:
+            signal.signal(each, signal.SIG_DFL)
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
     try:
         yield
     except NmtError as error:

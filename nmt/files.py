@@ -16,18 +16,20 @@ from pathlib import Path
 from typing import IO, Any
 
 from nmt.console import say
-from nmt.errors import DataError, LockedError
+from nmt.errors import DataError, LockedError, UnsafeFileError
+from nmt.regular import create, open_own, read_document, refuse_links, remove_tree
 
 CHUNK = 1 << 24  # bytes of one write: the kernel takes at most 2 GiB at a time
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file and have it on the disk before going on. A failure may leave a part of it.
+def write_file(path: Path, data: bytes, folder: int | None = None) -> None:
+    """Write a new file and have it on the disk before going on. A failure may leave a part of it.
 
-    Raises OSError, which names the file without the ending of its temporary name.
+    What has its name, be it a link, is removed. `folder`: a descriptor of the directory it is in, by default the path
+    is followed. Raises OSError, which names the file without the ending of its temporary name.
     """
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        descriptor = create(path if folder is None else path.name, folder)
         try:
             rest = memoryview(data)
             while rest:
@@ -40,15 +42,33 @@ def write_file(path: Path, data: bytes) -> None:
         raise
 
 
-def replace_file(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all, over what was there."""
-    part = path.with_name(path.name + ".part")
+def replace_file(path: Path, content: str | bytes, may_follow: bool = True) -> None:
+    """Write a file whole or not at all, over what was there, in a directory that `may_follow` from a link.
+
+    Raises UnsafeFileError if it is a link and may not, and OSError.
+    """
+    if not may_follow:
+        refuse_links([path.parent])
     try:
-        write_file(part, content.encode() if isinstance(content, str) else content)
-        part.replace(path)
-        sync(path.parent)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | (0 if may_follow else os.O_NOFOLLOW))
+        try:
+            _replace_in(folder, path.name, content.encode() if isinstance(content, str) else content)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def _replace_in(folder: int, name: str, data: bytes) -> None:
+    part = f"{name}.part"
+    try:
+        write_file(Path(part), data, folder)
+        os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part, dir_fd=folder)
 
 
 @contextlib.contextmanager
@@ -85,7 +105,7 @@ def _opened(target: Path | str) -> Iterator[IO[bytes]]:
     else:
         part = path.with_name(path.name + ".part")
         try:
-            with part.open("wb") as out:
+            with os.fdopen(create(part), "wb") as out:
                 yield out
             part.replace(path)
         finally:
@@ -118,8 +138,7 @@ def staged_directory(final: Path) -> Iterator[Path]:
     try:
         yield staged
         _sync_tree(staged)
-        if old.exists():
-            shutil.rmtree(old)
+        remove_tree(old)
         # a directory cannot be renamed over another one that holds files
         if final.exists():
             final.rename(old)
@@ -137,18 +156,19 @@ def staged_directory(final: Path) -> Iterator[Path]:
 
 def _take(staged: Path) -> int:
     """Make or take over the directory, emptied and locked; the file descriptor that holds the lock."""
+    refuse_links([staged])
     staged.mkdir(exist_ok=True)
-    lock = os.open(staged, os.O_RDONLY)
+    lock = os.open(staged, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        taken = staged.exists() and os.fstat(lock).st_ino == staged.stat().st_ino
+        taken = staged.exists() and os.fstat(lock).st_ino == staged.lstat().st_ino
     except BlockingIOError:
         taken = False
     if not taken:
         os.close(lock)
         raise DataError(f"{staged}: another prepare is writing here; wait for it to end")
     for path in staged.iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        remove_tree(path) if path.is_dir() else path.unlink()
     return lock
 
 
@@ -166,9 +186,10 @@ class Lock:
     """
 
     def __init__(self, path: Path, what: str) -> None:
-        """Take the lock; `what` is done under it. Raises LockedError if another process holds it."""
+        """Take the lock; `what` is done under it. Raises LockedError if another process holds it, UnsafeFileError if
+        it is a link."""
         for _ in range(10):  # someone who only looks holds it for an instant
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            self._descriptor = open_own(path)
             if self._taken(path):
                 break
             os.close(self._descriptor)
@@ -209,7 +230,7 @@ def locked_error(path: Path, what: str) -> LockedError:
 def lock_holder(path: Path) -> dict[str, Any] | None:
     """Host, pid and since of the living process that holds this lock file; None if none does."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # should it be a pipe
     except OSError:
         return None
     try:
@@ -226,6 +247,6 @@ def lock_holder(path: Path) -> dict[str, Any] | None:
 def _read_holder(path: Path) -> dict[str, Any]:
     """What the lock file says, or nothing while its holder is about to write it."""
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return dict(json.loads(read_document(path)))
+    except (UnsafeFileError, OSError, ValueError, TypeError):
         return {}

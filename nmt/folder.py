@@ -21,13 +21,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 from safetensors.torch import save
 
-from nmt.checkpoint import Tensors, read_tensors
+from nmt.checkpoint import Tensors, parse_tensors
 from nmt.config import Config
 from nmt.config_file import dump_config, load_config
 from nmt.errors import CheckpointError, DataError
 from nmt.files import sync, write_file
 from nmt.layout import EXPORT_FORMAT, ExportDir
 from nmt.metadata import Weights
+from nmt.regular import read_document, read_regular, read_tensors, remove_tree
 from nmt.selected import ChosenWeights
 from nmt.tokenizer import Tokenizers
 
@@ -77,7 +78,7 @@ class Folder:
                 f"{self.directory.path}: holds a CTranslate2 model; translate with --engine ctranslate2, or export the "
                 "run with --format folder"
             )
-        tensors = read_tensors(self._verified(path.name), path)
+        tensors = parse_tensors(self._verified(path.name), path)
         return ChosenWeights(self.info.step, self.info.weights, self.info.reason, tensors)
 
     def verify(self) -> None:
@@ -113,7 +114,7 @@ def load_folder(path: Path) -> Folder:
 
 def _read_info(directory: ExportDir) -> tuple[Info, dict[str, str]]:
     try:
-        content = json.loads(directory.info.read_text(encoding="utf-8"))
+        content = json.loads(read_document(directory.info))
         number = content["format"]
     except FileNotFoundError:
         raise CheckpointError(f"{directory.path}: no exported translator, {directory.info.name} is missing") from None
@@ -138,7 +139,8 @@ def _read_info(directory: ExportDir) -> tuple[Info, dict[str, str]]:
 def _verified(directory: ExportDir, name: str, checksums: Mapping[str, str]) -> bytes:
     path = directory.path / name
     try:
-        expected, data = checksums[name], path.read_bytes()
+        expected = checksums[name]
+        data = read_tensors(path) if path.suffix == ".safetensors" else read_regular(path)
     except (OSError, KeyError, ValueError) as error:  # ValueError: no file can have such a name
         raise CheckpointError(f"{path}: missing or damaged") from error
     if hashlib.sha256(data).hexdigest() != expected:
@@ -166,7 +168,7 @@ def new_folder(path: Path, config: Config, tokenizers: Tokenizers) -> Iterator[E
     refuse_full(path)
     part = ExportDir(path.with_name(path.name + ".part"))
     try:
-        shutil.rmtree(part.path, ignore_errors=True)  # of an export that died
+        remove_tree(part.path)  # of an export that died
         part.path.mkdir()
         write_file(part.config, dump_config(config).encode())
         tokenizers.save(part.tokenizer)

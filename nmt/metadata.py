@@ -13,12 +13,13 @@ from pydantic import BaseModel, Field, ValidationError
 from nmt.errors import CheckpointError
 from nmt.files import replace_file
 from nmt.layout import FORMAT, OLD_FORMAT, RunDir
+from nmt.regular import read_document
 
 
 def read_info(run: RunDir) -> dict[str, Any]:
     """run.json of a run directory. Raises CheckpointError if it is missing, damaged or of another format."""
     try:
-        info = json.loads(run.info.read_text(encoding="utf-8"))
+        info = json.loads(read_document(run.info))
         if not isinstance(info, dict):
             raise ValueError("no JSON object")
     except FileNotFoundError:
@@ -99,7 +100,7 @@ def read_selected(run: RunDir) -> dict[str, Any]:
     if not run.selected.exists():
         return {}
     try:
-        selected = dict(json.loads(run.selected.read_text(encoding="utf-8")))
+        selected = dict(json.loads(read_document(run.selected)))
         _Selected.model_validate(selected)
     except (OSError, ValueError, TypeError, RecursionError) as error:
         what = error.strerror if isinstance(error, OSError) else "not what nmt train writes"

@@ -20,7 +20,7 @@ from nmt.data.clean import Cleaner, CleanReport, counted
 from nmt.data.cleaned import CleanedText, samples_of
 from nmt.data.corpus import FORMAT, Corpus
 from nmt.data.languages import Sample, language_warnings
-from nmt.data.sources import OpenSource, SentencePair, open_source, text_folder
+from nmt.data.sources import OpenSource, SentencePair, held, open_source, text_folder
 from nmt.data.split_off import Draw
 from nmt.data.writing import SplitWriter, content_fingerprint, file_facts
 from nmt.errors import DataError
@@ -122,7 +122,7 @@ class _Build:
         keys |= {name: f"test.{name}" for name in self.config.data.test}
         held_out = {}
         for name, key in keys.items():
-            held_out[name] = list(self.sources[key].pairs())
+            held_out[name] = held(self.sources[key].pairs(), f"data.{key}")
             corpus = self.sources[key].record["corpus"]
             if not held_out[name]:
                 raise DataError(f"data.{key}: {corpus} is empty: 0 pairs were read")

@@ -13,6 +13,7 @@ from nmt.data.corpus import FORMAT, Corpus, read_manifest
 from nmt.data.sources import checksum, text_folder
 from nmt.errors import DataError
 from nmt.layout import DataDir, RunDir
+from nmt.regular import read_document
 from nmt.tokenizer import Tokenizers
 
 
@@ -35,7 +36,7 @@ def changes_since(directory: DataDir, wanted: dict[str, Any], config: Config) ->
     """What has changed since the directory was written, in words; None if there is no directory yet."""
     if not directory.manifest.is_file():
         return None
-    manifest = json.loads(directory.manifest.read_bytes())
+    manifest = json.loads(read_document(directory.manifest))
     if manifest["format"] != FORMAT:
         return [f"it has format {manifest['format']}, this version writes {FORMAT}"]
     try:
@@ -150,7 +151,7 @@ def check_replaceable(directory: DataDir) -> None:
     ours = set()
     if directory.manifest.is_file():
         try:
-            manifest = json.loads(directory.manifest.read_bytes())
+            manifest = json.loads(read_document(directory.manifest))
             ours = {*manifest["files"], directory.manifest.name} if isinstance(manifest["format"], int) else set()
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise DataError(

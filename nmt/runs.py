@@ -22,6 +22,7 @@ from nmt.errors import CheckpointError, NmtError
 from nmt.files import lock_holder
 from nmt.layout import CheckpointDir, RunDir
 from nmt.metadata import Weights, read_info, read_selected
+from nmt.regular import LOG_BYTES, read_regular
 
 Record = dict[str, Any]
 State = Literal["running", "finished", "stopped", "broken"]
@@ -170,7 +171,7 @@ def _last_record(log: Path) -> Record:
 
 
 def _lines(log: Path) -> list[bytes]:
-    return log.read_bytes().splitlines() if log.exists() else []
+    return read_regular(log, LOG_BYTES).splitlines() if log.exists() else []
 
 
 def _record(line: bytes) -> Record | None:

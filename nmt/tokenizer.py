@@ -23,8 +23,10 @@ from pathlib import Path
 
 import sentencepiece
 
-from nmt.errors import DataError
+from nmt.errors import DataError, UnsafeFileError
+from nmt.files import write_file
 from nmt.layout import TokenizerDir
+from nmt.regular import DOCUMENT_BYTES, read_regular, refuse_links
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 N_RESERVED = 16
@@ -67,7 +69,9 @@ class Tokenizer:
     def load(cls, path: Path) -> Tokenizer:
         """Read a model file. Raises DataError if it is missing or not a tokenizer of `nmt`."""
         try:
-            return cls(path.read_bytes())
+            return cls(read_regular(path, DOCUMENT_BYTES))
+        except UnsafeFileError:
+            raise
         except OSError as error:
             raise DataError(f"{path}: the tokenizer cannot be read: {error.strerror}") from error
         except DataError as error:
@@ -75,11 +79,7 @@ class Tokenizer:
 
     def save(self, path: Path) -> None:
         """Write the model file. Raises OSError."""
-        try:
-            path.write_bytes(self._model)
-        except OSError as error:
-            error.filename = str(path)  # a full disk does not tell
-            raise
+        write_file(path, self._model)
 
     def _has_our_pieces(self) -> bool:
         """Whether the special pieces and the bytes have the ids that `train_tokenizer` gives them, and no other piece
@@ -160,7 +160,8 @@ class Tokenizers:
         return cls({name: Tokenizer.load(directory.language(name)) for name in found}, joint=False)
 
     def save(self, directory: TokenizerDir) -> None:
-        """Write the model files, making the directory."""
+        """Write the model files, making the directory. Raises UnsafeFileError if it is a link, and OSError."""
+        refuse_links([directory.path])
         directory.path.mkdir(parents=True, exist_ok=True)
         if self.joint:
             self[self.languages[0]].save(directory.joint)

@@ -29,6 +29,7 @@ from pathlib import Path
 from bad_inputs_cases import CASES, Case
 
 LIMIT = 60  # seconds for one command
+MUCH = 1 << 32  # bytes of a file that is not read
 CONFIG = """\
 data:
   direction: aa-bb
@@ -133,6 +134,8 @@ def tree(folder: Path) -> dict[str, str]:
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
             found[name] = f"-> {path.readlink()}"
+        elif path.is_file() and path.stat().st_size > MUCH:
+            found[name] = f"{path.stat().st_size} bytes"
         elif path.is_file():
             found[name] = "" if path.name == "lock" else hashlib.sha256(path.read_bytes()).hexdigest()
         else:

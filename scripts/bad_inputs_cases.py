@@ -31,6 +31,16 @@ MORE = f"{RESUME} --set training.max_steps=6"
 TRANSLATE = "nmt translate --run runs/tiny --input text/test.aa"
 EVALUATE = "nmt evaluate --run runs/tiny"
 FILES = "nmt evaluate --hyp hyp --ref text/test.bb"
+# Put a file or a directory of the run into `victim`, and a link in its place; where there is none, a file.
+LINK_AWAY = """mkdir victim
+away() { mv runs/tiny/$1 victim 2> /dev/null || echo mine > victim/$(basename $1)
+         ln -s "$PWD/victim/$(basename $1)" runs/tiny/$1; }
+"""
+PIPE, ZERO = (f"f() {{ rm -f $1; {command} $1; }}; f" for command in ("mkfifo", "ln -s /dev/zero"))
+MUCH_TEXT = """seq 1000000 1300000 > text/more.aa; rev text/more.aa > text/more.bb
+config train.aa more.aa; config train.bb more.bb"""
+WHILE_IT_PREPARES = f"""{PREPARE_NEW} &
+while [ ! -s .new.partial/cleaned.aa ]; do sleep 0.1; done; """
 
 USAGE = (
     Case("no arguments", "", "nmt", n_lines=None),
@@ -399,7 +409,55 @@ LISTING = (
     Case("plot: output of no kind", "", "nmt plot runs/tiny --output plot.doc"),
     Case("plot: file size limit", "", "ulimit -f 1; nmt plot runs/tiny"),
 )
+STRANGERS = (  # what is linked away is in `victim`, and must not change
+    *(Case(f"stranger: {name} is a link", f"{LINK_AWAY} away {name}", MORE, said=f"{name}: a symbolic link")
+      for name in ("lock", "log.jsonl", "dev", "tokenizer", "tensorboard", "checkpoints", "checkpoints/average",
+                   "checkpoints/step-00000002")),
+    Case("stranger: .part files are links", f"{LINK_AWAY} for f in config.yaml run.json selected.json; do "
+         "away $f.part; done", f"{MORE} && ! grep -qv mine victim/*", 0, None, writes=True),
+    Case("stranger: a pipe as weights", f"{PIPE} $last/weights.safetensors", f"{TRANSLATE} --checkpoint 4",
+         said="a pipe"),
+    Case("stranger: a pipe as state.json", f"{PIPE} $last/state.json", f"{TRANSLATE} --checkpoint 4", said="a pipe"),
+    Case("stranger: a pipe as run.json", f"{PIPE} runs/tiny/run.json", TRANSLATE, said="a pipe"),
+    Case("stranger: a pipe as selected.json", f"{PIPE} runs/tiny/selected.json", TRANSLATE, said="a pipe"),
+    Case("stranger: a pipe as tokenizer", f"{PIPE} runs/tiny/tokenizer/joint.model", TRANSLATE, said="a pipe"),
+    Case("stranger: a pipe as log.jsonl", f"{PIPE} runs/tiny/log.jsonl", "nmt plot runs/tiny", said="a pipe"),
+    Case("stranger: a pipe as log.jsonl, resumed", f"{PIPE} runs/tiny/log.jsonl", MORE, said="a pipe"),
+    Case("stranger: a pipe as lock", f"{PIPE} runs/tiny/lock", "nmt runs", 0, 0),
+    Case("stranger: /dev/zero as weights", f"{ZERO} $last/weights.safetensors", f"{TRANSLATE} --checkpoint 4",
+         said="a device"),
+    Case("stranger: /dev/zero as selected.json", f"{ZERO} runs/tiny/selected.json", TRANSLATE, said="a device"),
+    Case("stranger: weights of a terabyte", "truncate -s 1T $last/weights.safetensors", f"{TRANSLATE} --checkpoint 4",
+         said="where its header promises"),
+    Case("stranger: state.json of a terabyte", "truncate -s 1T $last/state.json", f"{TRANSLATE} --checkpoint 4",
+         said="more than such a file has"),
+    Case("stranger: ids are a pipe", f"{PIPE} data/train.aa.ids.npy", TRAIN_NEW),
+    Case("stranger: the partial directory is a link",
+         "mkdir victim; echo mine > victim/kept; ln -s victim .new.partial", PREPARE_NEW, said="a symbolic link"),
+    Case("stranger: an output's .part is a link", "echo mine > kept; ln -s kept out.part",
+         f"{TRANSLATE} --output out; grep -q mine kept", 0, None, writes=True),
+    Case("text: a pipe", f"{PIPE} text/train.aa", PREPARE_NEW, said="a pipe"),
+    Case("text: /dev/zero", f"{ZERO} text/train.aa", PREPARE_NEW, said="a device"),
+    Case("text: a gzip of one line without end", "head -c 300M /dev/zero | gzip > text/train.aa.gz; "
+         "config train.aa train.aa.gz", f"ulimit -v 6000000; {PREPARE_NEW}", said="line 1 has more than 32 MB"),
+    Case("translate: standard input without end", "", "nmt translate --run runs/tiny < /dev/zero",
+         said="line 1 has more than 32 MB"),
+    Case("translate: input is /dev/zero", "", "nmt translate --run runs/tiny --input /dev/zero", said="a device"),
+    Case("translate: prefixes are /dev/zero", "", f"{TRANSLATE} --prefix /dev/zero --output out", said="a device"),
+    Case("translate: input is a process", "", "nmt translate --run runs/tiny --input <(cat text/test.aa) | wc -l | "
+         "grep -qx 10", 0, None),
+    Case("translate: input is /dev/stdin", "", "cat text/test.aa | nmt translate --run runs/tiny --input /dev/stdin | "
+         "wc -l | grep -qx 10", 0, None),
+    Case("evaluate: both are processes", "", "nmt evaluate --hyp <(cat text/test.bb) --ref <(cat text/test.bb) | "
+         "grep -q 'BLEU 100.00'", 0, 0),
+    Case("evaluate: translations are /dev/zero", "", "nmt evaluate --hyp /dev/zero --ref text/test.bb",
+         said="a device"),
+    Case("config: a pipe", f"{PIPE} c.yaml", CONFIG, said="a pipe"),
+    Case("config: /dev/zero", "", "nmt config --config /dev/zero", said="a device"),
+    *(Case(f"prepare: ended by {name}", MUCH_TEXT, f"{WHILE_IT_PREPARES} kill -s {name} $!; wait $!", status, 1,
+           f"ended by {name}") for name, status in (("SIGTERM", 143), ("SIGHUP", 129))),
+)
 CASES = (
     *USAGE, *CONFIGS, *TEXT, *PREPARING, *TRAINING, *TUNING, *SWEEPS, *RESUMING, *TRANSLATING, *CRAFTED,
-    *EVALUATING, *LISTING,
+    *EVALUATING, *LISTING, *STRANGERS,
 )

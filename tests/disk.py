@@ -30,7 +30,8 @@ def hook(patch: pytest.MonkeyPatch, before: Before) -> None:
                 return real(first, *rest, **options)
             is_inside = True  # what `before` itself does is not watched
             try:
-                before(name, first, rest[0] if rest else None)
+                second = rest[0] if rest else None
+                before(name, _placed(name, first, options), _placed(name, second, options, "dst_dir_fd"))
             finally:
                 is_inside = False
             return real(first, *rest, **options)
@@ -43,6 +44,14 @@ def hook(patch: pytest.MonkeyPatch, before: Before) -> None:
     # io.open is also what reads: only a mode that writes is a change
     patch.setattr(io, "open", lambda file, mode="r", *rest, **options: (
         read if mode.startswith("r") and "+" not in mode else written)(file, mode, *rest, **options))  # fmt: skip
+
+
+def _placed(name: str, what: Any, options: dict[str, Any], *of_target: str) -> Any:
+    """A name within an open directory as a path; but what shutil.rmtree removes stays a name."""
+    folder = next((options[key] for key in of_target or ("dir_fd", "src_dir_fd") if options.get(key) is not None), None)
+    if folder is None or not isinstance(what, str) or name in ("unlink", "rmdir"):
+        return what
+    return str(Path(f"/proc/self/fd/{folder}").readlink() / what)
 
 
 class Deaths:

@@ -28,7 +28,7 @@ from safetensors.torch import save
 from test_fuzz import check, no_hang
 from tiny_run import tiny_tokenizer
 
-from nmt.checkpoint import TrainState, read_tensors
+from nmt.checkpoint import TrainState, parse_tensors
 from nmt.errors import CheckpointError, DataError
 from nmt.export.stage import Request, export
 from nmt.layout import RunDir
@@ -111,17 +111,17 @@ def in_numbers_of(kind: str, n_bits: int, data: bytes) -> bytes:
 def test_numbers_of_another_type_than_ours(kind: str, n_bits: int) -> None:
     data = in_numbers_of(kind, n_bits, save({"w": torch.ones(8), "none": torch.ones(0)}))
     with pytest.raises(CheckpointError, match=r"^weights\.safetensors: damaged: .*numbers of type \w+, not \w+$"):
-        read_tensors(data, WEIGHTS)
+        parse_tensors(data, WEIGHTS)
 
 
 def test_what_an_optimizer_counts_may_have_another_type() -> None:
     counted = {"w/lr_max": torch.tensor(1.0, dtype=torch.float64), "w/k": torch.tensor(3), "w/m": torch.ones(2)}
-    found = read_tensors(save(counted), WEIGHTS)
+    found = parse_tensors(save(counted), WEIGHTS)
     assert {name: tensor.dtype for name, tensor in found.items()} == {
         name: tensor.dtype for name, tensor in counted.items()
     }
     with pytest.raises(CheckpointError, match="w holds numbers of type complex64"):
-        read_tensors(save({"w": torch.tensor(1j)}), WEIGHTS)
+        parse_tensors(save({"w": torch.tensor(1j)}), WEIGHTS)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_what_an_optimizer_counts_may_have_another_type() -> None:
 )  # fmt: skip
 def test_a_header_that_promises_what_is_not_there(data: bytes) -> None:
     with pytest.raises(CheckpointError, match=r"^weights\.safetensors: damaged: "):
-        read_tensors(data, WEIGHTS)
+        parse_tensors(data, WEIGHTS)
 
 
 def test_weights_of_another_type_in_a_run_and_an_export(run: RunDir, exported: Path, made: Path, nmt: Command) -> None:

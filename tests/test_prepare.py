@@ -247,6 +247,7 @@ def test_a_corpus_too_small_for_the_vocabulary(place: Folder) -> None:
 )
 def test_pieces_are_told_by_words_or_by_characters(tokenizer: Tokenizer, language: str, words: int, said: str) -> None:
     counts = {"words": words, "characters": 5500, "pieces": 2500, "bytes": 0, "unknown": 0}
-    splits = {"train": {"clean": {"read": 9, "kept": 9, "dropped": {}}, "text": {language: counts}}}
+    clean = {"read": 9, "kept": 9, "dropped": {}}
+    splits = {"train": {"clean": clean, "text": {language: counts}}, "valid": {"clean": clean}}
     lines = list(table(splits, {}, Tokenizers({language: tokenizer}, joint=True), None))
     assert lines[-1].startswith(f"{language}: {said}")

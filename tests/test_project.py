@@ -22,7 +22,19 @@ CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 
 # The table of the design: a module imports from lower layers only.
 LAYERS = (
-    {"errors", "console", "exits", "config", "config_file", "foreign", "layout", "files", "process", "progress"},
+    {
+        "errors",
+        "console",
+        "exits",
+        "config",
+        "config_file",
+        "foreign",
+        "layout",
+        "files",
+        "regular",
+        "process",
+        "progress",
+    },
     {"tokenizer", "data", "model", "metrics", "metadata", "text"},
     {"search", "mbr", "checkpoint", "evaluate", "runs", "selected", "folder", "prepare_checks", "prepare_report"},
     {"prepare", "picture", "request", "saved", "score", "engine"},
@@ -40,6 +52,9 @@ SIDEWAYS = {
     ("exits", "errors"),
     ("files", "console"),
     ("files", "errors"),
+    ("files", "regular"),
+    ("regular", "errors"),
+    ("config_file", "regular"),
     ("selected", "checkpoint"),
     ("folder", "checkpoint"),
     ("folder", "selected"),

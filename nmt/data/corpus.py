@@ -16,6 +16,7 @@ from nmt.data.sides import lengths_between
 from nmt.data.sources import checksum
 from nmt.errors import DataError
 from nmt.layout import DataDir
+from nmt.regular import check_regular, read_document, read_regular
 from nmt.tokenizer import Tokenizers
 
 FORMAT = 1
@@ -32,15 +33,11 @@ class Split:
 
     def ids(self, language: str) -> npt.NDArray[Any]:
         """The ids of all lines one after the other, memory-mapped: uint16, or uint32 for a large vocabulary."""
-        array: npt.NDArray[Any] = np.load(self.directory.ids(self.name, language), mmap_mode="r", allow_pickle=False)
-        return array
+        return _mapped(self.directory.ids(self.name, language))
 
     def ends(self, language: str) -> npt.NDArray[np.int64]:
         """(n,) where each line's ids end, memory-mapped: line i is ids[ends[i-1]:ends[i]], line 0 starts at 0."""
-        array: npt.NDArray[np.int64] = np.load(
-            self.directory.ends(self.name, language), mmap_mode="r", allow_pickle=False
-        )
-        return array
+        return _mapped(self.directory.ends(self.name, language))
 
     def lengths(self, language: str) -> npt.NDArray[np.int32]:
         """(n,) number of ids of each line, without special ids."""
@@ -48,7 +45,7 @@ class Split:
 
     def text(self, language: str) -> list[str]:
         """The n lines."""
-        return self.directory.text(self.name, language).read_bytes().decode("utf-8").split("\n")[:-1]
+        return read_regular(self.directory.text(self.name, language)).decode("utf-8").split("\n")[:-1]
 
 
 @dataclass(frozen=True)
@@ -110,6 +107,20 @@ class Corpus:
                     raise DataError(f"{self.directory.manifest}: damaged: {name} has another number of pairs")
 
 
+def _mapped(path: Path) -> npt.NDArray[Any]:
+    """A memory-mapped row of whole numbers, as long as its file says. Raises DataError."""
+    check_regular(path)
+    try:
+        array: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, TypeError, SyntaxError, OverflowError) as error:  # as numpy's reader of headers has them
+        raise DataError(f"{path}: {_DAMAGED}") from error
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise DataError(f"{path}: {_DAMAGED}")
+    return array
+
+
 class _Manifest(BaseModel, strict=True):
     """What a manifest must hold to be read; there is more in it for people and for `prepare`."""
 
@@ -135,7 +146,7 @@ def read_manifest(directory: DataDir) -> dict[str, Any]:
     if not directory.path.is_dir():
         raise DataError(f"{directory.path}: no such data directory; nmt prepare with the same --config makes it")
     try:
-        manifest = json.loads(directory.manifest.read_bytes())
+        manifest = json.loads(read_document(directory.manifest))
         number = manifest["format"]
     except FileNotFoundError:
         raise DataError(f"{directory.path}: no data directory: manifest.json is missing; run nmt prepare") from None

@@ -9,16 +9,25 @@ from __future__ import annotations
 import codecs
 import gzip
 import hashlib
+import itertools
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple, TypeVar, cast
 
 from nmt.config import Source
 from nmt.data.formats import BEGINNING, other_encoding, why_not_lines, why_not_text
 from nmt.errors import DataError
+from nmt.regular import open_regular, open_text
+
+LINE_BYTES = 1 << 25
+"""A longer line is refused."""
+TWICE = ", since it is read more than once; write the text into one"
+HELD_CHARACTERS, LINE_OVERHEAD = 1 << 29, 200
+"""So many of a text that is held in memory, and as how many a line or a pair counts beside its own."""
+_Lines = TypeVar("_Lines", bound=str | tuple[str, ...])
 
 
 class SentencePair(NamedTuple):
@@ -65,7 +74,9 @@ def open_files(source: Source, languages: tuple[str, str], root: Path) -> OpenSo
     """A source of local aligned files. Raises DataError if one cannot be read."""
     names = source.files or {}
     first, second = (root / names[language] for language in languages)
-    files = {language: {"name": names[language], "sha256": checksum(root / names[language])} for language in languages}
+    files = {
+        language: {"name": names[language], "sha256": checksum(root / names[language], TWICE)} for language in languages
+    }
     for path in (first, second):
         _refuse_other_texts(path)
     record = {"corpus": source.label, "files": files}
@@ -77,10 +88,10 @@ def open_files(source: Source, languages: tuple[str, str], root: Path) -> OpenSo
     return OpenSource(record, pairs)
 
 
-def checksum(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal. Raises DataError if it is no readable file."""
+def checksum(path: Path, why: str = "") -> str:
+    """The SHA-256 of a file, in hexadecimal. Raises DataError if it is no readable file; `why` one is needed."""
     digest = hashlib.sha256()
-    with _reading(path), path.open("rb") as file:
+    with _reading(path), open_regular(path, why) as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
@@ -116,6 +127,18 @@ def read_aligned(first: Path, second: Path) -> Iterator[tuple[str, str]]:
         raise _unequal(first, n, second, n + rest)
 
 
+def held(lines: Iterable[_Lines], what: str) -> list[_Lines]:
+    """Lines, or pairs of them, in memory. Raises DataError if they are more than a development or test set has: a few
+    compressed bytes may stand for any number of lines."""
+    found, size = [], 0
+    for line in lines:
+        found.append(line)
+        size += LINE_OVERHEAD + (len(line) if isinstance(line, str) else sum(map(len, line)))
+        if size > HELD_CHARACTERS:
+            raise DataError(f"{what}: too much to hold in memory after {len(found):,} lines; take some thousands")
+    return found
+
+
 def _unequal(first: Path, n_first: int, second: Path, n_second: int) -> DataError:
     names = (first.name, second.name) if first.parent == second.parent else (str(first), str(second))
     counts = f"{names[0]} has {n_first} lines, {names[1]} {n_second}"
@@ -124,19 +147,37 @@ def _unequal(first: Path, n_first: int, second: Path, n_second: int) -> DataErro
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, without their ends; a name in .gz is decompressed.
+    """The lines of a UTF-8 file, without their ends; a name in .gz is decompressed. A pipe is read, too, once.
 
-    Raises DataError with the line and the byte where the file is not UTF-8.
+    Raises DataError with the line and the byte where the file is not UTF-8, and for a line of more than `LINE_BYTES`.
     """
     with _reading(path), _open(path) as file:
-        yield from decode_lines(file, path)
+        yield from decode_lines(_bounded(file, path), path)
 
 
-def decode_lines(file: IO[bytes], name: Path | str) -> Iterator[str]:
+def _bounded(file: IO[bytes], name: Path) -> Iterator[bytes]:
+    """The lines of an open file. A few compressed bytes may stand for a line of any length: it is not held whole."""
+    for number in itertools.count(1):
+        line = file.readline(LINE_BYTES + 1)
+        if len(line) > LINE_BYTES + line.endswith(b"\n"):
+            raise long_line(name, number)
+        if not line:
+            return
+        yield line
+
+
+def long_line(name: Path | str, number: int) -> DataError:
+    """The error for a line that is no sentence."""
+    return DataError(
+        f"{name}: line {number} has more than {LINE_BYTES >> 20} MB; is it text, with a line feed after each sentence?"
+    )
+
+
+def decode_lines(lines: Iterable[bytes], name: Path | str) -> Iterator[str]:
     """The lines of an open file, as `read_lines` gives them; `name` is for messages."""
     number, is_mixed = 0, False
     try:
-        for number, raw in enumerate(file, start=1):
+        for number, raw in enumerate(lines, start=1):
             if number == 1:
                 _refuse_other_formats(name, raw)
                 raw = raw.removeprefix(codecs.BOM_UTF8)
@@ -153,9 +194,14 @@ def decode_lines(file: IO[bytes], name: Path | str) -> Iterator[str]:
         raise DataError(f"{name}: not readable as gzip after line {number}: {error}") from error
 
 
-def _open(path: Path) -> IO[bytes]:
-    opened = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115 (the caller's)
-    return cast(IO[bytes], opened)
+@contextmanager
+def _open(path: Path) -> Iterator[IO[bytes]]:
+    with open_text(path) as file:
+        if path.suffix != ".gz":
+            yield file
+            return
+        with gzip.GzipFile(fileobj=file) as unpacked:
+            yield cast(IO[bytes], unpacked)
 
 
 def _refuse_other_formats(name: Path | str, start: bytes) -> None:

@@ -13,6 +13,7 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.export.stage import Request, export_into
 from nmt.folder import Quantization, alone_in, fingerprint, is_folder, load_folder
 from nmt.layout import RunDir
+from nmt.regular import refuse_links
 from nmt.saved import Saved, open_saved
 
 CHECK_LINES = 20
@@ -49,6 +50,7 @@ def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best
     library()
     saved = open_saved(run, checkpoint, weights)
     path = RunDir(run).ctranslate2(quantization).path
+    refuse_links([path])
     with alone_in(run):
         if _is_of(path, saved):
             return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import subprocess
@@ -13,12 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.errors import StoppedError
+from nmt.regular import open_own
 from nmt.training.stop import Stop
 
 POLL = 0.1  # seconds
 PATIENCE = 20.0  # seconds that a process has to end after it was interrupted
 # how a command ends that was asked to: before it hears of signals, as `nmt prepare`, and as `nmt train`
-STOPPED = {-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, 130, StoppedError.exit_status}
+STOPPED = {-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, 129, 130, 143, StoppedError.exit_status}
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class Jobs:
 
     def _start(self, job: Job, slot: Mapping[str, str]) -> None:
         job.log.parent.mkdir(parents=True, exist_ok=True)
-        with job.log.open("ab") as log:
+        with os.fdopen(open_own(job.log, os.O_APPEND), "ab") as log:
             log.write(f"$ nmt {shlex.join(job.arguments)}\n".encode())
             log.flush()
             start = log.tell()

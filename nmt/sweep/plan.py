@@ -79,6 +79,11 @@ class SweepDir:
     def lock(self) -> Path:
         return self.path / "lock"
 
+    @property
+    def written_in_place(self) -> list[Path]:
+        """What must be no link."""
+        return [self.lock, self.config("").parent, self.log("").parent, self.data("").parent]
+
 
 @dataclass(frozen=True)
 class Training:

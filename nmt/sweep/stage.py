@@ -15,6 +15,7 @@ from nmt.errors import ConfigError, DataError, StoppedError
 from nmt.files import Lock, replace_file
 from nmt.layout import DataDir
 from nmt.prepare_checks import unlike
+from nmt.regular import refuse_links
 from nmt.runs import is_run
 from nmt.sweep.jobs import Ended, Job, Jobs
 from nmt.sweep.plan import Plan, Request, SweepDir, Training, check_places, check_texts, make_plan
@@ -32,6 +33,7 @@ def sweep(request: Request) -> list[Row]:
     plan = make_plan(request)
     folder = request.folder
     check_places(plan, folder)
+    refuse_links(folder.written_in_place)
     folder.path.mkdir(parents=True, exist_ok=True)
     lock = Lock(folder.lock, "sweeps")
     try:
@@ -67,7 +69,7 @@ class _Sweep:
             path = self.folder.config(training.name)
             path.parent.mkdir(parents=True, exist_ok=True)
             # what was checked, whatever becomes of the file it was read from
-            replace_file(path, dump_config(training.config))
+            replace_file(path, dump_config(training.config), may_follow=False)
         n, n_to_do = len(self.plan.trainings), len(to_do)
         done = f", {n - n_to_do} of them finished already" if n_to_do < n else ""
         self.screen.say(f"{n} training{'s' * (n > 1)} in {self.folder.path}{done}")

@@ -10,9 +10,9 @@ import select
 import time
 from collections import deque
 from collections.abc import Iterator
-from typing import IO, cast
+from typing import IO
 
-from nmt.data.sources import decode_lines
+from nmt.data.sources import LINE_BYTES, decode_lines, long_line
 from nmt.errors import DataError
 
 BLOCK = 1 << 16
@@ -31,8 +31,8 @@ def windows(
     `patience` seconds have passed since its first one. At a terminal nothing is waited for.
     Raises DataError where the file is not UTF-8, after the lines before have been given out.
     """
-    raw = _RawLines(file)
-    lines = decode_lines(cast(IO[bytes], raw), name)
+    raw = _RawLines(file, name)
+    lines = decode_lines(raw, name)
     patience = 0.0 if file.isatty() else patience
     error: DataError | None = None
     while error is None:
@@ -60,10 +60,13 @@ def windows(
 class _RawLines:
     """The lines of a file, without their line feeds, and whether the next one is there."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self._name, self._n_lines = name, 0
+        self._error: DataError | None = None
         self._read = file.read1 if isinstance(file, io.BufferedReader) else file.read
         self._lines: deque[bytes] = deque()
         self._begun: list[bytes] = []  # of a line whose end is still to come
+        self._n_begun = 0  # bytes
         self._ended = False
         self._poll = select.poll()
         try:
@@ -75,6 +78,8 @@ class _RawLines:
     def __iter__(self) -> Iterator[bytes]:
         while self.wait(float("inf")) and self._lines:
             yield self._lines.popleft()
+        if self._error is not None:
+            raise self._error
 
     def wait(self, deadline: float) -> bool:
         """Whether a line, or the end, is there by then (time.monotonic); what is there already always counts."""
@@ -87,10 +92,16 @@ class _RawLines:
     def _take(self, block: bytes) -> None:
         first, *others = block.split(b"\n")
         self._begun.append(first)
+        self._n_begun += len(first)
         self._ended = not block
+        if self._n_begun > LINE_BYTES:
+            self._error, self._ended, self._begun = long_line(self._name, self._n_lines + 1), True, []
+            return
         if others or self._ended:
             line = b"".join(self._begun)
+            self._n_lines += len(others)
             self._begun = [others.pop()] if others else []
+            self._n_begun = sum(map(len, self._begun))
             if line or not self._ended:  # the last line may lack its end
                 self._lines.append(line)
             self._lines.extend(others)

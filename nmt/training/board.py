@@ -11,6 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.tensorboard import SummaryWriter
 
+from nmt.errors import UnsafeFileError
+from nmt.regular import refuse_links
+
 SHOWN_PIECES = 40  # of each side of an attention picture
 
 
@@ -78,11 +81,13 @@ class Board:
             return
         try:
             if self._writer is None:
+                refuse_links([self._path])
                 self._writer = SummaryWriter(str(self._path), purge_step=self._purge_step)
             action(self._writer)
-        except OSError as error:  # training is worth more than its curves
+        except (OSError, UnsafeFileError) as error:  # training is worth more than its curves
             self._writer, self._in_trouble = None, True
+            reason = f"cannot be written: {error.strerror}" if isinstance(error, OSError) else "is now a symbolic link"
             self._say(
-                f"warning: {self._path}: cannot be written: {error.strerror}; training goes on, and TensorBoard will "
+                f"warning: {self._path}: {reason}; training goes on, and TensorBoard will "
                 "lack what comes until the next save (log.jsonl will not)"
             )

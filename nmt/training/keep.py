@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import suppress
 from dataclasses import asdict
 
 from nmt.checkpoint import load_state, recent_steps, save_checkpoint, saved_steps, update_state
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, UnsafeFileError
 from nmt.layout import CheckpointDir, RunDir
+from nmt.regular import refuse_links, remove_tree
 from nmt.training.meter import Meter
 from nmt.training.select import select_best
 from nmt.training.session import Session
@@ -28,7 +28,7 @@ def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
     try:
         state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting
         save_checkpoint(session.run.step(state.step), weights, moments, asdict(state), ema)
-    except OSError as error:
+    except (OSError, UnsafeFileError) as error:
         meter.log.warn(
             state,
             f"step {state.step} is not saved: {_reason(error, session)}; training goes on and the next save tries "
@@ -62,7 +62,7 @@ def tidy(session: Session, meter: Meter) -> None:
     try:
         select_best(session)
         rotate(session.run, session.config.training.keep_last, state.step, state.best_step)
-    except OSError as error:
+    except (OSError, UnsafeFileError) as error:
         meter.log.warn(state, f"step {state.step} is saved, but {_reason(error, session)}; the next save tries again")
 
 
@@ -73,16 +73,18 @@ def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None) -> Non
     stop has added is no longer needed once there is a later one.
     """
     recent = recent_steps(run, step)[-keep_last:]
+    refuse_links([run.checkpoints])
     for each in saved_steps(run):
         if each not in recent and each != best_step:
-            shutil.rmtree(run.step(each).path)
+            remove_tree(run.step(each).path)
             continue
+        refuse_links([run.step(each).path])
         if each not in recent[-2:]:
             run.step(each).optimizer.unlink(missing_ok=True)
         if each not in recent:
             _mark_extra(run.step(each))
     for unfinished in run.checkpoints.glob("*.part"):  # of a save that died
-        shutil.rmtree(unfinished)
+        remove_tree(unfinished)
 
 
 def _mark_extra(source: CheckpointDir) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from nmt.errors import CheckpointError
 from nmt.files import Lock, lock_holder, locked_error
 from nmt.layout import RunDir
+from nmt.regular import refuse_links, remove_tree
 from nmt.training.dist import World
 
 
@@ -25,6 +25,7 @@ def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
 
     def take() -> None:
         nonlocal lock
+        refuse_links(_written_in_place(run))
         if resume and not run.info.exists() and _is_vacant(run):
             raise CheckpointError(f"{run.path}: no run here to resume; without --resume a new one starts")
         if resume and not run.info.exists():
@@ -73,6 +74,13 @@ def _small_files(run: RunDir) -> list[Path]:
     return [run.lock, run.config, *parts]
 
 
+def _written_in_place(run: RunDir) -> list[Path]:
+    """What must be no link, for it is not replaced as a whole: where files are changed, made or removed."""
+    saved = [path for path in run.checkpoints.glob("step-*") if path.suffix != ".part"]
+    folders = [run.tokenizer.path, *_folders(run), run.tensorboard, run.trace.parent, run.average.path]
+    return [run.lock, run.log, *folders, *saved]
+
+
 def _folders(run: RunDir) -> list[Path]:
     return [run.checkpoints, run.dev]  # which are empty until there is a run
 
@@ -82,7 +90,7 @@ def _clear(run: RunDir, made: Sequence[Path]) -> None:
     for path in _small_files(run):
         path.unlink(missing_ok=True)
     if run.tokenizer.path.exists():
-        shutil.rmtree(run.tokenizer.path)
+        remove_tree(run.tokenizer.path)
     for path in (*_folders(run), *made):
         with suppress(OSError):  # not there, or something else came into it
             path.rmdir()

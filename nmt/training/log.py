@@ -15,6 +15,7 @@ from tqdm import tqdm
 from nmt.checkpoint import TrainState
 from nmt.console import printable
 from nmt.layout import RunDir
+from nmt.regular import DOCUMENT_BYTES, open_own
 from nmt.training.board import Board
 
 Record = Mapping[str, Any]
@@ -38,10 +39,11 @@ class TrainingLog:
         """Go on after `step`, the first `n_bytes` of log.jsonl and the lines that are `waiting` for room: a resumed
         run does over what came after its checkpoint, the validation of that step too unless it `is_checked`."""
         self._path = run.log
-        self._file = os.open(run.log, os.O_RDWR | os.O_CREAT, 0o666)
+        self._file = open_own(run.log)
         size = os.fstat(self._file).st_size
         # the average of that step, too, if the run died after it
-        is_over = is_checked and b'"kind": "average"' not in os.pread(self._file, max(0, size - n_bytes), n_bytes)
+        after = os.pread(self._file, min(max(0, size - n_bytes), DOCUMENT_BYTES), n_bytes)
+        is_over = is_checked and b'"kind": "average"' not in after
         os.ftruncate(self._file, min(n_bytes, size))
         self._waiting = [line.encode() for line in waiting]  # lines that the disk has not taken yet
         self._in_trouble = False

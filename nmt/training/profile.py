@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from nmt.errors import StoppedError
+from nmt.errors import StoppedError, UnsafeFileError
 from nmt.files import replace_file
+from nmt.regular import refuse_links
 from nmt.training.log import TrainingLog
 from nmt.training.session import Session
 
@@ -251,6 +252,8 @@ class Profile:
             _write(self._profiler, path)
         except OSError as error:
             self._log.say(f"warning: {path}: cannot be written: {error.strerror}; training goes on")
+        except UnsafeFileError as error:
+            self._log.say(f"warning: {error}; training goes on")
         else:
             self._log.say(
                 f"trace: {path}; look at it with https://ui.perfetto.dev or chrome://tracing; training goes on"
@@ -280,5 +283,6 @@ def _write(profiler: profile, path: Path) -> None:
     with TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(trace))
+        refuse_links([path.parent])
         path.parent.mkdir(exist_ok=True)
-        replace_file(path, gzip.compress(trace.read_bytes()))
+        replace_file(path, gzip.compress(trace.read_bytes()), may_follow=False)

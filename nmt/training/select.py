@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from nmt.checkpoint import assign, save_checkpoint, update_state
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, UnsafeFileError
 from nmt.files import replace_file
 from nmt.metadata import Weights, write_selected
 from nmt.selected import average, steps_to_average
@@ -122,6 +122,8 @@ def _record(session: Session, log: TrainingLog, found: Validation, kind: Weights
     name = {"raw": step, "ema": f"{step}-ema", "average": "average"}[kind]
     path = session.run.dev / f"{name}.{language}"
     try:
-        replace_file(path, "".join(f"{line}\n" for line in found.translations))
+        replace_file(path, "".join(f"{line}\n" for line in found.translations), may_follow=False)
     except OSError as error:
         log.say(f"warning: {path}: cannot be written: {error.strerror}; training goes on")
+    except UnsafeFileError as error:
+        log.say(f"warning: {error}; training goes on")
