@@ -17,6 +17,7 @@ import torch
 
 from nmt.config import Config, ModelConfig, SearchConfig
 from nmt.config_file import check_config
+from nmt.data.batching import sent
 from nmt.errors import ConfigError, DataError
 from nmt.mbr import choose
 from nmt.model.masks import Padded
@@ -241,20 +242,21 @@ class Translator:
         return word_parts(self._tgt).to(self.device)
 
     def _search(self, sentences: Sequence[Sentence], search: SearchConfig, n_wanted: int) -> list[list[Hypothesis]]:
-        src = padded([[*sentence.src_ids, EOS] for sentence in sentences]).to(self.device)  # (B, S)
+        src = sent(padded([[*sentence.src_ids, EOS] for sentence in sentences]), self.device)  # (B, S)
         mask = src != PAD
         steps: list[StepModel] = [
             TransformerStep(model, model.encode(src, Padded(mask)), mask, keep_attention=search.coverage_penalty > 0)
             for model in self.models
         ]
-        limits = torch.tensor([self._limit(sentence, search) for sentence in sentences], device=self.device)
-        prefix = padded([sentence.prefix for sentence in sentences]).to(self.device)
+        limits = torch.tensor([self._limit(sentence, search) for sentence in sentences])
+        prefix = sent(padded([sentence.prefix for sentence in sentences]), self.device)
         rules = Rules(
             self._banned, limits, search.min_length, search.no_repeat_ngram, prefix if prefix.size(1) else None
         )
         constraints = None
         if any(sentence.phrases for sentence in sentences):
-            constraints = Constraints([sentence.phrases for sentence in sentences], limits, self._word_parts)
+            phrases = [sentence.phrases for sentence in sentences]
+            constraints = Constraints(phrases, limits, self._word_parts, self.device)
             search = with_phrases(search, max(width(sentence.phrases, search.beam) for sentence in sentences))
         keys = [sentence.key for sentence in sentences]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)

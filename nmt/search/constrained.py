@@ -17,12 +17,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
 from nmt.config import SearchConfig
+from nmt.data.batching import sent
 from nmt.search.rules import MINUS_INF
 from nmt.search.topk import largest
 from nmt.tokenizer import CONTROL, EOS, PAD, Tokenizer
@@ -114,6 +116,10 @@ class _Rows:
         """Only the rows (B',)."""
         return _Rows(*(getattr(self, field.name)[rows] for field in fields(self)))
 
+    def sent(self, device: torch.device) -> _Rows:
+        """The same on `device`."""
+        return _Rows(*(sent(getattr(self, field.name), device) for field in fields(self)))
+
     def states_after(self, state: Tensor) -> Tensor:
         """States (B, M, P) -> (B, M, P, L), those after each id of the phrase."""
         at = state.transpose(1, 2)[..., None].expand(-1, -1, -1, self.after.size(3))
@@ -123,25 +129,28 @@ class _Rows:
 class Constraints:
     """The phrases of a batch, and how far each hypothesis has come in them."""
 
-    def __init__(self, phrases: Sequence[Phrases], limits: Tensor, word_parts: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        phrases: Sequence[Phrases],
+        limits: Tensor,
+        word_parts: Tensor | None = None,
+        device: torch.device | None = None,
+    ) -> None:
         """phrases: those of each sentence. limits (B,): its longest length, `</s>` counted, which leaves 1 + room(…)
-        after a prefix. word_parts (V,): see the function; none stands at the start of a phrase."""
-        self._rows = _start(phrases, limits)
+        after a prefix; on the CPU, or they are waited for. word_parts (V,): see the function; none stands at the start
+        of a phrase. device: the model's, by default that of `limits`."""
+        rows = _start(phrases, limits.cpu())
+        slack = rows.limits - rows.n_ids
+        self._first_tight = int(slack.min()) if len(slack) else 0  # before this length there is room for everything
+        self._rows = rows.sent(device or limits.device)
         self._word_parts = word_parts
         self._most = max(map(len, phrases), default=0)  # phrases
         self._n_levels = max(map(room, phrases), default=0) + 1
-        self._look_ahead()
-
-    def _look_ahead(self) -> None:
-        slack = self._rows.limits - self._rows.n_ids
-        self._first_tight = int(slack.min()) if len(slack) else 0  # before this length there is room for everything
 
     def keep(self, rows: Tensor) -> Constraints:
         """The constraints of the sentences `rows` (B',)."""
-        kept = object.__new__(Constraints)
-        kept._rows, kept._word_parts = self._rows.keep(rows), self._word_parts
-        kept._most, kept._n_levels = self._most, self._n_levels
-        kept._look_ahead()
+        kept = copy(self)
+        kept._rows = self._rows.keep(rows)
         return kept
 
     def apply(self, logits: Tensor, length: int) -> None:
@@ -243,7 +252,7 @@ class Constraints:
 
 
 def _start(phrases: Sequence[Phrases], limits: Tensor) -> _Rows:
-    """Of hypotheses that are empty still, one of each sentence."""
+    """Of hypotheses that are empty still, one of each sentence; on the CPU."""
     counts = [Counter(tuple(phrase) for phrase in each if phrase) for each in phrases]
     shape = (len(counts), max(1, max(map(len, counts), default=0)))
     longest = max((len(phrase) for count in counts for phrase in count), default=1)
@@ -257,8 +266,7 @@ def _start(phrases: Sequence[Phrases], limits: Tensor) -> _Rows:
             after[row, place, : len(phrase) + 1, : len(phrase)] = torch.tensor(_automaton(phrase))
     n_ids = (missing * lengths).sum(-1)
     state = torch.zeros_like(missing)[:, None]
-    device = limits.device
-    return _Rows(*(x.to(device) for x in (ids, lengths, after, limits, n_ids, missing[:, None], state)))
+    return _Rows(ids, lengths, after, limits, n_ids, missing[:, None], state)
 
 
 def _automaton(phrase: Sequence[int]) -> list[list[int]]:
