@@ -129,7 +129,8 @@ class Translator:
 
     def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:
         """The same models, told what to say: for scores and for attention."""
-        return ForcedDecoder(self.models, self.device, self.precision, (search or self.config.search).batch_tokens)
+        size = (search or self.config.search).batch_size(self.device.type)
+        return ForcedDecoder(self.models, self.device, self.precision, size.tokens)
 
     def score(self, pairs: Iterable[tuple[str, str]], search: SearchConfig | None = None) -> Iterator[Scored]:
         """How probable each target line is as the translation of its source line, in order."""
@@ -167,7 +168,7 @@ class Translator:
         of_lines = self._sentences(lines, search, first)
         n_wanted = n_wanted_of(search, n_best)
         sentences = [sentence for of_line in of_lines for sentence in of_line]
-        batches = make_batches(sentences, search, n_wanted)
+        batches = make_batches(sentences, search, n_wanted, search.batch_size(self.device.type))
         results = run_all(
             lambda rows: self._search([sentences[row] for row in rows], search, n_wanted),
             batches,

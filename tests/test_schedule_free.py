@@ -152,8 +152,8 @@ def test_a_gpu_takes_back_what_a_cpu_leaves_out(stops, monkeypatch):
     learner = Learner()
     for first, last in pairwise([0, *stops, 12]):
         learner.learn(first + 1, last, bad)
-        before, (weights, moments) = learner, learner.saved()
-        learner = Learner()
+        _, moments = learner.saved()
+        before, learner = learner, Learner()
         learner.model.load_state_dict(before.model.state_dict())
         restore_optimizer(learner.optimizer, learner.names, moments, "here")
         assert same(learner.everything(), before.everything())

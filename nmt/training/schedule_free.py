@@ -32,7 +32,7 @@ class _Counts:
         self.before = before
         self._found, self._arrived = found_inf.to("cpu", non_blocking=True), None
         if found_inf.device.type == "cuda":
-            self._arrived = torch.cuda.Event()
+            self._arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._arrived.record()
 
     def were_for_nothing(self) -> bool:
