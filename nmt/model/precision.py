@@ -26,7 +26,10 @@ of text has almost always a new one; the flash and memory-efficient kernels do n
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto`, `cpu` or `cuda` -> a device, set up; auto takes a GPU if there is one. Raises ConfigError without a GPU."""
+    """`auto`, `cpu` or `cuda` -> a device, set up; auto takes a GPU if there is one.
+
+    Raises ConfigError without a GPU.
+    """
     if name == "cuda" and not torch.cuda.is_available():
         raise ConfigError(["training.device: cuda was asked for, but this PyTorch sees no GPU; take auto or cpu"])
     if name == "auto":
