@@ -73,6 +73,7 @@ def run_part(part: str, arguments: list[str], seconds: float, tell: Tell) -> str
     start, status, is_late = time.monotonic(), "", threading.Event()
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True)
+        assert process.stdout is not None
 
         def end() -> None:
             is_late.set()
@@ -82,12 +83,12 @@ def run_part(part: str, arguments: list[str], seconds: float, tell: Tell) -> str
         timer = threading.Timer(seconds, end)
         timer.start()
         try:
-            assert process.stdout is not None
-            for line in process.stdout:
-                found = json.loads(line)
-                status = found.pop("status", status)
-                if found:
-                    tell({"part": part, **found})
+            with process.stdout as lines:
+                for line in lines:
+                    found = json.loads(line)
+                    status = found.pop("status", status)
+                    if found:
+                        tell({"part": part, **found})
             process.wait()
         finally:
             timer.cancel()

@@ -34,6 +34,8 @@ COMPILED = (
     Mode("padded, compiled", PLAIN, is_compiled=True),
 )
 GRAPHS = (Mode("packed, CUDA graphs", PLAIN, "packed", is_compiled=True, graphs="reduce-overhead"),)
+WARM_UP = 8
+"""Updates at each size before time is taken."""
 
 
 def eager(check: Check) -> Found:
@@ -77,7 +79,7 @@ def _speed(check: Check, mode: Mode) -> Found:
     for update_tokens in check.sizes.update_tokens:
         updates = check.updates(update_tokens)
         here = replace(session, max_tokens=4 * update_tokens)
-        for i in range(8):
+        for i in range(WARM_UP):
             train_step(here, updates[i])
         found = _rate(check, here, updates)
         flop = found["tokens_per_s"] * flop_per_token(here.model, here.config)
@@ -103,7 +105,7 @@ def _rate(check: Check, session: Session, updates: EpochUpdates) -> dict[str, An
     while n < 4 or time.monotonic() - start < check.sizes.seconds:
         began = time.monotonic()
         for _ in range(4):
-            n_tokens += train_step(session, updates[(8 + n) % len(updates)]).update.n_tokens
+            n_tokens += train_step(session, updates[(WARM_UP + n) % len(updates)]).update.n_tokens
             n += 1
         asked += time.monotonic() - began
         check.wait()

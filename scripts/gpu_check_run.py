@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import json
+import signal
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 from gpu_check_setting import ROOT, Check, Found
 from nmt.checkpoint import load_weights
 from nmt.config import Config
 from nmt.config_file import load_config
+from nmt.data.batching import Update
 from nmt.errors import StoppedError
 from nmt.evaluate_run import evaluate_run
 from nmt.layout import RunDir
 from nmt.metadata import read_info
 from nmt.prepare import prepare
-from nmt.training.loop import fit
+from nmt.training.loop import fit, train_step
+from nmt.training.meter import Outcome
+from nmt.training.session import Session
 from nmt.translator import Translator
 
 
 def resume(check: Check) -> Found:
-    """A run that is stopped at half of its time and resumed, against one that is not. A GPU adds in an order of its own
-    each time, so that they need not be equal to the bit."""
-    steps, n_sentences = check.sizes.steps, max(1, check.sizes.steps // 60)
-    intervals = {"max_steps": steps, "validate_every_steps": steps, "log_every_steps": n_sentences, "average_last": 1}
+    """A run that is stopped half-way and resumed, against one that is not. A GPU adds in an order of its own each time,
+    so that they need not be equal to the bit."""
+    steps = check.sizes.steps
+    intervals = {
+        "max_steps": steps, "validate_every_steps": steps, "log_every_steps": max(1, steps // 60), "average_last": 1,
+    }  # fmt: skip
     config, _ = _config(check, *(f"training.{name}={value}" for name, value in intervals.items()))
     with tempfile.TemporaryDirectory() as scratch:
         data, whole, stopped = (Path(scratch) / name for name in ("data", "whole", "stopped"))
@@ -34,15 +43,15 @@ def resume(check: Check) -> Found:
         seconds = time.monotonic() - start
         yield {"steps": steps, "seconds": round(seconds, 1), **_how(whole)}
         try:
-            fit(config, data, stopped, stop_after_minutes=seconds / 120)
-            yield {"stopped": "it was at its end before"}
+            with asked_to_stop(after=steps // 2):
+                fit(config, data, stopped)
         except StoppedError as error:
             yield {"stopped": str(error).partition(";")[0]}
-            fit(config, data, stopped, resume=True)
+        fit(config, data, stopped, resume=True)
         losses = [_losses(run) for run in (whole, stopped)]
         apart = max(abs(losses[1][step] / loss - 1) for step, loss in losses[0].items())
         one, other = (load_weights(RunDir(run).step(steps)) for run in (whole, stopped))
-        squares = [float(((a - b).double() ** 2).sum()) for a, b in zip(one.values(), other.values(), strict=True)]
+        squares = [float(((a - other[name]).double() ** 2).sum()) for name, a in one.items()]
         size = sum(float((a.double() ** 2).sum()) for a in one.values())
         yield {
             "loss_apart": float(f"{apart:.2g}"),
@@ -50,6 +59,22 @@ def resume(check: Check) -> Found:
             "equal_bits": not any(squares),
             "ok": losses[0].keys() == losses[1].keys() and apart < 0.02,
         }
+
+
+@contextmanager
+def asked_to_stop(after: int) -> Iterator[None]:
+    """A context in which a training gets SIGTERM after so many updates."""
+    n_updates = 0
+
+    def step(session: Session, update: Update) -> Outcome:
+        nonlocal n_updates
+        n_updates += 1
+        if n_updates == after:
+            signal.raise_signal(signal.SIGTERM)
+        return train_step(session, update)
+
+    with mock.patch("nmt.training.loop.train_step", step):
+        yield
 
 
 def bleu(check: Check) -> Found:
