@@ -38,7 +38,7 @@ class Rules:
     """(B, P) int64 ids that a translation starts with, whatever the other rules say but for a limit; filled up with PAD
     on the right."""
     last_lengths: frozenset[int] | None = None
-    """The limits of this batch, and of what it was taken from by `keep`; made from `limits` by default."""
+    """The limits of this batch; after `keep`, which asks no device for them, also of those that left it."""
 
     def __post_init__(self) -> None:
         if self.last_lengths is None:
