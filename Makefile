@@ -15,7 +15,7 @@ DEMO := runs/demo
 test check: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean bad-inputs torture bench-multi30k bench-train bench-translate bench-precision bench-start bench-cost bench-padding bench-memory bench-protection bench-endless bench-constraints compare-engines gpu-check
+.PHONY: help demo test check clean bad-inputs torture bench-multi30k bench-train bench-translate bench-precision bench-start bench-cost bench-padding bench-memory bench-protection bench-endless bench-constraints compare-engines gpu-check gpu-wheels
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -68,6 +68,16 @@ compare-engines: $(READY)  ## Compare native translations with CTranslate2's on 
 
 gpu-check: $(READY)  ## Check on one GPU that results are right, and how fast they come (MULTI30K=folder, 9 minutes)
 	$(BIN)/python scripts/gpu_check.py $(if $(wildcard $(MULTI30K)),--data $(MULTI30K))
+
+# For a machine with PyTorch but without network: copy the repository and build/gpu-wheels there, and run
+#   python scripts/gpu_check.py --wheels build/gpu-wheels --output found.jsonl
+GPU_PYTHON ?= 3.12
+gpu-wheels: $(READY)  ## Fetch what gpu-check needs beside PyTorch into build/gpu-wheels (Linux x86-64, GPU_PYTHON=3.12)
+	mkdir -p build/gpu-wheels
+	$(BIN)/python -m pip freeze --exclude-editable >build/installed.txt
+	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --python-version $(GPU_PYTHON) \
+		$(foreach p,manylinux_2_28 manylinux_2_27 manylinux_2_17 manylinux2014,--platform $(p)_x86_64) \
+		-d build/gpu-wheels -c build/installed.txt -r scripts/gpu_wheels.txt
 
 test: check  ## Run every check and the whole test suite with coverage
 	$(BIN)/python -m pytest -n auto --dist loadscope --cov --cov-report=term --cov-fail-under=90

@@ -267,10 +267,11 @@ def _options(config: SearchConfig, n_best: int) -> dict[str, Any]:
 def _batches(lines: Sequence[_Line], config: SearchConfig) -> list[list[_Line]]:
     """Lines of like limits and lengths together, the longest first: at the end no thread has a long one alone."""
     batches: list[list[_Line]] = []
+    size = config.batch_size("cpu")
     for line in sorted(lines, key=lambda line: (-line.limit, -len(line.src))):
         batch = batches[-1] if batches else []
         longest = len(batch[0].src) if batch else 0
-        is_full = len(batch) == config.batch_sentences or (len(batch) + 1) * (longest + 1) > config.batch_tokens
+        is_full = len(batch) == size.sentences or (len(batch) + 1) * (longest + 1) > size.tokens
         if not batch or is_full:
             batches.append([])
         batches[-1].append(line)

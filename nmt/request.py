@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nmt.config import SearchConfig
+from nmt.config import BatchSize, SearchConfig
 from nmt.errors import ConfigError
 from nmt.search.phrases import term_ids, width
 from nmt.text.asked import asked_of
@@ -131,9 +131,11 @@ def n_wanted_of(search: SearchConfig, n_best: int) -> int:
     return n if search.sample else min(n, search.beam)
 
 
-def make_batches(sentences: Sequence[Sentence], search: SearchConfig, n_wanted: int) -> list[list[int]]:
-    """Rows of similar lengths together: at most search.batch_sentences of at most search.batch_tokens source tokens
-    (rows x longest, end of sentence counted), or one row; those that need a wider beam apart and fewer.
+def make_batches(
+    sentences: Sequence[Sentence], search: SearchConfig, n_wanted: int, size: BatchSize
+) -> list[list[int]]:
+    """Rows of similar lengths together: at most size.sentences of at most size.tokens source tokens (rows x longest,
+    end of sentence counted), or one row; those that need a wider beam apart and fewer.
 
     Blank rows are in none. Batches are in the order of their first rows, so that the first rows are done early.
     """
@@ -146,9 +148,9 @@ def make_batches(sentences: Sequence[Sentence], search: SearchConfig, n_wanted: 
         fits = (
             batches
             and widths[batches[-1][0]] == widths[row]
-            and n_rows <= search.batch_sentences
-            and n_rows * widths[row] <= search.batch_sentences * search.beam
-            and n_rows * (len(sentences[row].src_ids) + 1) <= search.batch_tokens
+            and n_rows <= size.sentences
+            and n_rows * widths[row] <= size.sentences * search.beam
+            and n_rows * (len(sentences[row].src_ids) + 1) <= size.tokens
         )
         if fits:
             batches[-1].append(row)

@@ -17,6 +17,7 @@ import torch
 
 from nmt.config import Config, ModelConfig, SearchConfig
 from nmt.config_file import check_config
+from nmt.data.batching import sent
 from nmt.errors import ConfigError, DataError
 from nmt.mbr import choose
 from nmt.model.masks import Padded
@@ -171,7 +172,8 @@ class Translator:
 
     def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:
         """The same models, told what to say: for scores and for attention."""
-        return ForcedDecoder(self.models, self.device, self.precision, (search or self.config.search).batch_tokens)
+        size = (search or self.config.search).batch_size(self.device.type)
+        return ForcedDecoder(self.models, self.device, self.precision, size.tokens)
 
     def score(self, pairs: Iterable[tuple[str, str]], search: SearchConfig | None = None) -> Iterator[Scored]:
         """How probable each target line is as the translation of its source line, in order."""
@@ -223,7 +225,7 @@ class Translator:
         of_lines = self._sentences(lines, search, first)
         n_wanted = n_wanted_of(search, n_best)
         sentences = [sentence for of_line in of_lines for sentence in of_line]
-        batches = make_batches(sentences, search, n_wanted)
+        batches = make_batches(sentences, search, n_wanted, search.batch_size(self.device.type))
         results = run_all(
             lambda rows: self._search([sentences[row] for row in rows], search, n_wanted),
             batches,
@@ -298,21 +300,21 @@ class Translator:
         return word_parts(self._tgt).to(self.device)
 
     def _search(self, sentences: Sequence[Sentence], search: SearchConfig, n_wanted: int) -> list[list[Hypothesis]]:
-        src = padded([[*sentence.src_ids, EOS] for sentence in sentences]).to(self.device)  # (B, S)
+        src = sent(padded([[*sentence.src_ids, EOS] for sentence in sentences]), self.device)  # (B, S)
         mask = src != PAD
         steps: list[StepModel] = [
             TransformerStep(model, model.encode(src, Padded(mask)), mask, keep_attention=search.coverage_penalty > 0)
             for model in self.models
         ]
-        limits = torch.tensor([self._limit(sentence, search) for sentence in sentences], device=self.device)
-        prefix = padded([sentence.prefix for sentence in sentences]).to(self.device)
+        limits = torch.tensor([self._limit(sentence, search) for sentence in sentences])
+        prefix = sent(padded([sentence.prefix for sentence in sentences]), self.device)
         rules = Rules(
             self._banned, limits, search.min_length, search.no_repeat_ngram, prefix if prefix.size(1) else None
         )
         constraints = None
         if any(sentence.phrases for sentence in sentences):
             phrases, n_ordered = zip(*((sentence.phrases, sentence.n_ordered) for sentence in sentences), strict=True)
-            constraints = Constraints(phrases, limits, self._word_parts, n_ordered)
+            constraints = Constraints(phrases, limits, self._word_parts, n_ordered, self.device)
             search = with_phrases(search, max(width(sentence.phrases, search.beam) for sentence in sentences))
         keys = [sentence.key for sentence in sentences]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)

@@ -1,22 +1,40 @@
-"""What `gpu_check.py` measures: sizes, ways to train, synthetic pairs."""
+"""What `gpu_check.py` measures: sizes, ways to train, synthetic pairs, and the peaks of GPUs."""
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from nmt.model.precision import autocast
+from nmt.checkpoint import TrainState
+from nmt.config import Config
+from nmt.config_file import load_config
+from nmt.data.batching import BatchPlan, EpochUpdates, Pairs, epoch_updates
+from nmt.data.corpus import Split
+from nmt.data.packing import STEP, Packing
+from nmt.errors import NmtError
+from nmt.layout import RunDir
+from nmt.model.precision import pick_device, pick_precision
 from nmt.model.transformer import Transformer
+from nmt.model.varlen import why_not
 from nmt.tokenizer import N_SPECIAL
-from nmt.training.objective import Forward, cross_entropy
+from nmt.training import compiled as compiling
+from nmt.training.compiled import compiled
+from nmt.training.dist import World
+from nmt.training.initial import freeze
+from nmt.training.optim import make_optimizer, make_scaler
+from nmt.training.session import Session
+from nmt.training.stop import Stop
+from nmt.training.validate import Validator
+
+ROOT = Path(__file__).resolve().parent.parent
+Found = Iterator[dict[str, Any]]
+"""What a part finds: lines of JSON without the part's name, with "ok": False where something is wrong."""
 
 
 @dataclass(frozen=True)
@@ -24,45 +42,143 @@ class Sizes:
     """How much is measured."""
 
     model: dict[str, int]
+    small_model: dict[str, int]
+    """For agreement with a CPU."""
     vocabulary: int
     update_tokens: tuple[int, ...]
     n_pairs: int
     seconds: float
     """Of each measurement of speed."""
     n_sentences: int
+    n_shapes: int
+    """Of attention."""
     matrix: int
-    """Rows and columns of the matrix product whose speed is the peak."""
+    """Rows and columns of the matrix product whose speed is measured."""
+    steps: int
+    """Of the training that is stopped and resumed."""
     training: tuple[str, ...]
-    """Overrides of the configuration of the training."""
+    """Overrides of the configuration of both trainings."""
+    bleu: tuple[str, ...]
+    """Overrides of the configuration of the training to BLEU."""
 
 
 IWSLT = {"d_model": 512, "n_heads": 4, "d_ff": 1024, "encoder_layers": 6, "decoder_layers": 6}
+MIDDLE = {"d_model": 256, "n_heads": 4, "d_ff": 512, "encoder_layers": 2, "decoder_layers": 2}
 TINY = {"d_model": 32, "n_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1}
-FULL = Sizes(IWSLT, 10_000, (4096, 8192, 16384, 32768), 60_000, 3.0, 1024, 8192, ("training.max_minutes=3",))
-SMALL = Sizes(TINY, 300, (256, 512), 2000, 0.2, 8, 128, (
-    "tokenizer.vocab_size=400", "model.d_model=32", "model.d_ff=64", "model.encoder_layers=1", "training.max_steps=4",
-    "model.decoder_layers=1", "training.update_tokens=200", "training.warmup_steps=2", "search.beam=1",
-    "training.average_last=1", "search.max_length_ratio=0",
-))  # fmt: skip
+FULL = Sizes(IWSLT, MIDDLE, 10_000, (4096, 16384), 60_000, 3.0, 2048, 24, 8192, 1200, (), ("training.max_minutes=1",))
+SMALL = Sizes(TINY, TINY, 300, (256, 512), 2000, 0.1, 8, 3, 128, 6, (
+    "tokenizer.vocab_size=400", "model.d_model=32", "model.d_ff=64", "model.encoder_layers=1", "search.beam=1",
+    "model.decoder_layers=1", "training.update_tokens=200", "training.warmup_steps=2", "search.max_length_ratio=0",
+    "training.average_last=1",
+), ("training.max_steps=4",))  # fmt: skip
+
+# of dense products in bf16 (V100: fp16), by NVIDIA's data sheets; the first counts whose words are in the GPU's name
+PEAKS = {
+    "B200": 2250e12, "H200": 989.4e12, "GH200": 989.4e12, "H100 PCIe": 756e12, "H100 NVL": 835e12, "H100": 989.4e12,
+    "A100": 312e12, "A30": 165e12, "A40": 149.7e12, "L40S": 362e12, "A10": 125e12, "L4": 121e12, "V100": 125e12,
+    "RTX 4090": 165.2e12,
+}  # fmt: skip
+
+
+def peak(name: str) -> float | None:
+    """FLOP/s that a GPU's maker gives for half-precision products; None if it is not known here."""
+    words = name.replace("-", " ").split()
+    return next((value for known, value in PEAKS.items() if set(known.split()) <= set(words)), None)
+
+
+PLAIN = ("training.consistency=none", "training.ema=0")
+SIMCUT = ("training.consistency=simcut",)
+RDROP = ("training.consistency=rdrop",)
 
 
 @dataclass(frozen=True)
 class Mode:
-    """One way to train: a layout of batches, compiled or not, and with what `mode` of torch.compile."""
+    """One way to train: settings, a layout of batches, a number format (None: the one chosen for the device), compiled
+    or not and with what `mode` of torch.compile."""
 
     name: str
-    layout: str
+    settings: tuple[str, ...] = PLAIN
+    layout: str = "padded"
+    precision: str | None = None
     is_compiled: bool = False
     graphs: str | None = None
+    update_tokens: int = 4096
+    freeze: tuple[str, ...] = ()
 
 
-MODES = (
-    Mode("padded", "padded"),
-    Mode("packed", "packed"),
-    Mode("packed, compiled", "packed", True),
-    Mode("padded, compiled", "padded", True),
-    Mode("packed, CUDA graphs", "packed", True, "reduce-overhead"),
-)
+@contextmanager
+def waiting(is_an: str, device: torch.device) -> Iterator[None]:
+    """What PyTorch makes of an operation that waits for a GPU: "error", "warn", or by "default" nothing."""
+    if device.type == "cuda":
+        torch.cuda.set_sync_debug_mode(is_an)
+    try:
+        yield
+    finally:
+        if device.type == "cuda":
+            torch.cuda.set_sync_debug_mode("default")
+
+
+class Check:
+    """What is measured, and on which device."""
+
+    def __init__(self, device: str, small: bool, data: Path | None = None) -> None:
+        try:
+            self.device = pick_device(device)
+        except NmtError:
+            self.device = torch.device("cpu")  # `versions` tells that there is no GPU
+            self.lacks_gpu = True
+        else:
+            self.lacks_gpu = False
+        self.sizes, self.data = SMALL if small else FULL, data
+        self.is_gpu = self.device.type == "cuda"
+        if not self.is_gpu:
+            compiling.BACKEND = "aot_eager"  # it traces, and makes no machine code
+        self.precision = pick_precision("auto", self.device) if self.is_gpu else "bf16"
+        self.pairs = Pairs(cast(Split, Synthetic(self.sizes.n_pairs, self.sizes.vocabulary)), "src", "tgt")
+
+    def wait(self) -> None:
+        """Until the device has done all that was asked of it."""
+        if self.is_gpu:
+            torch.cuda.synchronize()
+
+    def why_not_packed(self, precision: str | None = None, model: dict[str, int] | None = None) -> str | None:
+        """What keeps batches from being packed here; None if nothing does."""
+        sizes = model or self.sizes.model
+        return why_not(self.device, precision or self.precision, sizes["d_model"] // sizes["n_heads"], 0.0)
+
+    def updates(self, update_tokens: int) -> EpochUpdates:
+        """The updates of an epoch."""
+        return epoch_updates(self.pairs.lengths, BatchPlan(update_tokens, 30_000, 1), 0)
+
+    def config(self, *settings: str) -> Config:
+        """A configuration with the model that is measured."""
+        sizes = [f"model.{name}={value}" for name, value in self.sizes.model.items()]
+        return load_config("iwslt14.yaml", [*sizes, *settings])
+
+    def session(self, mode: Mode, max_tokens: int = 8192) -> Session:
+        """A session that learns from the synthetic pairs with dropout, and neither saves nor validates."""
+        config, precision = self.config(*mode.settings), mode.precision or self.precision
+        torch.manual_seed(1)
+        model = Transformer(config.model, self.sizes.vocabulary, self.sizes.vocabulary).to(self.device)
+        freeze(model, mode.freeze)
+        return Session(
+            config=config,
+            run=RunDir(Path("none")),
+            pairs=self.pairs,
+            validator=cast(Validator, None),
+            model=model,
+            optimizer=make_optimizer(model, config.training),
+            scaler=make_scaler(self.device, precision),
+            state=TrainState(),
+            device=self.device,
+            precision=precision,
+            max_tokens=max_tokens,
+            world=World(),
+            stop=Stop(),
+            # graphs are recorded for every size: there are to be few
+            packing=Packing(self.pairs, 8 * STEP if mode.graphs else STEP) if mode.layout == "packed" else None,
+            forward=compiled(model, mode.graphs) if mode.is_compiled else None,
+        )
 
 
 class Synthetic:
@@ -88,36 +204,12 @@ class Synthetic:
         return np.cumsum(self._lengths[side], dtype=np.int64)
 
 
-def learned(
-    model: Transformer, batch: Any, precision: str, device: torch.device, forward: Forward | None = None
-) -> tuple[Tensor, Tensor]:
-    """The loss per token and the gradient, in the memory of the processor."""
-    model.zero_grad(set_to_none=True)
-    with autocast(precision, device):
-        sums = cross_entropy(model, batch, 0.1, forward)
-    (sums.loss / sums.n_tokens).backward()  # type: ignore[no-untyped-call]
-    grads = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
-    return (sums.loss.detach() / sums.n_tokens).cpu(), torch.cat(grads).cpu()
-
-
-def flop_per_token(model: Transformer) -> float:
+def flop_per_token(model: Transformer, config: Config) -> float:
     """Of a target token in training, with as many source tokens: twice the weights it meets, three times over (forward,
-    and two products backward); what attention adds between tokens is about a hundredth."""
-    n_weights = sum(p.numel() for name, p in model.named_parameters() if "embedding" not in name)
-    return 6.0 * (n_weights + model.output_weight.numel())
-
-
-@contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError after so many seconds."""
-
-    def end(_signal: int, _frame: FrameType | None) -> None:
-        raise TimeoutError(f"took longer than {seconds:.0f} s")
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    and two products backward), and all that twice where consistency training makes a second pass. What attention adds
+    between tokens is about a hundredth."""
+    output = model.output_weight  # which may be that of the embeddings, too
+    n_weights = sum(p.numel() for name, p in model.named_parameters() if "embedding" not in name and p is not output)
+    settings = config.training
+    n_passes = 2 if settings.consistency != "none" and settings.consistency_weight else 1
+    return 6.0 * n_passes * (n_weights + output.numel())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import torch
 from command import run_command
 from tiny_run import BEAM, GREEDY, PLAIN, texts, tiny_config, tiny_model, tiny_tokenizer, words, write_run
 
@@ -15,6 +17,7 @@ from nmt.config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.mbr import choose
 from nmt.request import Line, Translation
+from nmt.search.step import Hypothesis
 from nmt.text.protect import protected
 from nmt.tokenizer import Tokenizer
 from nmt.translate import Files, translate_file
@@ -116,6 +119,24 @@ def test_batches_have_at_most_so_many_sentences(translator: Translator) -> None:
         for settings in (changed(BEAM, batch_sentences=3), changed(BEAM, sample=True, batch_sentences=3)):
             texts(translator, PLAIN * 2, settings)
     assert max(made) == 3
+
+
+def test_a_gpu_takes_larger_batches_unless_the_settings_say_otherwise(translator: Translator) -> None:
+    def sizes(device: str, settings: SearchConfig) -> list[int]:
+        made = []
+        patch.setattr(translator, "device", torch.device(device))
+        patch.setattr(translator, "_search", lambda rows, *_: made.append(len(rows)) or [[found]] * len(rows))
+        texts(translator, PLAIN[:1] * 600, settings)
+        return sorted(made, reverse=True)
+
+    found = Hypothesis([7], -1.0, -1.0, finished=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translator, "_context", nullcontext)
+        assert sizes("cpu", GREEDY) == [*[64] * 9, 24]
+        assert sizes("cuda", GREEDY) == [512, 88]
+        assert sizes("cuda", changed(GREEDY, batch_sentences=64)) == [*[64] * 9, 24]
+        assert sizes("cuda", changed(GREEDY, batch_tokens=4096))[0] < 512
+        assert translator.forced_decoder(GREEDY).max_tokens == 16384
 
 
 def test_terms_stand_in_the_translation(translator: Translator) -> None:

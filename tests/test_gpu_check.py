@@ -1,53 +1,198 @@
 """The check of a GPU runs on a CPU, where it checks itself."""
 
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
 import sys
-import time
+import zipfile
+from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
 
 import gpu_check
-from gpu_check_setting import MODES, limited
+import gpu_check_agree
+import gpu_check_fast
+import gpu_check_run
+import gpu_check_setting
+from gpu_check_setting import PLAIN, RDROP, SIMCUT, Check, flop_per_token, peak
+from nmt.model.transformer import Transformer
+from nmt.prepare import prepare
+
+SCRIPTS = Path(gpu_check.__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def _as_small_as_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the compiler does is tested elsewhere, and takes long."""
+    monkeypatch.setattr(gpu_check_setting, "compiled", lambda model, _mode=None: model)
+    monkeypatch.setattr(gpu_check_setting.compiling, "BACKEND", "aot_eager")  # to have it put back
+    small = replace(gpu_check_setting.SMALL, seconds=0.0, update_tokens=(128,), n_pairs=300, n_shapes=2)
+    monkeypatch.setattr(gpu_check_setting, "SMALL", small)
+    monkeypatch.setattr(gpu_check_fast, "EAGER", gpu_check_fast.EAGER[1:3])
+    monkeypatch.setattr(gpu_check_fast, "COMPILED", gpu_check_fast.COMPILED[:1])
+    monkeypatch.setattr(gpu_check_fast, "WARM_UP", 1)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample corpus, prepared once for all trainings."""
+    folder = tmp_path_factory.mktemp("data") / "sample"
+    prepare(gpu_check_run._config(Check("cpu", small=True))[0], folder, echo=lambda _: None)
+    return folder
+
+
+def lines_of(part: str) -> list[dict[str, object]]:
+    """What a part tells, done in this process."""
+    told: list[dict[str, object]] = []
+    gpu_check.do_part(part, argparse.Namespace(device="cpu", small=True, data=None), told.append)
+    json.dumps(told)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("part", "keys"),
+    [
+        ("versions", {"torch", "packages", "precision", "packed", "product", "tflops"}),
+        ("attention", {"kind", "cudnn", "chosen", "new_shape_ms", "known_shape_ms"}),
+        ("agreement", {"way", "loss", "gradient", "worst"}),
+        ("eager", {"way", "tokens_per_s", "share_of_peak", "host_ms", "update_ms"}),
+        ("compiled", {"way", "first_update_s", "tokens_per_s", "graphs_compiled_so_far"}),
+        ("translation", {"beam", "batch_sentences", "sentences_per_s"}),
+        ("resume", {"stopped", "loss_apart", "weights_apart", "equal_bits"}),
+        ("bleu", {"bleu", "translations_equal_to_a_cpu"}),
+        ("graphs", {"left_out"}),
+    ],
+)
+def test_every_part_passes(part, keys, prepared, monkeypatch):
+    monkeypatch.setattr(gpu_check_run, "prepare", lambda _, data, **__: shutil.copytree(prepared, data))
+    told = lines_of(part)
+    assert told[-1] == {"status": "ok"}, told
+    assert keys <= set().union(*told)
+    if part == "agreement":
+        ways = {f"{name}, {layout}, {precision}" for name in ("plain", "SimCut", "R-Drop")
+                for layout in ("padded", "packed") for precision in ("float32", "bf16", "fp16")}  # fmt: skip
+        assert ways == {line["way"] for line in told[:-1]}
+    if part == "resume":
+        assert told[2]["equal_bits"] and told[1]["stopped"] == "stopped at step 3 by SIGTERM"
+
+
+def test_a_gradient_that_is_wrong_is_seen():
+    check = Check("cpu", small=True)
+    config = check.config(*(f"model.{name}={n}" for name, n in check.sizes.small_model.items()), *PLAIN)
+    model = Transformer(config.model, check.sizes.vocabulary, check.sizes.vocabulary).eval()
+    batch = check.pairs.batch(np.arange(4))
+    right = gpu_check_agree.learned(model, batch, config.training, "float32", torch.device("cpu"))
+    wrong = right[0], {name: grad * (1.1 if "decoder" in name else 1.0) for name, grad in right[1].items()}
+    assert gpu_check_agree.apart(right, right, (1e-4, 1e-3))["ok"]
+    found = gpu_check_agree.apart(wrong, right, (1e-4, 1e-3))
+    assert not found["ok"] and 0.01 < found["gradient"] <= 0.1 and "decoder" in next(iter(found["worst"]))
+
+
+def test_a_part_that_raises_tells_what_and_where(monkeypatch):
+    monkeypatch.setattr(gpu_check_fast, "train_step", lambda *_: 1 / 0)
+    told = lines_of("eager")
+    assert len(told) == 1 + len(gpu_check_fast.EAGER) and told[-1] == {"status": "failed"}
+    assert all(line["error"] == "ZeroDivisionError: division by zero" for line in told[:-1])
+    monkeypatch.setattr(gpu_check_fast, "_modes", lambda *_: 1 / 0)
+    error, status = lines_of("eager")
+    assert error["error"] == "ZeroDivisionError: division by zero" and "gpu_check_fast.py" in str(error["at"])
+    assert status == {"status": "failed"}
+
+
+PROGRAMS = {
+    "versions": """print('{"found": 1}'); print('{"status": "ok"}')""",
+    "attention": """import os, sys; print('{"found": 2}', flush=True); sys.stderr.write("no library"); os._exit(7)""",
+    "waits": """import time; print('{"found": 3}', flush=True); time.sleep(60)""",
+    "agreement": """print('{"found": 4, "ok": false}'); print('{"status": "failed"}')""",
+}
 
 
 @pytest.fixture
-def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the compiler does is tested elsewhere, and takes long."""
-    monkeypatch.setattr(gpu_check, "compiled", lambda model, _mode=None: model)
-    monkeypatch.setattr(gpu_check, "MODES", MODES[:2])
-    monkeypatch.setattr(gpu_check.compiling, "BACKEND", "aot_eager")  # to have it put back
+def _programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_check, "command", lambda part, *_: [sys.executable, "-c", PROGRAMS[part]])
+    monkeypatch.setitem(gpu_check.PARTS, "waits", ("", 0.5))
 
 
-@pytest.mark.usefixtures("uncompiled")
-def test_every_part_passes(capsys):
-    status = gpu_check.main(["--device", "cpu", "--small"])
+@pytest.mark.usefixtures("_programs")
+def test_a_part_that_crashes_or_hangs_costs_itself_alone(tmp_path, capsys):
+    output = tmp_path / "found.jsonl"
+    assert gpu_check.main(["--output", str(output), "--parts", *PROGRAMS]) == 1
     out = capsys.readouterr().out
-    assert status == 0 and out.endswith("all parts passed\n"), out
-    for part in ("packed bf16 compiled", "padded, 512", "packed, 512", "beam 5", "BLEU", "equal to a CPU's"):
-        assert part in out
+    assert output.read_text() == out
+    told = [json.loads(line) for line in out.splitlines()]
+    assert [line["found"] for line in told if "found" in line] == [1, 2, 3, 4]
+    by_part = {line["part"]: line for line in told if "status" in line}
+    assert {part: line["status"] for part, line in by_part.items()} == {
+        "versions": "ok", "attention": "failed", "waits": "out of time", "agreement": "failed",
+    }  # fmt: skip
+    assert by_part["attention"]["exit"] == 7 and by_part["attention"]["stderr"] == "no library"
+    assert told[-1]["not_ok"] == ["attention", "waits", "agreement"]
 
 
-@pytest.mark.usefixtures("uncompiled")
-def test_a_part_that_fails_is_told_and_the_others_go_on(monkeypatch, capsys):
-    monkeypatch.setattr(gpu_check, "learned", lambda *_: 1 / 0)
-    monkeypatch.setattr(gpu_check, "train_step", lambda *_: limited_out())
-    monkeypatch.setattr(gpu_check, "prepare", lambda *_, **__: 1 / 0)
-    assert gpu_check.main(["--device", "cpu", "--small"]) == 1
-    out = capsys.readouterr().out
-    assert "ZeroDivisionError: division by zero   FAILED" in out and "sentences/s" in out
-    assert "TimeoutError: took longer than 0 s   FAILED" in out and out.endswith("4 FAILED\n")
+@pytest.mark.usefixtures("_programs")
+def test_what_there_is_no_time_for_is_left_out(capsys):
+    assert gpu_check.main(["--seconds", "1", "--parts", "versions", "waits"]) == 1
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line.get("status") for line in told] == ["left out", "left out", None]
 
 
-def limited_out() -> None:
-    with limited(0.01):
-        time.sleep(5)
-
-
-def test_without_a_gpu_it_says_so(capsys):
+def test_without_a_gpu_it_says_so(monkeypatch, capsys):
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
+    told: list[dict[str, object]] = []
+    gpu_check.do_part("versions", argparse.Namespace(device="cuda", small=False, data=None), told.append)
+    assert [line["status"] for line in told] == ["no GPU"] and "--device cpu --small" in str(told[0]["error"])
+    program = f"print({json.dumps(told[0])!r})"
+    monkeypatch.setattr(gpu_check, "command", lambda *_: [sys.executable, "-c", program])
     assert gpu_check.main([]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_two_passes_are_counted_twice():
+    check = Check("cpu", small=True)
+    model = check.session(gpu_check_setting.Mode("plain")).model
+    once = flop_per_token(model, check.config(*PLAIN))
+    assert once == pytest.approx(6 * sum(p.numel() for p in model.parameters()))  # all of it is tied
+    assert [flop_per_token(model, check.config(*two)) for two in (SIMCUT, RDROP)] == [2 * once, 2 * once]
+
+
+@pytest.mark.parametrize(
+    ("name", "tflops"),
+    [("NVIDIA H200", 989.4), ("NVIDIA H100 80GB HBM3", 989.4), ("NVIDIA H100 PCIe", 756), ("NVIDIA H100 NVL", 835),
+     ("NVIDIA A100-SXM4-80GB", 312), ("NVIDIA A10G", None), ("NVIDIA L4", 121), ("Radeon", None)],
+)  # fmt: skip
+def test_the_peaks_of_gpus(name, tflops):
+    found = peak(name)
+    assert found is None if tflops is None else found == pytest.approx(tflops * 1e12)
+
+
+def test_wheels_serve_as_they_are(tmp_path):
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    with zipfile.ZipFile(wheels / "one-1-py3-none-any.whl", "w") as archive:
+        archive.writestr("one/__init__.py", "")
+    folder = gpu_check.unpacked(wheels, tmp_path / "packages")
+    assert (folder / "one" / "__init__.py").exists()
+    command = gpu_check.command("bleu", argparse.Namespace(device="cuda", small=False, data=None), folder)
+    assert command[2:] == ["--part", "bleu", "--device", "cuda", "--packages", str(folder)]
+
+
+def test_the_wheels_are_all_that_is_needed():
+    listed = set(re.findall(r"^[a-z][\w-]+$", (SCRIPTS / "gpu_wheels.txt").read_text(), re.MULTILINE))
+    # PyTorch is there, and these are of parts of packages that the check does not use
+    others = {"torch", "datasets", "typer", "grpcio", "markdown", "setuptools", "tensorboard-data-server", "werkzeug"}
+    for package in ("nmt", *sorted(listed)):
+        for requirement in metadata.requires(package) or ():
+            name, _, marker = requirement.partition(";")
+            needed = re.match(r"[\w.-]+", name)[0].lower().replace("_", "-")
+            if "extra" not in marker and "sys_platform" not in marker and "platform_system" not in marker:
+                assert needed in listed | others, f"{package} needs {needed}"

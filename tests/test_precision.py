@@ -40,6 +40,20 @@ def test_a_gpu_that_is_not_there():
         pick_device("cuda")
 
 
+@pytest.mark.parametrize("name", ["auto", "cuda"])
+def test_a_gpu_takes_no_attention_that_plans_for_every_shape(monkeypatch, name):
+    allowed = torch.backends.cuda.cudnn_sdp_enabled()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    try:
+        torch.backends.cuda.enable_cudnn_sdp(True)
+        assert pick_device("cpu") == CPU and torch.backends.cuda.cudnn_sdp_enabled()
+        assert pick_device(name) == torch.device("cuda")
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+        assert torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.mem_efficient_sdp_enabled()
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(allowed)
+
+
 @pytest.mark.parametrize(("supported", "chosen"), [(True, "bf16"), (False, "fp16")])
 def test_on_a_gpu_bf16_unless_it_is_missing(monkeypatch, supported, chosen):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: supported)

@@ -89,7 +89,7 @@ def test_sentences_that_are_kept_keep_their_rules(batch: tuple[Rules, Tensor, Te
     rules.apply(expected, ids)
     kept.apply(found, ids[rows])
     assert torch.equal(found, expected[rows])
-    assert kept.longest == max(rules.limits[rows].tolist(), default=0)
+    assert kept.longest >= max(rules.limits[rows].tolist(), default=0)
 
 
 LONG = list(range(FIRST, FIRST + 5))

@@ -276,7 +276,7 @@ def test_how_many_rows_are_drawn_together_does_not_matter(kind: str, monkeypatch
     logits = torch.randn(100, 150, generator=torch.Generator().manual_seed(5))
     numbers = torch.from_numpy(uniform(1, [1], 100, 1))[0, 0]
     drawn = draw(logits, numbers, SearchConfig(**KINDS[kind]))
-    monkeypatch.setattr(sample, "AT_ONCE", 1000)
+    monkeypatch.setitem(sample.AT_ONCE, "cpu", 1000)
     assert torch.equal(draw(logits, numbers, SearchConfig(**KINDS[kind])), drawn)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import pairwise
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from nmt.checkpoint import load_optimizer, load_weights, optimizer_tensors, rest
 from nmt.config import TrainingConfig
 from nmt.errors import ConfigError
 from nmt.layout import RunDir
-from nmt.training import optim
+from nmt.training import optim, schedule_free
 from nmt.training.loop import fit
 from nmt.training.optim import learning_rate, make_optimizer, weights_to_keep
 from nmt.training.validate import Validation, Validator
@@ -141,6 +142,26 @@ def test_an_update_that_is_not_finite_changes_nothing(bad):
         assert [group["k"] for group in learner.optimizer.param_groups] == [4, 4]
     learner.learn(bad + 1, bad + 2)
     assert not same(after, learner.everything())
+
+
+@pytest.mark.parametrize("stops", [[], [1, 5], [2, 6, 9]])
+def test_a_gpu_takes_back_what_a_cpu_leaves_out(stops, monkeypatch):
+    bad, plain = (1, 5, 6, 9), Learner()
+    plain.learn(1, 12, bad)
+    monkeypatch.setattr(schedule_free, "LOOKS", set())
+    learner = Learner()
+    for first, last in pairwise([0, *stops, 12]):
+        learner.learn(first + 1, last, bad)
+        _, moments = learner.saved()
+        before, learner = learner, Learner()
+        learner.model.load_state_dict(before.model.state_dict())
+        restore_optimizer(learner.optimizer, learner.names, moments, "here")
+        assert same(learner.everything(), before.everything())
+    assert same(learner.everything(), plain.everything())
+    learner.learn(13, 14)
+    plain.learn(13, 14)
+    assert same(learner.everything(), plain.everything())
+    assert [group["k"] for group in learner.optimizer.param_groups] == [10, 10]
 
 
 @pytest.mark.parametrize("stops", [[3], [1, 7], [1, 2, 5, 9, 11]])

@@ -31,7 +31,7 @@ def score(
     src, tgt = (
         translator.tokenizers[language] for language in (translator.config.data.src, translator.config.data.tgt)
     )
-    decoder = ForcedDecoder(translator.models, translator.device, translator.precision, search.batch_tokens)
+    decoder = ForcedDecoder(translator.models, translator.device, translator.precision, search.batch_size("cpu").tokens)
     return score_pairs(decoder, src, tgt, search, longest, pairs, window)
 
 

@@ -360,6 +360,8 @@ def test_what_may_not_change_when_a_run_goes_on(tiny_data, text, tmp_path):
     assert len(caught.value.problems) == 2
     assert "model.d_ff cannot change when a run goes on" in caught.value.problems[0]
     assert "training.seed cannot change when a run goes on" in caught.value.problems[1]
+    search = {"batch_sentences": 7, "batch_tokens": 100}  # changes no result
+    fit(tiny_settings(text, training={"max_steps": 4}, search=search), tiny_data, tmp_path / "run", resume=True)
 
 
 def other_data(text: Path, folder: Path, **changes: dict[str, object]) -> tuple[Config, Path]:

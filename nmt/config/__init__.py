@@ -10,11 +10,12 @@ from pathlib import Path
 from pydantic import model_validator
 
 from nmt.config.data import DataConfig, Source
-from nmt.config.search import SearchConfig
+from nmt.config.search import BatchSize, SearchConfig
 from nmt.config.section import Section, raise_together
 from nmt.config.training import ModelConfig, TokenizerConfig, TrainingConfig
 
 __all__ = [
+    "BatchSize",
     "Config",
     "DataConfig",
     "ModelConfig",

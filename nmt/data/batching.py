@@ -59,8 +59,8 @@ class Batch:
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """A copy on a GPU, on its way: only what leaves from pinned memory need not be waited for."""
-    return tensor.pin_memory().to(device, non_blocking=True)
+    """A copy of a CPU tensor on `device`, on its way: only what leaves from pinned memory need not be waited for."""
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 @dataclass(frozen=True)

@@ -103,8 +103,9 @@ class Visible:
             bias = torch.zeros(allowed.shape, dtype=query.dtype, device=query.device)
             bias.masked_fill_(~allowed, torch.finfo(query.dtype).min / 2)
             is_seen = allowed.any(-1, keepdim=True)
-            # compiled code cannot depend on numbers in tensors, and need not: it multiplies in passing
-            is_one = not torch.compiler.is_compiling() and bool(is_seen.all())
+            # compiled code cannot depend on numbers in tensors, and a GPU would be waited for: they multiply always
+            may_look = query.device.type == "cpu" and not torch.compiler.is_compiling()
+            is_one = may_look and bool(is_seen.all())
             self._biases[query.dtype] = bias, None if is_one else is_seen.to(query.dtype)
         return self._biases[query.dtype]
 

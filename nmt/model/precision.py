@@ -20,12 +20,22 @@ from nmt.model.transformer import Transformer
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
+CUDNN_ATTENTION = False
+"""Whether a GPU may take cuDNN's attention. PyTorch prefers it on some, but it plans anew for every shape, and a batch
+of text has almost always a new one; the flash and memory-efficient kernels do not. `make gpu-check` measures both."""
+
+
 def pick_device(name: str) -> torch.device:
-    """`auto`, `cpu` or `cuda` -> a device; auto takes a GPU if there is one. Raises ConfigError without a GPU."""
+    """`auto`, `cpu` or `cuda` -> a device, set up; auto takes a GPU if there is one.
+
+    Raises ConfigError without a GPU.
+    """
     if name == "cuda" and not torch.cuda.is_available():
         raise ConfigError(["training.device: cuda was asked for, but this PyTorch sees no GPU; take auto or cpu"])
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda":
+        torch.backends.cuda.enable_cudnn_sdp(CUDNN_ATTENTION)
     return torch.device(name)
 
 

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nmt.config import SearchConfig
+from nmt.data.batching import sent
 from nmt.search.constrained import Constraints
 from nmt.search.rules import MINUS_INF, Rules
 from nmt.search.step import Hypothesis, StepModel, length_penalty, no_translation
@@ -63,7 +64,7 @@ def beam_search(
     n_groups = config.diversity_groups
     found: dict[int, list[Hypothesis]] = {}
     of_group = min(n_best, config.beam // n_groups)
-    rows = _start(rules.limits.repeat_interleave(n_groups), config, of_group)
+    rows = _start(rules, config, of_group)
     tokens = torch.full((len(rules.limits), n_groups), BOS, device=rules.limits.device)  # (B, G * M)
     length = 0
     while len(rows.sentence):
@@ -95,14 +96,15 @@ def beam_search(
     return [found[i] for i in range(len(found))]
 
 
-def _start(limits: Tensor, config: SearchConfig, n_best: int) -> _Rows:
+def _start(rules: Rules, config: SearchConfig, n_best: int) -> _Rows:
+    limits = rules.limits.repeat_interleave(config.diversity_groups)
     shape = (len(limits), n_best)
     minus_inf = torch.full(shape, MINUS_INF, dtype=torch.float64, device=limits.device)
-    penalties = [length_penalty(limit, config) for limit in limits.tolist()]
+    penalties = [length_penalty(length, config) for length in range(1, rules.longest + 1)]
     return _Rows(
         sentence=torch.arange(len(limits), device=limits.device) // config.diversity_groups,
         limits=limits,
-        limit_penalty=torch.tensor(penalties, dtype=torch.float64, device=limits.device),
+        limit_penalty=sent(torch.tensor(penalties, dtype=torch.float64), limits.device)[limits - 1],
         ids=limits.new_empty((len(limits), 1, 0)),
         log_prob=torch.zeros_like(minus_inf[:, :1]),
         coverage=torch.zeros(len(limits), 1, 1 if config.coverage_penalty else 0, device=limits.device),

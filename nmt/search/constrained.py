@@ -18,11 +18,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
+from nmt.data.batching import sent
 from nmt.search.phrases import TOLD_APART, Phrases, room
 from nmt.search.rules import MINUS_INF
 from nmt.search.topk import largest
@@ -47,6 +49,10 @@ class _Rows:
     def keep(self, rows: Tensor) -> _Rows:
         """Only the rows (B',)."""
         return _Rows(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    def sent(self, device: torch.device) -> _Rows:
+        """The same on `device`."""
+        return _Rows(*(sent(getattr(self, field.name), device) for field in fields(self)))
 
     def states_after(self, state: Tensor) -> Tensor:
         """States (B, M, P) -> (B, M, P, L), those after each id of the phrase."""
@@ -78,27 +84,25 @@ class Constraints:
         limits: Tensor,
         word_parts: Tensor | None = None,
         n_ordered: Sequence[int] | None = None,
+        device: torch.device | None = None,
     ) -> None:
         """phrases: those of each sentence. limits (B,): its longest length, `</s>` counted, which leaves 1 + room(…)
-        after a prefix. word_parts (V,): see the function; none stands at the start of a phrase. n_ordered: so many of
-        each sentence's phrases, the first, must stand in their order; by default none. Of the others none need stand
-        beside an equal one of these."""
-        self._rows = _start(phrases, limits, n_ordered or [0] * len(phrases))
+        after a prefix; on the CPU, or they are waited for. word_parts (V,): see the function; none stands at the start
+        of a phrase. n_ordered: so many of each sentence's phrases, the first, must stand in their order; by default
+        none. Of the others none need stand beside an equal one of these. device: the model's, by default that of
+        `limits`."""
+        rows = _start(phrases, limits.cpu(), n_ordered or [0] * len(phrases))
+        slack = rows.limits - rows.n_ids
+        self._first_tight = int(slack.min()) if len(slack) else 0  # before this length there is room for everything
+        self._rows = rows.sent(device or limits.device)
         self._word_parts = word_parts
         self._most = max(map(len, phrases), default=0)  # phrases
         self._n_levels = max(map(room, phrases), default=0) + 1
-        self._look_ahead()
-
-    def _look_ahead(self) -> None:
-        slack = self._rows.limits - self._rows.n_ids
-        self._first_tight = int(slack.min()) if len(slack) else 0  # before this length there is room for everything
 
     def keep(self, rows: Tensor) -> Constraints:
         """The constraints of the sentences `rows` (B',)."""
-        kept = object.__new__(Constraints)
-        kept._rows, kept._word_parts = self._rows.keep(rows), self._word_parts
-        kept._most, kept._n_levels = self._most, self._n_levels
-        kept._look_ahead()
+        kept = copy(self)
+        kept._rows = self._rows.keep(rows)
         return kept
 
     def apply(self, logits: Tensor, length: int) -> None:
@@ -222,7 +226,7 @@ class Constraints:
 
 
 def _start(phrases: Sequence[Phrases], limits: Tensor, n_ordered: Sequence[int]) -> _Rows:
-    """Of hypotheses that are empty still, one of each sentence."""
+    """Of hypotheses that are empty still, one of each sentence; on the CPU."""
     asked = [
         [(place < n, tuple(phrase)) for place, phrase in enumerate(each) if phrase]
         for each, n in zip(phrases, n_ordered, strict=True)
@@ -246,8 +250,7 @@ def _start(phrases: Sequence[Phrases], limits: Tensor, n_ordered: Sequence[int])
             turns[row, turn] = places.index(each)
     n_ids = (missing * lengths).sum(-1)
     state = torch.zeros_like(missing)[:, None]
-    columns = (ids, lengths, after, limits, n_ids, turns, is_ordered, missing[:, None], state)
-    return _Rows(*(x.to(limits.device) for x in columns))
+    return _Rows(ids, lengths, after, limits, n_ids, turns, is_ordered, missing[:, None], state)
 
 
 def _automaton(phrase: Sequence[int]) -> list[list[int]]:

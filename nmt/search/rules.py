@@ -8,11 +8,12 @@ Legend: B sentences, M hypotheses of each, V vocabulary, L length so far.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from nmt.data.batching import sent
 from nmt.tokenizer import EOS, PAD
 
 MINUS_INF = -float("inf")
@@ -22,12 +23,13 @@ CHECK_EVERY = 8
 
 @dataclass
 class Rules:
-    """The rules of a batch; all tensors are on the model's device."""
+    """The rules of a batch; all tensors are on the model's device, but the limits may be given on the CPU."""
 
     banned: Tensor
     """(n,) int64 ids that are never taken but as part of a prefix; PAD is one of them."""
     limits: Tensor
-    """(B,) int64 the longest length of each sentence, `</s>` counted, at least 1: there only `</s>` may follow."""
+    """(B,) int64 the longest length of each sentence, `</s>` counted, at least 1: there only `</s>` may follow. They
+    are needed on both sides: given on the CPU they are sent to the device, given there they are waited for."""
     min_length: int = 0
     """Least number of pieces before `</s>`; a limit goes before."""
     no_repeat_ngram: int = 0
@@ -35,14 +37,19 @@ class Rules:
     prefix: Tensor | None = None
     """(B, P) int64 ids that a translation starts with, whatever the other rules say but for a limit; filled up with PAD
     on the right."""
+    last_lengths: frozenset[int] | None = None
+    """The limits of this batch; after `keep`, which asks no device for them, also of those that left it."""
 
     def __post_init__(self) -> None:
-        self._last_lengths = set(self.limits.tolist())
+        if self.last_lengths is None:
+            self.last_lengths = frozenset(self.limits.tolist())
+        if self.limits.device != self.banned.device:
+            self.limits = sent(self.limits, self.banned.device)
 
     @property
     def longest(self) -> int:
-        """The largest limit; 0 without sentences."""
-        return max(self._last_lengths, default=0)
+        """The largest of `last_lengths`; 0 without sentences."""
+        return max(self.last_lengths or (), default=0)
 
     def leaving(self, done: Tensor, length: int) -> tuple[Tensor, Tensor] | None:
         """The sentences that stay and those that leave, ascending, if it is worth it: what stays must be copied
@@ -62,7 +69,7 @@ class Rules:
     def keep(self, rows: Tensor) -> Rules:
         """The rules of the sentences `rows` (B',)."""
         prefix = None if self.prefix is None else self.prefix[rows]
-        return Rules(self.banned, self.limits[rows], self.min_length, self.no_repeat_ngram, prefix)
+        return replace(self, limits=self.limits[rows], prefix=prefix)
 
     def apply(self, logits: Tensor, ids: Tensor) -> None:
         """Forbid in place what may not follow ids (B, M, L) in logits (B, M, V)."""
@@ -86,7 +93,7 @@ class Rules:
         forced = None
         if self.prefix is not None and length < self.prefix.size(1):
             forced = self.prefix[:, length]
-        if length + 1 in self._last_lengths:
+        if length + 1 in (self.last_lengths or ()):
             forced = torch.full_like(self.limits, PAD) if forced is None else forced
             forced = forced.masked_fill(self.limits == length + 1, EOS)
         return forced

@@ -17,16 +17,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.config import SearchConfig
+from nmt.data.batching import sent
 from nmt.search.greedy import grow
 from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis, StepModel
 
-AT_ONCE = 2**20
-"""Logits that are worked on together on a CPU: few enough to stay in its cache."""
+AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
+"""Logits that are worked on together: few enough to stay in a CPU's cache, and for a GPU's memory to sort them."""
 BLOCK = 64
 """Pieces whose probabilities are summed first: running sums are taken of the blocks and inside one, not of all V."""
 WIDTH = 64
-"""The likeliest pieces among which those of top_p are looked for first; then among 8 times as many."""
+"""The likeliest pieces among which those of top_p are looked for first, on a CPU; then among 8 times as many."""
 
 
 def sample_search(
@@ -37,7 +38,7 @@ def sample_search(
     keys: a number for each sentence, below 2^64. log_prob of a hypothesis is what the model gives it, whatever
     temperature, top_k and top_p it was drawn with. Raises CheckpointError if the model's scores are not numbers.
     """
-    numbers = torch.from_numpy(uniform(config.seed, keys, n, rules.longest)).to(rules.limits.device)
+    numbers = sent(torch.from_numpy(uniform(config.seed, keys, n, rules.longest)), rules.limits.device)
 
     def choose(logits: Tensor, sentence: Tensor, position: int) -> Tensor:
         return draw(logits.flatten(0, 1), numbers[position, sentence].flatten(), config).view(logits.shape[:2])
@@ -62,7 +63,7 @@ def draw(logits: Tensor, numbers: Tensor, config: SearchConfig) -> Tensor:
     It is the first id at which the probabilities of all ids up to it sum to the random number or more. An id of
     probability 0 adds nothing and is never taken.
     """
-    n_rows = max(AT_ONCE // logits.size(-1), 1) if logits.device.type == "cpu" else max(len(logits), 1)
+    n_rows = max(AT_ONCE[logits.device.type] // logits.size(-1), 1)
     parts = [slice(start, start + n_rows) for start in range(0, len(logits), n_rows)]
     return torch.cat([_draw(logits[rows], numbers[rows, None], config)[:, 0] for rows in parts])
 
@@ -95,12 +96,15 @@ def _from_all(probs: Tensor, numbers: Tensor) -> Tensor:
 def _from_likeliest(probs: Tensor, numbers: Tensor, top_p: float) -> Tensor:
     """Draw by numbers (R, 1) from the fewest of probs (R, V), largest first, that sum to `top_p`."""
     drawn = torch.empty_like(numbers, dtype=torch.int64)
-    rows, width = torch.arange(len(probs), device=probs.device), WIDTH
-    while len(rows):  # to sort all of them would take several times as long
+    rows = torch.arange(len(probs), device=probs.device)
+    # to sort all of them takes several times as long; but to see where a few do not suffice, a GPU is waited for
+    width = WIDTH if probs.device.type == "cpu" else probs.size(1)
+    while len(rows):
         largest, ids = probs[rows].topk(min(width, probs.size(1)))
         drawn[rows] = _from_sorted(largest, ids, numbers[rows], top_p)
-        # where these are not enough, it is drawn again from more
-        rows = rows[(largest.sum(-1) < top_p) & (width < probs.size(1))]
+        if width >= probs.size(1):
+            break
+        rows = rows[largest.sum(-1) < top_p]  # where these are not enough, it is drawn again from more
         width *= 8
     return drawn
 

@@ -166,7 +166,7 @@ def gather_gradients(session: Session, update: Update) -> Tensor:
             if session.is_sharded:  # the others have done their part of it and cannot do it again
                 raise NmtError(f"{session.run.path}: {NOT_AGAIN}") from error
         else:
-            numbers[4] = n_out_of_memory
+            numbers[4].fill_(n_out_of_memory)  # numbers[4] = … would copy from the CPU, and wait for the device
             return numbers
         # out of the handler, for as long as there is an exception it holds on to what was calculated
         session.optimizer.zero_grad(set_to_none=True)

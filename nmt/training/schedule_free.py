@@ -3,6 +3,10 @@
 z takes the steps, and x is the average of all z, each weighted by the square of the highest learning rate so far. The
 gradient is taken between them, at y = (1 - beta1) * z + beta1 * x, which the model holds; x is saved, validated and
 translated with. To go back and forth between y and x in place would round: x is made as a copy, and y is saved too.
+
+An update that is not finite is left out. A CPU knows that before the update. On a GPU the update is made and taken back
+there, since to ask would be to wait; the counts, which are Python numbers, are taken back at the next update, when the
+answer has long arrived.
 """
 
 from __future__ import annotations
@@ -15,7 +19,27 @@ import torch
 from schedulefree import AdamWScheduleFree
 from torch import Tensor
 
+from nmt.training.shard import local
+
 OF_A_GROUP = ("k", "weight_sum", "lr_max")  # what the package counts, besides the tensors of each parameter
+LOOKS = {"cpu"}  # devices whose numbers can be looked at without waiting
+
+
+class _Counts:
+    """The counts of all groups before an update, and whether it was left out, on its way from the device."""
+
+    def __init__(self, before: list[dict[str, Any]], found_inf: Tensor) -> None:
+        self.before = before
+        self._found, self._arrived = found_inf.to("cpu", non_blocking=True), None
+        if found_inf.device.type == "cuda":
+            self._arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._arrived.record()
+
+    def were_for_nothing(self) -> bool:
+        """Whether the update was left out."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        return bool(self._found)
 
 
 class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is without types
@@ -30,6 +54,7 @@ class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is w
             group["train_mode"] = True  # for good, the parameters are always y; train() would begin a state
         self.grad_scale: Tensor | None = None
         self.found_inf: Tensor | None = None
+        self._last: _Counts | None = None
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
@@ -37,10 +62,28 @@ class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is w
         for parameter in self._parameters():  # here, so that there is something to save even if no update was finite
             if parameter not in self.state:
                 self.state[parameter] = {"z": parameter.clone(), "exp_avg_sq": torch.zeros_like(parameter)}
-        if self.found_inf is not None and self.found_inf:
-            return None
+        self._settle()
+        found = self.found_inf
+        if found is None or found.device.type in LOOKS:
+            return None if found is not None and found else self._update(closure)
+        self._last = _Counts([{key: group[key] for key in OF_A_GROUP} for group in self.param_groups], found)
+        tensors = [local(each) for p in self._parameters() for each in (p, *self.state[p].values())]
+        before, is_bad = torch._foreach_mul(tensors, 1.0), found != 0
+        loss = self._update(closure)
+        for old, new in zip(before, tensors, strict=True):
+            torch.where(is_bad, old, new, out=new)
+        return loss
+
+    def _update(self, closure: Callable[[], float] | None) -> float | None:
         loss: float | None = super().step(closure)
         return loss
+
+    def _settle(self) -> None:
+        """Take back the counts of the last update if that was left out."""
+        if self._last is not None and self._last.were_for_nothing():
+            for group, counts in zip(self.param_groups, self._last.before, strict=True):
+                group.update(counts)
+        self._last = None
 
     @torch.no_grad()
     def averages(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -50,6 +93,7 @@ class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is w
 
     def state_dict(self) -> dict[str, Any]:
         """The state by parameter, y included; what belongs to a group is with its first parameter."""
+        self._settle()
         saved = super().state_dict()
         state = {n: {**values, "y": self._parameters()[n]} for n, values in saved["state"].items()}
         for group in saved["param_groups"]:
@@ -60,6 +104,7 @@ class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is w
     @torch.no_grad()
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """The reverse of `state_dict`: it sets the parameters, too."""
+        self._last = None
         state = {n: dict(values) for n, values in saved["state"].items()}
         for n, parameter in enumerate(self._parameters()):
             parameter.copy_(state[n].pop("y"))

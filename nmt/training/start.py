@@ -171,6 +171,7 @@ def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> dict[str, Any]
         if value != getattr(getattr(config, section), field)
         and (section, field) not in {("data", "dir"), ("data", "root")}
         and not (section == "training" and field in MAY_CHANGE)
+        and (section, field) not in {("search", "batch_sentences"), ("search", "batch_tokens")}
     ]
     if changed:
         raise ConfigError([f"{run.config}: {key} cannot change when a run goes on" for key in changed])

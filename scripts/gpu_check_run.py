@@ -1,0 +1,118 @@
+"""Parts of `gpu_check.py` that train runs: stopped and resumed, and to BLEU."""
+
+from __future__ import annotations
+
+import json
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+from gpu_check_setting import ROOT, Check, Found
+from nmt.checkpoint import load_weights
+from nmt.config import Config
+from nmt.config_file import load_config
+from nmt.data.batching import Update
+from nmt.errors import StoppedError
+from nmt.evaluate_run import evaluate_run
+from nmt.layout import RunDir
+from nmt.metadata import read_info
+from nmt.prepare import prepare
+from nmt.training.loop import fit, train_step
+from nmt.training.meter import Outcome
+from nmt.training.session import Session
+from nmt.translator import Translator
+
+
+def resume(check: Check) -> Found:
+    """A run that is stopped half-way and resumed, against one that is not. A GPU adds in an order of its own each time,
+    so that they need not be equal to the bit."""
+    steps = check.sizes.steps
+    intervals = {
+        "max_steps": steps, "validate_every_steps": steps, "log_every_steps": max(1, steps // 60), "average_last": 1,
+    }  # fmt: skip
+    config, _ = _config(check, *(f"training.{name}={value}" for name, value in intervals.items()))
+    with tempfile.TemporaryDirectory() as scratch:
+        data, whole, stopped = (Path(scratch) / name for name in ("data", "whole", "stopped"))
+        prepare(config, data, echo=lambda _: None)
+        start = time.monotonic()
+        fit(config, data, whole)
+        seconds = time.monotonic() - start
+        yield {"steps": steps, "seconds": round(seconds, 1), **_how(whole)}
+        try:
+            with asked_to_stop(after=steps // 2):
+                fit(config, data, stopped)
+        except StoppedError as error:
+            yield {"stopped": str(error).partition(";")[0]}
+        fit(config, data, stopped, resume=True)
+        losses = [_losses(run) for run in (whole, stopped)]
+        apart = max(abs(losses[1][step] / loss - 1) for step, loss in losses[0].items())
+        one, other = (load_weights(RunDir(run).step(steps)) for run in (whole, stopped))
+        squares = [float(((a - other[name]).double() ** 2).sum()) for name, a in one.items()]
+        size = sum(float((a.double() ** 2).sum()) for a in one.values())
+        yield {
+            "loss_apart": float(f"{apart:.2g}"),
+            "weights_apart": float(f"{(sum(squares) / size) ** 0.5:.2g}"),
+            "equal_bits": not any(squares),
+            "ok": losses[0].keys() == losses[1].keys() and apart < 0.02,
+        }
+
+
+@contextmanager
+def asked_to_stop(after: int) -> Iterator[None]:
+    """A context in which a training gets SIGTERM after so many updates."""
+    n_updates = 0
+
+    def step(session: Session, update: Update) -> Outcome:
+        nonlocal n_updates
+        n_updates += 1
+        if n_updates == after:
+            signal.raise_signal(signal.SIGTERM)
+        return train_step(session, update)
+
+    with mock.patch("nmt.training.loop.train_step", step):
+        yield
+
+
+def bleu(check: Check) -> Found:
+    """The sample corpus, or Multi30k, from text to BLEU, and its translations against a CPU's, both in float32."""
+    config, root = _config(check, *check.sizes.bleu)
+    with tempfile.TemporaryDirectory() as scratch:
+        data, run, start = Path(scratch) / "data", Path(scratch) / "run", time.monotonic()
+        prepare(config, data, echo=lambda _: None)
+        fit(config, data, run)
+        yield {"trained_s": round(time.monotonic() - start, 1), **_how(run), "last": _records(run, "train")[-1:]}
+        translator = Translator.load(run, device=check.device.type)
+        start = time.monotonic()
+        report = evaluate_run(translator, data, None, config.search).report
+        seconds = round(time.monotonic() - start, 1)
+        yield {"bleu": round(report.scores[0].value, 1), "lines": report.n_lines, "evaluated_s": seconds}
+        text = root / f"{'dev' if check.data is None else 'val'}.{config.data.src}"
+        sources = text.read_text(encoding="utf-8").splitlines()[: 5 * check.sizes.n_shapes]
+        exact = [Translator.load(run, device=name, precision="float32") for name in (check.device.type, "cpu")]
+        both = [[best[0].text for best in each.translate_lines(sources)] for each in exact]
+        share = sum(a == b for a, b in zip(*both, strict=True)) / len(sources)
+        yield {"translations_equal_to_a_cpu": round(share, 3), "ok": share >= 0.9}
+
+
+def _config(check: Check, *settings: str) -> tuple[Config, Path]:
+    name, root = ("sample.yaml", ROOT / "data" / "sample") if check.data is None else ("multi30k.yaml", check.data)
+    device = f"training.device={check.device.type}"
+    return load_config(name, [f"data.root={root}", device, *check.sizes.training, *settings]), root
+
+
+def _how(run: Path) -> dict[str, object]:
+    info = read_info(RunDir(run))
+    return {name: info[name] for name in ("precision", "layout", "compiled")}
+
+
+def _records(run: Path, kind: str) -> list[dict[str, float]]:
+    lines = RunDir(run).log.read_text(encoding="utf-8").splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+def _losses(run: Path) -> dict[float, float]:
+    return {record["step"]: record["loss"] for record in _records(run, "train")}
