@@ -216,14 +216,17 @@ def test_a_gpu_for_each_process(monkeypatch):
 
 
 def test_a_cooldown_that_the_first_has_fixed_is_told_to_all(tiny_data, tmp_path):
-    """Only the first process looks at the clock."""
-    session = start(tiny_settings(tiny_data.parent / "text"), tiny_data, tmp_path / "run", resume=False)
+    """Only the first process looks at the clock, and it alone knows which limits count."""
+    config = tiny_settings(tiny_data.parent / "text", training={"max_epochs": 1})
+    session = start(config, tiny_data, tmp_path / "run", resume=False)
 
     class Second(World):
         def most(self, *values: int) -> list[int]:
-            return [max(pair) for pair in zip(values, (0, 0, 40, 50), strict=True)]
+            of_the_first = (0, session.state.step >= 50, 40, 50)
+            return [max(pair) for pair in zip(values, of_the_first, strict=True)]
 
     session.world = Second(rank=1, size=2)
+    session.state.epoch = 1  # after a resume with a lower limit: the cool-down is to come first
     assert limits.ended(session) is None
     assert session.state.cooldown == (40, 50)
     session.state.step = 50

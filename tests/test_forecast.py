@@ -58,7 +58,7 @@ def said(update_seconds: float = 1.0, state: TrainState | None = None, **changes
 
 
 def test_what_is_foreseen() -> None:
-    allow = "; raise the limit or set fewer steps"
+    allow = "; raise the limit or lower what it comes before"
     # 50 steps are done in 340 s, which leaves 260 s for 260 more
     ends = "training.max_minutes = 10 ends training after about 310 steps at most"
     assert said(max_minutes=10.0) == f"warning: {ends}, before {WARM_UP}{allow}"

@@ -267,7 +267,7 @@ def test_what_time_has_ended_earlier_is_told_and_in_no_mean_unless_asked(
     timed_run(30.0, 900, "max_minutes", ema=0.0, seed=2)
     timed_run(24.0, 200, "patience", ema=0.0, seed=3)
     timed_run(10.0, 400, "max_minutes", ema=0.9, seed=1)
-    timed_run(12.0, 400, "max_minutes", ema=0.9, seed=2)
+    timed_run(12.0, 381, "max_minutes", ema=0.9, seed=2)  # as long as the other but for the clock
     timed_run(19.0, 350, None, ema=0.9, seed=3)  # of an earlier version: 3.5 minutes by its log
     grid = ["--grid", "training.ema=0.0,0.9", "--grid", "training.seed=1,2,3", "--dir", "t"]
     fixed = ["--set", "training.max_minutes=3.5", "--set", "training.max_steps=1000"]
@@ -282,7 +282,7 @@ def test_what_time_has_ended_earlier_is_told_and_in_no_mean_unless_asked(
         "0.0  22.00 ± 2.83      2",
         "0.9  11.00 ± 1.41      2",
         "not in the means: ema=0.0,seed=2 (900 steps), ema=0.9,seed=3 (350 steps), which training.max_minutes ended "
-        "before the longest of the same settings; --include-shorter averages over them, too",
+        "more than 5% before the longest of the same settings; --include-shorter averages over them, too",
     ]
     assert [row["ended_by"] for row in tsv("t").values()] == [
         "max_minutes", "patience", "max_steps", "max_minutes", "max_minutes", "max_minutes",

@@ -56,8 +56,9 @@ def sweep(
     (data.…, tokenizer.…), each such combination gets a data directory of its own in the directory of the sweep.
 
     The table has the best BLEU on the development set, and which weights it selected; with several values of
-    training.seed also means and standard deviations over the seeds. Of trainings that training.max_minutes has ended,
-    only the longest of the same settings count in a mean, unless --include-shorter is given; the others are named.
+    training.seed also means and standard deviations over the seeds. A training that training.max_minutes has ended
+    with less than 95 % of the steps of the longest of the same settings is named, and counts in no mean unless
+    --include-shorter is given.
     Test sets are left alone, so that nothing is chosen on them: evaluate the winner once. sweep.tsv holds the same
     table for programs.
 

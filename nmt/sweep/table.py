@@ -19,6 +19,7 @@ from nmt.sweep.plan import Plan, Training
 
 SEED = "training.seed"
 TIME, TIME_KEY = "max_minutes", "training.max_minutes"
+AS_LONG = 0.95  # of the longest's steps: no two trainings that a clock ends are equally long
 KINDS: tuple[Weights, ...] = get_args(Weights)
 
 
@@ -73,8 +74,8 @@ def _row(training: Training, ended: Ended | None) -> Row:
 def render(plan: Plan, rows: Sequence[Row], include_shorter: bool = False) -> str:
     """The table for people, and where seeds are part of the grid the means over them.
 
-    In the means are finished trainings; of those that time has ended only the longest of their settings, unless they
-    are to `include_shorter` ones.
+    In the means are finished trainings; but unless they are to `include_shorter` ones, none that time has ended before
+    `AS_LONG` of the longest of the same settings.
     """
     kinds = _kinds(rows)
     header = [*(printable(axis.label) for axis in plan.axes), "dev BLEU", *kinds, "weights", "step", "min", "state", ""]
@@ -146,15 +147,15 @@ def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights], 
         return means
     names = ", ".join(f"{row.training.name} ({row.step or 0:,} steps)" for row in shorter)
     return (
-        f"{means}\nnot in the means: {names}, which {TIME_KEY} ended before the longest of the same settings; "
-        "--include-shorter averages over them, too"
+        f"{means}\nnot in the means: {names}, which {TIME_KEY} ended more than {1 - AS_LONG:.0%} before the longest of "
+        "the same settings; --include-shorter averages over them, too"
     )
 
 
 def _cut_by_time(group: Sequence[Row]) -> list[Row]:
-    """Of trainings that differ by their seeds those that time has ended before the longest."""
+    """Of trainings that differ by their seeds those that time has ended clearly before the longest."""
     longest = max((row.step or 0 for row in group), default=0)
-    return [row for row in group if row.ended_by == TIME and (row.step or 0) < longest]
+    return [row for row in group if row.ended_by == TIME and (row.step or 0) < AS_LONG * longest]
 
 
 def mean(scores: Sequence[float]) -> str:

@@ -47,7 +47,7 @@ def forecast(
     told = f"{value:g}" if isinstance(value, float) else value
     ends = f"training.{limit} = {told} ends training after about {last} steps at most"
     if found := cut_short(settings, last, cooldown_start):
-        return f"warning: {ends}, before {' and '.join(found)}; raise the limit or set fewer steps"
+        return f"warning: {ends}, before {' and '.join(found)}; raise the limit or lower what it comes before"
     if limit == "max_minutes" and last < FEW * settings.max_steps:
         return f"{ends}, long before training.max_steps = {settings.max_steps}"
     return None

@@ -28,8 +28,10 @@ def check_is_due(session: Session) -> bool:
 
 def ended(session: Session) -> End | None:
     """Whether training ends here, agreed among all processes: one that is asked to stop stops all."""
-    state, limit = session.state, limit_reached(session)
-    stop = session.stop.reason if session.world.is_first else session.stop.signal  # one clock is enough
+    # one clock is enough, and the first process alone knows of a cool-down that was fixed just now
+    state, is_first = session.state, session.world.is_first
+    limit = limit_reached(session) if is_first else None
+    stop = session.stop.reason if is_first else session.stop.signal
     told = session.world.most(stop is not None, limit is not None, state.cooldown_start or -1, state.cooldown_end or -1)
     if told[3] > 0:
         state.cooldown_start, state.cooldown_end = told[2:]
