@@ -102,6 +102,31 @@ def test_no_term_stands_within_what_is_no_word(search: SearchConfig) -> None:
     assert others == (known if search.protect else [])
 
 
+@pytest.mark.parametrize(
+    ("text", "term", "number"),
+    [
+        ("Das sind 3.5 GB", "5 GB", "3.5"), ("Die -5 Grad", "5 Grad", "-5"), ("Nr. 1,000", "Nr. 1", "1,000"),
+        ("Windows 8.1", "Windows 8", "8.1"), ("Um 12:30 Uhr", "Um 12", "12:30"),
+        ("www.x.org/a neue Katze", "a neue Katze", "www.x.org/a"), ("{Katze} kommt", "Katze} kommt", "{Katze}"),
+    ],
+)  # fmt: skip
+def test_a_term_that_cuts_a_number_is_none(text: str, term: str, number: str) -> None:
+    assert applied(text, {term: "x"}) == []
+    assert applied(text, {term: "x"}, ON) == [number]
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("Das sind 5 GB", "5 GB"), ("Das sind 3.5 GB", "3.5 GB"), ("Das sind 3.5 GB", "3.5"),
+        ("Windows 8.1", "Windows 8.1"), ("Um 12:30 Uhr", "Um 12:30 Uhr"),
+    ],
+)  # fmt: skip
+def test_a_term_may_hold_a_whole_number(text: str, term: str) -> None:
+    for search in (OFF, ON):
+        assert applied(text, {term: "x"}, search) == ["x"]
+
+
 @given(st.text("ab \u0301-1你", max_size=12), st.dictionaries(st.text("ab 1你", min_size=1, max_size=3), st.just("x")))
 def test_terms_are_found_where_they_are_and_nowhere_else(text: str, terms: dict[str, str]) -> None:
     terms = {term.strip(): "x" for term in terms if term.strip()}

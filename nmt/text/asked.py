@@ -16,13 +16,14 @@ def asked_of(text: str, search: SearchConfig, glossary: Glossary | None = None) 
     """What the translation of a line must hold, in the order of the line.
 
     Of overlapping spans the longest is taken: of equally long ones a term of the glossary, else a pattern of the
-    user's own. No term stands within a longer URL, e-mail address, number, tag or placeholder, protected or not.
+    user's own. No term begins or ends within a URL, e-mail address, number, tag or placeholder, protected or not.
     """
     if glossary is None and not search.protect and not search.protect_patterns:
         return []
     known = list(spans(text))
-    terms = [] if glossary is None else [*glossary.spans(text)]
-    terms = [span for span in _longest([*terms, *known]) if span.kind == "term"]
+    inside = {place for span in known for place in range(span.start + 1, span.end)}
+    found = [] if glossary is None else glossary.spans(text)
+    terms = [span for span in found if span.start not in inside and span.end not in inside]
     return _longest([*terms, *_matches(text, search.protect_patterns), *(known if search.protect else ())])
 
 
