@@ -159,6 +159,32 @@ def test_a_term_of_the_line_too_stands_once(translator: Translator) -> None:
     assert decoded == ["kolo", "rita", "rita"]
 
 
+@pytest.mark.parametrize(
+    ("text", "terms", "expected"),
+    [
+        ("Bank", {"Bank": "mali"}, ["mali"]),
+        ("Die Bank hat ein Bankkonto", {"Bank": "mali", "Bankkonto": "mali bore"}, ["mali"] * 2 + ["mali bore"]),
+        ("a a c", {"a": "mali", "c": "bore mali mali"}, ["mali"] * 4 + ["bore mali mali"]),
+        ("a b c", {"a": "mali", "b": "mali bore", "c": "mali bore re"},
+         ["mali"] * 3 + ["mali bore"] * 2 + ["mali bore re"]),
+        ("a b", {"a": "ma", "b": "mali bore"}, ["ma", "mali bore"]),
+        ("a b", {"a": "mali", "b": "mali"}, ["mali"] * 2),
+        ("7 ab", {"ab": "bo 7"}, ["7"] * 2 + ["bo 7"]),
+    ],
+)  # fmt: skip
+def test_a_translation_within_another_stands_once_more(
+    tokenizer: Tokenizer, text: str, terms: dict[str, str], expected: list[str]
+) -> None:
+    phrases, _ = phrases_of(Line(text, glossary=Glossary(terms)), text, ON, tokenizer)
+    assert sorted(tokenizer.decode(ids) for ids in phrases) == sorted(expected)
+
+
+def test_what_the_line_is_given_may_stand_within_another(tokenizer: Tokenizer) -> None:
+    line = Line("7 ab", terms=("7 bore",), glossary=Glossary({"ab": "bore"}))
+    phrases, _ = phrases_of(line, line.text, ON, tokenizer)
+    assert [tokenizer.decode(ids) for ids in phrases] == ["7 bore", "7", "bore"]
+
+
 def test_a_line_that_is_split_keeps_its_terms(translator: Translator) -> None:
     always = BEAM.model_copy(update={"split": "always"})
     line = Line("Mali bore. Tago ri.", glossary=Glossary({"bore": "Ünrú", "Tago": "[x]"}))
@@ -189,6 +215,36 @@ def test_what_was_applied_is_counted() -> None:
         "glossary: 6 terms in 2 lines",
         "glossary: 2 terms could not be placed, in line 3",
     ]
+
+
+@pytest.mark.parametrize(
+    ("translation", "n_missing"),
+    [
+        ("It has a bank account", 1), ("The bank has a bank account", 0), ("A bank account of a bank.", 0),
+        ("The bank has no banking account", 1), ("Our bank-account, the bank account", 0), ("banking bank account", 1),
+        ("nothing", 2),
+    ],
+)  # fmt: skip
+def test_no_translation_counts_within_another_or_within_a_word(translation: str, n_missing: int) -> None:
+    glossary = Glossary({"Bank": "bank", "Bankkonto": "bank account"})
+    counts = Applied(glossary)
+    counts.see(1, asked_of("Die Bank hat ein Bankkonto", OFF, glossary), translation)
+    told = ["glossary: 2 terms in 1 line"]
+    if n_missing:
+        told += [f"glossary: {n_missing} term{'s' * (n_missing > 1)} could not be placed, in line 1"]
+    assert list(counts.lines()) == told
+
+
+@pytest.mark.parametrize(
+    ("wanted", "translation"),
+    [("系统", "使用Windows系统。"), ("서울", "서울에서"), ("北京", "我住在北京市"), ("C++", "C++-Kurs"),
+     ("bank", "(bank),"), ("Ünrú", "'Ünrú'"), (".NET", "in .NET"), ("[x]", "a [x]b")],
+)  # fmt: skip
+def test_what_search_takes_for_placed_is_counted(wanted: str, translation: str) -> None:
+    glossary = Glossary({"a": wanted})
+    counts = Applied(glossary)
+    counts.see(1, asked_of("a", OFF, glossary), translation)
+    assert list(counts.lines()) == ["glossary: 1 term in 1 line"]
 
 
 def test_the_command(nmt: Command, tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> None:

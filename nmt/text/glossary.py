@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from nmt.data.sources import read_lines
 from nmt.errors import DataError
-from nmt.text.protect import Span
+from nmt.text.protect import Span, alone
 from nmt.text.words import is_boundary
 
 AnyGlossary: TypeAlias = "Glossary | Mapping[str, str] | Path | str"
@@ -107,7 +107,11 @@ class Applied:
     def see(self, number: int, spans: Iterable[Span], translation: str) -> None:
         """Take note of a line, the number of which is this, of what stands in it, and of its translation."""
         wanted = Counter(span.wanted for span in spans if span.kind == "term")
-        n_missing = sum(max(0, n - translation.count(target)) for target, n in wanted.items())
+        n_missing = 0
+        for target, n in sorted(wanted.items(), key=lambda item: -len(item[0])):
+            # what is found is taken out, so that a translation within another does not count for itself, too
+            translation, n_found = alone(target).subn(" ", translation, count=n)
+            n_missing += n - n_found
         self._n_terms += wanted.total()
         self._n_lines += bool(wanted)
         self._n_missing += n_missing
