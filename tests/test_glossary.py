@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import Command
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tiny_run import BEAM, PLAIN, texts, tiny_config, write_run
 
@@ -67,6 +68,24 @@ def test_a_file_that_is_no_glossary(tmp_path: Path, text: str, message: str) -> 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file"):
         Glossary.read(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("glossary", "message"),
+    [
+        ({}, "glossary: has no terms"),
+        ({"a": 1}, "glossary: 'a' with the translation 1: both must be text"),
+        ({None: "a"}, "glossary: None with the translation 'a': both must be text"),
+        ([("a", "b")], "glossary: must be a file or map terms to their translations, found list"),
+        (3, "glossary: must be a file or map terms to their translations, found int"),
+        (b"g.tsv", "glossary: must be a file or map terms to their translations, found bytes"),
+        ({"x": " "}, "glossary: 'x' with the translation '': neither may be blank"),
+        ({"x": "y", " x": "z"}, "glossary: 'x' has two translations, 'y' and 'z'"),
+    ],
+)
+def test_a_value_that_is_no_glossary(translator: Translator, glossary: Any, message: str) -> None:
+    with pytest.raises(DataError, match=f"^{message}"):
+        translator.translate(PLAIN, glossary=glossary)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +149,7 @@ def test_a_term_may_hold_a_whole_number(text: str, term: str) -> None:
 @given(st.text("ab \u0301-1你", max_size=12), st.dictionaries(st.text("ab 1你", min_size=1, max_size=3), st.just("x")))
 def test_terms_are_found_where_they_are_and_nowhere_else(text: str, terms: dict[str, str]) -> None:
     terms = {term.strip(): "x" for term in terms if term.strip()}
+    assume(terms)
     found = {(span.start, span.end) for span in Glossary(terms).spans(text)}
     every = {(i, j) for i in range(len(text)) for j in range(i + 1, len(text) + 1) if text[i:j] in terms}
     assert found == {(i, j) for i, j in every if is_boundary(text, i) and is_boundary(text, j)}
@@ -197,10 +217,6 @@ def test_what_finds_no_terms_refuses_them(translator: Translator) -> None:
     for setting in ({"sample": True}, {"diversity_groups": 3}, {"no_repeat_ngram": 2}):
         with pytest.raises(ConfigError, match="terms go with plain beam search"):
             translator.translate(PLAIN, glossary={"x": "y"}, **{**BEAM.model_dump(), **setting})
-    with pytest.raises(DataError, match="neither may be blank"):
-        translator.translate(PLAIN, glossary={"x": " "})
-    with pytest.raises(DataError, match="'x' has two translations, 'y' and 'z'"):
-        translator.translate(PLAIN, glossary={"x": "y", " x": "z"})
     with pytest.raises(DataError, match=r"nowhere\.tsv: no such file"):
         translator.translate(PLAIN, glossary="nowhere.tsv")
 

@@ -22,17 +22,25 @@ MOST_TOLD = 10
 class Glossary:
     """Terms and what each is translated to. A term whose translation is itself is not translated."""
 
-    def __init__(self, terms: Mapping[str, str]) -> None:
-        """White space around terms and translations is no part of them.
+    def __init__(self, terms: Mapping[str, str], name: str = "glossary") -> None:
+        """White space around terms and translations is no part of them. `name` is for errors.
 
-        Raises DataError for a blank term or translation, and for terms that differ in white space alone.
+        Raises DataError if `terms` is no mapping of text to text or is empty, for a blank term or translation, and for
+        terms that differ in white space alone.
         """
+        if not isinstance(terms, Mapping):
+            raise DataError(f"{name}: must be a file or map terms to their translations, found {type(terms).__name__}")
+        if not terms:
+            raise DataError(f"{name}: has no terms; give each with its translation, in a file separated by a tab")
         self._terms: dict[str, str] = {}
-        for source, target in ((source.strip(), target.strip()) for source, target in terms.items()):
+        for source, target in terms.items():
+            if not (isinstance(source, str) and isinstance(target, str)):
+                raise DataError(f"{name}: {source!r} with the translation {target!r}: both must be text")
+            source, target = source.strip(), target.strip()
             if not source or not target:
-                raise DataError(f"glossary: {source!r} with the translation {target!r}: neither may be blank")
+                raise DataError(f"{name}: {source!r} with the translation {target!r}: neither may be blank")
             if self._terms.setdefault(source, target) != target:
-                raise DataError(f"glossary: {source!r} has two translations, {self._terms[source]!r} and {target!r}")
+                raise DataError(f"{name}: {source!r} has two translations, {self._terms[source]!r} and {target!r}")
         lengths: defaultdict[str, set[int]] = defaultdict(set)
         for source in self._terms:
             lengths[source[0]].add(len(source))
@@ -43,7 +51,7 @@ class Glossary:
         """That of a mapping, or that in a file. Raises DataError."""
         if isinstance(terms, Glossary):
             return terms
-        return cls(terms) if isinstance(terms, Mapping) else cls.read(Path(terms))
+        return cls.read(Path(terms)) if isinstance(terms, (Path, str)) else cls(terms)
 
     @classmethod
     def read(cls, path: Path) -> Glossary:
@@ -70,9 +78,7 @@ class Glossary:
                 before = f"{terms[source]!r} in line {numbers[source]}"
                 raise DataError(f"{where}: {source!r} has two translations, {before} and {target!r}; keep one")
             numbers.setdefault(source, number)
-        if not terms:
-            raise DataError(f"{path}: has no terms; each line is a term and its translation, separated by a tab")
-        return cls(terms)
+        return cls(terms, str(path))
 
     def __len__(self) -> int:
         return len(self._terms)
