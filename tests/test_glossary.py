@@ -19,6 +19,7 @@ from nmt.text.asked import asked_of
 from nmt.text.glossary import Applied, Glossary
 from nmt.text.words import is_boundary
 from nmt.tokenizer import Tokenizer
+from nmt.translate import Files, translate_file
 from nmt.translator import Translator
 
 OFF, ON = SearchConfig(), SearchConfig(protect=True)
@@ -213,6 +214,20 @@ def test_a_line_that_is_split_keeps_its_terms(translator: Translator) -> None:
     assert best.text.index("Ünrú") < best.text.index("[x]")
 
 
+def test_a_term_across_a_split_is_told(
+    translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    always = BEAM.model_copy(update={"split": "always"})
+    (tmp_path / "in").write_text("Mali. Bore.\nMali bore. Tago ri.\n", encoding="utf-8")
+    (tmp_path / "g.tsv").write_text("Mali\tÜnrú\nbore. Tago\tZürich\n", encoding="utf-8")
+    translate_file(translator, tmp_path / "in", tmp_path / "out", always, files=Files(glossary=tmp_path / "g.tsv"))
+    first, second = (tmp_path / "out").read_text(encoding="utf-8").splitlines()
+    assert ("Ünrú" in first, "Ünrú" in second, "Zürich" in second) == (True, True, False)
+    told = capsys.readouterr().err
+    assert "glossary: 3 terms in 2 lines\n" in told
+    assert "glossary: 1 term was not translated as given, in line 2\n" in told
+
+
 def test_what_finds_no_terms_refuses_them(translator: Translator) -> None:
     for setting in ({"sample": True}, {"diversity_groups": 3}, {"no_repeat_ngram": 2}):
         with pytest.raises(ConfigError, match="terms go with plain beam search"):
@@ -229,7 +244,7 @@ def test_what_was_applied_is_counted() -> None:
         counts.see(number, asked_of(text, OFF, glossary), translation)
     assert list(counts.lines()) == [
         "glossary: 6 terms in 2 lines",
-        "glossary: 2 terms could not be placed, in line 3",
+        "glossary: 2 terms were not translated as given, in line 3",
     ]
 
 
@@ -247,7 +262,9 @@ def test_no_translation_counts_within_another_or_within_a_word(translation: str,
     counts.see(1, asked_of("Die Bank hat ein Bankkonto", OFF, glossary), translation)
     told = ["glossary: 2 terms in 1 line"]
     if n_missing:
-        told += [f"glossary: {n_missing} term{'s' * (n_missing > 1)} could not be placed, in line 1"]
+        told += [
+            f"glossary: {n_missing} {'term was' if n_missing == 1 else 'terms were'} not translated as given, in line 1"
+        ]
     assert list(counts.lines()) == told
 
 
@@ -276,7 +293,7 @@ def test_the_command(nmt: Command, tokenizer: Tokenizer, translator: Translator,
     assert ("Zürich" in first, blank, third.count("Zürich"), "rita" in third) == (True, "", 2, True)
     n = 2 + PLAIN[0].split().count(word)
     assert f"nmt: glossary: {n} terms in 2 lines\n" in done.err
-    assert "could not" not in done.err
+    assert "not translated" not in done.err
     refused = nmt(*command, "--glossary", tmp_path / "g.tsv", "--set", "search.sample=true")
     assert (refused.status, refused.err.count("\n"), refused.out) == (2, 1, "")
     assert "terms go with plain beam search" in refused.err

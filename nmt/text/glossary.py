@@ -111,7 +111,10 @@ class Applied:
         self._lacking: list[int] = []
 
     def see(self, number: int, spans: Iterable[Span], translation: str) -> None:
-        """Take note of a line, the number of which is this, of what stands in it, and of its translation."""
+        """Take note of a line, the number of which is this, of what stands in it, and of its translation.
+
+        The line is a whole one: a term across the place where it was split counts, though it was not asked for.
+        """
         wanted = Counter(span.wanted for span in spans if span.kind == "term")
         n_missing = 0
         for target, n in sorted(wanted.items(), key=lambda item: -len(item[0])):
@@ -134,7 +137,9 @@ class Applied:
         if self._n_missing:
             numbers = ", ".join(map(str, self._lacking)) + (", …" if self._n_lacking > MOST_TOLD else "")
             where = "line" if self._n_lacking == 1 else "lines"
-            yield f"glossary: {_count(self._n_missing, 'term')} could not be placed, in {where} {numbers}"
+            were = "was" if self._n_missing == 1 else "were"
+            told = f"{_count(self._n_missing, 'term')} {were} not translated as given"
+            yield f"glossary: {told}, in {where} {numbers}"
 
 
 def _count(n: int, noun: str) -> str:
