@@ -171,6 +171,20 @@ def test_translations_hold_the_terms(translator: Translator) -> None:
     assert unasked and [found[2 + i] for i in unasked] == [free[i] for i in unasked]
 
 
+@pytest.mark.parametrize("metric", ["chrf", "bleu"])
+def test_least_risk_is_among_hypotheses_that_hold_the_terms(translator: Translator, metric: str) -> None:
+    lines = [Line(line, terms=("Ünrú 7",), glossary=Glossary({line.split()[0]: "Zürich"})) for line in PLAIN]
+    asked = [("Ünrú 7", *applied(line.text, {line.text.split()[0]: "Zürich"})) for line in lines]
+    found = list(translator.translate_lines(lines, BEAM, n_best=BEAM.beam))
+    assert all(len(of_line) == BEAM.beam for of_line in found)
+    least = list(translator.translate_lines(lines, BEAM.model_copy(update={"mbr": metric})))
+    assert any(chosen.text != of_line[0].text for of_line, [chosen] in zip(found, least, strict=True))
+    for of_line, [chosen], terms in zip(found, least, asked, strict=True):
+        texts_of_line = [each.text for each in of_line]
+        assert all(text.count(term) >= terms.count(term) for text in texts_of_line for term in terms)
+        assert chosen.text in texts_of_line
+
+
 def test_a_term_of_the_line_too_stands_once(translator: Translator) -> None:
     line = Line(PLAIN[0], terms=("kolo", "rita", "rita"), glossary=Glossary({PLAIN[0]: "kolo"}))
     tokenizer = translator.tokenizers["en"]
