@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from nmt.config import BatchSize, SearchConfig
 from nmt.errors import ConfigError
-from nmt.search.phrases import term_ids, width
+from nmt.search.phrases import n_within, term_ids, width
 from nmt.text.asked import asked_of
 from nmt.text.glossary import Glossary
 from nmt.tokenizer import Tokenizer
@@ -113,15 +113,20 @@ def phrases_of(
     line: Line, text: str, search: SearchConfig, tokenizer: Tokenizer
 ) -> tuple[tuple[tuple[int, ...], ...], int]:
     """The phrases that the translation of a line must hold, or of a part of it, `text`: first the tags in their order;
-    and how many these are. Raises ConfigError if translations found so cannot be made to hold terms."""
+    and how many these are. What the text asks for is asked for once more for each time that it stands within something
+    else that the text asks for. Raises ConfigError if translations found so cannot be made to hold terms."""
     asked = asked_of(text, search, line.glossary)
     if (line.terms or asked) and not takes_terms(search):
         raise ConfigError([NO_TERMS])
+    wanted = Counter(span.wanted for span in asked)
     tags = [span.wanted for span in asked if span.kind == "tag" and span.wanted.startswith("<")]
-    others = Counter(span.wanted for span in asked) - Counter(tags)
+    ids = {term: tuple(term_ids(tokenizer, term)) for term in {*wanted, *line.terms}}
+    others = wanted - Counter(tags)
+    for term in others:
+        others[term] += sum(n * n_within(ids[term], ids[other], tokenizer) for other, n in wanted.items())
     # what the line's own terms and its text both ask for stands once
     terms = [*tags, *(Counter(line.terms) | others).elements()]
-    phrases = [tuple(term_ids(tokenizer, term)) for term in terms]
+    phrases = [ids[term] for term in terms]
     return tuple(filter(None, phrases)), sum(map(bool, phrases[: len(tags)]))
 
 

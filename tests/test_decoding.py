@@ -16,7 +16,7 @@ from nmt import Translator
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.mbr import choose
-from nmt.request import Line, Translation
+from nmt.request import Line, Translation, phrases_of
 from nmt.search.step import Hypothesis
 from nmt.text.protect import protected
 from nmt.tokenizer import Tokenizer
@@ -180,6 +180,15 @@ def test_tags_keep_their_order(translator: Translator) -> None:
     for text, line in zip(texts(translator, lines, changed(BEAM, protect=True)), lines, strict=True):
         assert re.findall("<[^<>]*>", text) == re.findall("<[^<>]*>", line)
         assert all(other in text for other in protected(line))
+
+
+@pytest.mark.parametrize("pattern", ["<[^>]+>", "<g[^>]*>", "x"])
+def test_patterns_leave_tags_their_order(tokenizer: Tokenizer, pattern: str) -> None:
+    search = changed(BEAM, protect=True, protect_patterns=[pattern])
+    text = "<g>a</g> 7"
+    phrases, n_ordered = phrases_of(Line(text), text, search, tokenizer)
+    assert [tokenizer.decode(ids) for ids in phrases] == ["<g>", "</g>", "7"]
+    assert n_ordered == 2
 
 
 def test_patterns_of_ones_own(translator: Translator) -> None:

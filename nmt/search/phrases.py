@@ -45,8 +45,26 @@ def word_parts(tokenizer: Tokenizer) -> Tensor:
 
     Letters without case are of scripts that may write words without a space between them.
     """
-    starts = [re.sub(f"[{UNSPACED}]", "", piece[:1]) for piece in tokenizer.pieces(range(len(tokenizer)))]
-    return torch.tensor([start.isdecimal() or start.lower() != start.upper() for start in starts])
+    return torch.tensor([_goes_on(piece) for piece in tokenizer.pieces(range(len(tokenizer)))])
+
+
+def _goes_on(piece: str) -> bool:
+    start = re.sub(f"[{UNSPACED}]", "", piece[:1])
+    return start.isdecimal() or start.lower() != start.upper()
+
+
+def n_within(phrase: Sequence[int], other: Sequence[int], tokenizer: Tokenizer) -> int:
+    """How often a phrase stands within a longer one, as the search counts it: without overlapping itself, and where no
+    piece follows that goes on with its last word."""
+    n, start = 0, 0
+    while phrase and len(phrase) < len(other) and start + len(phrase) <= len(other):
+        end = start + len(phrase)
+        stands = list(other[start:end]) == list(phrase)
+        if stands and not any(map(_goes_on, tokenizer.pieces(other[end : end + 1]))):
+            n, start = n + 1, end
+        else:
+            start += 1
+    return n
 
 
 def room(phrases: Phrases) -> int:

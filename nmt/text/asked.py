@@ -9,20 +9,21 @@ from nmt.config import SearchConfig
 from nmt.text.glossary import Glossary
 from nmt.text.protect import Span, spans
 
-_RANK = {"term": 0, "pattern": 1}  # among equally long ones
+_RANK = {"term": 0, "pattern": 2}  # among equally long ones; others 1: a tag that a pattern matches stays a tag
 
 
 def asked_of(text: str, search: SearchConfig, glossary: Glossary | None = None) -> list[Span]:
     """What the translation of a line must hold, in the order of the line.
 
-    Of overlapping spans the longest is taken: of equally long ones a term of the glossary, else a pattern of the
-    user's own. No term stands within a longer URL, e-mail address, number, tag or placeholder, protected or not.
+    Of overlapping spans the longest is taken: of equally long ones a term of the glossary first, a pattern of the
+    user's own last. No term begins or ends within a URL, e-mail address, number, tag or placeholder, protected or not.
     """
     if glossary is None and not search.protect and not search.protect_patterns:
         return []
     known = list(spans(text))
-    terms = [] if glossary is None else [*glossary.spans(text)]
-    terms = [span for span in _longest([*terms, *known]) if span.kind == "term"]
+    inside = {place for span in known for place in range(span.start + 1, span.end)}
+    found = [] if glossary is None else glossary.spans(text)
+    terms = [span for span in found if span.start not in inside and span.end not in inside]
     return _longest([*terms, *_matches(text, search.protect_patterns), *(known if search.protect else ())])
 
 
@@ -37,7 +38,7 @@ def _longest(found: Iterable[Span]) -> list[Span]:
     """Spans that do not overlap, in order: the longest of all, then the longest beside it, and so on."""
     taken: set[int] = set()
     chosen = []
-    for span in sorted(found, key=lambda span: (span.start - span.end, _RANK.get(span.kind, 2), span.start)):
+    for span in sorted(found, key=lambda span: (span.start - span.end, _RANK.get(span.kind, 1), span.start)):
         places = range(span.start, span.end)
         if taken.isdisjoint(places):
             taken.update(places)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from nmt.data.sources import read_lines
 from nmt.errors import DataError
-from nmt.text.protect import Span
+from nmt.text.protect import Span, alone
 from nmt.text.words import is_boundary
 
 AnyGlossary: TypeAlias = "Glossary | Mapping[str, str] | Path | str"
@@ -22,17 +22,25 @@ MOST_TOLD = 10
 class Glossary:
     """Terms and what each is translated to. A term whose translation is itself is not translated."""
 
-    def __init__(self, terms: Mapping[str, str]) -> None:
-        """White space around terms and translations is no part of them.
+    def __init__(self, terms: Mapping[str, str], name: str = "glossary") -> None:
+        """White space around terms and translations is no part of them. `name` is for errors.
 
-        Raises DataError for a blank term or translation, and for terms that differ in white space alone.
+        Raises DataError if `terms` is no mapping of text to text or is empty, for a blank term or translation, and for
+        terms that differ in white space alone.
         """
+        if not isinstance(terms, Mapping):
+            raise DataError(f"{name}: must be a file or map terms to their translations, found {type(terms).__name__}")
+        if not terms:
+            raise DataError(f"{name}: has no terms; give each with its translation, in a file separated by a tab")
         self._terms: dict[str, str] = {}
-        for source, target in ((source.strip(), target.strip()) for source, target in terms.items()):
+        for source, target in terms.items():
+            if not (isinstance(source, str) and isinstance(target, str)):
+                raise DataError(f"{name}: {source!r} with the translation {target!r}: both must be text")
+            source, target = source.strip(), target.strip()
             if not source or not target:
-                raise DataError(f"glossary: {source!r} with the translation {target!r}: neither may be blank")
+                raise DataError(f"{name}: {source!r} with the translation {target!r}: neither may be blank")
             if self._terms.setdefault(source, target) != target:
-                raise DataError(f"glossary: {source!r} has two translations, {self._terms[source]!r} and {target!r}")
+                raise DataError(f"{name}: {source!r} has two translations, {self._terms[source]!r} and {target!r}")
         lengths: defaultdict[str, set[int]] = defaultdict(set)
         for source in self._terms:
             lengths[source[0]].add(len(source))
@@ -43,7 +51,7 @@ class Glossary:
         """That of a mapping, or that in a file. Raises DataError."""
         if isinstance(terms, Glossary):
             return terms
-        return cls(terms) if isinstance(terms, Mapping) else cls.read(Path(terms))
+        return cls.read(Path(terms)) if isinstance(terms, (Path, str)) else cls(terms)
 
     @classmethod
     def read(cls, path: Path) -> Glossary:
@@ -70,9 +78,7 @@ class Glossary:
                 before = f"{terms[source]!r} in line {numbers[source]}"
                 raise DataError(f"{where}: {source!r} has two translations, {before} and {target!r}; keep one")
             numbers.setdefault(source, number)
-        if not terms:
-            raise DataError(f"{path}: has no terms; each line is a term and its translation, separated by a tab")
-        return cls(terms)
+        return cls(terms, str(path))
 
     def __len__(self) -> int:
         return len(self._terms)
@@ -105,9 +111,16 @@ class Applied:
         self._lacking: list[int] = []
 
     def see(self, number: int, spans: Iterable[Span], translation: str) -> None:
-        """Take note of a line, the number of which is this, of what stands in it, and of its translation."""
+        """Take note of a line, the number of which is this, of what stands in it, and of its translation.
+
+        The line is a whole one: a term across the place where it was split counts, though it was not asked for.
+        """
         wanted = Counter(span.wanted for span in spans if span.kind == "term")
-        n_missing = sum(max(0, n - translation.count(target)) for target, n in wanted.items())
+        n_missing = 0
+        for target, n in sorted(wanted.items(), key=lambda item: -len(item[0])):
+            # what is found is taken out, so that a translation within another does not count for itself, too
+            translation, n_found = alone(target).subn(" ", translation, count=n)
+            n_missing += n - n_found
         self._n_terms += wanted.total()
         self._n_lines += bool(wanted)
         self._n_missing += n_missing
@@ -124,7 +137,9 @@ class Applied:
         if self._n_missing:
             numbers = ", ".join(map(str, self._lacking)) + (", …" if self._n_lacking > MOST_TOLD else "")
             where = "line" if self._n_lacking == 1 else "lines"
-            yield f"glossary: {_count(self._n_missing, 'term')} could not be placed, in {where} {numbers}"
+            were = "was" if self._n_missing == 1 else "were"
+            told = f"{_count(self._n_missing, 'term')} {were} not translated as given"
+            yield f"glossary: {told}, in {where} {numbers}"
 
 
 def _count(n: int, noun: str) -> str:

@@ -88,14 +88,14 @@ def survival_by_kind(source: str, translation: str) -> dict[str, tuple[int, int]
     counts = dict.fromkeys(_KINDS, (0, 0))
     for (kind, text), n in sorted(wanted.items(), key=lambda item: -len(item[0][1])):
         # what is found is taken out, so that a number within an address does not count for itself, too
-        translation, n_found = _alone(text).subn(" ", translation, count=n)
+        translation, n_found = alone(text).subn(" ", translation, count=n)
         n_kept, n_all = counts[kind]
         counts[kind] = n_kept + n_found, n_all + n
     return counts
 
 
-def _alone(text: str) -> re.Pattern[str]:
-    """Matches it, but not within a longer number or word."""
-    before = _START if text[0].isalnum() else ""
+def alone(text: str) -> re.Pattern[str]:
+    """Matches a text, but not within a longer number, nor within a word of a script that sets words off."""
+    before = _START if re.match(f"[{_L}]", text) else ""
     after = r"(?![.,:]?[0-9])" if text[-1].isdigit() else "" if text[-1] in ")]}>;%" else rf"(?![{_L}])"
     return re.compile(before + re.escape(text) + after)
