@@ -110,11 +110,13 @@ def do_part(part: str, options: argparse.Namespace, tell: Tell) -> None:
         from gpu_check_setting import Check
 
         check = Check(options.device, options.small, options.data)
+        if check.lacks_gpu:
+            error = "this PyTorch sees no GPU; --device cpu --small checks the script"
+            tell({"ok": False, "status": "no GPU", "error": error})
+            return
         for found in getattr(importlib.import_module(PARTS[part][0]), part)(check):
             is_good &= bool(found.get("ok", True))
             tell(found)
-            if "status" in found:
-                return
     except Exception as error:
         import traceback
 

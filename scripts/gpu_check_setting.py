@@ -125,7 +125,7 @@ class Check:
         try:
             self.device = pick_device(device)
         except NmtError:
-            self.device = torch.device("cpu")  # `versions` tells that there is no GPU
+            self.device = torch.device("cpu")  # no part is begun without a GPU
             self.lacks_gpu = True
         else:
             self.lacks_gpu = False

@@ -145,12 +145,13 @@ def test_what_there_is_no_time_for_is_left_out(capsys):
     assert [line.get("status") for line in told] == ["left out", "left out", None]
 
 
-def test_without_a_gpu_it_says_so(monkeypatch, capsys):
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU")
+def test_without_a_gpu_no_part_is_begun(monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     told: list[dict[str, object]] = []
-    gpu_check.do_part("versions", argparse.Namespace(device="cuda", small=False, data=None), told.append)
-    assert [line["status"] for line in told] == ["no GPU"] and "--device cpu --small" in str(told[0]["error"])
+    for part in gpu_check.PARTS:
+        gpu_check.do_part(part, argparse.Namespace(device="cuda", small=True, data=None), told.append)
+    assert [(line["status"], line["ok"]) for line in told] == [("no GPU", False)] * len(gpu_check.PARTS)
+    assert "--device cpu --small" in str(told[0]["error"])
     program = f"print({json.dumps(told[0])!r})"
     monkeypatch.setattr(gpu_check, "command", lambda *_: [sys.executable, "-c", program])
     assert gpu_check.main([]) == 2
