@@ -85,7 +85,10 @@ def run_part(part: str, arguments: list[str], seconds: float, tell: Tell) -> str
         try:
             with process.stdout as lines:
                 for line in lines:
-                    found = json.loads(line)
+                    try:
+                        found = json.loads(line)
+                    except ValueError:  # it was killed within a line
+                        found = {"cut_off": line[-1500:], "ok": False}
                     status = found.pop("status", status)
                     if found:
                         tell({"part": part, **found})

@@ -113,6 +113,7 @@ PROGRAMS = {
     "attention": """import os, sys; print('{"found": 2}', flush=True); sys.stderr.write("no library"); os._exit(7)""",
     "waits": """import time; print('{"found": 3}', flush=True); time.sleep(60)""",
     "agreement": """print('{"found": 4, "ok": false}'); print('{"status": "failed"}')""",
+    "eager": """import os; print('{"found": 5}\\n{"fou', end="", flush=True); os.kill(os.getpid(), 9)""",
 }
 
 
@@ -129,13 +130,14 @@ def test_a_part_that_crashes_or_hangs_costs_itself_alone(tmp_path, capsys):
     out = capsys.readouterr().out
     assert output.read_text() == out
     told = [json.loads(line) for line in out.splitlines()]
-    assert [line["found"] for line in told if "found" in line] == [1, 2, 3, 4]
+    assert [line["found"] for line in told if "found" in line] == [1, 2, 3, 4, 5]
     by_part = {line["part"]: line for line in told if "status" in line}
     assert {part: line["status"] for part, line in by_part.items()} == {
-        "versions": "ok", "attention": "failed", "waits": "out of time", "agreement": "failed",
+        "versions": "ok", "attention": "failed", "waits": "out of time", "agreement": "failed", "eager": "failed",
     }  # fmt: skip
     assert by_part["attention"]["exit"] == 7 and by_part["attention"]["stderr"] == "no library"
-    assert told[-1]["not_ok"] == ["attention", "waits", "agreement"]
+    assert [line["cut_off"] for line in told if "cut_off" in line] == ['{"fou'] and by_part["eager"]["exit"] == -9
+    assert told[-1]["not_ok"] == ["attention", "waits", "agreement", "eager"]
 
 
 @pytest.mark.usefixtures("_programs")
