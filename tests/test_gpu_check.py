@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import shutil
 import sys
 import zipfile
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -26,6 +28,7 @@ import gpu_check_setting
 from gpu_check_setting import PLAIN, RDROP, SIMCUT, Check, flop_per_token, peak
 from nmt.model.transformer import Transformer
 from nmt.prepare import prepare
+from nmt.training import restore
 
 SCRIPTS = Path(gpu_check.__file__).parent
 
@@ -44,10 +47,24 @@ def _as_small_as_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample corpus, prepared once for all trainings."""
-    folder = tmp_path_factory.mktemp("data") / "sample"
-    prepare(gpu_check_run._config(Check("cpu", small=True))[0], folder, echo=lambda _: None)
+    """A folder with a few lines of the sample corpus where the script looks for it, prepared once for all trainings."""
+    folder = tmp_path_factory.mktemp("root")
+    sample = folder / "data" / "sample"
+    sample.mkdir(parents=True)
+    for path in (gpu_check_run.ROOT / "data" / "sample").glob("*.??"):
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)[: 300 if "train" in path.name else 10]
+        (sample / path.name).write_text("".join(lines), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpu_check_run, "ROOT", folder)
+        prepare(gpu_check_run._config(Check("cpu", small=True))[0], folder / "prepared", echo=lambda _: None)
     return folder
+
+
+@pytest.fixture
+def _small_sample(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_check_run, "ROOT", prepared)
+    copied = prepared / "prepared"
+    monkeypatch.setattr(gpu_check_run, "prepare", lambda _, data, **__: shutil.copytree(copied, data))
 
 
 def lines_of(part: str) -> list[dict[str, object]]:
@@ -58,6 +75,7 @@ def lines_of(part: str) -> list[dict[str, object]]:
     return told
 
 
+@pytest.mark.usefixtures("_small_sample")
 @pytest.mark.parametrize(
     ("part", "keys"),
     [
@@ -67,13 +85,12 @@ def lines_of(part: str) -> list[dict[str, object]]:
         ("eager", {"way", "tokens_per_s", "share_of_peak", "host_ms", "update_ms"}),
         ("compiled", {"way", "first_update_s", "tokens_per_s", "graphs_compiled_so_far"}),
         ("translation", {"beam", "batch_sentences", "sentences_per_s"}),
-        ("resume", {"stopped", "loss_apart", "weights_apart", "equal_bits"}),
+        ("resume", {"stopped", "loss_apart_before", "loss_apart", "weights_apart", "equal_bits"}),
         ("bleu", {"bleu", "translations_equal_to_a_cpu"}),
         ("graphs", {"left_out"}),
     ],
 )
-def test_every_part_passes(part, keys, prepared, monkeypatch):
-    monkeypatch.setattr(gpu_check_run, "prepare", lambda _, data, **__: shutil.copytree(prepared, data))
+def test_every_part_passes(part, keys):
     told = lines_of(part)
     assert told[-1] == {"status": "ok"}, told
     assert keys <= set().union(*told)
@@ -83,6 +100,33 @@ def test_every_part_passes(part, keys, prepared, monkeypatch):
         assert ways == {line["way"] for line in told[:-1]}
     if part == "resume":
         assert told[2]["equal_bits"] and told[1]["stopped"] == "stopped at step 3 by SIGTERM"
+
+
+@pytest.mark.usefixtures("_small_sample")
+def test_a_training_that_does_not_stop_is_seen(monkeypatch):
+    monkeypatch.setattr(gpu_check_run, "asked_to_stop", lambda after: nullcontext())
+    told = lines_of("resume")
+    assert "did not" in told[1]["error"] and told[2:] == [{"status": "failed"}]
+
+
+@pytest.mark.usefixtures("_small_sample")
+def test_a_training_that_is_not_resumed_as_it_was_is_seen(monkeypatch):
+    monkeypatch.setattr(restore, "restore_optimizer", lambda *_: None)
+    *_, found, status = lines_of("resume")
+    assert found["loss_apart_before"] == 0 < found["weights_apart"] and not found["equal_bits"]
+    assert status == {"status": "failed"}
+
+
+def test_on_a_gpu_a_resumed_run_may_be_as_far_as_another():
+    names = ("loss_apart_before", "loss_apart", "weights_apart")
+    spread = dict(zip(names, (1e-3, 3e-3, 4e-2), strict=True))
+    assert gpu_check_run.near({name: 4 * value for name, value in spread.items()}, spread)
+    assert gpu_check_run.near(dict.fromkeys(names, 1e-3), dict.fromkeys(names, 0.0))
+    for name in names:
+        assert not gpu_check_run.near({**spread, name: 6 * spread[name]}, spread)
+        assert not gpu_check_run.near({**dict.fromkeys(names, 0.0), name: 1e-9}, None)
+        assert not gpu_check_run.near({**spread, name: math.inf}, spread)
+        assert not gpu_check_run.near({**spread, name: math.nan}, spread)
 
 
 def test_a_gradient_that_is_wrong_is_seen():
