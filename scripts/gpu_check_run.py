@@ -27,7 +27,6 @@ from nmt.training.meter import Outcome
 from nmt.training.session import Session
 from nmt.translator import Translator
 
-
 TIMES, FLOOR = 5.0, {"loss_apart_before": 1e-3, "loss_apart": 2e-3, "weights_apart": 2e-2}
 """How far a resumed run may be from a whole one on a GPU: so many times as far as another whole one, or so far."""
 
