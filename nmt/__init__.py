@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nmt.process import set_environment
+
 if TYPE_CHECKING:
     from nmt import api
     from nmt.translator import Translator
 
 __all__ = ["Translator", "__version__", "api"]
 __version__ = "0.1.0"
+
+set_environment()  # for programs, too, here, where nothing of nmt has imported PyTorch yet
 
 
 def __getattr__(name: str) -> Any:

@@ -23,7 +23,7 @@ from nmt.config import Config
 from nmt.config_file import changed_config, load_config
 from nmt.evaluate_run import Evaluation, evaluate_run
 from nmt.prepare import prepare as run_prepare
-from nmt.process import set_environment
+from nmt.process import keep_freed_memory
 from nmt.training.dist import joined
 from nmt.training.loop import fit
 from nmt.translator import Translator
@@ -62,7 +62,7 @@ def train(
     Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if the numbers go wrong,
     StoppedError if Ctrl-C stopped the run, as it does the command: after the update, to be resumed.
     """
-    set_environment()
+    keep_freed_memory()
     chosen = _config(config, settings)
     directory = Path(data) if data is not None else chosen.data.directory
     run_dir = Path(run) if run is not None else chosen.run_directory

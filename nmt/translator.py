@@ -23,7 +23,6 @@ from nmt.mbr import choose
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast, for_inference, pick_device
 from nmt.model.transformer import Transformer
-from nmt.process import set_environment
 from nmt.progress import Progress
 from nmt.request import (
     BLANK,
@@ -109,7 +108,6 @@ class Translator:
         auto, float32, bf16 or fp16. Raises CheckpointError if there is nothing such or it is damaged, DataError for
         its tokenizer, ConfigError if the runs do not go together.
         """
-        set_environment()  # for programs that are not `nmt`: else memory grows with every new size of a batch
         paths = [path] if isinstance(path, (Path, str)) else path
         first, *others = [open_saved(Path(each), checkpoint, weights) for each in paths]
         for other in others:

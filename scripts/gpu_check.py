@@ -85,7 +85,10 @@ def run_part(part: str, arguments: list[str], seconds: float, tell: Tell) -> str
         try:
             with process.stdout as lines:
                 for line in lines:
-                    found = json.loads(line)
+                    try:
+                        found = json.loads(line)
+                    except ValueError:  # it was killed within a line
+                        found = {"cut_off": line[-1500:], "ok": False}
                     status = found.pop("status", status)
                     if found:
                         tell({"part": part, **found})
@@ -110,11 +113,13 @@ def do_part(part: str, options: argparse.Namespace, tell: Tell) -> None:
         from gpu_check_setting import Check
 
         check = Check(options.device, options.small, options.data)
+        if check.lacks_gpu:
+            error = "this PyTorch sees no GPU; --device cpu --small checks the script"
+            tell({"ok": False, "status": "no GPU", "error": error})
+            return
         for found in getattr(importlib.import_module(PARTS[part][0]), part)(check):
             is_good &= bool(found.get("ok", True))
             tell(found)
-            if "status" in found:
-                return
     except Exception as error:
         import traceback
 

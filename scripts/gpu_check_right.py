@@ -31,13 +31,6 @@ from nmt.training.loop import train_step
 
 def versions(check: Check) -> Found:
     """What is there."""
-    if check.lacks_gpu:
-        yield {
-            "ok": False,
-            "status": "no GPU",
-            "error": "this PyTorch sees no GPU; --device cpu --small checks the script",
-        }
-        return
     names = ("numpy", "pydantic", "safetensors", "sentencepiece", "sacrebleu", "triton", "schedulefree", "tensorboard")
     found = {}
     for name in names:
@@ -87,7 +80,7 @@ BACKENDS = {0: "math", 1: "flash", 2: "memory-efficient", 3: "cuDNN"}
 def attention(check: Check) -> Found:
     """Which kernel attention takes and how long, forward and backward, on shapes it has not seen and once more on the
     same, without and with cuDNN's."""
-    n_heads = check.sizes.model["n_heads"]
+    n_heads, n_tokens = check.sizes.model["n_heads"], check.sizes.update_tokens[0]
     width = check.sizes.model["d_model"] // n_heads
     dtype = torch.float16 if check.precision == "fp16" else torch.bfloat16
     rng = np.random.default_rng(1)
@@ -96,7 +89,10 @@ def attention(check: Check) -> Found:
             torch.backends.cuda.enable_cudnn_sdp(with_cudnn)
             for kind in ("causal", "masked"):
                 # sizes like those of batches of text; others for each kind and setting, so that all are new
-                shapes = [(int(4096 / length), int(length)) for length in rng.uniform(10, 170, check.sizes.n_shapes)]
+                shapes = [
+                    (max(1, int(n_tokens / length)), int(length))
+                    for length in rng.uniform(10, 170, check.sizes.n_shapes)
+                ]
                 try:
                     tensors = [_tensors(check, shape, n_heads, width, dtype, kind) for shape in shapes]
                     chosen = Counter(_chosen(*each) for each in tensors)
@@ -183,7 +179,11 @@ INHERENT = {("rules.py", "leaving"), ("beam.py", "_results"), ("greedy.py", "_re
 
 def waits(check: Check) -> Found:
     """In every way to train, the lines of an update that wait for the GPU, of which there must be none; in searches,
-    only where they have to."""
+    only where they have to. On a GPU it first waits on purpose, which must be seen."""
+    if check.is_gpu:
+        with noted(check.device) as places:
+            in_nmt("number.item()", number=torch.ones((), device=check.device))
+        yield {"on_purpose": {_name(place): n for place, n in places.items()}, "ok": bool(places)}
     for mode in WAYS:
         if mode.layout == "packed" and (why := check.why_not_packed(mode.precision)) is not None:
             yield {"update": mode.name, "left_out": why}
@@ -212,6 +212,7 @@ def waits(check: Check) -> Found:
         yield {"search": name, "waits": {_name(place): n for place, n in places.items()}, **wrong, "ok": is_good}
 
 
+NMT = str(Path(nmt.__file__).parent)
 Place = tuple[str, str, int]
 """File, function and line."""
 
@@ -220,19 +221,25 @@ Place = tuple[str, str, int]
 def noted(device: torch.device) -> Iterator[Counter[Place]]:
     """Count the places in `nmt` where the host waits for the GPU."""
     places: Counter[Place] = Counter()
-    root = str(Path(nmt.__file__).parent)
 
     def note(message: Warning | str, *_: Any, **__: Any) -> None:
         if "synchronizing CUDA operation" in str(message):
-            frames = [each for each in traceback.extract_stack() if each.filename.startswith(root)]
+            frames = [each for each in traceback.extract_stack() if each.filename.startswith(NMT)]
             if frames:  # else it is of this script
-                places[(Path(frames[-1].filename).name, frames[-1].name, frames[-1].lineno or 0)] += 1
+                # of a generator or the like the function that it stands in
+                name = next((each.name for each in reversed(frames) if not each.name.startswith("<")), frames[-1].name)
+                places[(Path(frames[-1].filename).name, name, frames[-1].lineno or 0)] += 1
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = note
         with waiting("warn", device):
             yield places
+
+
+def in_nmt(program: str, **names: object) -> None:
+    """Run a program as if it stood in `nmt`."""
+    exec(compile(program, str(Path(NMT) / "on_purpose.py"), "exec"), names)
 
 
 def _name(place: Place) -> str:

@@ -44,6 +44,8 @@ class Sizes:
     model: dict[str, int]
     small_model: dict[str, int]
     """For agreement with a CPU."""
+    n_compared: int
+    """Pairs of the batch whose loss and gradient are compared with a CPU's."""
     vocabulary: int
     update_tokens: tuple[int, ...]
     n_pairs: int
@@ -55,7 +57,7 @@ class Sizes:
     matrix: int
     """Rows and columns of the matrix product whose speed is measured."""
     steps: int
-    """Of the training that is stopped and resumed."""
+    """Of the training that is stopped and resumed, and on a GPU done three times."""
     training: tuple[str, ...]
     """Overrides of the configuration of both trainings."""
     bleu: tuple[str, ...]
@@ -65,8 +67,10 @@ class Sizes:
 IWSLT = {"d_model": 512, "n_heads": 4, "d_ff": 1024, "encoder_layers": 6, "decoder_layers": 6}
 MIDDLE = {"d_model": 256, "n_heads": 4, "d_ff": 512, "encoder_layers": 2, "decoder_layers": 2}
 TINY = {"d_model": 32, "n_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1}
-FULL = Sizes(IWSLT, MIDDLE, 10_000, (4096, 16384), 60_000, 3.0, 2048, 24, 8192, 1200, (), ("training.max_minutes=1",))
-SMALL = Sizes(TINY, TINY, 300, (256, 512), 2000, 0.1, 8, 3, 128, 6, (
+FULL = Sizes(
+    IWSLT, MIDDLE, 48, 10_000, (4096, 16384), 60_000, 3.0, 2048, 24, 8192, 800, (), ("training.max_minutes=1",)
+)
+SMALL = Sizes(TINY, TINY, 4, 300, (256, 512), 2000, 0.1, 8, 3, 128, 6, (
     "tokenizer.vocab_size=400", "model.d_model=32", "model.d_ff=64", "model.encoder_layers=1", "search.beam=1",
     "model.decoder_layers=1", "training.update_tokens=200", "training.warmup_steps=2", "search.max_length_ratio=0",
     "training.average_last=1",
@@ -125,7 +129,7 @@ class Check:
         try:
             self.device = pick_device(device)
         except NmtError:
-            self.device = torch.device("cpu")  # `versions` tells that there is no GPU
+            self.device = torch.device("cpu")  # no part is begun without a GPU
             self.lacks_gpu = True
         else:
             self.lacks_gpu = False
@@ -133,7 +137,7 @@ class Check:
         self.is_gpu = self.device.type == "cuda"
         if not self.is_gpu:
             compiling.BACKEND = "aot_eager"  # it traces, and makes no machine code
-        self.precision = pick_precision("auto", self.device) if self.is_gpu else "bf16"
+        self.precision = pick_precision("auto", self.device) if self.is_gpu else "float32"
         self.pairs = Pairs(cast(Split, Synthetic(self.sizes.n_pairs, self.sizes.vocabulary)), "src", "tgt")
 
     def wait(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from tiny_corpus import tiny_settings, tiny_text
 from tiny_run import PLAIN
 
 import nmt
-from nmt import Translator, api
+from nmt import Translator, api, process
 from nmt.config_file import dump_config, load_config
 from nmt.errors import ConfigError, DataError
 
@@ -27,6 +28,33 @@ assert not hasattr(nmt, "train") and "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)
     assert nmt.api is api and nmt.Translator is Translator
+
+
+@pytest.mark.parametrize("first", ["from nmt import api", "import nmt.api", "from nmt import Translator",
+                                   "from nmt.translator import Translator"])  # fmt: skip
+def test_the_environment_is_set_before_pytorch_is_imported(first: str) -> None:
+    program = f"""\
+import os, sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "torch":
+            print(os.environ.get("GOMP_SPINCOUNT"), os.environ.get("THP_MEM_ALLOC_ENABLE"), flush=True)
+            os._exit(0)
+sys.meta_path.insert(0, Finder())
+{first}
+"""
+    environment = {name: value for name, value in os.environ.items() if name not in process.ENVIRONMENT}
+    environment["THP_MEM_ALLOC_ENABLE"] = "0"  # what the user has set stays
+    done = subprocess.run([sys.executable, "-c", program], check=True, env=environment, stdout=subprocess.PIPE)
+    assert done.stdout == b"10000 0\n"
+
+
+def test_training_keeps_freed_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[bool] = []
+    monkeypatch.setattr(api, "keep_freed_memory", lambda: kept.append(True))
+    with pytest.raises(ConfigError, match="nowhere"):
+        api.train("nowhere.yaml")
+    assert kept == [True]
 
 
 @pytest.mark.usefixtures("quick")

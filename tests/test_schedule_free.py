@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import weakref
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,8 @@ from models import tiny_model
 from schedulefree import AdamWScheduleFree
 from tiny_corpus import tiny_settings
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from nmt.checkpoint import load_optimizer, load_weights, optimizer_tensors, restore_optimizer
 from nmt.config import TrainingConfig
@@ -162,6 +165,49 @@ def test_a_gpu_takes_back_what_a_cpu_leaves_out(stops, monkeypatch):
     plain.learn(13, 14)
     assert same(learner.everything(), plain.everything())
     assert [group["k"] for group in learner.optimizer.param_groups] == [10, 10]
+
+
+@pytest.mark.parametrize("part", [1, 100, 2**22])
+def test_by_whatever_parts_a_gpu_goes_it_learns_the_same(part, monkeypatch):
+    plain, learner = Learner(), Learner()
+    plain.learn(1, 6, bad=(1, 4))
+    monkeypatch.setattr(schedule_free, "LOOKS", set())
+    monkeypatch.setattr(schedule_free, "PART", part)
+    learner.learn(1, 6, bad=(1, 4))
+    found, expected = learner.everything(), plain.everything()
+    assert found.keys() == expected.keys()
+    for name, tensor in found.items():  # a CPU rounds the ends of tensors in another way
+        torch.testing.assert_close(tensor, expected[name], rtol=1e-5, atol=1e-7)
+    assert [group["k"] for group in learner.optimizer.param_groups] == [4, 4]
+
+
+class Most(TorchDispatchMode):
+    """The most numbers that new tensors held at one time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most, self._made = 0, list[weakref.ref[Tensor]]()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = func(*args, **(kwargs or {}))
+        given = {each.untyped_storage().data_ptr() for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)}
+        new = [each for each in tree_leaves(result) if isinstance(each, Tensor)]
+        self._made += [weakref.ref(each) for each in new if each.untyped_storage().data_ptr() not in given]
+        self._made = [each for each in self._made if each() is not None]
+        self.most = max(self.most, sum(tensor.numel() for each in self._made if (tensor := each()) is not None))
+        return result
+
+
+def test_an_update_that_may_be_taken_back_takes_little_memory(monkeypatch):
+    monkeypatch.setattr(schedule_free, "LOOKS", set())
+    monkeypatch.setattr(schedule_free, "PART", part := 500)
+    learner = Learner()
+    learner.learn(1, 1)
+    give_gradients(learner.model, 2)
+    with Most() as found:
+        learner.optimizer.step()
+    n_parameters = sum(p.numel() for p in learner.model.parameters())
+    assert 3 * part < found.most < 5 * 2 * part < n_parameters
 
 
 @pytest.mark.parametrize("stops", [[3], [1, 7], [1, 2, 5, 9, 11]])

@@ -65,7 +65,8 @@ def pick_max_tokens(
         free_memory()
         return longest
     per_token = max(1.0, (used[1] - used[0]) / (n_large - n_small))
-    # gradients and two moments; the moving average and a copy to validate it, or that of schedule_free's averages
+    # gradients and two moments; the moving average and a copy to validate it, or that of schedule_free's averages,
+    # whose updates take but a part more
     n_copies = 5 if settings.ema else 4 if settings.optimizer == "schedule_free" else 3
     fixed = max(0.0, used[0] - per_token * n_small) + n_copies * 4 * sum(p.numel() for p in model.parameters())
     room = SAFE_SHARE[device.type] * free_bytes(device) - fixed

@@ -5,14 +5,16 @@ gradient is taken between them, at y = (1 - beta1) * z + beta1 * x, which the mo
 translated with. To go back and forth between y and x in place would round: x is made as a copy, and y is saved too.
 
 An update that is not finite is left out. A CPU knows that before the update. On a GPU the update is made and taken back
-there, since to ask would be to wait; the counts, which are Python numbers, are taken back at the next update, when the
-answer has long arrived.
+there, part by part, so that copies of a part are all the memory that this takes, since to ask would be to wait. The
+counts, which are Python numbers, are taken back at the next update. Were the GPU then still at the gradient of the last
+one, the host would wait for that: it is never ahead by more than one update, which the GPU has meanwhile to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import unwrap
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -23,6 +25,8 @@ from nmt.training.shard import local
 
 OF_A_GROUP = ("k", "weight_sum", "lr_max")  # what the package counts, besides the tensors of each parameter
 LOOKS = {"cpu"}  # devices whose numbers can be looked at without waiting
+PART = 2**22
+"""Numbers of parameters that are updated and taken back together."""
 
 
 class _Counts:
@@ -67,16 +71,32 @@ class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is w
         if found is None or found.device.type in LOOKS:
             return None if found is not None and found else self._update(closure)
         self._last = _Counts([{key: group[key] for key in OF_A_GROUP} for group in self.param_groups], found)
-        tensors = [local(each) for p in self._parameters() for each in (p, *self.state[p].values())]
-        before, is_bad = torch._foreach_mul(tensors, 1.0), found != 0
-        loss = self._update(closure)
-        for old, new in zip(before, tensors, strict=True):
-            torch.where(is_bad, old, new, out=new)
+        loss = None if closure is None else torch.enable_grad()(closure)()
+        for group in self.param_groups:
+            self._update_unless(found != 0, group)
         return loss
 
     def _update(self, closure: Callable[[], float] | None) -> float | None:
         loss: float | None = super().step(closure)
         return loss
+
+    def _update_unless(self, is_bad: Tensor, group: dict[str, Any]) -> None:
+        """Update the parameters of a group part by part, and take each back if it is bad; the group's counts go on."""
+        after = group
+        # one part at least, without parameters, for the counts: a process may have no share of any
+        for part in list(_parts([p for p in group["params"] if p.grad is not None])) or [[]]:
+            state: dict[Tensor, dict[str, Tensor]] = {}
+            for parameter, rows in part:
+                piece = local(parameter).detach()[rows]
+                piece.grad = local(parameter.grad)[rows]  # type: ignore[arg-type]
+                state[piece] = {name: local(value)[rows] for name, value in self.state[parameter].items()}
+            tensors = [each for piece, values in state.items() for each in (piece, *values.values())]
+            before = torch._foreach_mul(tensors, 1.0) if tensors else []
+            after = {**group, "params": list(state)}
+            unwrap(AdamWScheduleFree.step)(SimpleNamespace(param_groups=[after], state=state))
+            for old, new in zip(before, tensors, strict=True):
+                torch.where(is_bad, old, new, out=new)
+        group.update({**after, "params": group["params"]})
 
     def _settle(self) -> None:
         """Take back the counts of the last update if that was left out."""
@@ -117,3 +137,22 @@ class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is w
 
     def _parameters(self) -> list[Tensor]:
         return [parameter for group in self.param_groups for parameter in group["params"]]
+
+
+def _parts(parameters: list[Tensor]) -> Iterator[list[tuple[Tensor, Any]]]:
+    """The parameters of this process by rows, in parts of about PART numbers: each parameter with which of its rows."""
+    part: list[tuple[Tensor, Any]] = []
+    size = 0
+    for parameter in parameters:
+        here = local(parameter)
+        n_rows = len(here) if here.dim() else 1
+        step = max(1, PART * n_rows // max(1, here.numel()))
+        for start in range(0, n_rows, step):
+            rows = slice(start, start + step) if here.dim() else ...
+            part.append((parameter, rows))
+            size += min(step, n_rows - start) * here.numel() // n_rows
+            if size >= PART:
+                yield part
+                part, size = [], 0
+    if part:
+        yield part
