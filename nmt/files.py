@@ -10,7 +10,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -87,6 +87,18 @@ def open_output(target: Path | str) -> Iterator[IO[bytes]]:
             raise  # of something else that is read meanwhile
         name = "standard output" if str(target) == "-" else str(target)
         raise DataError(f"{name}: cannot be written: {error.strerror}") from error
+
+
+def refuse_overwriting(targets: Sequence[Path | str | None], inputs: Sequence[Path | str | None]) -> None:
+    """Raise DataError if one of the files to write is one that is read, or another that is written."""
+    read = [Path(name) for name in inputs if name is not None and str(name) != "-" and Path(name).is_file()]
+    written: list[Path] = []
+    for target in (Path(name) for name in targets if name is not None and str(name) != "-"):
+        if target.is_file() and any(target.samefile(path) for path in read):
+            raise DataError(f"{target}: is read, and would be written over; name another file to write")
+        if target.resolve() in written:
+            raise DataError(f"{target}: would be written twice; name two files")
+        written.append(target.resolve())
 
 
 @contextlib.contextmanager

@@ -10,10 +10,11 @@ import torch
 from nmt.checkpoint import assign
 from nmt.config import Config
 from nmt.config_file import load_config
+from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError
 from nmt.folder import is_folder, load_folder
 from nmt.layout import RunDir
-from nmt.metadata import read_info
+from nmt.metadata import read_info, read_selected
 from nmt.model.precision import device_name, pick_float32_library, pick_precision, use_float32_library
 from nmt.model.transformer import Transformer
 from nmt.selected import ChosenWeights, choose_weights
@@ -86,6 +87,8 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
         raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; make one with nmt train")
     config, facts = load_config(run.config), read_info(run)
     chosen = choose_weights(run, config.training, checkpoint, weights)
+    if checkpoint == "best" and read_selected(run).get("best_step") is None:
+        say(f"{path}: no checkpoint is selected; the last is taken, step {chosen.step} of {config.training.max_steps}")
     tokenizers = Tokenizers.load(run.tokenizer, config.data.languages)
     if tokenizers.fingerprint != facts["tokenizer"]:
         raise CheckpointError(f"{run.tokenizer.path}: not the tokenizer that this run was trained with")

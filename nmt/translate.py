@@ -12,9 +12,9 @@ from pathlib import Path
 from nmt.align import alignments, attention_of, pharaoh
 from nmt.config import SearchConfig
 from nmt.console import say
-from nmt.data.sources import read_lines
+from nmt.data.sources import read_lines, why_not_sentences
 from nmt.errors import CheckpointError, DataError
-from nmt.files import open_output
+from nmt.files import open_output, refuse_overwriting
 from nmt.layout import RunDir
 from nmt.progress import Progress
 from nmt.progress import n_lines as count_lines
@@ -74,6 +74,9 @@ def translate_file(
     """
     search, files = search or translator.config.search, files or Files()
     translator.check(search, n_best, has_terms=files.terms is not None or files.glossary is not None)
+    refuse_overwriting(
+        (target, files.alignments, files.attention), (source, files.prefixes, files.terms, files.glossary)
+    )
     glossary = Glossary.read(files.glossary) if files.glossary is not None else None
     if files.attention is not None:
         from nmt.picture import check_picture  # matplotlib takes 0.3 s, which no start need wait for
@@ -239,7 +242,10 @@ def _input(source: Path | str) -> Iterator[list[str]]:
         if sys.stdin.isatty() and sys.stderr.isatty():
             say("waiting for lines to translate; Ctrl-D on an empty line ends")
         return windows(sys.stdin.buffer, "standard input", WINDOW)
-    return _windows_of(_lines_of(Path(source)))
+    path = Path(source)
+    if path.is_file() and (problem := why_not_sentences(path)):
+        say(f"warning: {path}: {problem}; its lines are translated as they stand")
+    return _windows_of(_lines_of(path))
 
 
 def _lines_of(path: Path) -> Iterator[str]:

@@ -209,12 +209,25 @@ def _refuse_other_formats(name: Path | str, start: bytes) -> None:
         raise DataError(f"{name}: {problem}")
 
 
-def _refuse_other_texts(path: Path) -> None:
-    """Raise DataError if a side of a corpus is no text with a sentence a line, by its beginning."""
+def why_not_sentences(path: Path) -> str | None:
+    """What a text file is, by its beginning, if it is none with a sentence a line, and what to do. Raises DataError."""
+    start = _beginning(path)
+    return None if start is None else why_not_lines(path, start)
+
+
+def _beginning(path: Path) -> bytes | None:
+    """The first bytes of a text file; None if they cannot be unpacked, which is told where the lines are read."""
     with _reading(path), _open(path) as file:
         try:
-            start = file.read(BEGINNING)
+            return file.read(BEGINNING)
         except (gzip.BadGzipFile, zlib.error, EOFError):
-            return  # told where the lines are read
+            return None
+
+
+def _refuse_other_texts(path: Path) -> None:
+    """Raise DataError if a side of a corpus is no text with a sentence a line, by its beginning."""
+    start = _beginning(path)
+    if start is None:
+        return
     if problem := why_not_lines(path, start) or why_not_text(path, start):
         raise DataError(f"{path}: {problem}")

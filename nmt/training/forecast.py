@@ -13,6 +13,7 @@ from nmt.config import TrainingConfig
 
 FIRST_UPDATES = 50  # of a process, by which its pace is told
 SLOW_UPDATES = 10  # of them: the first ones ask for memory, or have the model compiled
+FEW_UPDATES, TIME_SHARE = 5, 0.25  # where so much of max_minutes is used before, so many tell it
 LONG_BEFORE = 0.9  # of a schedule's steps: with fewer it has not done what it is for
 FEW = 0.5  # of max_steps, where the schedule does not end there: worth a word, not a warning
 
@@ -37,7 +38,8 @@ def forecast(
 
     `update_seconds` are the times that they took. Validations take time too, so the run comes to fewer steps, not more.
     """
-    limit, last = _expected_end(settings, state, n_epoch_tokens, statistics.median(update_seconds[SLOW_UPDATES:]))
+    n_slow = min(SLOW_UPDATES, len(update_seconds) // 2)
+    limit, last = _expected_end(settings, state, n_epoch_tokens, statistics.median(update_seconds[n_slow:]))
     if last <= state.step:
         return None
     cooldown_start = state.cooldown_start
@@ -51,6 +53,12 @@ def forecast(
     if limit == "max_minutes" and last < FEW * settings.max_steps:
         return f"{ends}, long before training.max_steps = {settings.max_steps}"
     return None
+
+
+def pace_is_known(settings: TrainingConfig, state: TrainState, n_updates: int) -> bool:
+    """Whether the first `n_updates` of a process tell its pace; on a slow machine fewer have to do."""
+    is_slow = settings.max_minutes is not None and state.seconds >= TIME_SHARE * 60 * settings.max_minutes
+    return n_updates >= FIRST_UPDATES or (is_slow and n_updates >= FEW_UPDATES)
 
 
 def _expected_end(

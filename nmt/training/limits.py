@@ -71,8 +71,10 @@ def _reached(session: Session) -> str:
     assert limit is not None, "one is"
     value = getattr(session.config.training, limit)
     what = " validations without a new best" if limit == "patience" else ""
-    how = f" (cool-down from step {state.cooldown_start})" if limit_reached(session) == "cooldown" else ""
-    return f"training.{limit} = {f'{value:g}' if isinstance(value, float) else value}{what} reached{how}"
+    told = f"training.{limit} = {f'{value:g}' if isinstance(value, float) else value}{what}"
+    if limit_reached(session) == "cooldown":
+        return f"cool-down from step {state.cooldown_start}, as fixed by {told}, complete"
+    return f"{told} reached"
 
 
 def fix_cooldown(session: Session) -> bool:
@@ -113,11 +115,15 @@ def is_finished(session: Session) -> bool:
         finished_step = None
     if name is None or finished_step != state.step:
         return False
-    settings, done = session.config.training, _done(session)
-    # more than twice of what it was, or of what is already used
-    value = 2 * getattr(settings, name) * max(1.0, done.get(name, 1.0))
-    say(
-        f"{run.path}: finished at step {state.step}, {_reached(session)}; to go on: "
-        f"nmt train --resume --run {run.path} --set training.{name}={math.ceil(value) if value > 1 else f'{value:g}'}"
-    )
+    say(f"{run.path}: finished at step {state.step}, {_reached(session)}; to go on: {to_go_on(session)}")
     return True
+
+
+def to_go_on(session: Session) -> str:
+    """The command with which a run goes on that has reached a limit."""
+    name = ended_by(session)
+    assert name is not None, "one is"
+    # twice of what it was, or of what is already used: validations take time, too
+    value = 2 * getattr(session.config.training, name) * max(1.0, _done(session).get(name, 1.0))
+    number = math.ceil(value) if value > 1 else f"{value:g}"
+    return f"nmt train --resume --run {session.run.path} --set training.{name}={number}"

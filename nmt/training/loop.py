@@ -32,7 +32,7 @@ from nmt.model.precision import autocast
 from nmt.training.dist import World
 from nmt.training.forecast import cut_short
 from nmt.training.keep import save, save_state, tidy
-from nmt.training.limits import End, check_is_due, ended, ended_by, fix_cooldown, is_finished
+from nmt.training.limits import End, check_is_due, ended, ended_by, fix_cooldown, to_go_on
 from nmt.training.lock import locked
 from nmt.training.log import TrainingLog
 from nmt.training.memory import free_memory, out_of_memory, slots
@@ -72,7 +72,7 @@ def fit(
         world.stop = stop
         try:
             session = start(config, data_dir, run_dir, resume, world, stop)
-            if not resume or not world.from_first(lambda: is_finished(session)):
+            if not session.is_over:
                 train_and_log(session, profile)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
@@ -261,8 +261,7 @@ def conclude(session: Session, meter: Meter, end: End) -> None:
     meter.log.say(f"{end.reason} after {state.step} steps")
     limit = ended_by(session)
     if found := cut_short(session.config.training, state.step, state.cooldown_start):
-        goes_on = f"nmt train --resume --run {run.path} with a larger training.{limit} goes on"
-        meter.log.say(f"warning: training has ended before {' and '.join(found)}; {goes_on}")
+        meter.log.say(f"warning: training has ended before {' and '.join(found)}; to go on: {to_go_on(session)}")
     if session.saved_step != state.step:
         save(session, meter)
     if state.last_check != state.step:

@@ -13,7 +13,7 @@ import torch
 from nmt.data.batching import Update
 from nmt.errors import DivergedError
 from nmt.training.alarms import ADVICE, loss_alarm
-from nmt.training.forecast import FIRST_UPDATES, forecast
+from nmt.training.forecast import forecast, pace_is_known
 from nmt.training.log import TrainingLog
 from nmt.training.optim import learning_rate
 from nmt.training.profile import Profile
@@ -57,6 +57,7 @@ class Meter:
         self._pending: deque[_Pending] = deque()
         self._clock = self._shown = time.monotonic()
         self._update_seconds: list[float] = []  # of the first updates of this process
+        self._is_foreseen = False
 
     @property
     def _has_divergence(self) -> bool:
@@ -86,12 +87,13 @@ class Meter:
 
     def _foresee(self, seconds: float) -> None:
         """Once the pace of updates is known, say so if the run will end too early; `seconds` is what this one took."""
-        if len(self._update_seconds) == FIRST_UPDATES:
+        if self._is_foreseen:
             return
         self._update_seconds.append(seconds)
-        if len(self._update_seconds) == FIRST_UPDATES:
-            session = self._session
-            line = forecast(session.config.training, session.state, session.n_epoch_tokens, self._update_seconds)
+        settings, state = self._session.config.training, self._session.state
+        if pace_is_known(settings, state, len(self._update_seconds)):
+            self._is_foreseen = True
+            line = forecast(settings, state, self._session.n_epoch_tokens, self._update_seconds)
             if line is not None:
                 self.log.say(line)
 

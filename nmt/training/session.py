@@ -56,6 +56,8 @@ class Session:
     """The epoch that it has made `pairs` for."""
     saved_step: int = 0
     """The step of the last checkpoint that this process has written or read."""
+    is_over: bool = False
+    """Whether the run had come to its end before, and no limit was raised since: then nothing of it is changed."""
     save_failed: bool = False
     """Whether the last attempt to save has failed."""
 

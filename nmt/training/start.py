@@ -35,6 +35,7 @@ from nmt.tokenizer import Tokenizers
 from nmt.training.compiled import compiled, pick_compile, pick_layout
 from nmt.training.dist import World
 from nmt.training.initial import Initial, freeze
+from nmt.training.limits import is_finished
 from nmt.training.log import TrainingLog
 from nmt.training.memory import pick_max_tokens
 from nmt.training.optim import make_optimizer, make_scaler
@@ -67,7 +68,7 @@ class _Material:
 def start(
     config: Config, data_dir: Path, run_dir: Path, resume: bool, world: World | None = None, stop: Stop | None = None
 ) -> Session:
-    """Check everything, then make a new run in the directory or read the one there.
+    """Check everything, then make a new run in the directory or read the one there, which is left as it is if it is over.
 
     Raises ConfigError, DataError or CheckpointError, before anything is written.
     """
@@ -120,7 +121,9 @@ def start(
     )
     if resume:
         restore(session)
-    world.from_first(lambda: _write(session, corpus, choices | initial.record, resume))
+        session.is_over = world.from_first(lambda: is_finished(session))
+    if not session.is_over:
+        world.from_first(lambda: _write(session, corpus, choices | initial.record, resume))
     return session
 
 
