@@ -87,7 +87,7 @@ def read_tensors(path: Path) -> bytes:
         size = os.fstat(file.fileno()).st_size
         start = file.read(8)
         length = int.from_bytes(start, "little")
-        if size > 8 and length > min(HEADER_BYTES, size - 8):
+        if length > min(HEADER_BYTES, max(size - 8, 0)):
             raise UnsafeFileError(f"{path}: damaged: it begins with no header of safetensors")
         promised = 8 + length + _data_bytes(path, file.read(length)) if start else 0
     if size > promised:
