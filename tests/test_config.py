@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nmt.config import Config, Section, Source
 from nmt.config_file import dump_config, field_paths, load_config
-from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, HubError, NmtError
+from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, HubError, NmtError, UnsafeFileError
 
 BASE = """\
 data:
@@ -330,6 +330,12 @@ def test_files_that_are_no_config(text: str | bytes, expected: str) -> None:
 def test_a_file_that_cannot_be_read() -> None:
     with pytest.raises(ConfigError, match=r"^/proc/self/mem: cannot be read: Input/output error$"):
         load_config("/proc/self/mem")
+
+
+def test_a_file_too_large_for_a_config_is_not_parsed(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("data: [" + "1," * 500_000 + "1]\n")
+    with pytest.raises(UnsafeFileError, match=r"c\.yaml: 1,000,010 bytes, more than such a file has \(262,144\)$"):
+        load_config(tmp_path / "c.yaml")
 
 
 def test_byte_order_mark_and_windows_line_ends_do_no_harm() -> None:
