@@ -110,8 +110,8 @@ DROPOUTS = "model.embedding_dropout, model.residual_dropout, model.attention_dro
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
-        ("training.lr", "; did you mean training.peak_lr?"),
-        ("training.learning-rate", "; did you mean training.peak_lr?"),
+        ("training.lr", "; did you mean training.peak_lr (with the schedule noam training.factor)?"),
+        ("training.learning-rate", "; did you mean training.peak_lr (with the schedule noam training.factor)?"),
         ("training.batch_size", "; did you mean training.update_tokens (in target tokens)?"),
         ("search.batch_size", "; did you mean search.batch_sentences?"),
         ("training.epochs", "; did you mean training.max_epochs?"),
@@ -141,7 +141,8 @@ def test_what_a_setting_that_there_is_not_may_mean(key: str, expected: str) -> N
 
 def test_a_name_of_another_toolkit_in_a_file() -> None:
     (problem,) = problems(BASE + "training: {lr: 0.1}\n")
-    assert problem == "c.yaml: training.lr: no such setting; did you mean training.peak_lr?"
+    hint = "did you mean training.peak_lr (with the schedule noam training.factor)?"
+    assert problem == f"c.yaml: training.lr: no such setting; {hint}"
 
 
 def test_all_problems_come_at_once() -> None:
