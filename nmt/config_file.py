@@ -23,7 +23,7 @@ from nmt.config.data import LINES, SHARE, SOURCE
 from nmt.console import printable, printable_sentence
 from nmt.errors import ConfigError
 from nmt.foreign import did_you_mean, misspelt, note_on, of_the_same_words, plain, settings_meant
-from nmt.regular import DOCUMENT_BYTES, read_regular
+from nmt.regular import CONFIG_BYTES, read_regular
 
 
 class _Loader(yaml.SafeLoader):
@@ -217,7 +217,7 @@ def _find(name: str | Path) -> tuple[str, str]:
     for path in (Path(name), Path("configs") / name, shipped / name):
         if path.exists() and not path.is_dir():
             try:
-                return str(path), read_regular(path, DOCUMENT_BYTES).decode("utf-8-sig")
+                return str(path), read_regular(path, CONFIG_BYTES).decode("utf-8-sig")
             except UnicodeDecodeError as error:
                 raise ConfigError([f"{path}: not UTF-8 at byte {error.start + 1}; save it as UTF-8 text"]) from error
             except OSError as error:

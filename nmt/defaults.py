@@ -25,9 +25,13 @@ def run_or_newest(run: Path | None) -> Path:
 
 def what_translates(runs: Sequence[Path] | None, model: Path | None) -> list[Path]:
     """The runs (--run) or the exported folder (--model) to translate with, by default the newest run. Raises
-    ConfigError if both are given."""
+    ConfigError if both are given, or a run twice."""
     if runs and model is not None:
         raise ConfigError(["--run and --model: give one of them"])
+    seen: dict[Path, Path] = {}
+    for run in runs or ():
+        if (first := seen.setdefault(run.resolve(), run)) is not run:
+            raise ConfigError([f"--run {first} and --run {run} are one run, and no ensemble: name it once"])
     return [model] if model is not None else list(runs or [run_or_newest(None)])
 
 

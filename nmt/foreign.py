@@ -128,8 +128,11 @@ for _key, _names in OTHER_NAMES.items():
         _MEANT.setdefault(_name, []).append(_key)
 _NOTES = {name: note for names, note in NO_SETTING.items() for name in names.split()}
 
-COUNTED = {"training.update_tokens": "in target tokens"}
-"""Units, where other toolkits have another."""
+BESIDES = {
+    "training.update_tokens": "in target tokens",
+    "training.peak_lr": "with the schedule noam training.factor",
+}
+"""What else to know where a setting is proposed: its unit, if other toolkits have another, or when it counts."""
 
 
 def settings_meant(name: str, section: str = "") -> list[str]:
@@ -167,7 +170,7 @@ def of_the_same_words(name: str, candidates: Iterable[str]) -> list[str]:
 
 def listed(names: Sequence[str]) -> str:
     """`a, b or c`; a setting that other toolkits count in something else comes with its unit."""
-    *others, last = dict.fromkeys(f"{name} ({COUNTED[name]})" if name in COUNTED else name for name in names)
+    *others, last = dict.fromkeys(f"{name} ({BESIDES[name]})" if name in BESIDES else name for name in names)
     return f"{', '.join(others)} or {last}" if others else last
 
 

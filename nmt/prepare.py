@@ -169,10 +169,11 @@ class _Build:
         amount = self.config.data.valid
         assert not isinstance(amount, Source)
         draw = Draw(amount)
-        for row in cleaned.rows():
-            draw.offer(SentencePair(row.src, row.tgt, ""))
-        pairs = draw.chosen()
-        cleaned.set_aside(pairs)
+        with Progress("splitting off", 2 * cleaned.report.kept, "pairs") as progress:  # which are read twice
+            for row in progress.track(cleaned.rows()):
+                draw.offer(SentencePair(row.src, row.tgt, ""))
+            pairs = draw.chosen()
+            cleaned.set_aside(pairs, progress)
         _refuse_nothing(cleaned.report)
         left_out = cleaned.report.dropped.get("shared", 0)
         self.split_off = {"asked": amount, "of": draw.n_offered, "left_out": left_out}

@@ -1,7 +1,8 @@
 """Files that a stranger may have put there: only regular ones are read, and nothing is written through a link.
 
 What lies inside a run, an export or a data directory must be a regular file: a named pipe would be waited for without
-end, and /dev/zero would fill the memory. Text that the user names may also come from a pipe.
+end, and /dev/zero would fill the memory. So must a configuration. Text that the user names to be read once, such as a
+file to translate, may also come from a pipe (`open_text`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from nmt.errors import UnsafeFileError
 
 DOCUMENT_BYTES = 1 << 26
 """The most that a small file may have: JSON, a tokenizer's model."""
+CONFIG_BYTES = 1 << 18
+"""The most that a configuration may have: YAML takes a hundred times the time and memory of JSON."""
 HEADER_BYTES = 100_000_000  # the most that the safetensors library takes
 LOG_BYTES = 1 << 30
 """The most of log.jsonl that is read: millions of records."""
@@ -87,7 +90,7 @@ def read_tensors(path: Path) -> bytes:
         size = os.fstat(file.fileno()).st_size
         start = file.read(8)
         length = int.from_bytes(start, "little")
-        if size > 8 and length > min(HEADER_BYTES, size - 8):
+        if length > min(HEADER_BYTES, max(size - 8, 0)):
             raise UnsafeFileError(f"{path}: damaged: it begins with no header of safetensors")
         promised = 8 + length + _data_bytes(path, file.read(length)) if start else 0
     if size > promised:

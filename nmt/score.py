@@ -13,6 +13,7 @@ from nmt.config import SearchConfig
 from nmt.data.sources import read_aligned
 from nmt.errors import DataError
 from nmt.files import open_output
+from nmt.progress import Progress
 from nmt.search.forced import ForcedDecoder
 from nmt.search.step import length_penalty
 from nmt.tokenizer import Tokenizer, is_blank
@@ -57,18 +58,22 @@ def score_pairs(
     longest: int,
     pairs: Iterable[tuple[str, str]],
     window: int = WINDOW,
+    progress: Progress | None = None,
 ) -> Iterator[Scored]:
     """Of each pair of a source and a target line, in order, what the models of `decoder` make of it.
 
     `search` has the length penalty. At most `longest` pieces of a line are read. `window` pairs are read ahead and
-    sorted by length.
+    sorted by length. `progress` is told of pairs as they are scored, which is in another order.
     """
     stream = iter(pairs)
     while chunk := list(islice(stream, window)):
         asked = [row for row, pair in enumerate(chunk) if not any(map(is_blank, pair))]
         src_ids, tgt_ids = src.encode_all([chunk[i][0] for i in asked]), tgt.encode_all([chunk[i][1] for i in asked])
         found = [BLANK] * len(chunk)
-        by_piece = decoder.log_probs([(s[:longest], t[:longest]) for s, t in zip(src_ids, tgt_ids, strict=True)])
+        ids = [(s[:longest], t[:longest]) for s, t in zip(src_ids, tgt_ids, strict=True)]
+        if progress is not None:
+            progress.add(len(chunk) - len(asked))
+        by_piece = decoder.log_probs(ids, progress)
         for row, s, t, values in zip(asked, src_ids, tgt_ids, by_piece, strict=True):
             found[row] = _scored(tgt, t[:longest], values, search, len(s) > longest, len(t) > longest)
         yield from found

@@ -184,27 +184,44 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str
     if not any(_NO_PIECE.sub("", character).strip() for character in alphabet):
         raise DataError("no text to learn a vocabulary from")
     model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=_training_lines(lines, replaced),
-        model_writer=model,
-        model_type="bpe",
-        vocab_size=vocab_size,
-        hard_vocab_limit=False,
-        pad_id=PAD,
-        unk_id=UNK,
-        bos_id=BOS,
-        eos_id=EOS,
-        control_symbols=[f"<reserved_{i}>" for i in range(N_RESERVED)],
-        byte_fallback=True,
-        normalization_rule_name="identity",
-        remove_extra_whitespaces=False,
-        add_dummy_prefix=False,
-        character_coverage=1.0,
-        max_sentence_length=2**30,
-        num_threads=_THREADS,
-        minloglevel=2,
-    )
+    raised: list[BaseException] = []
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=_noting(_training_lines(lines, replaced), raised),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=vocab_size,
+            hard_vocab_limit=False,
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
+            control_symbols=[f"<reserved_{i}>" for i in range(N_RESERVED)],
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            add_dummy_prefix=False,
+            character_coverage=1.0,
+            max_sentence_length=2**30,
+            num_threads=_THREADS,
+            minloglevel=2,
+        )
+    finally:
+        if raised:
+            raise raised[0] from None
     return Tokenizer(model.getvalue())
+
+
+def _noting(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
+    """The lines. What is raised meanwhile, be it Ctrl-C, also goes into `raised`: SentencePiece ends with a
+    RuntimeError that does not say what it was."""
+    try:
+        yield from lines
+    except GeneratorExit:  # SentencePiece has stopped of its own accord
+        raise
+    except BaseException as error:
+        raised.append(error)
+        raise
 
 
 def _left_out(alphabet: Mapping[str, int], limit: int) -> set[str]:

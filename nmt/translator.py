@@ -173,10 +173,17 @@ class Translator:
         size = (search or self.config.search).batch_size(self.device.type)
         return ForcedDecoder(self.models, self.device, self.precision, size.tokens)
 
-    def score(self, pairs: Iterable[tuple[str, str]], search: SearchConfig | None = None) -> Iterator[Scored]:
-        """How probable each target line is as the translation of its source line, in order."""
+    def score(
+        self,
+        pairs: Iterable[tuple[str, str]],
+        search: SearchConfig | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Scored]:
+        """How probable each target line is as the translation of its source line, in order. `progress` is told of
+        pairs as they are scored, which is in another order."""
         search = search or self.config.search
-        return score_pairs(self.forced_decoder(search), self._src, self._tgt, search, self._longest, pairs)
+        decoder = self.forced_decoder(search)
+        return score_pairs(decoder, self._src, self._tgt, search, self._longest, pairs, progress=progress)
 
     def translate_lines(
         self,

@@ -106,6 +106,7 @@ print("heavy:", sorted(heavy))
         ("plot runs/o", ["runs/one"]),
         ("plot nowhere/o", []),
         ("evaluate --weights a", ["auto", "average"]),
+        ("--foo tra", ["train", "translate"]),
     ],
 )
 def test_a_shell_completes(line: str, expected: list[str], nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nmt.config import Config, Section, Source
 from nmt.config_file import dump_config, field_paths, load_config
-from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, HubError, NmtError
+from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, HubError, NmtError, UnsafeFileError
 
 BASE = """\
 data:
@@ -110,8 +110,8 @@ DROPOUTS = "model.embedding_dropout, model.residual_dropout, model.attention_dro
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
-        ("training.lr", "; did you mean training.peak_lr?"),
-        ("training.learning-rate", "; did you mean training.peak_lr?"),
+        ("training.lr", "; did you mean training.peak_lr (with the schedule noam training.factor)?"),
+        ("training.learning-rate", "; did you mean training.peak_lr (with the schedule noam training.factor)?"),
         ("training.batch_size", "; did you mean training.update_tokens (in target tokens)?"),
         ("search.batch_size", "; did you mean search.batch_sentences?"),
         ("training.epochs", "; did you mean training.max_epochs?"),
@@ -141,7 +141,8 @@ def test_what_a_setting_that_there_is_not_may_mean(key: str, expected: str) -> N
 
 def test_a_name_of_another_toolkit_in_a_file() -> None:
     (problem,) = problems(BASE + "training: {lr: 0.1}\n")
-    assert problem == "c.yaml: training.lr: no such setting; did you mean training.peak_lr?"
+    hint = "did you mean training.peak_lr (with the schedule noam training.factor)?"
+    assert problem == f"c.yaml: training.lr: no such setting; {hint}"
 
 
 def test_all_problems_come_at_once() -> None:
@@ -330,6 +331,12 @@ def test_files_that_are_no_config(text: str | bytes, expected: str) -> None:
 def test_a_file_that_cannot_be_read() -> None:
     with pytest.raises(ConfigError, match=r"^/proc/self/mem: cannot be read: Input/output error$"):
         load_config("/proc/self/mem")
+
+
+def test_a_file_too_large_for_a_config_is_not_parsed(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("data: [" + "1," * 500_000 + "1]\n")
+    with pytest.raises(UnsafeFileError, match=r"c\.yaml: 1,000,010 bytes, more than such a file has \(262,144\)$"):
+        load_config(tmp_path / "c.yaml")
 
 
 def test_byte_order_mark_and_windows_line_ends_do_no_harm() -> None:

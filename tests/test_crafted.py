@@ -29,9 +29,10 @@ from test_fuzz import check, no_hang
 from tiny_run import tiny_tokenizer
 
 from nmt.checkpoint import TrainState, parse_tensors
-from nmt.errors import CheckpointError, DataError
+from nmt.errors import CheckpointError, DataError, UnsafeFileError
 from nmt.export.stage import Request, export
 from nmt.layout import RunDir
+from nmt.regular import read_tensors
 from nmt.tokenizer import Tokenizer
 
 WEIGHTS = Path("weights.safetensors")
@@ -135,6 +136,13 @@ def test_what_an_optimizer_counts_may_have_another_type() -> None:
 def test_a_header_that_promises_what_is_not_there(data: bytes) -> None:
     with pytest.raises(CheckpointError, match=r"^weights\.safetensors: damaged: "):
         parse_tensors(data, WEIGHTS)
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 5, b"\xff" * 8, b"\1", bytes(5), bytes(8)])
+def test_a_file_with_no_room_for_a_header(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "w").write_bytes(data)
+    with pytest.raises(UnsafeFileError, match=r"w: damaged: "):
+        read_tensors(tmp_path / "w")
 
 
 def test_weights_of_another_type_in_a_run_and_an_export(run: RunDir, exported: Path, made: Path, nmt: Command) -> None:

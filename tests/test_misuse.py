@@ -67,6 +67,17 @@ def test_what_to_do_with_several_files(nmt: Command) -> None:
             ("score", "--src", "a", "--ref", "b", "--set", "search.length_penalty=0", "--length-penalty=1"),
             "--length-penalty 1 and --set search.length_penalty=0 change the same setting: give one of them",
         ),
+        *(
+            (
+                (*command, "--data", "x1", "--set", "data.dir=x2"),
+                "--data x1 and --set data.dir=x2 change the same setting: give one of them",
+            )
+            for command in (("prepare",), ("train",), ("sweep", "sample.yaml", "--grid", "training.seed=1,2"))
+        ),
+        (
+            ("train", "--run", "x1", "--set", "training.run_dir=x2"),
+            "--run x1 and --set training.run_dir=x2 change the same setting: give one of them",
+        ),
     ],
 )
 def test_one_setting_by_two_ways(arguments: tuple[str, ...], expected: str, nmt: Command) -> None:
@@ -86,7 +97,7 @@ def test_the_last_of_several_changes_counts_and_that_is_told(nmt: Command) -> No
 @pytest.mark.parametrize(
     ("line", "instead"),
     [
-        ("train --lr 1", "write --set training.peak_lr=VALUE"),
+        ("train --lr 1", "write --set training.peak_lr=VALUE, with the schedule noam training.factor"),
         ("train --epochs 1", "write --set training.max_epochs=VALUE"),
         ("train --batch-size 64", "write --set training.update_tokens=VALUE, in target tokens"),
         ("train --max-update 1", "write --set training.max_steps=VALUE"),
@@ -131,6 +142,20 @@ def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
         (("train", "mine.yaml"), "write nmt train --config mine.yaml"),
         (("evaluate", "runs/a"), "write nmt evaluate --run runs/a"),
         (("evaluate", "here"), "write nmt evaluate --hyp here --ref FILE"),
+        (
+            ("evaluate", "--hyp", "h", "--ref", "r1", "r2", "r 3", "--lowercase"),
+            "--ref takes one value at a time: repeat the option, --ref r1 --ref r2 --ref 'r 3'",
+        ),
+        (("evaluate", "--hyp=h", "--ref=r1", "r2"), "repeat the option, --ref r1 --ref r2"),
+        (("sweep", "a.yaml", "--grid", "a=1", "b=2"), "repeat the option, --grid a=1 --grid b=2"),
+        (("train", "--set", "a=1", "mine.yaml"), "write nmt train --config mine.yaml"),
+        (("translate", "--run", "runs/a", "there"), "repeat the option, --run runs/a --run there"),
+        (("translate", "--run", "runs/a", "Hund"), 'write echo "Hund" | nmt translate, or nmt translate --input FILE'),
+        (
+            ("evaluate", "--hyp", "a", "b", "--ref", "r"),
+            "--hyp takes one value, found a and b: score one file of translations after the other",
+        ),
+        (("translate", "--input", "a", "b"), "or all at once: cat a b | nmt translate"),
         (("score", "--src", "a", "--ref", "b", "c"), "write nmt score --src FILE --ref FILE"),
         (("export", "runs/a", "--output", "b"), "write nmt export --run runs/a"),
         (("runs", "a", "b"), "runs takes one DIR, found b too"),
@@ -143,7 +168,26 @@ def test_stray_words(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("here").write_text("a\n")
+    Path("there").mkdir()
     assert message(nmt, *arguments).endswith(expected)
+
+
+@pytest.mark.parametrize("line", ["translate --help foo", "evaluate -h --bogus", "train x --lr 1 --help"])
+def test_whoever_asks_for_help_gets_it(line: str, nmt: Command) -> None:
+    result = nmt(*line.split())
+    assert (result.status, result.err) == (0, "") and result.out.startswith(f"Usage: nmt {line.split()[0]} ")
+
+
+def test_a_command_may_stand_behind_the_end_of_the_options(nmt: Command) -> None:
+    assert nmt("--", "config", "--config", "sample.yaml").status == 0
+
+
+def test_one_run_is_no_ensemble(nmt: Command, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").symlink_to("a")
+    for command in ("evaluate", "translate"):
+        told = message(nmt, command, "--run", str(tmp_path / "a"), "--run", str(tmp_path / "b"))
+        assert told == f"--run {tmp_path}/a and --run {tmp_path}/b are one run, and no ensemble: name it once\n"
 
 
 def test_the_tables_name_what_there_is() -> None:

@@ -9,6 +9,7 @@ import pytest
 from folders import Folder
 from screen import Terminal, rows, terminal
 
+from nmt.cli.score import score
 from nmt.layout import RunDir
 from nmt.progress import Progress, n_lines
 from nmt.request import Line
@@ -91,6 +92,15 @@ def test_prepare_shows_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert any("100% encoding: " in row for row in shown)
 
 
+def test_checksums_and_splitting_off_show_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, screen = Folder(tmp_path), terminal(monkeypatch)
+    folder.prepare(data__valid=20)
+    shown = rows(screen)
+    assert any("100% splitting off: 480 of" in row for row in shown)
+    before, _, after = "\n".join(shown).partition("cleaning: ")
+    assert "checksum of " in before and "checksum of manifest" not in after and "100% checksum of train" in after
+
+
 def test_a_validation_is_shown_below_the_training_and_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = terminal(monkeypatch)
     with TrainingLog(RunDir(tmp_path), 0, 0, True, 6000) as log:
@@ -117,6 +127,17 @@ def test_searching_tells_of_all_lines(translator: Translator) -> None:
     found = list(translator.translate_lines(lines, search, progress=counted))
     assert len(found) == 22 and counted.n == pytest.approx(22)
     assert list(translator.translate_window([Line("")], search, 1, 0, counted)) and counted.n == pytest.approx(22)
+
+
+def test_scoring_into_a_file_shows_progress(
+    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Translator, "load", lambda *_, **__: translator)
+    (tmp_path / "text").write_text("abc.\n" * 69 + "\n")
+    for output, is_shown in ((tmp_path / "out", True), ("-", False)):
+        screen = terminal(monkeypatch)
+        score(tmp_path / "text", tmp_path / "text", run=[tmp_path], output=str(output))
+        assert any("100% scoring: 70 of" in row for row in rows(screen)) == is_shown
 
 
 def test_translating_into_a_file_shows_progress(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,17 @@ def test_long_lines_and_odd_signs_are_learned_from(sign: str) -> None:
 def test_no_text_to_learn_from(lines: list[str]) -> None:
     with pytest.raises(DataError, match="no text to learn a vocabulary from"):
         train_tokenizer(lines, 300)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), DataError("line 3"), ValueError("odd")])
+def test_what_ends_the_reading_ends_the_training_as_it_is(error: BaseException) -> None:
+    def lines() -> Iterator[str]:
+        yield from LINES[:100]
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        train_tokenizer(lines(), 330, {"a": 1})
+    assert caught.value is error
 
 
 def test_loading(tokenizer: Tokenizer, tmp_path: Path) -> None:

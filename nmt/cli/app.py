@@ -24,11 +24,11 @@ class _Commands(TyperGroup):
         return sorted(super().list_commands(ctx), key=ORDER.index)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args:  # which shows the help
+        if not args or ctx.resilient_parsing:  # which shows the help, or is while a shell asks how a word could go on
             return super().parse_args(ctx, args)
         known = {name for option in self.get_params(ctx) for name in option.opts}
         with errors_for_people():
-            if args[0].startswith("-") and (name := args[0].partition("=")[0]) not in known:
+            if args[0].startswith("-") and args[0] != "--" and (name := args[0].partition("=")[0]) not in known:
                 raise Misuse(f"No such option: {name}; options of a command stand behind it: nmt COMMAND {name}")
             if {"--install-completion", "--show-completion"} & {*args} and (found := shell()) not in SHELLS:
                 raise Misuse(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from nmt.cli.hints import no_such_option, stray_words
+from nmt.cli.hints import SEARCHING, no_such_option, stray_words, values_behind
 from nmt.console import say
 
 INSTEAD = {
@@ -23,6 +24,8 @@ SETTING_OF = {
     "--beam": "search.beam",
     "--length-penalty": "search.length_penalty",
     "--init-from": "training.init_from",
+    "--data": "data.dir",
+    "--run": "training.run_dir",
 }
 """Options that set what --set can set, too."""
 
@@ -40,9 +43,24 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments of the command. Raises Misuse."""
-        if not ctx.resilient_parsing:  # which is while a shell asks how a word could go on
-            self._check(ctx, args)
+        if ctx.resilient_parsing:  # which is while a shell asks how a word could go on
+            return super().parse_args(ctx, args)
+        if {*ctx.help_option_names} & {*itertools.takewhile("--".__ne__, args)}:  # whatever else is there
+            return super().parse_args(ctx, ctx.help_option_names[:1])
+        self._check(ctx, args)
         return super().parse_args(ctx, args)
+
+    def _refuse_values(self, args: list[str], extra: list[str]) -> None:
+        """Raise Misuse if the words that are too many are further values of an option."""
+        several = {option.opts[0] for option in self.params if getattr(option, "multiple", False)}
+        single = {option: instead for (command, option), instead in INSTEAD.items() if command == self.name}
+        if found := values_behind({*several, *single}, args, extra):
+            option, values = found
+            if option in several:
+                again = " ".join(f"{option} {shlex.quote(value)}" for value in values)
+                raise Misuse(f"{option} takes one value at a time: repeat the option, {again}")
+            instead = single[option].format(all=shlex.join(values))
+            raise Misuse(f"{option} takes one value, found {' and '.join(values)}: {instead}")
 
     def _check(self, ctx: Any, args: list[str]) -> None:
         parser = self.make_parser(ctx)
@@ -60,6 +78,7 @@ class Command(TyperCommand):
             options = [name for option in self.params for name in option.opts if option.param_type_name == "option"]
             raise Misuse(no_such_option(self.name or "", options, name)) from None
         if extra:
+            self._refuse_values(args, extra)
             takes = next((each.metavar for each in self.params if each.param_type_name == "argument"), None)
             raise Misuse(stray_words(self.name or "", takes, extra))
         for option in singles:
@@ -69,7 +88,9 @@ class Command(TyperCommand):
         changed = _changed(given.get("overrides") or ())
         for option in singles:
             name = option.opts[0]
-            key = SETTING_OF.get(name)
+            key = SETTING_OF.get(name, "")
+            if self.name in SEARCHING and not key.startswith("search."):
+                continue  # --run and --data are no settings here
             if key in changed and option.name in given:
                 value = given[option.name][0]
                 raise Misuse(f"{name} {value} and --set {key}={changed[key]} change the same setting: give one of them")

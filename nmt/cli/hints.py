@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import textwrap
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from nmt.config_file import field_paths
-from nmt.foreign import COUNTED, listed, misspelt, note_on, of_the_same_words, plain, settings_meant
+from nmt.foreign import BESIDES, listed, misspelt, note_on, of_the_same_words, plain, settings_meant
 
 OTHER_OPTIONS = {
     "--config": "c cfg conf yaml config_file config_path",
@@ -92,7 +93,7 @@ def no_such_option(command: str, options: Collection[str], given: str) -> str:
 def _set(keys: Sequence[str]) -> str:
     if len(keys) > 1:
         return f"--set KEY=VALUE, where KEY is {listed(keys)}"
-    return f"--set {keys[0]}=VALUE" + (f", {COUNTED[keys[0]]}" if keys[0] in COUNTED else "")
+    return f"--set {keys[0]}=VALUE" + (f", {BESIDES[keys[0]]}" if keys[0] in BESIDES else "")
 
 
 def _settings(command: str, given: str) -> list[str]:
@@ -113,6 +114,28 @@ def stray_words(command: str, argument: str | None, words: Sequence[str]) -> str
     if argument is not None:
         return f"{command} takes one {argument}, found {shown} too"
     return f"{command} takes no words, found {shown}: write {_instead(command, words, shown)}"
+
+
+def values_behind(options: Collection[str], args: Sequence[str], words: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Which of the `options` has stray `words` behind its value, and all the values, as in --ref a b; None where there
+    is no such option, or the words are no values of it."""
+    for place in range(1, len(args)):
+        option, value = args[max(place - 2, 0)], args[place - 1]
+        if value.startswith("--"):
+            option, _, value = value.partition("=")
+        if args[place] in words and option in options and _may_be_value(option, args[place]):
+            return option, [value, *itertools.takewhile(words.__contains__, args[place:])]
+    return None
+
+
+def _may_be_value(option: str, word: str) -> bool:
+    match option:
+        case "--set" | "--grid":
+            return "=" in word
+        case "--run":
+            return Path(word).is_dir()
+        case _:
+            return True
 
 
 def _instead(command: str, words: Sequence[str], shown: str) -> str:

@@ -56,11 +56,14 @@ def score(
       nmt score --src test.de --ref test.en | sort -g | head
     """
     from nmt.defaults import search_settings, what_translates
+    from nmt.progress import Progress, n_lines
     from nmt.score import read_pairs, write_scores
     from nmt.translator import Translator
 
     pairs = read_pairs(source, reference)
     translator = Translator.load(what_translates(run, model), checkpoint, weights, precision=precision)
-    scored = translator.score(pairs, search_settings(translator.config, None, length_penalty, overrides or ()))
-    for line in write_scores(scored, output, tokens).lines():
+    search = search_settings(translator.config, None, length_penalty, overrides or ())
+    with Progress("scoring", n_lines(source), "pairs", shown=output != "-") as progress:
+        totals = write_scores(translator.score(pairs, search, progress), output, tokens)
+    for line in totals.lines():
         say(line)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from nmt.data.clean import Cleaner, CleanReport, total
 from nmt.data.sources import SentencePair
+from nmt.progress import Progress
 
 
 class Row(NamedTuple):
@@ -64,11 +65,12 @@ class CleanedText:
         self.reports[row.source].kept -= 1
         self.reports[row.source].drop(reason, row.line, row.src, row.tgt)
 
-    def set_aside(self, pairs: Sequence[SentencePair]) -> None:
-        """Take out these pairs, and every other that has a side in common with one of them; both are counted."""
+    def set_aside(self, pairs: Sequence[SentencePair], progress: Progress) -> None:
+        """Take out these pairs, and every other that has a side in common with one of them; both are counted.
+        `progress` is told of all pairs."""
         chosen, src, tgt = {pair[:2] for pair in pairs}, {pair.src for pair in pairs}, {pair.tgt for pair in pairs}
         with self._writing() as add:
-            for row in self.rows():
+            for row in progress.track(self.rows()):
                 if row.src not in src and row.tgt not in tgt:
                     add(row)
                     continue

@@ -10,6 +10,7 @@ import codecs
 import gzip
 import hashlib
 import itertools
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from typing import IO, Any, NamedTuple, TypeVar, cast
 from nmt.config import Source
 from nmt.data.formats import BEGINNING, other_encoding, why_not_lines, why_not_text
 from nmt.errors import DataError
+from nmt.progress import Progress
 from nmt.regular import open_regular, open_text
 
 LINE_BYTES = 1 << 25
@@ -91,9 +93,13 @@ def open_files(source: Source, languages: tuple[str, str], root: Path) -> OpenSo
 def checksum(path: Path, why: str = "") -> str:
     """The SHA-256 of a file, in hexadecimal. Raises DataError if it is no readable file; `why` one is needed."""
     digest = hashlib.sha256()
+    is_first = os.environ.get("RANK", "0") == "0"  # of several processes, which all do it
     with _reading(path), open_regular(path, why) as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
+        size = os.fstat(file.fileno()).st_size
+        with Progress(f"checksum of {path.name}", size, "bytes", shown=is_first) as progress:
+            while block := file.read(1 << 20):
+                digest.update(block)
+                progress.add(len(block))
     return digest.hexdigest()
 
 

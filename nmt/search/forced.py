@@ -23,6 +23,7 @@ from nmt.errors import CheckpointError
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
+from nmt.progress import Progress
 from nmt.search.step import Pair, padded
 from nmt.tokenizer import BOS, EOS, PAD
 
@@ -41,10 +42,11 @@ class ForcedDecoder:
     max_tokens: int
     """Of a batch, rows x longest side; what is found does not depend on it."""
 
-    def log_probs(self, pairs: Sequence[Pair]) -> list[list[float]]:
+    def log_probs(self, pairs: Sequence[Pair], progress: Progress | None = None) -> list[list[float]]:
         """Of each pair the log-probabilities of its T target tokens, `</s>` last (nats, over the whole vocabulary).
 
-        The probability of an ensemble is the mean of its models'. Raises CheckpointError if one is not a number.
+        The probability of an ensemble is the mean of its models'. `progress` is told of each pair. Raises
+        CheckpointError if one is not a number.
         """
         rows: list[int] = []
         values = []
@@ -54,6 +56,8 @@ class ForcedDecoder:
                     by_model = torch.stack([_log_probs(model, batch) for model in self.models])  # (models, N)
                 rows += batch.index.tolist()
                 values.append(by_model.logsumexp(0) - math.log(len(self.models)))
+                if progress is not None:
+                    progress.add(len(batch.index))
             flat = torch.cat(values).tolist() if values else []  # waits for a GPU once
         if not all(map(math.isfinite, flat)):
             raise CheckpointError(
