@@ -429,18 +429,21 @@ def test_a_text_is_read_as_it_is_translated(monkeypatch: pytest.MonkeyPatch) -> 
 FAKE = """#!/usr/bin/env bash
 printf '%s\\n' "$*" >> commands
 case $1 in
-    config) case $* in *data.direction=en-de*) cat bin/en-de ;; *) cat bin/de-en ;; esac ;;
+    config) case $* in *data.direction=en-de*) cat bin/turned ;; *) cat bin/given ;; esac ;;
     train) for word; do [ "${last:-}" = --run ] && mkdir -p "$word" && touch "$word/run.json"; last=$word; done ;;
 esac
 """
 
 
-def bidirectional(*arguments: str) -> tuple[int, str, list[list[str]]]:
+def bidirectional(
+    *arguments: str, directions: tuple[str, str] = ("de-en", "en-de")
+) -> tuple[int, str, list[list[str]]]:
     """Status, messages, and the commands of `nmt` that the script calls, of a `nmt` that can do `config` alone."""
     Path("bin").mkdir(exist_ok=True)
-    for direction in ("de-en", "en-de"):
-        result = run_command("config", "--config", "sample.yaml", "--set", f"data.direction={direction}")
-        Path("bin", direction).write_text(result.out, encoding="utf-8")
+    config = arguments[0] if arguments and Path(arguments[0]).is_file() else "sample.yaml"
+    for name, direction in zip(("given", "turned"), directions, strict=True):
+        result = run_command("config", "--config", config, "--set", f"data.direction={direction}")
+        Path("bin", name).write_text(result.out, encoding="utf-8")
     Path("bin/nmt").write_text(FAKE, encoding="utf-8")
     Path("bin/nmt").chmod(0o755)
     Path("commands").write_text("", encoding="utf-8")
@@ -478,20 +481,27 @@ def test_first_both_directions_then_one() -> None:
     assert one[:3] == ["train", "--run", "runs/sample-both-en-de"]
 
 
-def test_one_direction_goes_on_from_both(folder: Path) -> None:
-    """The whole recipe, with the real commands, called twice as for a run that was stopped."""
-    config = tiny_settings(folder / "text", data={"dir": str(folder / "data")}, search={"beam": 1}, training={
+def test_one_direction_goes_on_from_both(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole recipe, with the commands run in this process, called twice as for a run that was stopped."""
+    quicken(monkeypatch)
+    config = tiny_settings(folder / "text", data={"dir": "split", "valid": 1000}, search={"beam": 1}, training={
         "average_last": 1, "update_tokens": 60, "precision": "float32",
     })  # fmt: skip
+    prepare(config, Path("split"), folder / "run", echo=lambda _: None)
     Path("small.yaml").write_text(dump_config(config), encoding="utf-8")
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    for _ in range(2):
-        done = subprocess.run(
-            [SCRIPTS / "bidirectional.sh", "small.yaml", "3", "2"],
-            env=os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-    assert done.stderr.count("finished at step") == 2, "nothing was left to do"
+    for again in (False, True):
+        said = ""
+        status, errors, commands = bidirectional("small.yaml", "3", "2", directions=("aa-bb", "bb-aa"))
+        assert status == 0, errors
+        if not again:
+            shutil.rmtree("runs")  # which the commands were only said to have made
+        trainings = [words for words in commands if words[0] == "train"]
+        assert [words[1] == "--resume" for words in trainings] == [again, again]
+        for words in trainings:
+            result = run_command(*words)
+            assert result.status == 0, result.err
+            said += result.err
+    assert said.count("finished at step") == 2, "nothing was left to do"
     both, one = (RunDir(Path(f"runs/small-both{end}")) for end in ("", "-aa-bb"))
     assert saved_steps(both)[-1] == 3 and saved_steps(one)[-1] == 2
     assert read_info(one)["initial"]["step"] == 3
