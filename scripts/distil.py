@@ -117,9 +117,9 @@ UNFINISHED = "without a finished translation that is not in the development set 
 
 def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
     """The target lines of a development set that was split off: no training pair has a side in common with it."""
-    return (
-        set() if isinstance(config.valid, Source) else set(map(str.strip, read_lines(data.text("valid", config.tgt))))
-    )
+    if isinstance(config.valid, Source):
+        return set()
+    return {line.strip() for line in read_lines(data.text("valid", config.tgt))}
 
 
 def _search(teacher: Config, options: argparse.Namespace) -> SearchConfig:
