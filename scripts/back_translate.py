@@ -11,7 +11,9 @@ translations into what people wrote, beside the authentic pairs.
 greedy search is better; greedy is the faster of the two.
 
 Line n of the synthetic source belongs to line n of the text. Not translated, but blank and counted, are lines that
-are blank, too long (data.max_chars), with control characters, or in a development or test set; translations that nmt
+are blank, too long (data.max_chars), with control characters, or in a development or test set; a translation that is
+in one is left out, too. Where the development set was split off the training text (a number in data.valid), the
+authentic pairs are those of the prepared text, which shares no side with it. Translations that nmt
 prepare will drop (length ratio, copies …) are counted, too; duplicates only it can find. An authentic pair and a
 synthetic one weigh the same: take as many lines (head -n, shuf -n) as suits the authentic text, at first as many as
 there are pairs, or of more lines give the authentic text the same weight by --upsample (data.train.N.repeat).
@@ -32,15 +34,20 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config, DataConfig, SearchConfig, Source
 from nmt.config_file import changed_config, load_config
+from nmt.console import say
 from nmt.data.clean import REASONS, Cleaner
+from nmt.data.corpus import read_manifest
 from nmt.data.sources import SentencePair, checksum, open_source, read_aligned, read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.exits import errors_for_people
-from recipe import Recipe, config_of, follow, next_config, rooted, settings_of
+from nmt.layout import DataDir
+from nmt.prepare_checks import unlike
+from recipe import Recipe, config_of, data_of, follow, next_config, rooted, settings_of
 
 if TYPE_CHECKING:
     from nmt.translator import Translator
 
+UNFINISHED = "without a finished translation that is in no dev or test set"
 HOW = {"sample": ["sample=true"], "beam": ["sample=false"], "greedy": ["sample=false", "beam=1"]}
 
 
@@ -63,9 +70,10 @@ def parser() -> argparse.ArgumentParser:
 class Rules:
     """Which lines are worth translating, and which pairs `nmt prepare` will take."""
 
-    def __init__(self, data: DataConfig, held_out: Collection[str]) -> None:
-        """`held_out`: the target lines of the development and test sets."""
+    def __init__(self, data: DataConfig, held_out: Collection[str], held_out_sources: Collection[str] = ()) -> None:
+        """`held_out`, `held_out_sources`: the target and the source lines of the development and test sets."""
         self._data = data
+        self._held_out_sources = {line.strip() for line in held_out_sources}
         self._held_out = {line.strip() for line in held_out}
         self.held_out = sha256("\n".join(sorted(self._held_out)).encode()).hexdigest()
         """Their checksum."""
@@ -79,12 +87,16 @@ class Rules:
         reason = self._reason(line, line)  # "copied" if nothing else is wrong
         return f"not translated: {REASONS[reason]}" if reason is not None and reason != "copied" else None
 
+    def may_be_source(self, translation: str) -> bool:
+        """Whether a translation is in no development or test set."""
+        return translation.strip() not in self._held_out_sources
+
     def of_pair(self, translation: str, line: str) -> str | None:
         """Why a pair will not be learned from; None if it will be, unless it is a duplicate or has too many pieces."""
         if (why := self.of_line(line)) is not None:
             return why
         if not translation.strip():
-            return "without a finished translation"
+            return UNFINISHED
         reason = self._reason(translation, line)
         return None if reason is None else f"nmt prepare will drop: {REASONS[reason]}"
 
@@ -97,9 +109,9 @@ class Rules:
 def back_translate(options: argparse.Namespace) -> int:
     """Do it; the exit status."""
     reverse = config_of(options.reverse)
-    config = _forward(reverse, options.config)
+    config = _forward(options.reverse, reverse, options.config)
     src, tgt = config.data.src, config.data.tgt
-    rules = Rules(config.data, list(_held_out(config.data)))
+    rules = Rules(config.data, *_held_out(config.data))
     search = _search(reverse, options)
     if not options.mono.exists():
         raise DataError(f"{options.mono}: no such file")
@@ -118,7 +130,7 @@ def back_translate(options: argparse.Namespace) -> int:
     def translate(translator: Translator, lines: Sequence[str], first: int) -> Iterator[str]:
         wanted = ["" if rules.of_line(line) else line for line in lines]
         for best, *_ in translator.translate_window(wanted, search, 1, first):
-            yield best.text if best.finished else ""
+            yield best.text if best.finished and rules.may_be_source(best.text) else ""
 
     def count(path: Path) -> dict[str, int]:
         counts = {"lines": 0, "pairs": 0}
@@ -138,26 +150,35 @@ def back_translate(options: argparse.Namespace) -> int:
     return follow(recipe, counts, following, options.run)
 
 
-def _forward(reverse: Config, name: str | None) -> Config:
-    """The config of the authentic corpora, in the other direction than `reverse`. Raises ConfigError."""
+def _forward(run: Path, reverse: Config, name: str | None) -> Config:
+    """The config of the authentic corpora, in the other direction than `reverse`. Raises ConfigError or DataError."""
     direction = f"{reverse.data.tgt}-{reverse.data.src}"
-    if name is None:
-        return rooted(changed_config(reverse, [f"data.direction={direction}"]))
-    config = load_config(name)
+    config = load_config(name) if name else changed_config(reverse, [f"data.direction={direction}"])
     if config.data.direction != direction:
         raise ConfigError(
             [f"{name}: data.direction is {config.data.direction}; what follows a {reverse.data.direction} run is "
              f"{direction}"]
         )  # fmt: skip
-    return rooted(config)
+    if not isinstance(config.data.valid, Source) and len({source.repeat for source in config.data.train}) > 1:
+        raise ConfigError(
+            [f"{name or run}: corpora repeat differently (data.train.N.repeat), but the prepared text, off which the "
+             "development set was split, does not tell them apart; repeat all alike, or name files in data.valid"]
+        )  # fmt: skip
+    directory = DataDir(config.data.directory if name else data_of(run))
+    found = rooted(config, directory.path)
+    if not isinstance(config.data.valid, Source) and (why := unlike(directory, read_manifest(directory), config)):
+        say(f"warning: {why}")
+    return found
 
 
-def _held_out(data: DataConfig) -> Iterator[str]:
-    """The target lines of the development and test sets. Raises DataError or HubError."""
-    side = data.languages.index(data.tgt)
+def _held_out(data: DataConfig) -> tuple[list[str], list[str]]:
+    """The target lines of the development and test sets, and the source lines. Raises DataError or HubError."""
+    lines: dict[str, list[str]] = {language: [] for language in data.languages}
     for source in (source for key, source in data.sources() if not key.startswith("train.")):
         for pair in open_source(source, data.languages, Path(data.root)).pairs():
-            yield pair[side]
+            for language, line in zip(data.languages, pair, strict=False):  # a pair also names its corpus
+                lines[language].append(line)
+    return lines[data.tgt], lines[data.src]
 
 
 def _search(reverse: Config, options: argparse.Namespace) -> SearchConfig:

@@ -21,15 +21,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nmt.config import Config, SearchConfig, Source
+from nmt.config import Config, DataConfig, SearchConfig, Source
 from nmt.config_file import load_config
 from nmt.data.corpus import Corpus
-from nmt.data.sources import read_aligned
+from nmt.data.sources import read_aligned, read_lines
 from nmt.errors import ConfigError, DataError
 from nmt.exits import errors_for_people
-from nmt.layout import DataDir, RunDir
-from nmt.metadata import read_info
-from recipe import Recipe, config_of, follow, near, next_config, rooted, settings_of
+from nmt.layout import DataDir
+from recipe import Recipe, config_of, data_of, follow, next_config, rooted, settings_of
 
 if TYPE_CHECKING:
     from nmt.translator import Translator
@@ -71,7 +70,7 @@ def distil(options: argparse.Namespace) -> int:
             f"{options.teacher[0]}: its training text has corpora that repeat (data.train.N.repeat), of which the "
             "student would get each pair once; nmt prepare it without that, and name the data directory with --data"
         ])  # fmt: skip
-    data = DataDir(options.data or near(Path(read_info(RunDir(options.teacher[0]))["data_dir"])))
+    data = DataDir(options.data or data_of(options.teacher[0]))
     corpus = Corpus.open(data)
     src, tgt = teacher.data.src, teacher.data.tgt
     if set(corpus.languages) != {src, tgt}:
@@ -86,11 +85,12 @@ def distil(options: argparse.Namespace) -> int:
     }
     recipe = Recipe(options.output, asked, options.teacher)
     texts = data.text("train", src), data.text("train", tgt)
+    held_out = _split_off_lines(teacher.data, data)
 
     def translate(translator: Translator, rows: Sequence[tuple[str, str]], first: int) -> Iterator[str]:
         found = translator.translate_window([line for line, _ in rows], search, options.n_best, first)
         for (_, reference), translations in zip(rows, found, strict=True):
-            finished = [each.text for each in translations if each.finished]
+            finished = [each.text for each in translations if each.finished and each.text.strip() not in held_out]
             yield nearest(finished, reference, options.nearest, tgt)
 
     def count(path: Path) -> dict[str, int]:
@@ -112,7 +112,14 @@ def distil(options: argparse.Namespace) -> int:
     return follow(recipe, counts, config, options.run)
 
 
-UNFINISHED = "without a finished translation (nmt prepare drops them as empty)"
+UNFINISHED = "without a finished translation that is not in the development set (nmt prepare drops them as empty)"
+
+
+def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
+    """The target lines of a development set that was split off: no training pair has a side in common with it."""
+    if isinstance(config.valid, Source):
+        return set()
+    return {line.strip() for line in read_lines(data.text("valid", config.tgt))}
 
 
 def _search(teacher: Config, options: argparse.Namespace) -> SearchConfig:

@@ -29,10 +29,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nmt.config import Config, DataConfig, SearchConfig, Source
 from nmt.config_file import changed_config, check_config, dump_config, load_config
 from nmt.console import say, show
+from nmt.data.sources import text_folder
 from nmt.errors import CheckpointError, DataError
 from nmt.files import Lock, open_output, replace_file
 from nmt.layout import DataDir, RunDir
-from nmt.metadata import read_selected
+from nmt.metadata import read_info, read_selected
 from nmt.training.stop import SIGNALS
 
 if TYPE_CHECKING:
@@ -178,34 +179,37 @@ def config_of(run: Path) -> Config:
 def rooted(config: Config, prepared: Path | None = None) -> Config:
     """The same with `data.root` put before every file name, so that more files can be named beside them.
 
-    A development set that was split off the training text is that of the data directory `prepared`, by default the
-    config's. Raises DataError if it is not there.
+    Where the development set was split off the training text, both are those of the data directory `prepared`, by
+    default the config's: the files of the training text still hold what was left out because it shares a side with the
+    development set. All corpora are one then, which repeats as the first. Raises DataError if they are not there.
     """
-    data = config.data
+    data, folder = config.data, text_folder(config.data.root)
 
     def moved(source: Source) -> Source:
-        files = {language: str(Path(data.root) / name) for language, name in (source.files or {}).items()}
+        files = {language: str(folder / name) for language, name in (source.files or {}).items()}
         return source.model_copy(update={"files": files or None})
 
-    places = {
-        "root": ".",
-        "train": [moved(source) for source in data.train],
-        "valid": moved(data.valid) if isinstance(data.valid, Source) else _split_off(data, prepared),
-        "test": {name: moved(source) for name, source in data.test.items()},
-    }
+    places: dict[str, Any] = {"root": ".", "test": {name: moved(source) for name, source in data.test.items()}}
+    if isinstance(data.valid, Source):
+        places |= {"train": [moved(source) for source in data.train], "valid": moved(data.valid)}
+    else:
+        train, valid = _split_off(data, DataDir(prepared or data.directory))
+        places |= {"train": [train], "valid": valid}
     return config.model_copy(update={"data": data.model_copy(update=places)})
 
 
-def _split_off(data: DataConfig, prepared: Path | None) -> Source:
-    """The development set that prepare has split off: other training text must not give another one."""
-    directory = DataDir(prepared or data.directory)
-    files = {language: directory.text("valid", language) for language in data.languages}
-    if not all(path.is_file() for path in files.values()):
+def _split_off(data: DataConfig, directory: DataDir) -> tuple[Source, Source]:
+    """The training text and the development set that prepare has split off it: another text would give another one."""
+    train, valid = (
+        {language: str(directory.text(split, language)) for language in data.languages} for split in ("train", "valid")
+    )
+    if not all(Path(name).is_file() for name in (*train.values(), *valid.values())):
         raise DataError(
             f"{directory.path}: no development set is here yet, and data.valid says to split it off the training text; "
             "run nmt prepare first"
         )
-    return Source(files={language: str(path) for language, path in files.items()}, name="split off")
+    repeat = data.train[0].repeat  # its pairs stand there so often already, but prepare counts equal ones once
+    return Source(files=train, name="authentic", repeat=repeat), Source(files=valid, name="split off")
 
 
 def next_config(
@@ -260,6 +264,7 @@ def run_to_its_end(command: Sequence[str]) -> int:
     return status if status >= 0 else 128 - status  # of one that a signal has killed, as shells report it
 
 
-def near(path: Path) -> Path:
-    """As seen from the working directory, where it is below that."""
+def data_of(run: Path) -> Path:
+    """The data directory that a run was trained on, as seen from the working directory, where it is below that."""
+    path = Path(read_info(RunDir(run))["data_dir"])
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

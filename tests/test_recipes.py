@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from command import Command, run_command
@@ -266,7 +267,7 @@ def test_every_line_is_counted_and_keeps_its_place(folder: Path, nmt: Command) -
     assert n_texts == 3 * sources["train.0"]["kept"] + sources["train.1"]["kept"]
     by_reason = dropped(Path("out/prepared"))
     assert kept == n_pairs - by_reason.pop("duplicate", 0) > 20, "some lines are of the authentic text"
-    assert by_reason.pop("empty") == 6 + counts.get("without a finished translation", 0)
+    assert by_reason.pop("empty") == 6 + counts.get(back_translate.UNFINISHED, 0)
     assert sum(by_reason.values()) == sum(n for what, n in counts.items() if "will drop" in what)
 
 
@@ -276,7 +277,7 @@ def test_every_line_is_counted_and_keeps_its_place(folder: Path, nmt: Command) -
         ("ein Hund", "a dog", None),
         ("a dog", "a dog", "nmt prepare will drop: copied source"),
         ("wau " * 30, "a dog", "nmt prepare will drop: length ratio"),
-        (" ", "a dog", "without a finished translation"),
+        (" ", "a dog", back_translate.UNFINISHED),
         ("ein Hund", " ", "not translated: blank"),
         ("ein Hund", "x" * 1001, "not translated: too long (characters)"),
         ("ein Hund", " a test ", "not translated: in a dev or test set"),
@@ -428,18 +429,21 @@ def test_a_text_is_read_as_it_is_translated(monkeypatch: pytest.MonkeyPatch) -> 
 FAKE = """#!/usr/bin/env bash
 printf '%s\\n' "$*" >> commands
 case $1 in
-    config) case $* in *data.direction=en-de*) cat bin/en-de ;; *) cat bin/de-en ;; esac ;;
+    config) case $* in *data.direction=en-de*) cat bin/turned ;; *) cat bin/given ;; esac ;;
     train) for word; do [ "${last:-}" = --run ] && mkdir -p "$word" && touch "$word/run.json"; last=$word; done ;;
 esac
 """
 
 
-def bidirectional(*arguments: str) -> tuple[int, str, list[list[str]]]:
+def bidirectional(
+    *arguments: str, directions: tuple[str, str] = ("de-en", "en-de")
+) -> tuple[int, str, list[list[str]]]:
     """Status, messages, and the commands of `nmt` that the script calls, of a `nmt` that can do `config` alone."""
     Path("bin").mkdir(exist_ok=True)
-    for direction in ("de-en", "en-de"):
-        result = run_command("config", "--config", "sample.yaml", "--set", f"data.direction={direction}")
-        Path("bin", direction).write_text(result.out, encoding="utf-8")
+    config = arguments[0] if arguments and Path(arguments[0]).is_file() else "sample.yaml"
+    for name, direction in zip(("given", "turned"), directions, strict=True):
+        result = run_command("config", "--config", config, "--set", f"data.direction={direction}")
+        Path("bin", name).write_text(result.out, encoding="utf-8")
     Path("bin/nmt").write_text(FAKE, encoding="utf-8")
     Path("bin/nmt").chmod(0o755)
     Path("commands").write_text("", encoding="utf-8")
@@ -477,20 +481,27 @@ def test_first_both_directions_then_one() -> None:
     assert one[:3] == ["train", "--run", "runs/sample-both-en-de"]
 
 
-def test_one_direction_goes_on_from_both(folder: Path) -> None:
-    """The whole recipe, with the real commands, called twice as for a run that was stopped."""
-    config = tiny_settings(folder / "text", data={"dir": str(folder / "data")}, search={"beam": 1}, training={
+def test_one_direction_goes_on_from_both(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole recipe, with the commands run in this process, called twice as for a run that was stopped."""
+    quicken(monkeypatch)
+    config = tiny_settings(folder / "text", data={"dir": "split", "valid": 1000}, search={"beam": 1}, training={
         "average_last": 1, "update_tokens": 60, "precision": "float32",
     })  # fmt: skip
+    prepare(config, Path("split"), folder / "run", echo=lambda _: None)
     Path("small.yaml").write_text(dump_config(config), encoding="utf-8")
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    for _ in range(2):
-        done = subprocess.run(
-            [SCRIPTS / "bidirectional.sh", "small.yaml", "3", "2"],
-            env=os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-    assert done.stderr.count("finished at step") == 2, "nothing was left to do"
+    for again in (False, True):
+        said = ""
+        status, errors, commands = bidirectional("small.yaml", "3", "2", directions=("aa-bb", "bb-aa"))
+        assert status == 0, errors
+        if not again:
+            shutil.rmtree("runs")  # which the commands were only said to have made
+        trainings = [words for words in commands if words[0] == "train"]
+        assert [words[1] == "--resume" for words in trainings] == [again, again]
+        for words in trainings:
+            result = run_command(*words)
+            assert result.status == 0, result.err
+            said += result.err
+    assert said.count("finished at step") == 2, "nothing was left to do"
     both, one = (RunDir(Path(f"runs/small-both{end}")) for end in ("", "-aa-bb"))
     assert saved_steps(both)[-1] == 3 and saved_steps(one)[-1] == 2
     assert read_info(one)["initial"]["step"] == 3
@@ -511,6 +522,90 @@ def test_help_has_an_example(script: str) -> None:
     assert done.returncode == 0 and f"scripts/{script} " in done.stdout
 
 
+def test_the_sample_corpus_that_is_installed_is_found() -> None:
+    assert not Path("data").exists()
+    for _, source in recipe.rooted(load_config("sample.yaml")).data.sources():
+        assert source.files and all(Path(name).is_file() for name in source.files.values())
+
+
+class Parrot:
+    """In place of a translator: says the lines of the development set, then of the training text, again and again."""
+
+    def __init__(self, data: DataDir, language: str) -> None:
+        self.lines = [line for split in ("valid", "train") for line in lines_of(data.text(split, language))]
+
+    def translate_window(self, lines: Sequence[str], *_: object) -> Iterator[list[SimpleNamespace]]:
+        for i, _line in enumerate(lines):
+            yield [SimpleNamespace(text=self.lines[i % len(self.lines)], finished=True)]
+
+
+@pytest.fixture
+def split(folder: Path, tmp_path: Path) -> Path:
+    """A run that was trained with --data on `data`: of its text, a development set was split off, and most lines are a
+    side of several pairs."""
+    tiny_text(tmp_path / "text", n_train=30)
+    sides = {language: lines_of(tmp_path / "text" / f"train.{language}") for language in ("aa", "bb")}
+    for language, more in (("aa", ("", " ba")), ("bb", (" ab", ""))):
+        lines = [line + end for end in ("", *more) for line in sides[language]]
+        (tmp_path / "text" / f"train.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    train = [{"files": {language: f"train.{language}" for language in ("aa", "bb")}, "repeat": 2}]
+    config = tiny_settings(tmp_path / "text", data={"valid": 5, "train": train, "dir": "not-here"})
+    prepare(config, tmp_path / "split", folder / "run", echo=lambda _: None)
+    shutil.copytree(folder / "run", "run", ignore=shutil.ignore_patterns("checkpoints"))
+    Path("run/config.yaml").write_text(dump_config(config), encoding="utf-8")
+    info = json.loads(Path("run/run.json").read_text(encoding="utf-8"))
+    Path("run/run.json").write_text(json.dumps(info | {"data_dir": str(tmp_path / "split")}), encoding="utf-8")
+    return tmp_path / "split"
+
+
+@pytest.mark.parametrize("which", ["distil", "back_translate", "back_translate --config"])
+def test_nothing_of_a_development_set_that_was_split_off_is_learned(
+    which: str, split: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = DataDir(split)
+    assert dropped(split)["shared"] >= 5
+    if which == "distil":
+        monkeypatch.setattr(recipe, "load_translator", lambda _: Parrot(data, "bb"))
+        teach = ["--teacher", "run", "--data", "split", "--output", "out", "--with-originals"]
+        assert distil.main(teach) == 0
+    else:
+        Path("mono.aa").write_text("".join(f"{line} bo\n" for line in lines_of(data.text("train", "aa"))), "utf-8")
+        monkeypatch.setattr(recipe, "load_translator", lambda _: Parrot(data, "bb"))
+        back = ["--reverse", "run", "--mono", "mono.aa", "--output", "out", "--upsample", "3"]
+        if "--config" in which:
+            change = ["data.direction=bb-aa", "data.dir=split"]
+            Path("mine.yaml").write_text(dump_config(load_config("run/config.yaml", change)), encoding="utf-8")
+            back += ["--config", "mine.yaml"]
+        assert back_translate.main(back) == 0
+    config = load_config("out/config.yaml")
+    prepare(config, Path("out/prepared"), Path("run"), echo=lambda _: None)
+    made = DataDir(Path("out/prepared"))
+    for language in ("aa", "bb"):
+        valid = lines_of(made.text("valid", language))
+        assert valid == lines_of(data.text("valid", language)) and len(valid) == 5
+        assert not set(valid) & set(lines_of(made.text("train", language)))
+    # what was split off apart, everything is there, as often as it was asked for
+    pairs = list(zip(*(lines_of(made.text("train", language)) for language in ("aa", "bb")), strict=True))
+    authentic = set(zip(*(lines_of(data.text("train", language)) for language in ("aa", "bb")), strict=True))
+    assert {pairs.count(pair) for pair in authentic} == ({1} if which == "distil" else {6})
+    assert len(set(pairs)) > len(authentic)
+
+
+def test_corpora_that_repeat_differently_have_lost_that_in_the_prepared_text(
+    split: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = load_config("run/config.yaml")
+    train = [*config.data.train, config.data.train[0].model_copy(update={"repeat": 7})]
+    Path("run/config.yaml").write_text(
+        dump_config(config.model_copy(update={"data": config.data.model_copy(update={"train": train})})), "utf-8"
+    )
+    Path("mono.aa").write_text("ba\n", encoding="utf-8")
+    message = fails(
+        back_translate.main, capsys, "--reverse", "run", "--mono", "mono.aa", "--output", "out", "--upsample", "3"
+    )
+    assert "run: corpora repeat differently" in message and split.is_dir() and not Path("out").exists()
+
+
 def test_a_development_set_that_was_split_off_stays_what_it_is(folder: Path) -> None:
     config = tiny_settings(folder / "text", data={"valid": 10, "dir": "data"})
     with pytest.raises(DataError, match=r"^data: no development set is here yet, and data\.valid says to split it off"):
@@ -519,3 +614,5 @@ def test_a_development_set_that_was_split_off_stays_what_it_is(folder: Path) -> 
     for found in (recipe.rooted(config, place), recipe.rooted(changed_config(config, [f"data.dir={place}"]))):
         assert isinstance(found.data.valid, Source)
         assert found.data.valid.files == {language: str(place / f"valid.{language}") for language in ("aa", "bb")}
+        (train,) = found.data.train
+        assert train.files == {language: str(place / f"train.{language}") for language in ("aa", "bb")}
