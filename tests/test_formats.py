@@ -50,7 +50,8 @@ def zipped() -> bytes:
         (b"\x28\xb5\x2f\xfd" + b"\0" * 20, "compressed with Zstandard; unpack it first: zstd -dc F > "),
         (archive(), "a tar archive, where a text file is needed; unpack it first: tar -xf F"),
         (zipped(), "a zip archive, which .docx, .xlsx and .odt files are, too, where a text file is needed; unpack it"),
-        (b"PAR1\0\0", "a Parquet file, where a text file is needed"),
+        (b"PAR1\x15\x04\x15\xd0", "a Parquet file, where a text file is needed"),
+        (b"{\\rtf1\\ansi hello}\n", "an RTF document, where a text file is needed"),
         (b"ARROW1\0\0", "an Arrow file, where a text file is needed"),
         (b"%PDF-1.7\n", "a PDF document, where a text file is needed"),
         (TEXT.encode("utf-16"), "UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 F > F.utf8"),
@@ -141,6 +142,18 @@ def test_a_corpus_is_refused_before_it_is_read(tmp_path: Path, packed: bool) -> 
         "PKW\n" + TEXT,
         "BZhörde\n" + TEXT,
         "漢字かな\n" * 40,
+        "x" * 256 + " gustar\n" + TEXT,
+        "x" * 257 + "ustar 00, schrieb er\n" + TEXT,
+        "PAR16 LED-Lampe\n" + TEXT,
+        "PAR1\n" + TEXT,
+        "PAR1\tLampe\n" + TEXT,
+        "ARROW1 ist der Name\n" + TEXT,
+        "%PDF-1.7 ist der Anfang eines Dokuments\n" + TEXT,
+        "%PDF-Dateien\n" + TEXT,
+        "{\\rtf1 steht am Anfang\n" + TEXT,
+        "BZh91 ist ein Kennzeichen\n" + TEXT,
+        "7z ist ein Packer\n" + TEXT,
+        "SQLite format 3 ist alt\n" + TEXT,
     ],
 )
 def test_ordinary_text_passes(text: str) -> None:
@@ -192,6 +205,9 @@ def test_a_file_in_utf_8_with_a_broken_line_is_not_taken_for_another_encoding(tm
 
 
 def test_a_stream_is_told_what_to_do_without_a_name() -> None:
+    assert why_not_text("standard input", gzip.compress(b"a")) == "compressed with gzip; unpack it first: gzip -dc"
+    twice = why_not_text(Path("a.gz"), gzip.compress(b"a"))
+    assert twice == "compressed with gzip twice; unpack it first: gzip -dc a.gz | gzip -dc > a.txt"
     assert why_not_text("standard input", lzma.compress(b"a")) == "compressed with xz; unpack it first: xz -dc"
 
 

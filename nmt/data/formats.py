@@ -26,17 +26,17 @@ _COMPRESSED = {
     b"\x28\xb5\x2f\xfd": ("Zstandard", "zstd -dc"),
     b"\x04\x22\x4d\x18": ("LZ4", "lz4 -dc"),
 }
-_BINARY = {
-    b"PK\x03\x04": ("a zip archive, which .docx, .xlsx and .odt files are, too", "unzip"),
-    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x"),
-    b"PAR1": ("a Parquet file", None),
-    b"ARROW1": ("an Arrow file", None),
-    b"%PDF-": ("a PDF document", "pdftotext"),
-    b"{\\rtf": ("an RTF document", None),
-    b"\xd0\xcf\x11\xe0": ("a document of an office program", None),
-    b"SQLite format 3\x00": ("an SQLite database", None),
+_BINARY = {  # patterns: a mark that a sentence may begin with is not enough
+    rb"PK\x03\x04": ("a zip archive, which .docx, .xlsx and .odt files are, too", "unzip"),
+    rb"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x"),
+    rb"PAR1[^\n]{0,8}[\x00-\x08\x0e-\x1f]": ("a Parquet file", None),
+    rb"ARROW1\x00\x00": ("an Arrow file", None),
+    rb"%PDF-\d\.\d\s*[\r\n]": ("a PDF document", "pdftotext"),
+    rb"\{\\rtf1?\s*[\\{]": ("an RTF document", None),
+    rb"\xd0\xcf\x11\xe0": ("a document of an office program", None),
+    rb"SQLite format 3\x00": ("an SQLite database", None),
 }
-_TAR_MARK = slice(257, 262)
+_TAR_MARKS = (b"ustar\x0000", b"ustar  \x00")  # of POSIX and of GNU, at byte 257
 _GZIP = b"\x1f\x8b"
 
 
@@ -46,14 +46,16 @@ def why_not_text(name: Path | str, start: bytes) -> str | None:
     name: its path, or what to call a stream, which is given no command.
     """
     if start.startswith(_GZIP):
-        return f"compressed with gzip, but its name does not end in .gz; {_unpack(name, 'gzip -dc')}"
+        is_stream, is_twice = isinstance(name, str), Path(name).suffix == ".gz"
+        why = "" if is_stream else " twice" if is_twice else ", but its name does not end in .gz"
+        return f"compressed with gzip{why}; {_unpack(name, 'gzip -dc')}"
     for magic, (what, command) in _COMPRESSED.items():
         if start.startswith(magic) and (magic != b"BZh" or start[4:10] == b"1AY&SY"):
             return f"compressed with {what}; {_unpack(name, command)}"
-    if start[_TAR_MARK] == b"ustar":
+    if start[257:265] in _TAR_MARKS:
         return f"a tar archive, where a text file is needed; unpack it first: {_call('tar -xf', name)}"
-    for magic, (what, tool) in _BINARY.items():
-        if start.startswith(magic):
+    for pattern, (what, tool) in _BINARY.items():
+        if re.match(pattern, start):
             advice = f"; unpack it first: {_call(tool, name)}" if tool else ""
             return f"{what}, where a text file is needed{advice}"
     encoding = _of_two_bytes(start)
@@ -251,6 +253,8 @@ def _each(name: Path | str, commands: Sequence[str]) -> str:
 def _unpack(name: Path | str, command: str) -> str:
     if isinstance(name, str):
         return f"unpack it first: {command}"
+    if name.suffix == ".gz":
+        return f"unpack it first: {_call(command, name, '.txt')}"
     target = name.with_suffix("") if name.suffix in (".xz", ".bz2", ".zst", ".lz4") else Path(f"{name}.txt")
     return f"unpack it first: {command} {shlex.quote(str(name))} > {shlex.quote(str(target))}"
 
