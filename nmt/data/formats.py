@@ -15,6 +15,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from nmt.data.encodings import candidates
+
 BEGINNING = 1 << 16
 """Bytes from the start of a file that are looked at."""
 
@@ -80,11 +82,11 @@ def _of_two_bytes(start: bytes) -> str | None:
     return "UTF-16BE" if high > low else "UTF-16LE"
 
 
-def other_encoding(name: Path | str, line: bytes, is_mixed: bool) -> str:
-    """What to do about a `line` that is not UTF-8: the encoding that is likely, and the command.
+def other_encoding(name: Path | str, line: bytes, is_mixed: bool, language: str | None = None) -> str:
+    """What to do about a `line` that is not UTF-8: the encodings that it may be in, and the command.
 
     is_mixed: whether lines before have characters beyond ASCII that are UTF-8, so that the file as a whole is not in
-    another encoding.
+    another encoding. language: the code of the language that it is in, if that is known.
     """
     if is_mixed:
         return (
@@ -92,32 +94,14 @@ def other_encoding(name: Path | str, line: bytes, is_mixed: bool) -> str:
         )
     if re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", line):
         return "is it a text file?"
-    shown, encoding = _likely_encoding(line)
-    return f"likely {shown}; {_convert(name, encoding)}"
-
-
-def _likely_encoding(line: bytes) -> tuple[str, str]:
-    """What a line is likely to be encoded in, in words and as iconv calls it."""
-    n_high = sum(byte >= 0x80 for byte in line)
-    if n_high <= len(re.findall(rb"[A-Za-z]", line)):
-        # all but 0x80 to 0x9F are the same in both, and there ISO 8859-1 has nothing that text would hold
-        return "Windows-1252 or ISO-8859-1", "WINDOWS-1252"
-    for encoding, common, least in (
-        ("SHIFT_JIS", "[\u3040-\u30ff]", 0.3),
-        ("EUC-JP", "[\u3040-\u30ff]", 0.3),
-        ("EUC-KR", "[\uac00-\ud7a3]", 0.7),
-        ("GB18030", "[\u4e00-\u9fff\u3000-\u303f\uff00-\uffef]", 0.9),
-    ):
-        try:
-            text = line.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        if len(re.findall(common, text)) >= least * sum(not char.isascii() for char in text):
-            return encoding, encoding
-    # most letters are small ones, of which one has the places where the other has its capitals
-    n_small, n_capital = sum(byte >= 0xE0 for byte in line), sum(0xC0 <= byte < 0xE0 for byte in line)
-    encoding = "WINDOWS-1251" if n_small >= n_capital else "KOI8-R"
-    return encoding.capitalize() if n_small >= n_capital else encoding, encoding
+    is_likely, encodings = candidates(line, language)
+    if is_likely:
+        return f"likely {encodings[0]}; {_convert(name, encodings[0])}"
+    if not encodings:
+        return "find out its encoding and convert it first, such as by iconv, and look at the result"
+    some = f"{', '.join(encodings[:-1])} or {encodings[-1]}" if len(encodings) > 1 else encodings[0]
+    command = _call(f"iconv -f {encodings[0]} -t UTF-8", name, ".utf8")
+    return f"perhaps {some}; convert it first and look at the result, which may be wrong: {command}"
 
 
 def why_not_lines(name: Path | str, start: bytes) -> str | None:
