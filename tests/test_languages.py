@@ -84,6 +84,15 @@ def test_a_side_in_another_script_is_told() -> None:
     assert told(("aa", "bb"), train_0=GREEK, train_1=RUSSIAN) == []  # nobody knows which is right
 
 
+def test_kana_and_wide_letters_are_of_their_scripts() -> None:
+    katakana = [(f"Server number {n}", "サーバーのデータベースｻｰﾊﾞｰ人々") for n in range(40)]
+    assert told(("en", "ja"), train_0=katakana) == []
+    (warning,) = told(("en", "ja"), train_0=other_way_round(katakana))
+    assert warning.endswith("en and ja look swapped, by their scripts; check its files")
+    (warning,) = told(("en", "ja"), train_0=[(a, "Ｓｅｒｖｅｒ") for a, _ in katakana])
+    assert "most letters of the ja side are Latin, where CJK is expected" in warning
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Folder:
     return Folder(tmp_path)

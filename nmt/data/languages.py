@@ -74,8 +74,8 @@ def language_warnings(samples: Mapping[str, Sample], languages: tuple[str, str],
             found.append(f"{where}: {languages[0]} and {languages[1]} look swapped, by their scripts; check its files")
         else:
             found += [
-                f"{where}: most letters of the {language} side are {script.capitalize()}, where "
-                f"{wanted.capitalize()} is expected; check its files"
+                f"{where}: most letters of the {language} side are {_named(script)}, where "
+                f"{_named(wanted)} is expected; check its files"
                 for language, (script, wanted) in strange.items()
             ]
     return found
@@ -164,10 +164,15 @@ def _script(lines: Iterable[str]) -> str | None:
     return script if n and n >= _MOST * counts.total() else None
 
 
+def _named(script: str) -> str:
+    return script if script == "CJK" else script.capitalize()
+
+
 @lru_cache(maxsize=1 << 16)
 def _of(char: str) -> str | None:
     """The script of a letter, by the first word of its name; Chinese characters and kana are one."""
     if not char.isalpha():
         return None
-    script = unicodedata.name(char, "").partition(" ")[0]
-    return "CJK" if script in ("HIRAGANA", "KATAKANA") else script
+    words = unicodedata.name(unicodedata.normalize("NFKC", char)[0], "").split()  # full and half width are no scripts
+    script = words[0].partition("-")[0] if words else None
+    return "CJK" if script in ("HIRAGANA", "KATAKANA", "IDEOGRAPHIC", "BOPOMOFO") else script
