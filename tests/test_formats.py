@@ -94,6 +94,7 @@ PO = '# head\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain"\n\n#: a.c:3\nmsgid
         ("".join(f"{s}\tnumber {n}\n" for n, s in enumerate(SENTENCES)), "tab-separated text with 2 columns"),
         ("".join(f'"{s}","number {n}"\n' for n, s in enumerate(SENTENCES)), "CSV with the separator ','"),
         ("".join(f'{n};"{s}";"x"\n' for n, s in enumerate(SENTENCES)), "CSV with the separator ';'"),
+        ("".join(f"{s};x;number {n}\n" for n, s in enumerate(SENTENCES)), "CSV with the separator ';'"),
         ("de,en\n" + "eins,one\nzwei,two\n" * 20, "CSV with the separator ','"),
     ],
 )
@@ -135,6 +136,7 @@ def test_a_corpus_is_refused_before_it_is_read(tmp_path: Path, packed: bool) -> 
         "Berlin, Deutschland\nParis, Frankreich\n" * 20,
         "3,14\n2,72\n" * 30,
         "eins,one\n" * 4,
+        "Smith,John\nMiller,Ann\n" * 13,
         "Taste\tTab\n" * 4,
         "a\tb\n" * 30 + "ohne\n",
         'msgid "x" steht so im Text.\n' + TEXT,

@@ -206,6 +206,14 @@ def _n_columns(lines: Sequence[str]) -> int | None:
     return counts.pop() + 1 if len(lines) >= 5 and len(counts) == 1 and 0 not in counts else None
 
 
+_FIELDS = {
+    *("source", "target", "src", "tgt", "text", "translation", "reference", "sentence", "sentence1", "sentence2"),
+    *("de", "en", "es", "fr", "it", "nl", "pl", "pt", "ru", "tr", "uk", "zh", "ja", "ko", "ar", "cs", "ro", "sv"),
+    *("german", "english", "spanish", "french", "italian", "dutch", "polish", "portuguese", "russian", "turkish"),
+}
+"""Names of columns that the head of a table of two columns has."""
+
+
 def _separator(lines: Sequence[str]) -> str | None:
     """What separates the columns of CSV: all lines have as many, and they look written by a program."""
     for separator in (",", ";"):
@@ -220,7 +228,9 @@ def _separator(lines: Sequence[str]) -> str | None:
             continue
         quoted = sum(f'"{separator}' in line or f'{separator}"' in line for line in lines)
         has_words = all(sum(any(map(str.isalpha, cell)) for cell in row) >= 2 for row in rows[1:])
-        if quoted >= 0.5 * len(lines) or (len(rows) >= 20 and has_words):
+        # two columns of words alone may be a list of names
+        is_table = len(rows[0]) >= 3 or all(cell.strip().lower() in _FIELDS for cell in rows[0])
+        if quoted >= 0.5 * len(lines) or (len(rows) >= 20 and has_words and is_table):
             return separator
     return None
 
