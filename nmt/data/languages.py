@@ -19,6 +19,7 @@ N_PAIRS = 1000
 _MOST_CHARS = 300  # of a line
 _LEAST_PAIRS = 20  # fewer tell nothing
 _SURE = 0.8  # of the pairs that fit better one way, those that must fit better the other way round
+_CLEAR = 0.35  # nats for each trigram of a pair: sentences have 0.7 to 1.6, addresses that differ by a word up to 0.34
 _MOST = 0.7  # of the letters of a side
 
 
@@ -110,8 +111,12 @@ def _evidence(pairs: _Pairs) -> dict[str, float]:
 
 def _share_reversed(pairs: _Pairs, evidence: Mapping[str, float]) -> float:
     """The share of the pairs that fit better the other way round, of those that fit better one way; 0.5 if few do."""
-    totals = [[sum(evidence.get(gram, 0.0) for gram in _trigrams(line)) for line in pair] for pair in pairs]
-    decided = [first < second for first, second in totals if first != second]
+    decided = []
+    for pair in pairs:
+        grams = [_trigrams(line) for line in pair]
+        first, second = (sum(evidence.get(gram, 0.0) for gram in side) for side in grams)
+        if abs(first - second) > _CLEAR * sum(map(len, grams)):
+            decided.append(first < second)
     return sum(decided) / len(decided) if len(decided) >= _LEAST_PAIRS else 0.5
 
 
