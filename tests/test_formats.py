@@ -238,6 +238,11 @@ def test_where_several_encodings_may_be_meant_none_is_called_likely(
     assert "; convert it first and look at the result, which may be wrong: iconv -f " in advice
 
 
+def test_of_an_endless_line_the_start_is_enough() -> None:
+    line = b"plain " * 1000 + JAPANESE.encode("shift_jis") * 100_000
+    assert other_encoding(Path("a"), line, False, "ja").startswith("likely SHIFT_JIS; ")
+
+
 def test_where_no_encoding_fits_none_is_named() -> None:
     advice = other_encoding(Path("a"), b"a\x81b\x9dc\x81d", False)
     assert advice == "find out its encoding and convert it first, such as by iconv, and look at the result"

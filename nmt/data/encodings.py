@@ -6,6 +6,7 @@ letter. A candidate must give the letters of the language, capitals where capita
 
 from __future__ import annotations
 
+import codecs
 import re
 import unicodedata
 
@@ -25,7 +26,7 @@ _WRITTEN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("hu", "áéíóöőúüű", _CENTRAL),
     ("hr bs sl sr sh", "ćčđšž", _CENTRAL),
     ("ro", "ăâîşţ", _CENTRAL),
-    ("tr az", "çğıiöşüâîû\u0307", ("WINDOWS-1254",)),
+    ("tr az", "çğıiöşüâîû", ("WINDOWS-1254",)),
     ("lt", "ąčęėįšųūž", _BALTIC),
     ("lv", "āčēģīķļņšūž", _BALTIC),
     ("et", "äöõüšž", ("WINDOWS-1257", "WINDOWS-1252")),
@@ -47,6 +48,7 @@ _LIKELY = 0.8  # of the characters beyond ASCII that must fit
 _CLEAR = 0.12  # by so much more than in another encoding, or
 _MISFITS = 2  # so many fewer that do not fit
 _MOST = 6  # are told
+_N_BYTES = 4000  # of the line are looked at, from the first character beyond ASCII
 
 
 def candidates(line: bytes, language: str | None) -> tuple[bool, list[str]]:
@@ -55,12 +57,14 @@ def candidates(line: bytes, language: str | None) -> tuple[bool, list[str]]:
     language: its code; where it is None or not known here, nothing is likely.
     """
     rows = [row for row in _WRITTEN if language is not None and language.split("_")[0].lower() in row[0].split()]
+    first = next((i for i, byte in enumerate(line) if byte >= 0x80), 0)
+    part = line[max(0, first - 1) :][:_N_BYTES]
     fits: dict[str, tuple[float, int]] = {}
     texts: dict[str, str] = {}
     for _, letters, encodings in rows or _WRITTEN:
         for encoding in encodings:
             try:
-                text = line.decode(encoding)
+                text = codecs.getincrementaldecoder(encoding)().decode(part)  # the last character may be cut
             except UnicodeDecodeError:
                 continue
             if text not in texts.values() or texts.get(encoding) == text:  # else it makes no difference
