@@ -129,7 +129,7 @@ class _Build:
             if not any(pair.src.strip() and pair.tgt.strip() for pair in held_out[name]):
                 raise DataError(f"data.{key}: {corpus} has no pair with text on both sides, only blank lines")
             if all(pair.src == pair.tgt for pair in held_out[name]):
-                raise DataError(f"data.{key}: {corpus}: {_HINTS['copied']}")
+                self.warnings.append(f"data.{key} ({corpus}): {_HINTS['copied']}")
             self.sources[key].record["read"] = len(held_out[name])
         return held_out
 

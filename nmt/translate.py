@@ -91,7 +91,7 @@ def translate_file(
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         progress = opened.enter_context(_progress(source, target))
-        for window in _input(source):
+        for window in _input(source, translator.config.data.src):
             lines = asked.of(window)
             found = translator.translate_window(lines, search, n_best, n_lines, progress)
             of_window: list[Translation] = []
@@ -235,23 +235,23 @@ def _progress(source: Path | str, target: Path | str) -> Progress:
     return Progress("translating", total, shown=to_file and not typed)
 
 
-def _input(source: Path | str) -> Iterator[list[str]]:
+def _input(source: Path | str, language: str) -> Iterator[list[str]]:
     if str(source) == "-":
         if sys.stdin is None:
             raise DataError("standard input is closed; name a file with --input")
         if sys.stdin.isatty() and sys.stderr.isatty():
             say("waiting for lines to translate; Ctrl-D on an empty line ends")
-        return windows(sys.stdin.buffer, "standard input", WINDOW)
+        return windows(sys.stdin.buffer, "standard input", WINDOW, language=language)
     path = Path(source)
     if path.is_file() and (problem := why_not_sentences(path)):
         say(f"warning: {path}: {problem}; its lines are translated as they stand")
-    return _windows_of(_lines_of(path))
+    return _windows_of(_lines_of(path, language))
 
 
-def _lines_of(path: Path) -> Iterator[str]:
+def _lines_of(path: Path, language: str | None = None) -> Iterator[str]:
     if not path.exists():
         raise DataError(f"{path}: no such file")
-    return read_lines(path)
+    return read_lines(path, language)
 
 
 def _windows_of(lines: Iterator[str]) -> Iterator[list[str]]:

@@ -163,6 +163,15 @@ def test_all_problems_come_at_once() -> None:
         ("data.direction=deen", ["data.direction: 'deen' is not of the form de-en"]),
         ("data.direction=de-de", ["data.direction: 'de-de' names one language twice"]),
         ("data.valid={}", ["data.valid: give either files or hub"]),
+        (
+            "data.valid=1e3",
+            ["data.valid: a number of lines is whole, such as 300; a share is below 1; found 1000.0"],
+        ),
+        (
+            "data.valid=300.5",
+            ["data.valid: a number of lines is whole, such as 300; a share is below 1; found 300.5"],
+        ),
+        ("data.valid='300'", ["data.valid: must be a number without quotes: write 300, not '300'"]),
         ("data.valid={hub: a/b}", ["data.valid: hub needs paths: the .parquet or .jsonl files within the repository"]),
         (
             "data.valid={hub: a/b, paths: [x.csv]}",

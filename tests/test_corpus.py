@@ -95,6 +95,8 @@ def test_a_manifest_that_is_none(directory: DataDir, content: str) -> None:
         ("tokenizer", {"fingerprint": None}),
         ("splits", {"train": {"pairs": "3"}}),
         ("splits", {"train": {"pairs": 0}}),
+        ("warnings", 5),
+        ("warnings", [5]),
         ("files", ["train.de"]),
         ("files", {"train.de": {"bytes": 1.5, "sha256": ""}}),
     ],

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from nmt.config import Source
-from nmt.data.formats import BEGINNING, why_not_lines, why_not_text
+from nmt.data.formats import BEGINNING, other_encoding, why_not_lines, why_not_text
 from nmt.data.sources import open_source, read_lines
 from nmt.errors import DataError
 
@@ -50,7 +50,8 @@ def zipped() -> bytes:
         (b"\x28\xb5\x2f\xfd" + b"\0" * 20, "compressed with Zstandard; unpack it first: zstd -dc F > "),
         (archive(), "a tar archive, where a text file is needed; unpack it first: tar -xf F"),
         (zipped(), "a zip archive, which .docx, .xlsx and .odt files are, too, where a text file is needed; unpack it"),
-        (b"PAR1\0\0", "a Parquet file, where a text file is needed"),
+        (b"PAR1\x15\x04\x15\xd0", "a Parquet file, where a text file is needed"),
+        (b"{\\rtf1\\ansi hello}\n", "an RTF document, where a text file is needed"),
         (b"ARROW1\0\0", "an Arrow file, where a text file is needed"),
         (b"%PDF-1.7\n", "a PDF document, where a text file is needed"),
         (TEXT.encode("utf-16"), "UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 F > F.utf8"),
@@ -93,6 +94,7 @@ PO = '# head\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain"\n\n#: a.c:3\nmsgid
         ("".join(f"{s}\tnumber {n}\n" for n, s in enumerate(SENTENCES)), "tab-separated text with 2 columns"),
         ("".join(f'"{s}","number {n}"\n' for n, s in enumerate(SENTENCES)), "CSV with the separator ','"),
         ("".join(f'{n};"{s}";"x"\n' for n, s in enumerate(SENTENCES)), "CSV with the separator ';'"),
+        ("".join(f"{s};x;number {n}\n" for n, s in enumerate(SENTENCES)), "CSV with the separator ';'"),
         ("de,en\n" + "eins,one\nzwei,two\n" * 20, "CSV with the separator ','"),
     ],
 )
@@ -134,6 +136,7 @@ def test_a_corpus_is_refused_before_it_is_read(tmp_path: Path, packed: bool) -> 
         "Berlin, Deutschland\nParis, Frankreich\n" * 20,
         "3,14\n2,72\n" * 30,
         "eins,one\n" * 4,
+        "Smith,John\nMiller,Ann\n" * 13,
         "Taste\tTab\n" * 4,
         "a\tb\n" * 30 + "ohne\n",
         'msgid "x" steht so im Text.\n' + TEXT,
@@ -141,6 +144,18 @@ def test_a_corpus_is_refused_before_it_is_read(tmp_path: Path, packed: bool) -> 
         "PKW\n" + TEXT,
         "BZhörde\n" + TEXT,
         "漢字かな\n" * 40,
+        "x" * 256 + " gustar\n" + TEXT,
+        "x" * 257 + "ustar 00, schrieb er\n" + TEXT,
+        "PAR16 LED-Lampe\n" + TEXT,
+        "PAR1\n" + TEXT,
+        "PAR1\tLampe\n" + TEXT,
+        "ARROW1 ist der Name\n" + TEXT,
+        "%PDF-1.7 ist der Anfang eines Dokuments\n" + TEXT,
+        "%PDF-Dateien\n" + TEXT,
+        "{\\rtf1 steht am Anfang\n" + TEXT,
+        "BZh91 ist ein Kennzeichen\n" + TEXT,
+        "7z ist ein Packer\n" + TEXT,
+        "SQLite format 3 ist alt\n" + TEXT,
     ],
 )
 def test_ordinary_text_passes(text: str) -> None:
@@ -149,35 +164,88 @@ def test_ordinary_text_passes(text: str) -> None:
     assert why_not_text(Path("a"), data) is None
 
 
+POLISH, CZECH = "Zażółć gęślą jaźń", "Příliš žluťoučký kůň může úpět"
+CROATIAN = "Čovjek je rekao da će doći i žaba"
+GREEK, HEBREW, ARABIC = "Ο σκύλος βλέπει τα τρένα", "הכלב רואה את הרכבת", "الكلب يرى القطار، أين؟"
 RUSSIAN, JAPANESE = "Съешь же ещё этих мягких французских булок", "これは日本語の文章です。漢字もあります。"
 
 
 @pytest.mark.parametrize(
-    ("text", "encoding", "said", "iconv"),
+    ("language", "text", "encoding", "iconv"),
     [
-        ("Die Größe", "latin-1", "Windows-1252 or ISO-8859-1", "WINDOWS-1252"),
-        ("Die „Größe“ – 5 €", "cp1252", "Windows-1252 or ISO-8859-1", "WINDOWS-1252"),
-        (RUSSIAN, "cp1251", "Windows-1251", "WINDOWS-1251"),
-        (RUSSIAN, "koi8-r", "KOI8-R", "KOI8-R"),
-        (JAPANESE, "shift_jis", "SHIFT_JIS", "SHIFT_JIS"),
-        (JAPANESE, "euc-jp", "EUC-JP", "EUC-JP"),
-        ("한국어 문장입니다.", "euc-kr", "EUC-KR", "EUC-KR"),
-        ("这是一个中文句子，很短。", "gb18030", "GB18030", "GB18030"),
+        ("de", "Die Größe", "latin-1", "WINDOWS-1252"),
+        ("de", "Die „Größe“ – 5 €", "cp1252", "WINDOWS-1252"),
+        ("de_AT", "Die Größe", "cp850", "CP850"),
+        ("fr", "Déjà vu, l’été", "mac_roman", "MACINTOSH"),
+        ("pl", POLISH, "cp1250", "WINDOWS-1250"),
+        ("pl", POLISH, "iso8859-2", "ISO-8859-2"),
+        ("cs", CZECH, "cp1250", "WINDOWS-1250"),
+        ("cs", CZECH, "iso8859-2", "ISO-8859-2"),
+        ("hr", CROATIAN, "cp1250", "WINDOWS-1250"),
+        ("tr", "İstanbul'da güneşli bir gün, ağaç", "cp1254", "WINDOWS-1254"),
+        ("lt", "Įlinkdama špaga pragręžė apvalų arbūzą", "cp1257", "WINDOWS-1257"),
+        ("el", GREEK, "cp1253", "WINDOWS-1253"),
+        ("he", HEBREW, "cp1255", "WINDOWS-1255"),
+        ("ar", ARABIC, "cp1256", "WINDOWS-1256"),
+        ("ar", ARABIC, "iso8859-6", "ISO-8859-6"),
+        ("th", "สุนัขเห็นรถไฟ", "tis_620", "TIS-620"),
+        ("ru", RUSSIAN, "cp1251", "WINDOWS-1251"),
+        ("ru", RUSSIAN, "koi8-r", "KOI8-R"),
+        ("ru", RUSSIAN, "iso8859-5", "ISO-8859-5"),
+        ("ru", RUSSIAN, "cp866", "CP866"),
+        ("ru", RUSSIAN, "mac_cyrillic", "MACCYRILLIC"),
+        ("ja", JAPANESE, "shift_jis", "SHIFT_JIS"),
+        ("ja", JAPANESE, "euc-jp", "EUC-JP"),
+        ("ko", "한국어 문장입니다.", "euc-kr", "EUC-KR"),
+        ("zh", "这是一个中文句子，很短。", "gb18030", "GB18030"),
+        ("zh", "這是一個中文句子，我們去看電影吧", "big5", "BIG5"),
     ],
 )
 def test_the_likely_encoding_is_named_and_its_command_works(
-    tmp_path: Path, text: str, encoding: str, said: str, iconv: str
+    tmp_path: Path, language: str, text: str, encoding: str, iconv: str
 ) -> None:
-    path = tmp_path / "train.de"
+    path, other = tmp_path / "train.xx", tmp_path / "train.yy"
     path.write_bytes(b"plain\n" + text.encode(encoding) + b"\n")
+    other.write_bytes(b"plain\nplain\n")
+    source = open_source(Source(files={language: str(path), "yy": str(other)}), (language, "yy"), tmp_path)
     with pytest.raises(DataError) as caught:
-        list(read_lines(path))
+        list(source.pairs())
     head, _, command = str(caught.value).partition("; likely ")
     assert head.startswith(f"{path}: not UTF-8 at line 2, byte ")
-    assert command == f"{said}; convert it first: iconv -f {iconv} -t UTF-8 {path} > {path}.utf8"
+    assert command == f"{iconv}; convert it first: iconv -f {iconv} -t UTF-8 {path} > {path}.utf8"
     if shutil.which("iconv"):
         subprocess.run(command.partition(": ")[2], shell=True, check=True)
         assert list(read_lines(Path(f"{path}.utf8"))) == ["plain", text]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "encoding", "iconv"),
+    [
+        (None, GREEK, "cp1253", "WINDOWS-1253"),
+        (None, POLISH, "iso8859-2", "ISO-8859-2"),
+        (None, HEBREW, "cp1255", "WINDOWS-1255"),
+        ("xx", RUSSIAN, "koi8-r", "KOI8-R"),
+        ("ru", "собака", "cp1251", "WINDOWS-1251"),  # or capitals in KOI8-R
+        ("ru", "СОБАКА", "cp1251", "WINDOWS-1251"),
+        ("el", "Άνθρωπος", "cp1253", "WINDOWS-1253"),
+    ],
+)
+def test_where_several_encodings_may_be_meant_none_is_called_likely(
+    language: str | None, text: str, encoding: str, iconv: str
+) -> None:
+    advice = other_encoding(Path("a"), text.encode(encoding), False, language)
+    assert advice.startswith("perhaps ") and iconv in advice.partition(";")[0]
+    assert "; convert it first and look at the result, which may be wrong: iconv -f " in advice
+
+
+def test_of_an_endless_line_the_start_is_enough() -> None:
+    line = b"plain " * 1000 + JAPANESE.encode("shift_jis") * 100_000
+    assert other_encoding(Path("a"), line, False, "ja").startswith("likely SHIFT_JIS; ")
+
+
+def test_where_no_encoding_fits_none_is_named() -> None:
+    advice = other_encoding(Path("a"), b"a\x81b\x9dc\x81d", False)
+    assert advice == "find out its encoding and convert it first, such as by iconv, and look at the result"
 
 
 def test_a_file_in_utf_8_with_a_broken_line_is_not_taken_for_another_encoding(tmp_path: Path) -> None:
@@ -192,6 +260,9 @@ def test_a_file_in_utf_8_with_a_broken_line_is_not_taken_for_another_encoding(tm
 
 
 def test_a_stream_is_told_what_to_do_without_a_name() -> None:
+    assert why_not_text("standard input", gzip.compress(b"a")) == "compressed with gzip; unpack it first: gzip -dc"
+    twice = why_not_text(Path("a.gz"), gzip.compress(b"a"))
+    assert twice == "compressed with gzip twice; unpack it first: gzip -dc a.gz | gzip -dc > a.txt"
     assert why_not_text("standard input", lzma.compress(b"a")) == "compressed with xz; unpack it first: xz -dc"
 
 

@@ -48,6 +48,14 @@ def test_corpora_the_right_way_round_are_not_told() -> None:
     assert told(train_0=[(a, a + "!") for a, _ in TRAIN], valid=[(a, a + "?") for a, _ in VALID]) == []
 
 
+def test_what_has_hardly_any_words_is_not_told() -> None:
+    """Of addresses the two sides differ by a word, and which one that is says little."""
+    urls = [(f"https://example.org/page{n}", f"https://example.org/de/seite{n}") for n in range(50)]
+    real = [(f"Sie sieht {n} Hunde und die große Seite", f"She sees {n} dogs and the large page") for n in range(50)]
+    assert told(valid=real, train_0=urls) == told(valid=real, train_0=other_way_round(urls)) == []
+    assert len(told(valid=real, train_0=other_way_round(real))) == 1
+
+
 def test_a_swapped_corpus_is_told_with_what_it_was_held_against() -> None:
     (warning,) = told(train_0=TRAIN, train_1=other_way_round(TRAIN), valid=VALID, test_a=TEST)
     assert warning == (
@@ -82,6 +90,15 @@ def test_a_side_in_another_script_is_told() -> None:
     (warning,) = told(("en", "xx"), train_0=other_way_round(GREEK), valid=other_way_round(RUSSIAN))
     assert "train.0.txt): most letters of the xx side are Greek, where Cyrillic is expected" in warning
     assert told(("aa", "bb"), train_0=GREEK, train_1=RUSSIAN) == []  # nobody knows which is right
+
+
+def test_kana_and_wide_letters_are_of_their_scripts() -> None:
+    katakana = [(f"Server number {n}", "サーバーのデータベースｻｰﾊﾞｰ人々") for n in range(40)]
+    assert told(("en", "ja"), train_0=katakana) == []
+    (warning,) = told(("en", "ja"), train_0=other_way_round(katakana))
+    assert warning.endswith("en and ja look swapped, by their scripts; check its files")
+    (warning,) = told(("en", "ja"), train_0=[(a, "Ｓｅｒｖｅｒ") for a, _ in katakana])
+    assert "most letters of the ja side are Latin, where CJK is expected" in warning
 
 
 @pytest.fixture

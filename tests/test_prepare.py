@@ -125,10 +125,6 @@ def not_utf8(place: Folder) -> None:
             "data.valid: valid.de has no pair with text on both sides, only blank lines",
         ),
         (
-            lambda place: place.write(test=[("eins", "eins"), ("zwei", "zwei")]),
-            "data.test.test: test.de: both sides are identical: is this one file with both languages?",
-        ),
-        (
             lambda place: place.write(train=[("a\x00", "b\x00")]),
             "data.train: all 1 training pairs were dropped: control character 1; is it text, with a line feed",
         ),
@@ -151,6 +147,17 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert place.left() == set()
+
+
+def test_a_held_out_set_whose_sides_are_identical_is_told(place: Folder) -> None:
+    same = [("eins", "eins"), ("zwei", "zwei")]
+    place.write(valid=same, test=same)
+    said = place.prepare()
+    for warning in (
+        "data.valid (valid.de): both sides are identical: is this one file with both languages?",
+        "data.test.test (test.de): both sides are identical: is this one file with both languages?",
+    ):
+        assert f"warning: {warning}" in said and warning in place.corpus().manifest["warnings"]
 
 
 def test_all_pairs_dropped_for_their_pieces(place: Folder) -> None:

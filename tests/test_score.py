@@ -202,8 +202,9 @@ def test_files_that_do_not_pair_are_refused(nmt: Command, run_dir: Path) -> None
         (
             "a.src",
             "bad",
-            "nmt: bad: not UTF-8 at line 2, byte 4 of the line (0xE9); likely Windows-1252 or ISO-8859-1; "
-            "convert it first: iconv -f WINDOWS-1252 -t UTF-8 bad > bad.utf8\n",
+            "nmt: bad: not UTF-8 at line 2, byte 4 of the line (0xE9); perhaps WINDOWS-1252; "
+            "convert it first and look at the result, which may be wrong: "
+            "iconv -f WINDOWS-1252 -t UTF-8 bad > bad.utf8\n",
         ),
     ):
         result = nmt("score", "--run", run_dir, "--src", src, "--ref", ref, "--output", "scores")

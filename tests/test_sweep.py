@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -246,6 +248,31 @@ def test_what_is_not_finished_is_in_no_mean() -> None:
         "3            -  -           -    -  not started",
     ]
     assert lines[-2:] == ["dev BLEU  seeds", "   20.00      1"]
+
+
+def test_different_development_sets_are_told(tiny_data: Path, folder: Path) -> None:
+    plan = make_plan(Request("golden.yaml", ["training.seed=1,2"]))
+    golden_run(20.0, seed=1)
+    golden_run(90.0, seed=2)
+    other = folder / "other"
+    shutil.copytree(tiny_data, other)
+    manifest = json.loads((other / "manifest.json").read_bytes())
+
+    def table() -> str:
+        first, second = plan.trainings
+        here = replace(plan, trainings=[replace(first, data=tiny_data), replace(second, data=other)])
+        return render(here, rows_of(here, {}))
+
+    assert "development set" not in table()
+    manifest["files"]["valid.ids.aa.npy"] = {"bytes": 1, "sha256": "of another vocabulary"}
+    (other / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert "development set" not in table()
+    manifest["files"]["valid.aa"]["sha256"] = "of another text"
+    (other / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert (
+        "\n\nwarning: the trainings have 2 different development sets, whose BLEU cannot be compared; give data.valid "
+        "files of its own, the same for all\n"
+    ) in table()
 
 
 def timed_run(bleu: float, step: int, finished_by: str | None, **values: object) -> None:

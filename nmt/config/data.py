@@ -120,6 +120,15 @@ class DataConfig(Section):
     """Training pairs whose sides differ more in length are dropped (ratio of characters, 15 added to each side
     so that short pairs may differ)."""
 
+    @field_validator("valid", mode="before")
+    @classmethod
+    def _check_valid(cls, valid: object) -> object:
+        if isinstance(valid, float) and valid >= 1:
+            raise ValueError(f"a number of lines is whole, such as 300; a share is below 1; found {valid!r}")
+        if isinstance(valid, str) and re.fullmatch(r"[\d.]+(e-?\d+)?", valid, re.IGNORECASE):
+            raise ValueError(f"must be a number without quotes: write {valid}, not {valid!r}")
+        return valid
+
     @model_validator(mode="after")
     def _check(self) -> DataConfig:
         problems = []

@@ -139,6 +139,7 @@ class _Manifest(BaseModel, strict=True):
     tokenizer: Tokenizer
     splits: dict[str, Split]
     files: dict[str, File]
+    warnings: list[str] = []  # not in manifests of earlier versions
 
 
 def read_manifest(directory: DataDir) -> dict[str, Any]:

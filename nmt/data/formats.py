@@ -15,6 +15,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from nmt.data.encodings import candidates
+
 BEGINNING = 1 << 16
 """Bytes from the start of a file that are looked at."""
 
@@ -26,17 +28,17 @@ _COMPRESSED = {
     b"\x28\xb5\x2f\xfd": ("Zstandard", "zstd -dc"),
     b"\x04\x22\x4d\x18": ("LZ4", "lz4 -dc"),
 }
-_BINARY = {
-    b"PK\x03\x04": ("a zip archive, which .docx, .xlsx and .odt files are, too", "unzip"),
-    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x"),
-    b"PAR1": ("a Parquet file", None),
-    b"ARROW1": ("an Arrow file", None),
-    b"%PDF-": ("a PDF document", "pdftotext"),
-    b"{\\rtf": ("an RTF document", None),
-    b"\xd0\xcf\x11\xe0": ("a document of an office program", None),
-    b"SQLite format 3\x00": ("an SQLite database", None),
+_BINARY = {  # patterns: a mark that a sentence may begin with is not enough
+    rb"PK\x03\x04": ("a zip archive, which .docx, .xlsx and .odt files are, too", "unzip"),
+    rb"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x"),
+    rb"PAR1[^\n]{0,8}[\x00-\x08\x0e-\x1f]": ("a Parquet file", None),
+    rb"ARROW1\x00\x00": ("an Arrow file", None),
+    rb"%PDF-\d\.\d\s*[\r\n]": ("a PDF document", "pdftotext"),
+    rb"\{\\rtf1?\s*[\\{]": ("an RTF document", None),
+    rb"\xd0\xcf\x11\xe0": ("a document of an office program", None),
+    rb"SQLite format 3\x00": ("an SQLite database", None),
 }
-_TAR_MARK = slice(257, 262)
+_TAR_MARKS = (b"ustar\x0000", b"ustar  \x00")  # of POSIX and of GNU, at byte 257
 _GZIP = b"\x1f\x8b"
 
 
@@ -46,14 +48,16 @@ def why_not_text(name: Path | str, start: bytes) -> str | None:
     name: its path, or what to call a stream, which is given no command.
     """
     if start.startswith(_GZIP):
-        return f"compressed with gzip, but its name does not end in .gz; {_unpack(name, 'gzip -dc')}"
+        is_stream, is_twice = isinstance(name, str), Path(name).suffix == ".gz"
+        why = "" if is_stream else " twice" if is_twice else ", but its name does not end in .gz"
+        return f"compressed with gzip{why}; {_unpack(name, 'gzip -dc')}"
     for magic, (what, command) in _COMPRESSED.items():
         if start.startswith(magic) and (magic != b"BZh" or start[4:10] == b"1AY&SY"):
             return f"compressed with {what}; {_unpack(name, command)}"
-    if start[_TAR_MARK] == b"ustar":
+    if start[257:265] in _TAR_MARKS:
         return f"a tar archive, where a text file is needed; unpack it first: {_call('tar -xf', name)}"
-    for magic, (what, tool) in _BINARY.items():
-        if start.startswith(magic):
+    for pattern, (what, tool) in _BINARY.items():
+        if re.match(pattern, start):
             advice = f"; unpack it first: {_call(tool, name)}" if tool else ""
             return f"{what}, where a text file is needed{advice}"
     encoding = _of_two_bytes(start)
@@ -78,11 +82,11 @@ def _of_two_bytes(start: bytes) -> str | None:
     return "UTF-16BE" if high > low else "UTF-16LE"
 
 
-def other_encoding(name: Path | str, line: bytes, is_mixed: bool) -> str:
-    """What to do about a `line` that is not UTF-8: the encoding that is likely, and the command.
+def other_encoding(name: Path | str, line: bytes, is_mixed: bool, language: str | None = None) -> str:
+    """What to do about a `line` that is not UTF-8: the encodings that it may be in, and the command.
 
     is_mixed: whether lines before have characters beyond ASCII that are UTF-8, so that the file as a whole is not in
-    another encoding.
+    another encoding. language: the code of the language that it is in, if that is known.
     """
     if is_mixed:
         return (
@@ -90,32 +94,14 @@ def other_encoding(name: Path | str, line: bytes, is_mixed: bool) -> str:
         )
     if re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", line):
         return "is it a text file?"
-    shown, encoding = _likely_encoding(line)
-    return f"likely {shown}; {_convert(name, encoding)}"
-
-
-def _likely_encoding(line: bytes) -> tuple[str, str]:
-    """What a line is likely to be encoded in, in words and as iconv calls it."""
-    n_high = sum(byte >= 0x80 for byte in line)
-    if n_high <= len(re.findall(rb"[A-Za-z]", line)):
-        # all but 0x80 to 0x9F are the same in both, and there ISO 8859-1 has nothing that text would hold
-        return "Windows-1252 or ISO-8859-1", "WINDOWS-1252"
-    for encoding, common, least in (
-        ("SHIFT_JIS", "[\u3040-\u30ff]", 0.3),
-        ("EUC-JP", "[\u3040-\u30ff]", 0.3),
-        ("EUC-KR", "[\uac00-\ud7a3]", 0.7),
-        ("GB18030", "[\u4e00-\u9fff\u3000-\u303f\uff00-\uffef]", 0.9),
-    ):
-        try:
-            text = line.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        if len(re.findall(common, text)) >= least * sum(not char.isascii() for char in text):
-            return encoding, encoding
-    # most letters are small ones, of which one has the places where the other has its capitals
-    n_small, n_capital = sum(byte >= 0xE0 for byte in line), sum(0xC0 <= byte < 0xE0 for byte in line)
-    encoding = "WINDOWS-1251" if n_small >= n_capital else "KOI8-R"
-    return encoding.capitalize() if n_small >= n_capital else encoding, encoding
+    is_likely, encodings = candidates(line, language)
+    if is_likely:
+        return f"likely {encodings[0]}; {_convert(name, encodings[0])}"
+    if not encodings:
+        return "find out its encoding and convert it first, such as by iconv, and look at the result"
+    some = f"{', '.join(encodings[:-1])} or {encodings[-1]}" if len(encodings) > 1 else encodings[0]
+    command = _call(f"iconv -f {encodings[0]} -t UTF-8", name, ".utf8")
+    return f"perhaps {some}; convert it first and look at the result, which may be wrong: {command}"
 
 
 def why_not_lines(name: Path | str, start: bytes) -> str | None:
@@ -220,6 +206,14 @@ def _n_columns(lines: Sequence[str]) -> int | None:
     return counts.pop() + 1 if len(lines) >= 5 and len(counts) == 1 and 0 not in counts else None
 
 
+_FIELDS = {
+    *("source", "target", "src", "tgt", "text", "translation", "reference", "sentence", "sentence1", "sentence2"),
+    *("de", "en", "es", "fr", "it", "nl", "pl", "pt", "ru", "tr", "uk", "zh", "ja", "ko", "ar", "cs", "ro", "sv"),
+    *("german", "english", "spanish", "french", "italian", "dutch", "polish", "portuguese", "russian", "turkish"),
+}
+"""Names of columns that the head of a table of two columns has."""
+
+
 def _separator(lines: Sequence[str]) -> str | None:
     """What separates the columns of CSV: all lines have as many, and they look written by a program."""
     for separator in (",", ";"):
@@ -234,7 +228,9 @@ def _separator(lines: Sequence[str]) -> str | None:
             continue
         quoted = sum(f'"{separator}' in line or f'{separator}"' in line for line in lines)
         has_words = all(sum(any(map(str.isalpha, cell)) for cell in row) >= 2 for row in rows[1:])
-        if quoted >= 0.5 * len(lines) or (len(rows) >= 20 and has_words):
+        # two columns of words alone may be a list of names
+        is_table = len(rows[0]) >= 3 or all(cell.strip().lower() in _FIELDS for cell in rows[0])
+        if quoted >= 0.5 * len(lines) or (len(rows) >= 20 and has_words and is_table):
             return separator
     return None
 
@@ -251,6 +247,8 @@ def _each(name: Path | str, commands: Sequence[str]) -> str:
 def _unpack(name: Path | str, command: str) -> str:
     if isinstance(name, str):
         return f"unpack it first: {command}"
+    if name.suffix == ".gz":
+        return f"unpack it first: {_call(command, name, '.txt')}"
     target = name.with_suffix("") if name.suffix in (".xz", ".bz2", ".zst", ".lz4") else Path(f"{name}.txt")
     return f"unpack it first: {command} {shlex.quote(str(name))} > {shlex.quote(str(target))}"
 

@@ -84,7 +84,7 @@ def open_files(source: Source, languages: tuple[str, str], root: Path) -> OpenSo
     record = {"corpus": source.label, "files": files}
 
     def pairs() -> Iterator[SentencePair]:
-        for src, tgt in read_aligned(first, second):
+        for src, tgt in read_aligned(first, second, languages):
             yield SentencePair(src, tgt, source.label)
 
     return OpenSource(record, pairs)
@@ -116,12 +116,14 @@ def _reading(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def read_aligned(first: Path, second: Path) -> Iterator[tuple[str, str]]:
-    """Line n of one file with line n of the other, to the end.
+def read_aligned(
+    first: Path, second: Path, languages: tuple[str | None, str | None] = (None, None)
+) -> Iterator[tuple[str, str]]:
+    """Line n of one file with line n of the other, to the end; `languages` of the two, as in `read_lines`.
 
     Raises DataError if they have different numbers of lines, or on what `read_lines` raises.
     """
-    lines, others = read_lines(first), read_lines(second)
+    lines, others = read_lines(first, languages[0]), read_lines(second, languages[1])
     n = 0
     for n, line in enumerate(lines, start=1):
         other = next(others, None)
@@ -152,13 +154,15 @@ def _unequal(first: Path, n_first: int, second: Path, n_second: int) -> DataErro
     return DataError(f"{counts}: they must pair line by line{where}")
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path, language: str | None = None) -> Iterator[str]:
     """The lines of a UTF-8 file, without their ends; a name in .gz is decompressed. A pipe is read, too, once.
+
+    language: its code, by which another encoding is told in the message.
 
     Raises DataError with the line and the byte where the file is not UTF-8, and for a line of more than `LINE_BYTES`.
     """
     with _reading(path), _open(path) as file:
-        yield from decode_lines(_bounded(file, path), path)
+        yield from decode_lines(_bounded(file, path), path, language)
 
 
 def _bounded(file: IO[bytes], name: Path) -> Iterator[bytes]:
@@ -179,8 +183,8 @@ def long_line(name: Path | str, number: int) -> DataError:
     )
 
 
-def decode_lines(lines: Iterable[bytes], name: Path | str) -> Iterator[str]:
-    """The lines of an open file, as `read_lines` gives them; `name` is for messages."""
+def decode_lines(lines: Iterable[bytes], name: Path | str, language: str | None = None) -> Iterator[str]:
+    """The lines of an open file, as `read_lines` gives them; `name` and `language` are for messages."""
     number, is_mixed = 0, False
     try:
         for number, raw in enumerate(lines, start=1):
@@ -192,7 +196,7 @@ def decode_lines(lines: Iterable[bytes], name: Path | str) -> Iterator[str]:
             yield line
     except UnicodeDecodeError as error:
         found = f"0x{error.object[error.start]:02X}"
-        advice = other_encoding(name, error.object, is_mixed)
+        advice = other_encoding(name, error.object, is_mixed, language)
         raise DataError(
             f"{name}: not UTF-8 at line {number}, byte {error.start + 1} of the line ({found}); {advice}"
         ) from None

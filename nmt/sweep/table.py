@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from nmt.console import printable
-from nmt.errors import CheckpointError
+from nmt.data.corpus import read_manifest
+from nmt.errors import CheckpointError, DataError
+from nmt.layout import DataDir
 from nmt.metadata import Weights, read_selected
 from nmt.runs import best_bleu, summarise
 from nmt.sweep.grid import Axis
@@ -80,7 +82,8 @@ def render(plan: Plan, rows: Sequence[Row], include_shorter: bool = False) -> st
     kinds = _kinds(rows)
     header = [*(printable(axis.label) for axis in plan.axes), "dev BLEU", *kinds, "weights", "step", "min", "state", ""]
     cells = [[*map(printable, row.training.values), *_cells(row, kinds)] for row in rows]
-    return _columns([header, *cells], len(plan.axes)) + _lengths(rows) + _means(plan.axes, rows, kinds, include_shorter)
+    table = _columns([header, *cells], len(plan.axes)) + _lengths(rows) + _development_sets(rows)
+    return table + _means(plan.axes, rows, kinds, include_shorter)
 
 
 def _kinds(rows: Sequence[Row]) -> list[Weights]:
@@ -116,6 +119,28 @@ def _lengths(rows: Sequence[Row]) -> str:
         f"\n\n{TIME_KEY} ended {len(timed)} of {len(finished)} finished trainings: they are not equally long, "
         f"{steps[0]:,} to {steps[-1]:,} steps"
     )
+
+
+def _development_sets(rows: Sequence[Row]) -> str:
+    """A line if trainings with a score have different development sets, as where each text has one split off."""
+    directories = dict.fromkeys(row.training.data for row in rows if row.bleu is not None)
+    found = {checksums for path in directories if (checksums := _development_text(DataDir(path)))}
+    if len(found) < 2:
+        return ""
+    return (
+        f"\n\nwarning: the trainings have {len(found)} different development sets, whose BLEU cannot be compared; give "
+        "data.valid files of its own, the same for all"
+    )
+
+
+def _development_text(data: DataDir) -> tuple[str, ...]:
+    """The checksums of the development set's text, by language; none where the manifest does not tell."""
+    with suppress(DataError, KeyError):
+        manifest = read_manifest(data)
+        return tuple(
+            manifest["files"][data.text("valid", language).name]["sha256"] for language in manifest["languages"]
+        )
+    return ()
 
 
 def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights], include_shorter: bool) -> str:

@@ -23,16 +23,21 @@ MOST_CHARACTERS = 1 << 24
 
 
 def windows(
-    file: IO[bytes], name: str, size: int = 4096, patience: float = 0.1, most: int = MOST_CHARACTERS
+    file: IO[bytes],
+    name: str,
+    size: int = 4096,
+    patience: float = 0.1,
+    most: int = MOST_CHARACTERS,
+    language: str | None = None,
 ) -> Iterator[list[str]]:
     """The lines of an open file, as `decode_lines` gives them, in lists of at least one.
 
     A list is given out when it has `size` lines or `most` characters, and when no line is there to be read and
-    `patience` seconds have passed since its first one. At a terminal nothing is waited for.
+    `patience` seconds have passed since its first one. At a terminal nothing is waited for. `language`: for messages.
     Raises DataError where the file is not UTF-8, after the lines before have been given out.
     """
     raw = _RawLines(file, name)
-    lines = decode_lines(raw, name)
+    lines = decode_lines(raw, name, language)
     patience = 0.0 if file.isatty() else patience
     error: DataError | None = None
     while error is None:

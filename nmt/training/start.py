@@ -68,7 +68,7 @@ class _Material:
 def start(
     config: Config, data_dir: Path, run_dir: Path, resume: bool, world: World | None = None, stop: Stop | None = None
 ) -> Session:
-    """Check everything, then make a new run in the directory or read the one there, which is left as it is if it is over.
+    """Check everything, then make a new run in the directory or read the one there; one that is over stays as it is.
 
     Raises ConfigError, DataError or CheckpointError, before anything is written.
     """

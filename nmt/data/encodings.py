@@ -1,0 +1,107 @@
+"""In which encoding a line that is not UTF-8 may be, by the language that it is in.
+
+No encoding is called likely for bytes alone: a Russian line in Windows-1251 is a Greek one in Windows-1253, letter for
+letter. A candidate must give the letters of the language, capitals where capitals stand.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import unicodedata
+
+_CYRILLIC = ("WINDOWS-1251", "KOI8-R", "ISO-8859-5", "CP866", "MACCYRILLIC")
+_CENTRAL = ("WINDOWS-1250", "ISO-8859-2", "CP852")
+_WESTERN = ("WINDOWS-1252", "CP850", "MACINTOSH")
+_BALTIC = ("WINDOWS-1257", "ISO-8859-4")
+_LATIN_1 = "à-öø-ÿœšžßºª"
+
+# languages, their small letters beyond ASCII, and encodings as iconv calls them
+_WRITTEN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("en de fr es it pt nl da sv no nb nn fi is ga eu ca gl id sw af", _LATIN_1, _WESTERN),
+    ("sq", "çë", _WESTERN),
+    ("pl", "ąćęłńóśźż", _CENTRAL),
+    ("cs", "áčďéěíňóřšťúůýž", _CENTRAL),
+    ("sk", "áäčďéíĺľňóôŕšťúýž", _CENTRAL),
+    ("hu", "áéíóöőúüű", _CENTRAL),
+    ("hr bs sl sr sh", "ćčđšž", _CENTRAL),
+    ("ro", "ăâîşţ", _CENTRAL),
+    ("tr az", "çğıiöşüâîû", ("WINDOWS-1254",)),
+    ("lt", "ąčęėįšųūž", _BALTIC),
+    ("lv", "āčēģīķļņšūž", _BALTIC),
+    ("et", "äöõüšž", ("WINDOWS-1257", "WINDOWS-1252")),
+    ("ru bg", "а-яё", _CYRILLIC),
+    ("uk be mk sr", "а-яёђѓєѕіїјљњћќўџґ", ("WINDOWS-1251", "KOI8-U", "ISO-8859-5", "MACCYRILLIC")),
+    ("el", "ά-ώΐΰ", ("WINDOWS-1253", "ISO-8859-7")),
+    ("he yi", "\u05b0-\u05ea\u05f0-\u05f4", ("WINDOWS-1255", "ISO-8859-8")),
+    ("ar fa ur", "\u060c\u061b\u061f\u0621-\u06d3", ("WINDOWS-1256", "ISO-8859-6")),
+    ("th", "\u0e01-\u0e5b", ("TIS-620", "CP874")),
+    ("ja", "\u3001-\u30ff\u4e00-\u9fff\uff01-\uff9f", ("SHIFT_JIS", "EUC-JP")),
+    ("ko", "\uac00-\ud7a3\u3001-\u3011", ("EUC-KR",)),
+    ("zh", "", ("GB18030", "BIG5")),
+)
+_COMMON_CHINESE = {"GB18030": ("gb2312", b"\xd7"), "BIG5": ("big5", b"\xc6")}  # the lead byte that these end with
+
+_SIGNS = "\xa0«»„“”‚‘’‹›–—…€£§°№·¿¡²³½×®©™"
+_BETWEEN_LETTERS = "\xa0’–—"
+_LIKELY = 0.8  # of the characters beyond ASCII that must fit
+_CLEAR = 0.12  # by so much more than in another encoding, or
+_MISFITS = 2  # so many fewer that do not fit
+_MOST = 6  # are told
+_N_BYTES = 4000  # of the line are looked at, from the first character beyond ASCII
+
+
+def candidates(line: bytes, language: str | None) -> tuple[bool, list[str]]:
+    """Whether the first is likely, and the encodings that `line` may be in, the best first, as iconv calls them.
+
+    language: its code; where it is None or not known here, nothing is likely.
+    """
+    rows = [row for row in _WRITTEN if language is not None and language.split("_")[0].lower() in row[0].split()]
+    first = next((i for i, byte in enumerate(line) if byte >= 0x80), 0)
+    part = line[max(0, first - 1) :][:_N_BYTES]
+    fits: dict[str, tuple[float, int]] = {}
+    texts: dict[str, str] = {}
+    for _, letters, encodings in rows or _WRITTEN:
+        for encoding in encodings:
+            try:
+                text = codecs.getincrementaldecoder(encoding)().decode(part)  # the last character may be cut
+            except UnicodeDecodeError:
+                continue
+            if text not in texts.values() or texts.get(encoding) == text:  # else it makes no difference
+                texts[encoding] = text
+                fits[encoding] = max(_fit(text, letters, encoding), fits.get(encoding, (0.0, 0)))
+    best = sorted(fits, key=lambda encoding: -fits[encoding][0])
+    if not best or fits[best[0]][0] < _LIKELY:
+        return False, best[:_MOST] if rows else []
+    share, missed = fits[best[0]]
+    found = [name for name in best if fits[name][0] > share - _CLEAR and fits[name][1] < missed + _MISFITS]
+    return bool(rows) and len(found) == 1, found[:_MOST]
+
+
+def _fit(text: str, letters: str, encoding: str) -> tuple[float, int]:
+    """The share of the characters beyond ASCII that are what stands in running text, and how many are not at all."""
+    wanted = re.compile(f"[{letters}]") if letters else None
+    places = [i for i, char in enumerate(text) if not char.isascii()]
+    fits = [_fits(text[i], text[max(0, i - 1) : i], text[i + 1 : i + 2], wanted, encoding) for i in places]
+    return sum(fits) / len(fits) if fits else 0.0, fits.count(0.0)
+
+
+def _fits(char: str, before: str, after: str, wanted: re.Pattern[str] | None, encoding: str) -> float:
+    """How well a character beyond ASCII fits between its neighbours, which are empty at the ends of the line."""
+    if wanted is None:
+        codec, last = _COMMON_CHINESE[encoding]
+        return float(b"\xa1" <= char.encode(codec, "ignore")[:1] <= last)
+    if wanted.match(char.lower()):
+        if any(map(str.isalpha, filter(str.isascii, (before, after)))) and _is_apart(char):
+            return 0.0
+        if not char.isupper() or not before.isalpha():
+            return 1.0
+        return 0.0 if before.islower() else 1.0 if before.isascii() else 0.9  # a line of capitals is rare
+    if char in _SIGNS:
+        return float(char in _BETWEEN_LETTERS or not (before.isalpha() and after.isalpha()))
+    return 1.0 if unicodedata.combining(char) else 0.0
+
+
+def _is_apart(char: str) -> bool:
+    """Whether this letter is of a script that stands in no word with Latin letters."""
+    return char < "\u1100" and not unicodedata.name(char, "").startswith("LATIN")
