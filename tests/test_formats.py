@@ -138,6 +138,7 @@ def test_a_corpus_is_refused_before_it_is_read(tmp_path: Path, packed: bool) -> 
         "eins,one\n" * 4,
         "Smith,John\nMiller,Ann\n" * 13,
         "Taste\tTab\n" * 4,
+        "".join(f"{n}\t{sentence}\n" for n, sentence in enumerate(SENTENCES)),
         "a\tb\n" * 30 + "ohne\n",
         'msgid "x" steht so im Text.\n' + TEXT,
         "#hashtag\n" * 30,

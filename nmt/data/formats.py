@@ -201,9 +201,12 @@ def _is_json(text: str, lines: Sequence[str], is_whole: bool) -> bool:
 
 
 def _n_columns(lines: Sequence[str]) -> int | None:
-    """The columns of tab-separated text, if all lines have as many."""
-    counts = {line.count("\t") for line in lines}
-    return counts.pop() + 1 if len(lines) >= 5 and len(counts) == 1 and 0 not in counts else None
+    """The columns of tab-separated text, if all have as many; of two, both must be text, for lines may be numbered."""
+    rows = [line.split("\t") for line in lines]
+    if len(rows) < 5 or len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
+        return None
+    n_words = [sum(any(map(str.isalpha, cell)) for cell in column) for column in zip(*rows, strict=True)]
+    return len(rows[0]) if len(rows[0]) > 2 or min(n_words) >= 0.5 * len(rows) else None
 
 
 _FIELDS = {
