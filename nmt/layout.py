@@ -87,7 +87,7 @@ class RunDir:
     """A run directory, written by `train`; it translates alone, anywhere.
 
     config.yaml              the resolved configuration
-    run.json                 format, data directory and its fingerprint
+    run.json                 format, data directory and its fingerprint, the machine, and what probes chose on it
     tokenizer/               see `TokenizerDir`
     lock                     held while a process trains here, and who that is
     checkpoints/step-…/      see `CheckpointDir`

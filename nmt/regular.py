@@ -72,7 +72,7 @@ def read_regular(path: Path, limit: int | None = None) -> bytes:
         if size > most:
             what = "this machine has memory" if limit is None else "such a file has"
             raise UnsafeFileError(f"{path}: {size:,} bytes, more than {what} ({most:,})")
-        return file.read(size)
+        return file.read(size or min(most, 1 << 16))  # in /proc files say that they have none
 
 
 def read_document(path: Path) -> str:

@@ -22,7 +22,7 @@ from nmt.errors import CheckpointError, NmtError
 from nmt.files import lock_holder
 from nmt.layout import CheckpointDir, RunDir
 from nmt.metadata import Weights, read_info, read_selected
-from nmt.regular import LOG_BYTES, read_regular
+from nmt.regular import LOG_BYTES, read_document, read_regular
 
 Record = dict[str, Any]
 State = Literal["running", "finished", "stopped", "broken"]
@@ -110,7 +110,7 @@ def summarise(run: RunDir) -> Summary:
         max_steps=max_steps,
         checkpoint=steps[-1] if steps else None,
         best_bleu=max(bleu.values(), default=None),
-        minutes=number(last, "minutes"),
+        minutes=_minutes(run, steps, number(last, "minutes")),
         last_written=_last_written(run),
         holder=holder,
         problem=problems[0] if problems else None,
@@ -127,6 +127,15 @@ def _noting(problems: list[str], run: RunDir) -> Iterator[None]:
     except OSError as error:
         where = str(error.filename or run.path).removeprefix(f"{run.path}/")
         problems.append(f"{where}: {error.strerror}")
+
+
+def _minutes(run: RunDir, steps: Sequence[int], logged: float | None) -> float | None:
+    """How long the run has trained: by its last record, or by its last checkpoint, which is written after it."""
+    try:
+        state = json.loads(read_document(run.step(steps[-1]).state))["state"]
+        return max(float(state["seconds"]) / 60, logged or 0.0)
+    except (NmtError, OSError, ValueError, LookupError, TypeError, RecursionError):
+        return logged  # what is damaged is told elsewhere
 
 
 def _checkpoints(run: RunDir) -> list[int]:

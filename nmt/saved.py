@@ -10,7 +10,6 @@ import torch
 from nmt.checkpoint import assign
 from nmt.config import Config
 from nmt.config_file import load_config
-from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError
 from nmt.folder import is_folder, load_folder
 from nmt.layout import RunDir
@@ -44,6 +43,8 @@ class Saved:
     device_name: str | None
     """Where it was trained."""
     float32_library: str | None
+    note: str | None = None
+    """What to tell people of the choice of its weights."""
 
     @property
     def origin(self) -> Origin:
@@ -87,14 +88,16 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
         raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; make one with nmt train")
     config, facts = load_config(run.config), read_info(run)
     chosen = choose_weights(run, config.training, checkpoint, weights)
+    note = None
     if checkpoint == "best" and read_selected(run).get("best_step") is None:
-        say(f"{path}: no checkpoint is selected; the last is taken, step {chosen.step} of {config.training.max_steps}")
+        last = f"the last is taken, step {chosen.step} of {config.training.max_steps}"
+        note = f"{path}: no validation has selected a checkpoint (selected.json); {last}"
     tokenizers = Tokenizers.load(run.tokenizer, config.data.languages)
     if tokenizers.fingerprint != facts["tokenizer"]:
         raise CheckpointError(f"{run.tokenizer.path}: not the tokenizer that this run was trained with")
     return Saved(
         path, config, tokenizers, chosen, str(facts["precision"]), facts.get("device_name"),
-        facts.get("float32_library"),
+        facts.get("float32_library"), note,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ import torch
 
 from nmt.config import Config, ModelConfig, SearchConfig
 from nmt.config_file import check_config
+from nmt.console import say
 from nmt.data.batching import sent
 from nmt.errors import ConfigError, DataError
 from nmt.mbr import choose
@@ -117,6 +118,8 @@ class Translator:
         models = [saved.model().to(place) for saved in (first, *others)]
         translator = cls(models, first.tokenizers, first.config, place, chosen)
         translator.origin, translator.others = first.origin, [other.origin for other in others]
+        for note in filter(None, (saved.note for saved in (first, *others))):
+            say(note)
         return translator
 
     @overload

@@ -69,7 +69,10 @@ def test_start_and_end_are_fixed_once(data, tmp_path, capsys, seconds):
     state = load_state(run.step(15))
     assert (state["cooldown_start"], state["cooldown_end"], state["seconds"]) == (15, 20, 45.0)
     train(config, data, run.path, seconds)
-    assert "training.max_minutes = 1 reached (cool-down from step 15) after 20 steps" in capsys.readouterr().err
+    assert (
+        "cool-down from step 15, as fixed by training.max_minutes = 1, complete after 20 steps"
+        in capsys.readouterr().err
+    )
     assert read_selected(run)["finished_by"] == "max_minutes"
     assert rates(run.path) == pytest.approx(FALLING)
     assert saved_steps(run) == [15, 20]
@@ -82,7 +85,10 @@ def test_a_cooldown_of_an_earlier_version_goes_on(data, tmp_path, capsys):
     assert state.pop("cooldown_by") == "max_minutes"
     update_state(run.step(15), state)
     train(cooled(data), data, run.path, 3.0)
-    assert "training.max_minutes = 1 reached (cool-down from step 15) after 20 steps" in capsys.readouterr().err
+    assert (
+        "cool-down from step 15, as fixed by training.max_minutes = 1, complete after 20 steps"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_slower_machine_before_the_cooldown_only_makes_it_earlier(data, tmp_path):
@@ -110,7 +116,9 @@ def test_a_limit_that_is_raised_begins_the_cooldown_anew(data, tmp_path, capsys)
 def test_with_steps_it_ends_exactly_there(data, tmp_path, capsys):
     config = cooled(data, max_minutes=None, max_steps=9, cooldown=0.5)
     train(config, data, tmp_path / "run", 1.0)
-    assert "training.max_steps = 9 reached (cool-down from step 5) after 9 steps" in capsys.readouterr().err
+    assert (
+        "cool-down from step 5, as fixed by training.max_steps = 9, complete after 9 steps" in capsys.readouterr().err
+    )
     assert rates(tmp_path / "run") == pytest.approx({
         **dict.fromkeys(range(1, 6), 1.0), 6: 4 / 5, 7: 3 / 5, 8: 2 / 5, 9: 1 / 5,
     })  # fmt: skip

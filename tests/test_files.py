@@ -16,7 +16,7 @@ from disk import hook
 
 from nmt import files
 from nmt.errors import DataError
-from nmt.files import replace_file, staged_directory, write_file
+from nmt.files import refuse_overwriting, replace_file, staged_directory, write_file
 
 
 def test_it_takes_its_place_at_the_end(tmp_path: Path) -> None:
@@ -134,3 +134,15 @@ def test_a_small_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch, func
             replace_file(tmp_path / "f", "after")
     assert caught.value.filename == str(tmp_path / "f")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("f", "before")]
+
+
+def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
+    read, other, link = tmp_path / "read", tmp_path / "other", tmp_path / "link"
+    read.write_text("a\n")
+    link.symlink_to(read)
+    for target in (read, link):
+        with pytest.raises(DataError, match="is read, and would be written over; name another file to write"):
+            refuse_overwriting((target,), (None, "-", read))
+    with pytest.raises(DataError, match="other: would be written twice; name two files"):
+        refuse_overwriting((other, None, tmp_path / "." / "other"), (read,))
+    refuse_overwriting((other, "-", tmp_path / "third"), (read, "-", tmp_path / "none"))

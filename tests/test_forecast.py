@@ -14,7 +14,7 @@ from nmt.checkpoint import TrainState, load_state
 from nmt.config import TrainingConfig
 from nmt.layout import RunDir
 from nmt.training import loop
-from nmt.training.forecast import FIRST_UPDATES, SLOW_UPDATES, cut_short, forecast
+from nmt.training.forecast import FIRST_UPDATES, SLOW_UPDATES, cut_short, forecast, pace_is_known
 from nmt.training.loop import fit
 from nmt.training.validate import Validation, Validator
 
@@ -84,6 +84,14 @@ def test_what_is_foreseen() -> None:
     assert said(state=TrainState(step=50, n_tokens=1, seconds=601.0), max_minutes=10.0) is None  # it ends by itself
 
 
+def test_a_slow_machine_is_told_by_fewer_updates() -> None:
+    settings, state = TrainingConfig(max_minutes=4.0), TrainState(step=6, n_tokens=6000, seconds=60.0)
+    assert pace_is_known(settings, state, 5) and not pace_is_known(settings, state, 4)
+    assert not pace_is_known(TrainingConfig(), state, 49) and pace_is_known(TrainingConfig(), state, 50)
+    line = forecast(settings, state, 100_000, [30.0, 30.0, 10.0, 10.0, 10.0])
+    assert line is not None and "ends training after about 24 steps at most" in line
+
+
 @pytest.mark.usefixtures("quick")
 def test_a_run_says_so_when_it_can_know_and_at_its_end(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -103,7 +111,8 @@ def test_a_run_says_so_when_it_can_know_and_at_its_end(
     monkeypatch.setattr(loop, "train_step", train_step)
     monkeypatch.setattr(Validator, "validate", validate)
     monkeypatch.setattr("nmt.training.meter.time", SimpleNamespace(monotonic=lambda: clock.now))
-    monkeypatch.setattr("nmt.training.meter.FIRST_UPDATES", 10)
+    for module in ("forecast", "meter"):
+        monkeypatch.setattr(f"nmt.training.{module}.FIRST_UPDATES", 10)
     monkeypatch.setattr("nmt.training.forecast.SLOW_UPDATES", 2)
     config = settings(
         data, schedule="linear", warmup_steps=22, max_steps=25, max_minutes=0.4, validate_every_steps=8,
@@ -120,7 +129,7 @@ def test_a_run_says_so_when_it_can_know_and_at_its_end(
     told = f"warning: training has ended before {what} and the end of the linear schedule (training.max_steps = 25); "
     (at,) = [i for i, line in enumerate(lines) if line.startswith(told)]
     assert lines[at - 1] == "training.max_minutes = 0.4 reached after 16 steps"
-    assert lines[at].endswith(f"nmt train --resume --run {run.path} with a larger training.max_minutes goes on")
+    assert f"; to go on: nmt train --resume --run {run.path} --set training.max_minutes=0.8" in lines[at]
     # 16 updates and three validations, the average's, too
     assert lines[-1].endswith("(0:31 in all)")
     last = json.loads(run.log.read_text().splitlines()[-1])

@@ -149,6 +149,8 @@ def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
         (("evaluate", "--hyp=h", "--ref=r1", "r2"), "repeat the option, --ref r1 --ref r2"),
         (("sweep", "a.yaml", "--grid", "a=1", "b=2"), "repeat the option, --grid a=1 --grid b=2"),
         (("train", "--set", "a=1", "mine.yaml"), "write nmt train --config mine.yaml"),
+        (("train", "--set", "a.b", "3"), "a setting and its value stand together: write --set a.b=3"),
+        (("train", "there"), "write nmt train --data there"),
         (("translate", "--run", "runs/a", "there"), "repeat the option, --run runs/a --run there"),
         (("translate", "--run", "runs/a", "Hund"), 'write echo "Hund" | nmt translate, or nmt translate --input FILE'),
         (

@@ -175,6 +175,7 @@ def test_other_circumstances_are_told(tiny_data, text, tmp_path, capsys, fact, v
     info = RunDir(tmp_path / "run").info
     info.write_text(json.dumps({**json.loads(info.read_text()), fact: value}))
     capsys.readouterr()
+    config = tiny_settings(text, training={"max_steps": 4})
     start(config, tiny_data, tmp_path / "run", resume=True)
     told = capsys.readouterr().err
     assert f"the run goes on with {said}: the same data in the same order, but not the same bits" in told
@@ -250,16 +251,20 @@ def _dying(*_: object) -> None:
     raise Died
 
 
-def test_checkpoints_that_cannot_be_reached_are_not_begun_anew(tiny_data, text, tmp_path):
-    """As when the disk that they are on is not mounted."""
+def test_a_run_that_is_over_stays_as_it_is(tiny_data, text, tmp_path, monkeypatch, capsys):
+    """Whatever its limit and the machine are now, and also if its checkpoints are gone, as with a disk that is not
+    mounted."""
     config, run = tiny_settings(text), RunDir(tmp_path / "run")
     fit(config, tiny_data, run.path)
-    log = run.log.read_bytes()
+    before = {path: path.read_bytes() for path in (run.log, run.config, run.info, run.selected)}
+    monkeypatch.setattr("torch.get_num_threads", lambda: 77)
+    for steps in (12, 5):
+        fit(tiny_settings(text, training={"max_steps": steps}), tiny_data, run.path, resume=True)
+        assert f"finished at step 12, training.max_steps = {steps} reached; to go on: nmt" in capsys.readouterr().err
     run.checkpoints.rename(tmp_path / "disk")
-    run.checkpoints.symlink_to(tmp_path / "nowhere")
     with pytest.raises(CheckpointError, match="checkpoints: no such directory, or it cannot be reached"):
         fit(config, tiny_data, run.path, resume=True)
-    assert run.log.read_bytes() == log
+    assert {path: path.read_bytes() for path in before} == before
 
 
 def test_a_run_without_a_checkpoint_says_that_it_starts_over(tiny_data, text, tmp_path, capsys):
@@ -348,7 +353,7 @@ def test_the_disk_must_have_room_for_the_checkpoints(tiny_data, text, tmp_path, 
     fit(config, tiny_data, tmp_path / "run")
     assert "1,000 MB are free" in capsys.readouterr().err
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, 10))  # type: ignore[attr-defined]
-    start(config, tiny_data, tmp_path / "run", resume=True)
+    start(tiny_settings(text, training={"max_steps": 4}), tiny_data, tmp_path / "run", resume=True)
     assert "0 MB are free: it may not suffice" in capsys.readouterr().err
 
 

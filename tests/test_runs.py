@@ -327,3 +327,10 @@ def test_of_a_long_log_few_lines_are_parsed(runs: Path, monkeypatch: pytest.Monk
     found = summarise(run)
     assert isinstance(found, Summary) and (found.step, found.best_bleu) == (450, 45.0)
     assert len(parsed) < 460  # run.json, the validations and the last line
+
+
+def test_the_time_of_a_run_is_that_of_its_last_checkpoint_if_that_is_later(runs: Path) -> None:
+    run = make_run(runs / "a", [train(100)], steps=[100])
+    assert summarise(run).minutes == 1.0
+    run.step(100).state.write_text(json.dumps({"state": {"seconds": 150.0}}))
+    assert summarise(run).minutes == 2.5

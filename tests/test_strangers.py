@@ -31,6 +31,7 @@ from nmt.export.engine_run import engine_folder
 from nmt.export.stage import Request, export
 from nmt.files import Lock, replace_file, staged_directory, write_file
 from nmt.layout import DataDir, RunDir
+from nmt.metadata import write_selected
 from nmt.text import stream
 from nmt.tokenizer import Tokenizer
 from nmt.training.board import Board
@@ -181,9 +182,11 @@ def test_a_data_directory_is_not_made_through_links(tmp_path):
 
 @pytest.fixture
 def tiny(tmp_path: Path, tokenizer: Tokenizer) -> Path:
-    """An untrained run."""
+    """An untrained run, whose weights are selected all the same."""
     config = tiny_config()
-    return write_run(tmp_path / "tiny", config, tokenizer, tiny_model(config, tokenizer))
+    path = write_run(tmp_path / "tiny", config, tokenizer, tiny_model(config, tokenizer))
+    write_selected(RunDir(path), {"best_step": 7, "weights": "raw", "reason": ""})
+    return path
 
 
 def test_translations_and_exports_do_not_follow_links(nmt, tiny, tmp_path):
@@ -404,7 +407,7 @@ def test_a_gzip_that_unpacks_without_bound_is_not_held(tmp_path, monkeypatch):
     lines = [(line, line) for line in sources.read_lines(tmp_path / "text.gz")]
     assert sources.held(lines, "text") == lines
     monkeypatch.setattr(sources, "HELD_CHARACTERS", 100 * sources.LINE_OVERHEAD)
-    with pytest.raises(DataError, match=r"data\.valid: too much to hold in memory after 101 pairs"):
+    with pytest.raises(DataError, match=r"data\.valid: too much to hold in memory after 101 lines"):
         sources.held(lines, "data.valid")
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, texts, tiny_config, write_run
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.tokenizer import Tokenizer
-from nmt.translate import newest_run, translate_file
+from nmt.translate import Files, newest_run, translate_file
 from nmt.translator import Translator
 
 
@@ -142,6 +143,39 @@ def test_half_precision_is_kept_only_where_it_is_fast(run_dir: Path, monkeypatch
         loaded = Translator.load(run_dir, device="cpu")
         assert loaded.precision == fast
         assert len(texts(loaded, PLAIN)) == len(PLAIN)
+
+
+def test_the_last_checkpoint_is_told_where_none_is_selected(
+    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunDir(shutil.copytree(run_dir, tmp_path / "copy"))
+    run.selected.unlink(missing_ok=True)
+    Translator.load(run.path)
+    told = f"nmt: {run.path}: no validation has selected a checkpoint (selected.json); the last is taken, step "
+    assert capsys.readouterr().err.startswith(told)
+    Translator.load(run.path, checkpoint="last")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_text_that_is_read_is_not_written_over(translator: Translator, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("a\n")
+    with pytest.raises(DataError, match="text: is read, and would be written over"):
+        translate_file(translator, text, text)
+    with pytest.raises(DataError, match="out: would be written twice"):
+        translate_file(translator, text, tmp_path / "out", files=Files(alignments=tmp_path / "out"))
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["a\n"]
+
+
+def test_what_looks_like_another_format_is_translated_with_a_warning(
+    translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "text.tsv"
+    text.write_text("ein Hund\ta dog\n" * 12)
+    translate_file(translator, text, tmp_path / "out")
+    told = capsys.readouterr().err
+    assert f"nmt: warning: {text}: tab-separated text" in told and "its lines are translated as they stand" in told
+    assert len((tmp_path / "out").read_text().splitlines()) == 12
 
 
 def test_the_newest_run(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""The command line: four stages and `nmt config`. Each command imports its stage inside, so help comes at once.
+"""The command line. Each command imports its stage inside, so help comes at once.
 
 Exit statuses: 0 done; 1 a training of a sweep failed; 2 bad input or configuration; 3 training gave up; 75 training was
-stopped and can be resumed; 130 interrupted; 141 nobody reads the output.
+stopped and can be resumed; 129, 130 and 143 ended by SIGHUP, Ctrl-C or SIGTERM; 141 nobody reads the output.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from nmt.cli.hints import SEARCHING, no_such_option, stray_words, values_behind
+from nmt.cli.hints import SEARCHING, no_such_option, setting_without_equals, stray_words, values_behind
 from nmt.console import say
 
 INSTEAD = {
@@ -78,6 +78,8 @@ class Command(TyperCommand):
             options = [name for option in self.params for name in option.opts if option.param_type_name == "option"]
             raise Misuse(no_such_option(self.name or "", options, name)) from None
         if extra:
+            if instead := setting_without_equals(args, extra):
+                raise Misuse(f"a setting and its value stand together: write {instead}")
             self._refuse_values(args, extra)
             takes = next((each.metavar for each in self.params if each.param_type_name == "argument"), None)
             raise Misuse(stray_words(self.name or "", takes, extra))

@@ -61,6 +61,8 @@ SEARCHING = ("translate", "evaluate", "score")
 NOT_HERE = {
     ("translate", "tgt ref target reference"): "nmt score --src F --ref F scores given translations",
     ("translate", "device gpu cpu cuda use_gpu no_cuda"): "a GPU is used where there is one",
+    ("train", "max_tokens"): "as in fairseq, where it is what an update learns from: write --set "
+    "training.update_tokens=VALUE (target tokens); training.max_tokens is what fits into memory",
     ("evaluate", "src source"): "BLEU, chrF and TER compare translations with references alone, --hyp F --ref F",
 }
 """What there is in place of an option that a command does not have."""
@@ -116,6 +118,14 @@ def stray_words(command: str, argument: str | None, words: Sequence[str]) -> str
     return f"{command} takes no words, found {shown}: write {_instead(command, words, shown)}"
 
 
+def setting_without_equals(args: Sequence[str], words: Sequence[str]) -> str | None:
+    """What to write for `--set KEY VALUE`, where VALUE is one of the stray `words`; None where there is no such."""
+    for option, key, value in zip(args, args[1:], args[2:], strict=False):
+        if option in ("--set", "--grid") and "=" not in key and value in words:
+            return f"{option} {shlex.quote(f'{key}={value}')}"
+    return None
+
+
 def values_behind(options: Collection[str], args: Sequence[str], words: Sequence[str]) -> tuple[str, list[str]] | None:
     """Which of the `options` has stray `words` behind its value, and all the values, as in --ref a b; None where there
     is no such option, or the words are no values of it."""
@@ -152,5 +162,7 @@ def _instead(command: str, words: Sequence[str], shown: str) -> str:
             return "nmt score --src FILE --ref FILE"
         case "evaluate" | "export":
             return f"nmt {command} --run {first}"
+        case "train" if Path(words[0]).is_dir():
+            return f"nmt train --data {first}"
         case _:
             return f"nmt {command} --config {first}"

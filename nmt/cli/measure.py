@@ -59,7 +59,8 @@ def evaluate(
     """Measure translations: BLEU, chrF and TER by sacrebleu.
 
     Scores are of raw text, with case, and each comes with the signature that says how it was computed; scores with
-    different signatures cannot be compared. Either a run translates a split of its data directory (a test set, or
+    different signatures cannot be compared. TER is with case here, too; the sacrebleu command ignores it unless told
+    otherwise (--ter-case-sensitive). Either a run translates a split of its data directory (a test set, or
     valid, or train), several of them as an ensemble, or a file of translations is scored against a file of references.
     Several files of references, line by line, are several references for every line (nrefs in the signature).
 

@@ -1,7 +1,7 @@
 """From a prepared corpus to updates: which pairs are learned from together, and in which order.
 
 An *update* is what one optimizer step learns from, about `update_tokens` target tokens of sentences of similar length;
-its content is a function of (seed, epoch) alone. Only then is it shared among processes and split into micro-batches
+in a run its content is a function of (seed, epoch) alone. Only then is it shared among processes and split into micro-batches
 of at most `max_tokens` tokens, padding counted, which is a matter of memory.
 
 Legend: P pairs of the corpus, B sentences of a batch, S source and T target length, end of sentence counted.
@@ -174,10 +174,11 @@ class EpochUpdates(Sequence[Update]):
 
 
 def epoch_updates(lengths: PairLengths, plan: BatchPlan, epoch: int) -> EpochUpdates:
-    """All updates of `epoch`, every pair exactly once, in an order that depends on (seed, epoch) alone.
+    """All updates of `epoch`, every pair exactly once, in an order that depends on `lengths`, `plan` and `epoch` alone.
 
-    The pairs are shuffled, cut into pools of at least `pool_pairs`, sorted by length within a pool, cut into updates
-    of equal numbers of target tokens (at most `update_tokens`, give or take one sentence), and these are shuffled.
+    The pairs are shuffled and cut into pools of at least `pool_pairs`; a pool is halved again and again by source or
+    target length into updates of equal numbers of target tokens (at most `update_tokens`, give or take one sentence),
+    and these are shuffled.
     """
     rng = np.random.default_rng([plan.seed, epoch])
     rows = np.arange(len(lengths), dtype=np.min_scalar_type(len(lengths)))

@@ -13,7 +13,7 @@ import torch
 from nmt.data.batching import Update
 from nmt.errors import DivergedError
 from nmt.training.alarms import ADVICE, loss_alarm
-from nmt.training.forecast import forecast, pace_is_known
+from nmt.training.forecast import FIRST_UPDATES, forecast, pace_is_known
 from nmt.training.log import TrainingLog
 from nmt.training.optim import learning_rate
 from nmt.training.profile import Profile
@@ -92,8 +92,8 @@ class Meter:
         self._update_seconds.append(seconds)
         settings, state = self._session.config.training, self._session.state
         if pace_is_known(settings, state, len(self._update_seconds)):
-            self._is_foreseen = True
             line = forecast(settings, state, self._session.n_epoch_tokens, self._update_seconds)
+            self._is_foreseen = line is not None or len(self._update_seconds) >= FIRST_UPDATES
             if line is not None:
                 self.log.say(line)
 
