@@ -91,14 +91,23 @@ def open_output(target: Path | str) -> Iterator[IO[bytes]]:
 
 def refuse_overwriting(targets: Sequence[Path | str | None], inputs: Sequence[Path | str | None]) -> None:
     """Raise DataError if one of the files to write is one that is read, or another that is written."""
-    read = [Path(name) for name in inputs if name is not None and str(name) != "-" and Path(name).is_file()]
-    written: list[Path] = []
-    for target in (Path(name) for name in targets if name is not None and str(name) != "-"):
-        if target.is_file() and any(target.samefile(path) for path in read):
+    read = [path for path in map(_regular, inputs) if path is not None]
+    written: list[str] = []
+    for target in (str(name) for name in targets if name is not None and str(name) != "-"):
+        path = _regular(target)
+        if path is not None and any(path.samefile(other) for other in read):
             raise DataError(f"{target}: is read, and would be written over; name another file to write")
-        if target.resolve() in written:
+        if os.path.realpath(target) in written:
             raise DataError(f"{target}: would be written twice; name two files")
-        written.append(target.resolve())
+        written.append(os.path.realpath(target))
+
+
+def _regular(name: Path | str | None) -> Path | None:
+    """The regular file of this name, if there is one."""
+    with contextlib.suppress(OSError):  # no file can have such a name, or it cannot be reached: told where it is opened
+        if name is not None and str(name) != "-" and Path(name).is_file():
+            return Path(name)
+    return None
 
 
 @contextlib.contextmanager

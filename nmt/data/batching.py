@@ -1,8 +1,8 @@
 """From a prepared corpus to updates: which pairs are learned from together, and in which order.
 
 An *update* is what one optimizer step learns from, about `update_tokens` target tokens of sentences of similar length;
-in a run its content is a function of (seed, epoch) alone. Only then is it shared among processes and split into micro-batches
-of at most `max_tokens` tokens, padding counted, which is a matter of memory.
+in a run its content is a function of (seed, epoch) alone. Only then is it shared among processes and split into
+micro-batches of at most `max_tokens` tokens, padding counted, which is a matter of memory.
 
 Legend: P pairs of the corpus, B sentences of a batch, S source and T target length, end of sentence counted.
 """
