@@ -31,7 +31,6 @@ from nmt.export.engine_run import engine_folder
 from nmt.export.stage import Request, export
 from nmt.files import Lock, replace_file, staged_directory, write_file
 from nmt.layout import DataDir, RunDir
-from nmt.metadata import write_selected
 from nmt.text import stream
 from nmt.tokenizer import Tokenizer
 from nmt.training.board import Board
@@ -182,11 +181,9 @@ def test_a_data_directory_is_not_made_through_links(tmp_path):
 
 @pytest.fixture
 def tiny(tmp_path: Path, tokenizer: Tokenizer) -> Path:
-    """An untrained run, whose weights are selected all the same."""
+    """An untrained run."""
     config = tiny_config()
-    path = write_run(tmp_path / "tiny", config, tokenizer, tiny_model(config, tokenizer))
-    write_selected(RunDir(path), {"best_step": 7, "weights": "raw", "reason": ""})
-    return path
+    return write_run(tmp_path / "tiny", config, tokenizer, tiny_model(config, tokenizer))
 
 
 def test_translations_and_exports_do_not_follow_links(nmt, tiny, tmp_path):

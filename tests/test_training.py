@@ -531,7 +531,7 @@ def test_on_another_device_the_precision_is_chosen_again(tiny_data, text, tmp_pa
     fit(config, tiny_data, tmp_path / "run")
     info = RunDir(tmp_path / "run").info
     info.write_text(info.read_text().replace('"device": "cpu"', '"device": "cuda"').replace("float32", "bf16"))
-    session = start(config, tiny_data, tmp_path / "run", resume=True)
+    session = start(tiny_settings(text, training={"max_steps": 4}), tiny_data, tmp_path / "run", resume=True)
     assert session.precision == "float32"
     assert (
         "the run goes on with precision float32 instead of bf16, device cpu instead of cuda: the same data in the same "

@@ -12,6 +12,7 @@ from nmt.checkpoint import save_checkpoint
 from nmt.config import Config, SearchConfig
 from nmt.config_file import dump_config, load_config
 from nmt.layout import FORMAT, RunDir
+from nmt.metadata import write_selected
 from nmt.model.transformer import Transformer
 from nmt.tokenizer import Tokenizer, Tokenizers, train_tokenizer
 from nmt.translator import Translator
@@ -66,6 +67,7 @@ def write_run(path: Path, config: Config, tokenizer: Tokenizer, model: Transform
     info = {"format": FORMAT, "data_dir": "", "corpus": "", "tokenizer": tokenizers.fingerprint, "precision": "float32"}
     run.info.write_text(json.dumps(info), encoding="utf-8")
     save_checkpoint(run.step(step), dict(model.named_parameters()), None, {})
+    write_selected(run, {"best_step": step, "weights": "raw", "reason": "the only one"})
     return path
 
 
