@@ -195,7 +195,7 @@ TRAINING = (
     Case("train: infinite learning rate", "", f"{TRAIN_NEW} --set training.factor=.inf"),
     Case("train: max_tokens too small", "", f"{TRAIN_NEW} --set training.max_tokens=20"),
     Case("train: max_tokens smaller than a pair", "",
-         f"{TRAIN_NEW} --set training.max_tokens=9 --set data.max_pieces=8"),
+         f"{TRAIN_NEW} --set training.max_tokens=9 --set data.max_pieces=8", n_lines=2),  # one tells of max_pieces
     Case("train: model too large for this memory", "",
          f"{TRAIN_NEW} --set model.d_model=1000000 --set model.d_ff=1000000 --set model.encoder_layers=1000"),
     Case("train: the time ends before the warm-up", "",
@@ -213,7 +213,7 @@ TUNING = (
     Case("tuning: another model", "",
          f"{TRAIN_NEW} --init-from runs/tiny --set model.d_ff=128 --set model.encoder_layers=3", n_lines=2),
     Case("tuning: another tokenizer", f"{PREPARE_NEW} --set tokenizer.vocab_size=310",
-         f"{TRAIN_NEW} --data new --init-from runs/tiny"),
+         f"{TRAIN_NEW} --data new --init-from runs/tiny", n_lines=2),
     Case("tuning: the run itself", "", f"{TRAIN} --run runs/tiny --init-from runs/tiny"),
     Case("tuning: on a run that goes on", "", f"{RESUME} --init-from runs/tiny"),
     Case("tuning: all is frozen", "", f"{TRAIN_NEW} --set training.freeze=[embeddings,encoder,decoder]"),
