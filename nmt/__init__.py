@@ -14,7 +14,7 @@ from nmt.process import set_environment
 
 if TYPE_CHECKING:
     from nmt import api
-    from nmt.translator import Translator
+    from nmt.translate.translator import Translator
 
 __all__ = ["Translator", "__version__", "api"]
 __version__ = "0.1.0"
@@ -25,7 +25,7 @@ set_environment()  # for programs, too, here, where nothing of nmt has imported 
 def __getattr__(name: str) -> Any:
     # here, so that `nmt --help` need not wait for PyTorch
     if name == "Translator":
-        from nmt.translator import Translator
+        from nmt.translate.translator import Translator
 
         return Translator
     if name == "api":

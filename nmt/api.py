@@ -20,13 +20,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nmt.config import Config
-from nmt.config_file import changed_config, load_config
-from nmt.evaluate_run import Evaluation, evaluate_run
-from nmt.prepare import prepare as run_prepare
+from nmt.config.load import changed_config, load_config
+from nmt.evaluate.run import Evaluation, evaluate_run
+from nmt.prepare.prepare import prepare as run_prepare
 from nmt.process import keep_freed_memory
-from nmt.training.dist import joined
 from nmt.training.loop import fit
-from nmt.translator import Translator
+from nmt.training.parallel.world import joined
+from nmt.translate.translator import Translator
 
 __all__ = ["evaluate", "prepare", "train"]
 

@@ -32,20 +32,23 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nmt.cli.exits import errors_for_people
 from nmt.config import Config, DataConfig, SearchConfig, Source
-from nmt.config_file import changed_config, load_config
+from nmt.config.load import changed_config, load_config
 from nmt.console import say
-from nmt.data.clean import REASONS, Cleaner
 from nmt.data.corpus import read_manifest
-from nmt.data.sources import SentencePair, checksum, open_source, read_aligned, read_lines
 from nmt.errors import ConfigError, DataError
-from nmt.exits import errors_for_people
+from nmt.files.read import checksum
 from nmt.layout import DataDir
-from nmt.prepare_checks import unlike
+from nmt.prepare.checks import unlike
+from nmt.prepare.clean import REASONS, Cleaner
+from nmt.prepare.pairs import SentencePair
+from nmt.prepare.sources import open_source
+from nmt.text.lines import read_aligned, read_lines
 from recipe import Recipe, config_of, data_of, follow, next_config, rooted, settings_of
 
 if TYPE_CHECKING:
-    from nmt.translator import Translator
+    from nmt.translate.translator import Translator
 
 UNFINISHED = "without a finished translation that is in no dev or test set"
 HOW = {"sample": ["sample=true"], "beam": ["sample=false"], "greedy": ["sample=false", "beam=1"]}
@@ -183,8 +186,8 @@ def _held_out(data: DataConfig) -> tuple[list[str], list[str]]:
 
 def _search(reverse: Config, options: argparse.Namespace) -> SearchConfig:
     """Of the reverse run. Raises ConfigError."""
-    from nmt.defaults import search_settings
-    from nmt.request import check_search
+    from nmt.cli.defaults import search_settings
+    from nmt.translate.types import check_search
 
     settings = [*HOW[options.how], *options.search]
     search = search_settings(reverse, None, None, [f"search.{setting}" for setting in settings])

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.data.corpus import Corpus
-from nmt.data.writing import SplitWriter, content_fingerprint, file_facts
 from nmt.layout import DataDir, RunDir
+from nmt.prepare.write import SplitWriter, content_fingerprint, file_facts
 
 LIMIT = 300.0  # MB = 2^20 bytes
 SECONDS_BETWEEN_SAMPLES = 0.05

@@ -28,7 +28,7 @@ from bench.process import run_python
 from bench.table import Row, render
 from bench.task import MEASURED
 from bench.text import prepare_text
-from nmt.exits import errors_for_people
+from nmt.cli.exits import errors_for_people
 
 TRAINED = {name: peer for name, peer in PEERS.items() if peer.training is not None}
 ROOT = Path(__file__).resolve().parent.parent

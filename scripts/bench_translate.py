@@ -40,8 +40,8 @@ from bench.testset import find_test, plain, prepare_own, prepare_test
 from bench.text import prepare_text
 from bench.translate_table import BEAM, BEAM_ALONE, FORCED, GREEDY, GREEDY_ALONE, Row, render
 from bench.windows import WINDOW
-from nmt.exits import errors_for_people
-from nmt.metrics import corpus_score
+from nmt.cli.exits import errors_for_people
+from nmt.evaluate.metrics import corpus_score
 
 ROOT = Path(__file__).resolve().parent.parent
 DECODERS = {name: peer for name, peer in PEERS.items() if peer.decoding is not None}

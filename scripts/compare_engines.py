@@ -12,16 +12,16 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from nmt.config_file import load_config
-from nmt.data.sources import read_aligned
-from nmt.engine_translator import EngineTranslator
-from nmt.export.check import compare_translations
-from nmt.export.stage import Request, export
+from nmt.config.load import load_config
+from nmt.engine.compare import compare_translations
+from nmt.engine.translator import EngineTranslator
+from nmt.evaluate.metrics import corpus_score
+from nmt.export.export import Request, export
 from nmt.layout import RunDir
-from nmt.metrics import corpus_score
 from nmt.process import set_up
-from nmt.request import Translation
-from nmt.translator import Translator
+from nmt.text.lines import read_aligned
+from nmt.translate.translator import Translator
+from nmt.translate.types import Translation
 
 
 def main(arguments: list[str] | None = None) -> None:

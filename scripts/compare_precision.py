@@ -13,11 +13,11 @@ import tempfile
 from pathlib import Path
 from statistics import mean
 
-from nmt.config_file import load_config
+from nmt.config.load import load_config
 from nmt.data.corpus import Corpus
 from nmt.layout import DataDir, RunDir
-from nmt.metadata import read_info
 from nmt.process import set_up
+from nmt.runs.info import read_info
 from nmt.training.loop import fit
 
 PRECISIONS = ("float32", "auto")

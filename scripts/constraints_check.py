@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nmt.cli.exits import errors_for_people
 from nmt.config import SearchConfig
-from nmt.data.sources import read_lines
 from nmt.errors import DataError
-from nmt.exits import errors_for_people
-from nmt.metrics import Score, corpus_score
-from nmt.request import Line
-from nmt.translator import Translator
+from nmt.evaluate.metrics import Score, corpus_score
+from nmt.text.lines import read_lines
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line
 
 TEST = "test_2016_flickr"
 Terms = tuple[str, ...]

@@ -21,17 +21,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from nmt.cli.exits import errors_for_people
 from nmt.config import Config, DataConfig, SearchConfig, Source
-from nmt.config_file import load_config
+from nmt.config.load import load_config
 from nmt.data.corpus import Corpus
-from nmt.data.sources import read_aligned, read_lines
 from nmt.errors import ConfigError, DataError
-from nmt.exits import errors_for_people
 from nmt.layout import DataDir
+from nmt.text.lines import read_aligned, read_lines
 from recipe import Recipe, config_of, data_of, follow, next_config, rooted, settings_of
 
 if TYPE_CHECKING:
-    from nmt.translator import Translator
+    from nmt.translate.translator import Translator
 
 
 def parser() -> argparse.ArgumentParser:
@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
 
 def nearest(texts: Sequence[str], reference: str, metric: Literal["chrf", "bleu"], language: str) -> str:
     """The text with the best sentence score against the reference; of equals the first. Blank if there is none."""
-    from nmt.mbr import pairwise
+    from nmt.translate.mbr import pairwise
 
     if len(texts) < 2:
         return texts[0] if texts else ""
@@ -124,8 +124,8 @@ def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
 
 def _search(teacher: Config, options: argparse.Namespace) -> SearchConfig:
     """Of the teacher. Raises ConfigError."""
-    from nmt.defaults import search_settings
-    from nmt.request import check_search
+    from nmt.cli.defaults import search_settings
+    from nmt.translate.types import check_search
 
     if options.n_best < 1:
         raise ConfigError([f"--n-best {options.n_best}: must be at least 1"])

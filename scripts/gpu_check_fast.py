@@ -18,7 +18,7 @@ from nmt.model.transformer import Transformer
 from nmt.search.rules import Rules
 from nmt.search.search import search
 from nmt.search.step import TransformerStep
-from nmt.tokenizer import EOS, N_SPECIAL
+from nmt.text.tokenizer import EOS, N_SPECIAL
 from nmt.training.loop import train_step
 from nmt.training.session import Session
 

@@ -23,7 +23,7 @@ import nmt
 from gpu_check_fast import decode
 from gpu_check_setting import PLAIN, RDROP, SIMCUT, Check, Found, Mode, peak, waiting
 from nmt.config import SearchConfig
-from nmt.model.precision import CUDNN_ATTENTION
+from nmt.model.device import CUDNN_ATTENTION
 from nmt.training.loop import train_step
 
 # --- versions -----------------------------------------------------------------------------------

@@ -13,19 +13,19 @@ from pathlib import Path
 from unittest import mock
 
 from gpu_check_setting import ROOT, Check, Found
-from nmt.checkpoint import load_weights
 from nmt.config import Config
-from nmt.config_file import load_config
+from nmt.config.load import load_config
 from nmt.data.batching import Update
 from nmt.errors import StoppedError
-from nmt.evaluate_run import evaluate_run
+from nmt.evaluate.run import evaluate_run
 from nmt.layout import RunDir
-from nmt.metadata import read_info
-from nmt.prepare import prepare
+from nmt.prepare.prepare import prepare
+from nmt.runs.checkpoint import load_weights
+from nmt.runs.info import read_info
 from nmt.training.loop import fit, train_step
-from nmt.training.meter import Outcome
+from nmt.training.outcome import Outcome
 from nmt.training.session import Session
-from nmt.translator import Translator
+from nmt.translate.translator import Translator
 
 TIMES, FLOOR = 5.0, {"loss_apart_before": 1e-3, "loss_apart": 2e-3, "weights_apart": 2e-2}
 """How far a resumed run may be from a whole one on a GPU: so many times as far as another whole one, or so far."""

@@ -11,25 +11,26 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from nmt.checkpoint import TrainState
 from nmt.config import Config
-from nmt.config_file import load_config
+from nmt.config.load import load_config
 from nmt.data.batching import BatchPlan, EpochUpdates, Pairs, epoch_updates
 from nmt.data.corpus import Split
 from nmt.data.packing import STEP, Packing
 from nmt.errors import NmtError
 from nmt.layout import RunDir
-from nmt.model.precision import pick_device, pick_precision
+from nmt.model.device import pick_device
+from nmt.model.precision import pick_precision
 from nmt.model.transformer import Transformer
 from nmt.model.varlen import why_not
-from nmt.tokenizer import N_SPECIAL
-from nmt.training import compiled as compiling
-from nmt.training.compiled import compiled
-from nmt.training.dist import World
-from nmt.training.initial import freeze
+from nmt.process import Stop
+from nmt.runs.checkpoint import TrainState
+from nmt.text.tokenizer import N_SPECIAL
 from nmt.training.optim import make_optimizer, make_scaler
+from nmt.training.parallel.world import World
 from nmt.training.session import Session
-from nmt.training.stop import Stop
+from nmt.training.setup import compiled as compiling
+from nmt.training.setup.compiled import compiled
+from nmt.training.setup.init_from import freeze
 from nmt.training.validate import Validator
 
 ROOT = Path(__file__).resolve().parent.parent

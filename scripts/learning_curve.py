@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from nmt.cli.exits import errors_for_people
 from nmt.errors import CheckpointError
-from nmt.exits import errors_for_people
 from nmt.layout import RunDir
-from nmt.runs import KINDS, read_log
+from nmt.runs.listing import KINDS, read_log
 
 
 def table(run: RunDir) -> str:

@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from nmt.data.sources import read_lines
+from nmt.text.lines import read_lines
 from nmt.text.protect import survival_by_kind
-from nmt.translator import Translator
+from nmt.translate.translator import Translator
 
 SAMPLE = Path(__file__).parent.parent / "data" / "sample" / "test.de"
 NEEDED = 0.99

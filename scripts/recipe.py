@@ -27,17 +27,17 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nmt.config import Config, DataConfig, SearchConfig, Source
-from nmt.config_file import changed_config, check_config, dump_config, load_config
+from nmt.config.load import changed_config, check_config, dump_config, load_config
 from nmt.console import say, show
-from nmt.data.sources import text_folder
 from nmt.errors import CheckpointError, DataError
-from nmt.files import Lock, open_output, replace_file
+from nmt.files.write import Lock, open_output, replace_file
 from nmt.layout import DataDir, RunDir
-from nmt.metadata import read_info, read_selected
-from nmt.training.stop import SIGNALS
+from nmt.prepare.sources import text_folder
+from nmt.process import SIGNALS
+from nmt.runs.info import read_info, read_selected
 
 if TYPE_CHECKING:
-    from nmt.translator import Translator  # which takes a second to import
+    from nmt.translate.translator import Translator  # which takes a second to import
 
 CHUNK = 4096  # lines; those of one window of the translator, so that the same lines always stand in the same batches
 
@@ -161,7 +161,7 @@ def settings_of(runs: Sequence[Path], search: SearchConfig) -> dict[str, Any]:
 
 def load_translator(runs: Sequence[Path]) -> Translator:
     """The translator of a run, or of several."""
-    from nmt.translator import Translator
+    from nmt.translate.translator import Translator
 
     return Translator.load(runs)
 

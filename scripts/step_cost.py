@@ -30,27 +30,21 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 from torch.utils.flop_counter import FlopCounterMode
 
-from nmt.checkpoint import TrainState
 from nmt.config import Config
-from nmt.config_file import check_config
+from nmt.config.load import check_config
 from nmt.data.batching import BatchPlan, Pairs, Update, epoch_updates
 from nmt.data.corpus import Split
 from nmt.layout import DataDir, RunDir
-from nmt.model.precision import (
-    device_name,
-    pick_device,
-    pick_float32_library,
-    pick_precision,
-    use_float32_library,
-)
+from nmt.model.device import device_name, pick_device
+from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
 from nmt.model.transformer import Transformer
-from nmt.process import set_up
-from nmt.tokenizer import N_SPECIAL
-from nmt.training.dist import World
+from nmt.process import Stop, set_up
+from nmt.runs.checkpoint import TrainState
+from nmt.text.tokenizer import N_SPECIAL
 from nmt.training.loop import train_step
 from nmt.training.optim import make_optimizer, make_scaler
+from nmt.training.parallel.world import World
 from nmt.training.session import Session
-from nmt.training.stop import Stop
 from nmt.training.validate import Validator
 
 VOCABULARY, PAIRS, UPDATES = 8000, 29_000, 2

@@ -25,9 +25,9 @@ from typing import Any
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
 
-from nmt.checkpoint import saved_steps
 from nmt.layout import RunDir
-from nmt.metadata import read_selected
+from nmt.runs.checkpoint import saved_steps
+from nmt.runs.info import read_selected
 
 NMT = (sys.executable, "-m", "nmt")
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, settings
 from tiny_corpus import tiny_settings, tiny_text
 
 if TYPE_CHECKING:
-    from nmt.tokenizer import Tokenizer
-    from nmt.translator import Translator
+    from nmt.text.tokenizer import Tokenizer
+    from nmt.translate.translator import Translator
 
 # A shell has its jobs in the background ignore these, and so would every process that a test starts and interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -38,7 +38,7 @@ def nmt() -> Command:
 @pytest.fixture(scope="session", autouse=True)
 def one_library() -> Iterator[None]:
     """What multiplies float32 is chosen once: on a busy machine two runs that are compared might choose otherwise."""
-    from nmt.training import start
+    from nmt.training.setup import start
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(start, "pick_float32_library", functools.cache(start.pick_float32_library))
@@ -48,7 +48,7 @@ def one_library() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data directory of `tiny_corpus`, made once; its text is beside it."""
-    from nmt.prepare import prepare
+    from nmt.prepare.prepare import prepare
 
     folder = tmp_path_factory.mktemp("tiny")
     tiny_text(folder / "text")

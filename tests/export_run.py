@@ -9,14 +9,14 @@ from pathlib import Path
 import torch
 from tiny_run import tiny_config, words
 
-from nmt.checkpoint import save_checkpoint
-from nmt.config_file import dump_config
-from nmt.engine_translator import EngineTranslator
-from nmt.export.stage import Request, export
+from nmt.config.load import dump_config
+from nmt.engine.translator import EngineTranslator
+from nmt.export.export import Request, export
 from nmt.layout import FORMAT, RunDir
 from nmt.model.transformer import Transformer
-from nmt.tokenizer import EOS, N_SPECIAL, Tokenizer, Tokenizers, train_tokenizer
-from nmt.translator import Translator
+from nmt.runs.checkpoint import save_checkpoint
+from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer, Tokenizers, train_tokenizer
+from nmt.translate.translator import Translator
 
 LINES = [" ".join(words(n, seed=n + 50)) for n in (3, 9, 1, 14, 2, 6, 5, 11, 4, 4, 7, 8)]
 

@@ -8,10 +8,10 @@ from typing import Any
 from sentences import sentence_pairs, write_pairs
 
 from nmt.config import Config
-from nmt.config_file import check_config
+from nmt.config.load import check_config
 from nmt.data.corpus import Corpus
 from nmt.layout import DataDir
-from nmt.prepare import prepare
+from nmt.prepare.prepare import prepare
 
 PAIRS = sentence_pairs(300)
 TRAIN, VALID, TEST = PAIRS[:240], PAIRS[240:270], PAIRS[270:]

@@ -14,12 +14,12 @@ import pytest
 import torch
 from tiny_corpus import tiny_settings, tiny_text
 
-from nmt.checkpoint import TrainState, save_checkpoint, saved_steps
 from nmt.config import Config
 from nmt.layout import RunDir
-from nmt.prepare import prepare
-from nmt.training import log as log_module
+from nmt.prepare.prepare import prepare
+from nmt.runs.checkpoint import TrainState, save_checkpoint, saved_steps
 from nmt.training import loop
+from nmt.training.report import log as log_module
 
 TIMES = ("minutes", "seconds", "tokens_per_second")
 

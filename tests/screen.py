@@ -20,8 +20,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch, delay: float = 0.0) -> Terminal:
     """A terminal of 40 columns as standard error, on which progress is shown after `delay` seconds."""
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)  # not in a fixture: pytest sets it again before the test
-    monkeypatch.setattr("nmt.progress.DELAY", delay)
-    monkeypatch.setattr("nmt.progress.INTERVAL", 0.0)
+    monkeypatch.setattr("nmt.console.DELAY", delay)
+    monkeypatch.setattr("nmt.console.INTERVAL", 0.0)
     monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((40, 24)))
     return screen
 

@@ -20,11 +20,11 @@ import torch.multiprocessing as mp
 from kept_run import kept
 from tiny_corpus import tiny_settings, tiny_text
 
-from nmt.checkpoint import load_optimizer, load_weights
-from nmt.config_file import dump_config
+from nmt.config.load import dump_config
 from nmt.layout import RunDir
-from nmt.prepare import prepare
-from nmt.training.dist import joined
+from nmt.prepare.prepare import prepare
+from nmt.runs.checkpoint import load_optimizer, load_weights
+from nmt.training.parallel.world import joined
 
 # Sums of float32 in another order differ in the seventh digit; an eps above that noise keeps Adam from magnifying it.
 CLOSE = {"rtol": 1e-3, "atol": 1e-4}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nmt.search.rules import Rules
-from nmt.tokenizer import BOS, EOS, PAD, UNK
+from nmt.text.tokenizer import BOS, EOS, PAD, UNK
 
 BANNED = torch.tensor([PAD, UNK, BOS])
 A, B = 4, 5  # the two ordinary ids of the smallest tables

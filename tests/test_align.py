@@ -17,14 +17,14 @@ from test_tokenizer import parts as fragments
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from nmt.align import alignments, attention_of, pharaoh, word_shares
 from nmt.config import ModelConfig
 from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
-from nmt.request import BLANK, Part, Translation
 from nmt.search.forced import ForcedDecoder, Pair
-from nmt.tokenizer import BOS, CONTROL, EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer
+from nmt.text.tokenizer import BOS, CONTROL, EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer
 from nmt.training.loss import label_smoothed_cross_entropy
+from nmt.translate.align import alignments, attention_of, pharaoh, word_shares
+from nmt.translate.types import BLANK, Part, Translation
 
 CPU = torch.device("cpu")
 ODD = [

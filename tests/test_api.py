@@ -14,7 +14,7 @@ from tiny_run import PLAIN
 
 import nmt
 from nmt import Translator, api, process
-from nmt.config_file import dump_config, load_config
+from nmt.config.load import dump_config, load_config
 from nmt.errors import ConfigError, DataError
 
 README = Path(__file__).parent.parent / "README.md"
@@ -31,7 +31,7 @@ assert not hasattr(nmt, "train") and "torch" not in sys.modules
 
 
 @pytest.mark.parametrize("first", ["from nmt import api", "import nmt.api", "from nmt import Translator",
-                                   "from nmt.translator import Translator"])  # fmt: skip
+                                   "from nmt.translate.translator import Translator"])  # fmt: skip
 def test_the_environment_is_set_before_pytorch_is_imported(first: str) -> None:
     program = f"""\
 import os, sys

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nmt.data.batching import BatchPlan, PairLengths, Pairs, cut, epoch_updates, even_batches
 from nmt.data.corpus import Corpus
 from nmt.layout import DataDir
-from nmt.tokenizer import BOS, EOS, PAD
+from nmt.text.tokenizer import BOS, EOS, PAD
 
 
 def lengths_of(src: list[int], tgt: list[int]) -> PairLengths:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tiny_corpus import tiny_settings
 
-from nmt.config_file import load_config
+from nmt.config.load import load_config
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus
 from nmt.layout import DataDir

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from nmt.config_file import load_config
-from nmt.tokenizer import Tokenizer, train_tokenizer
+from nmt.config.load import load_config
+from nmt.text.tokenizer import Tokenizer, train_tokenizer
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 

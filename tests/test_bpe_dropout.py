@@ -20,7 +20,7 @@ from nmt.data import bpe_dropout as module
 from nmt.data.batching import Pairs
 from nmt.data.bpe_dropout import N_CUTS, BpeDropout, Merges
 from nmt.data.packing import Packing
-from nmt.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer, Tokenizers, train_tokenizer
+from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer, Tokenizers, train_tokenizer
 
 SAMPLE = Path(__file__).resolve().parent.parent / "data" / "sample"
 GERMAN, ENGLISH = (list(lines) for lines in zip(*sentence_pairs(300), strict=True))

@@ -15,8 +15,9 @@ from disk import hook
 from kept_run import make_data, quicken, resumable_steps, save, settings, three_checkpoints
 from models import tiny_model
 
-from nmt import checkpoint
-from nmt.checkpoint import (
+from nmt.errors import CheckpointError
+from nmt.layout import RunDir
+from nmt.runs.checkpoint import (
     TrainState,
     assign,
     load_optimizer,
@@ -29,11 +30,10 @@ from nmt.checkpoint import (
     saved_steps,
     update_state,
 )
-from nmt.errors import CheckpointError
-from nmt.layout import RunDir
-from nmt.metadata import read_info
-from nmt.training.keep import rotate
+from nmt.runs.info import read_info
+from nmt.runs.listing import checkpoint
 from nmt.training.loop import fit
+from nmt.training.saving.checkpoints import rotate
 
 
 @pytest.fixture

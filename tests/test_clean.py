@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nmt.config import DataConfig, Source
-from nmt.data.clean import REASONS, Cleaner, counted
-from nmt.data.sources import SentencePair
+from nmt.prepare.clean import REASONS, Cleaner, counted
+from nmt.prepare.pairs import SentencePair
 
 FILES = Source(files={"de": "a.de", "en": "a.en"})
 CONFIG = DataConfig(direction="de-en", train=[FILES], valid=FILES, max_chars=50, max_ratio=2.0)

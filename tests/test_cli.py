@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command import Command
 
-from nmt.config_file import load_config
+from nmt.config.load import load_config
 from nmt.errors import ConfigError, DivergedError, NmtError
 
 SCRIPT = Path(sys.executable).with_name("nmt")
@@ -343,7 +343,7 @@ def test_how_errors_end_a_command(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("nmt.cli.look.load_config", fail)
+    monkeypatch.setattr("nmt.cli.config.load_config", fail)
     result = nmt("config")
     assert (result.status, result.err) == (status, err)
 
@@ -353,7 +353,7 @@ def test_a_defect_keeps_its_traceback(error: Exception, nmt: Command, monkeypatc
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("nmt.cli.look.load_config", fail)
+    monkeypatch.setattr("nmt.cli.config.load_config", fail)
     with pytest.raises(type(error)):
         nmt("config")
 

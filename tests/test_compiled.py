@@ -17,11 +17,11 @@ from nmt.config import Config
 from nmt.data.packing import Packing
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RunDir
-from nmt.metadata import read_info
-from nmt.training import compiled as module
-from nmt.training.compiled import compiled, pick_compile, pick_layout
+from nmt.runs.info import read_info
 from nmt.training.loop import fit
 from nmt.training.objective import cross_entropy
+from nmt.training.setup import compiled as module
+from nmt.training.setup.compiled import compiled, pick_compile, pick_layout
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 SHALLOW = {"encoder_layers": 1, "decoder_layers": 1}  # takes long enough

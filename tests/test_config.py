@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config import Config, Section, Source
-from nmt.config_file import dump_config, field_paths, load_config
+from nmt.config.load import dump_config, field_paths, load_config
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, HubError, NmtError, UnsafeFileError
 
 BASE = """\

@@ -16,11 +16,11 @@ from nmt.config import TrainingConfig
 from nmt.data.packing import Packing
 from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
-from nmt.tokenizer import BOS, EOS
+from nmt.text.tokenizer import BOS, EOS
 from nmt.training import loss as loss_module
-from nmt.training.compiled import compiled
 from nmt.training.loss import Divergence, consistency_loss
 from nmt.training.objective import cross_entropy, objective
+from nmt.training.setup.compiled import compiled
 
 ROWS = np.arange(len(SRC))
 WEIGHTS = [Divergence(1.7, 0.0, 0.0), Divergence(2.5, 2.5, 1.0), Divergence(0.7, 1.1, 0.3)]
@@ -175,7 +175,7 @@ def test_the_rate_of_cutting():
 @pytest.mark.parametrize("kind", ["none", "rdrop", "simcut"])
 def test_the_compiled_model_serves_both_passes(kind, monkeypatch):
     """By PyTorch's compiler without a C++ compiler behind it, which would take a minute."""
-    monkeypatch.setattr("nmt.training.compiled.BACKEND", "eager")
+    monkeypatch.setattr("nmt.training.setup.compiled.BACKEND", "eager")
     model, how = tiny_model(), settings(consistency=kind, cut_rate=0.3)
     forward = compiled(model)
     for n in (6, 4):

@@ -16,12 +16,12 @@ import torch
 from command import Command, Result
 from tiny_corpus import tiny_settings
 
-from nmt.checkpoint import save_checkpoint
-from nmt.config_file import dump_config, load_config
+from nmt.config.load import dump_config, load_config
 from nmt.console import printable, printable_sentence, say, show
-from nmt.files import Lock
+from nmt.files.write import Lock
 from nmt.layout import RunDir
-from nmt.training.log import TrainingLog
+from nmt.runs.checkpoint import save_checkpoint
+from nmt.training.report.log import TrainingLog
 
 EVIL = "\x1b]0;owned\x07\x1b[31mred\x9b2J\x7f\u202eback\u2066\r"
 STEERING = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

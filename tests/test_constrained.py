@@ -21,7 +21,7 @@ from nmt.search.constrained import Constraints
 from nmt.search.phrases import Phrases, room, term_ids, width, with_phrases, word_parts
 from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis, length_penalty
-from nmt.tokenizer import CONTROL, EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer
+from nmt.text.tokenizer import CONTROL, EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer
 
 B_IS_PART = torch.arange(6) == B
 

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 from kept_run import Died, die_before, settings
 
-from nmt.checkpoint import load_state, saved_steps, update_state
 from nmt.config import Config
 from nmt.layout import RunDir
-from nmt.metadata import read_selected
+from nmt.runs.checkpoint import load_state, saved_steps, update_state
+from nmt.runs.info import read_selected
 from nmt.training import loop
 from nmt.training.loop import fit
 
@@ -36,7 +36,7 @@ def take(seconds: float, patch: pytest.MonkeyPatch) -> None:
         return real(session, update)
 
     patch.setattr(loop, "train_step", train_step)
-    patch.setattr("nmt.training.meter.time", SimpleNamespace(monotonic=lambda: clock.now))
+    patch.setattr("nmt.training.report.meter.time", SimpleNamespace(monotonic=lambda: clock.now))
 
 
 def rates(run: Path) -> dict[int, float]:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from nmt.data.corpus import FORMAT, Corpus, Split
-from nmt.data.writing import SplitWriter, content_fingerprint, file_facts, id_dtype
 from nmt.errors import DataError
 from nmt.layout import DataDir
-from nmt.tokenizer import Tokenizers, train_tokenizer
+from nmt.prepare.write import SplitWriter, content_fingerprint, file_facts, id_dtype
+from nmt.text.tokenizer import Tokenizers, train_tokenizer
 
 LINES = [["eins  zwei", "", "drei\u2028vier"], ["one\ttwo", "x", ""]]
 

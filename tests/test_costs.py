@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from kept_run import settings
 
-from nmt.config_file import dump_config
+from nmt.config.load import dump_config
 from nmt.data.batching import Pairs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))

@@ -28,12 +28,12 @@ from safetensors.torch import save
 from test_fuzz import check, no_hang
 from tiny_run import tiny_tokenizer
 
-from nmt.checkpoint import TrainState, parse_tensors
 from nmt.errors import CheckpointError, DataError, UnsafeFileError
-from nmt.export.stage import Request, export
+from nmt.export.export import Request, export
+from nmt.files.read import read_tensors
 from nmt.layout import RunDir
-from nmt.regular import read_tensors
-from nmt.tokenizer import Tokenizer
+from nmt.runs.checkpoint import TrainState, parse_tensors
+from nmt.text.tokenizer import Tokenizer
 
 WEIGHTS = Path("weights.safetensors")
 

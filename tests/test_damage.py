@@ -18,13 +18,13 @@ from command import Command
 from kept_run import Died, die_before, differences, kept, make_data, quicken, settings
 from safetensors.torch import save as to_bytes
 
-from nmt import checkpoint
-from nmt.checkpoint import load_state
 from nmt.errors import CheckpointError
 from nmt.layout import CheckpointDir, RunDir
-from nmt.selected import choose_weights
-from nmt.training import restore as restore_module
+from nmt.runs.checkpoint import load_state
+from nmt.runs.listing import checkpoint
+from nmt.runs.weights import choose_weights
 from nmt.training.loop import fit
+from nmt.training.setup import resume as restore_module
 
 WEIGHTS, OPTIMIZER, STATE = FILES = ("weights.safetensors", "optimizer.safetensors", "state.json")
 

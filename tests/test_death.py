@@ -12,10 +12,10 @@ from disk import Deaths
 from kept_run import Died, die_before, differences, kept, quicken, settings
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from nmt.checkpoint import saved_steps
 from nmt.config import Config
 from nmt.layout import RunDir
-from nmt.selected import choose_weights
+from nmt.runs.checkpoint import saved_steps
+from nmt.runs.weights import choose_weights
 from nmt.training.loop import fit
 
 Life = Callable[[], Deaths]

@@ -15,12 +15,12 @@ from tiny_run import BEAM, GREEDY, PLAIN, texts, tiny_config, tiny_model, tiny_t
 from nmt import Translator
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
-from nmt.mbr import choose
-from nmt.request import Line, Translation, phrases_of
 from nmt.search.step import Hypothesis
 from nmt.text.protect import protected
-from nmt.tokenizer import Tokenizer
-from nmt.translate import Files, translate_file
+from nmt.text.tokenizer import Tokenizer
+from nmt.translate.files import Files, translate_file
+from nmt.translate.mbr import choose
+from nmt.translate.types import Line, Translation, phrases_of
 
 LINES = [" ".join(words(1 + n % 11, seed=n)) for n in range(1000)]
 

@@ -10,16 +10,16 @@ import torch
 from several import NEW, NO_DROPOUT, close, ended, in_processes, left, the_other, torchrun
 from tiny_corpus import tiny_settings
 
-from nmt.checkpoint import load_optimizer, load_state, load_weights, saved_steps
 from nmt.config import Config
-from nmt.config_file import load_config
+from nmt.config.load import load_config
 from nmt.errors import CheckpointError, ConfigError, DataError, StoppedError
 from nmt.layout import RunDir
-from nmt.training import dist as dist_module
+from nmt.runs.checkpoint import load_optimizer, load_state, load_weights, saved_steps
 from nmt.training import limits
-from nmt.training.dist import World, joined
 from nmt.training.loop import fit, forward_backward
-from nmt.training.start import start
+from nmt.training.parallel import world as dist_module
+from nmt.training.parallel.world import World, joined
+from nmt.training.setup.start import start
 
 
 @pytest.fixture(scope="module")

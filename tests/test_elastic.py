@@ -12,14 +12,14 @@ import pytest
 import torch.distributed as dist
 from several import NEW, ended, left, the_other, torchrun
 
-from nmt.checkpoint import saved_steps
+from nmt.cli.defaults import what_to_train
 from nmt.config import Config
-from nmt.config_file import load_config
-from nmt.defaults import what_to_train
+from nmt.config.load import load_config
 from nmt.layout import RunDir
-from nmt.metadata import launch
+from nmt.runs.checkpoint import saved_steps
+from nmt.runs.info import launch
 from nmt.training.loop import fit
-from nmt.training.meet import meet
+from nmt.training.parallel.world import meet
 
 # What happens before an update: `nmt train` with something that happens in one process, once `step` updates are done.
 SCRIPT = """

@@ -14,18 +14,18 @@ from test_resume import assert_same_run, train_with_deaths
 from test_training import first_update, records, score
 from tiny_corpus import tiny_settings
 
-from nmt.checkpoint import Tensors, load_ema, load_state, load_weights, saved_steps
-from nmt.config_file import load_config
+from nmt.config.load import load_config
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
-from nmt.metadata import read_selected
-from nmt.saved import open_saved
-from nmt.selected import choose_weights
+from nmt.runs.checkpoint import Tensors, load_ema, load_state, load_weights, saved_steps
+from nmt.runs.info import read_selected
+from nmt.runs.model import open_saved
+from nmt.runs.weights import choose_weights
 from nmt.training import loop
 from nmt.training.ema import Ema
 from nmt.training.loop import fit, train_step
 from nmt.training.objective import objective
-from nmt.training.start import start
+from nmt.training.setup.start import start
 
 YES, NO = torch.tensor(1.0), torch.tensor(0.0)
 EVERY_STEP = {"ema": 0.9, "save_every_steps": 1, "validate_every_steps": 4, "keep_last": 20}

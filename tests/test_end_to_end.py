@@ -146,7 +146,7 @@ def test_evaluate_writes_into_a_pipe_and_leaves_it_one(nmt: Command) -> None:
 def test_evaluate_does_not_translate_for_a_tokenizer_there_is_not(
     nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmt.translator.Translator.translate_lines", None)
+    monkeypatch.setattr("nmt.translate.translator.Translator.translate_lines", None)
     result = nmt("evaluate", "--run", RUN, "--tokenize", "moses")
     assert (result.status, result.err) == (2, "nmt: tokenize: 'moses' is none of 13a, intl, zh, char, none\n")
 

@@ -12,15 +12,15 @@ from export_run import LINES, both, write_run
 from tiny_run import words
 
 from nmt.config import SearchConfig
-from nmt.engine import Engine, _options, check_search
-from nmt.engine_translator import EngineTranslator
+from nmt.engine.search import Engine, _options, check_search
+from nmt.engine.translator import EngineTranslator
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.export.stage import Request, export
-from nmt.folder import load_folder
-from nmt.request import Line, Translation
+from nmt.export.export import Request, export
+from nmt.runs.folder import load_folder
 from nmt.search.step import length_penalty
-from nmt.tokenizer import N_SPECIAL
-from nmt.translator import Translator
+from nmt.text.tokenizer import N_SPECIAL
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line, Translation
 
 Pair = tuple[Translator, EngineTranslator]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.evaluate import Member, Subject, evaluate, evaluate_files, render_json, render_text
-from nmt.metrics import METRICS, corpus_score
+from nmt.evaluate.metrics import METRICS, corpus_score
+from nmt.evaluate.report import Member, Subject, evaluate, evaluate_files, render_json, render_text
 
 HYPS = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer Bank."]
 REFS = ["Ein Hund rennt durch den Schnee.", "Zwei Frauen sitzen auf der Bank."]

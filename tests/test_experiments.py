@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from nmt.cli import app
 from nmt.config import Config
-from nmt.config_file import load_config
+from nmt.config.load import load_config
 
 EXPERIMENTS = Path(__file__).resolve().parent.parent / "scripts" / "experiments"
 GOLDEN = Path(__file__).parent / "golden" / "run"

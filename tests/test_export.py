@@ -18,21 +18,21 @@ from export_run import LINES, tokenizer, write_run
 from screen import rows, terminal
 
 from nmt.config import SearchConfig
-from nmt.config_file import changed_config, dump_config, load_config
-from nmt.engine import Engine
-from nmt.engine_translator import EngineTranslator
+from nmt.config.load import changed_config, dump_config, load_config
+from nmt.engine.compare import TOLERANCE, Comparison, compare, judge, made_up_lines, search_for_check
+from nmt.engine.convert import save_ctranslate2
+from nmt.engine.search import Engine
+from nmt.engine.translator import EngineTranslator
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.evaluate_run import evaluate_run
-from nmt.export import stage
-from nmt.export.check import TOLERANCE, Comparison, compare, judge, made_up_lines, search_for_check
-from nmt.export.convert import save_ctranslate2
-from nmt.export.engine_run import engine_folder, engine_for
-from nmt.export.stage import Request, export
-from nmt.folder import load_folder
+from nmt.evaluate.metrics import corpus_score
+from nmt.evaluate.run import evaluate_run
+from nmt.export import export as stage
+from nmt.export.cached import engine_folder, engine_for
+from nmt.export.export import Request, export
 from nmt.layout import RunDir
-from nmt.metrics import corpus_score
 from nmt.model.transformer import Transformer
-from nmt.translator import Translator
+from nmt.runs.folder import load_folder
+from nmt.translate.translator import Translator
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from disk import hook
 
-from nmt import files
 from nmt.errors import DataError
-from nmt.files import refuse_overwriting, replace_file, staged_directory, write_file
+from nmt.files import write as files
+from nmt.files.write import refuse_overwriting, replace_file, staged_directory, write_file
 
 
 def test_it_takes_its_place_at_the_end(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     final = tmp_path / "data"
     code = (
         "import os, sys, signal, pathlib\n"
-        "from nmt.files import staged_directory\n"
+        "from nmt.files.write import staged_directory\n"
         "with staged_directory(pathlib.Path(sys.argv[1])) as staged:\n"
         "    (staged / 'half').write_text('1')\n"
         "    (staged / 'folder').mkdir()\n"

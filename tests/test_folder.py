@@ -12,15 +12,15 @@ import pytest
 import torch
 from export_run import LINES, write_run
 
-from nmt.checkpoint import assign, load_weights
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError, DataError, NmtError
-from nmt.export.stage import Request, export
-from nmt.files import write_file
-from nmt.folder import Folder, alone_in, is_folder, load_folder, new_folder
+from nmt.export.export import Request, export
+from nmt.files.write import write_file
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
-from nmt.translator import Translator
+from nmt.runs.checkpoint import assign, load_weights
+from nmt.runs.folder import Folder, alone_in, is_folder, load_folder, new_folder
+from nmt.translate.translator import Translator
 
 BEAM = SearchConfig(beam=3, max_length_ratio=1.0)
 
@@ -195,7 +195,7 @@ def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             raise OSError(28, "No space left on device", str(path))
         write_file(path, data)
 
-    monkeypatch.setattr("nmt.folder.write_file", full)
+    monkeypatch.setattr("nmt.runs.folder.write_file", full)
     with pytest.raises(DataError, match="out: cannot be written: No space left on device"):
         export(Request(run), tmp_path / "out", "folder")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]

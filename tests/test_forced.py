@@ -24,7 +24,7 @@ from nmt.search.forced import ForcedDecoder, Pair
 from nmt.search.rules import Rules
 from nmt.search.search import search
 from nmt.search.step import Ensemble, Hypothesis, StepModel, TransformerStep, length_penalty
-from nmt.tokenizer import BOS, EOS, N_SPECIAL, PAD
+from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD
 from nmt.training.objective import cross_entropy
 
 CPU = torch.device("cpu")

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from nmt.config import Source
-from nmt.data.formats import BEGINNING, other_encoding, why_not_lines, why_not_text
-from nmt.data.sources import open_source, read_lines
 from nmt.errors import DataError
+from nmt.prepare.sources import open_source
+from nmt.text.formats import BEGINNING, other_encoding, why_not_lines, why_not_text
+from nmt.text.lines import read_lines
 
 SENTENCES = [f"Satz Nummer {n}, mit Größe: {n * n}." for n in range(40)]
 TEXT = "".join(f"{sentence}\n" for sentence in SENTENCES)

@@ -13,20 +13,20 @@ import torch.distributed as dist
 from several import NEW, NO_DROPOUT, close, ended, free_port, in_processes, the_other, torchrun
 from tiny_corpus import tiny_settings
 
-from nmt.checkpoint import load_ema, load_optimizer, load_weights, optimizer_tensors, saved_steps
 from nmt.config import Config
-from nmt.config_file import load_config
+from nmt.config.load import load_config
 from nmt.data.batching import BatchPlan, Update, epoch_updates
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RunDir
+from nmt.runs.checkpoint import load_ema, load_optimizer, load_weights, optimizer_tensors, saved_steps
 from nmt.training import loop
-from nmt.training.dist import World
 from nmt.training.loop import fit, forward_backward, gather_gradients, train_step
 from nmt.training.optim import make_optimizer
-from nmt.training.restore import restore
+from nmt.training.parallel.shard import shard, whole
+from nmt.training.parallel.world import World
 from nmt.training.session import Session
-from nmt.training.shard import shard, whole
-from nmt.training.start import start
+from nmt.training.setup.resume import restore
+from nmt.training.setup.start import start
 
 
 def settings(folder: Path, **training: object) -> Config:

@@ -20,14 +20,14 @@ from kept_run import differences, kept, settings
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.compat.tensorflow_stub.io import gfile
 
-from nmt.checkpoint import load_optimizer, load_weights, saved_steps
-from nmt.config_file import dump_config
+from nmt.config.load import dump_config
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
+from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
 from nmt.training import loop
-from nmt.training.board import Board
-from nmt.training.log import TrainingLog
 from nmt.training.loop import fit
+from nmt.training.report.board import Board
+from nmt.training.report.log import TrainingLog
 
 READ_ONLY = """
 import ctypes, os, sys

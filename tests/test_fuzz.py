@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tiny_corpus import tiny_settings
 
 from nmt.config import Config
-from nmt.config_file import dump_config, field_paths, load_config
+from nmt.config.load import dump_config, field_paths, load_config
 from nmt.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent

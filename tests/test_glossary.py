@@ -14,13 +14,13 @@ from tiny_run import BEAM, PLAIN, texts, tiny_config, write_run
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
-from nmt.request import Line, phrases_of
 from nmt.text.asked import asked_of
 from nmt.text.glossary import Applied, Glossary
+from nmt.text.tokenizer import Tokenizer
 from nmt.text.words import is_boundary
-from nmt.tokenizer import Tokenizer
-from nmt.translate import Files, translate_file
-from nmt.translator import Translator
+from nmt.translate.files import Files, translate_file
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line, phrases_of
 
 OFF, ON = SearchConfig(), SearchConfig(protect=True)
 

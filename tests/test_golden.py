@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nmt.metrics import corpus_score
-from nmt.translator import Translator
+from nmt.evaluate.metrics import corpus_score
+from nmt.translate.translator import Translator
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -32,9 +32,9 @@ import gpu_check_setting
 from gpu_check_setting import PLAIN, RDROP, SIMCUT, Check, flop_per_token, peak
 from nmt import process
 from nmt.model.transformer import Transformer
-from nmt.prepare import prepare
-from nmt.training import restore
-from nmt.training.board import Board
+from nmt.prepare.prepare import prepare
+from nmt.training.report.board import Board
+from nmt.training.setup import resume as restore
 
 SCRIPTS = Path(gpu_check.__file__).parent
 

@@ -14,7 +14,7 @@ from nmt.errors import CheckpointError
 from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules
 from nmt.search.step import length_penalty
-from nmt.tokenizer import EOS
+from nmt.text.tokenizer import EOS
 
 LIMITS = [1, 5, 9, 3, 12, 7]
 RULES = {

@@ -21,9 +21,9 @@ from sentences import sentence_pairs, write_pairs
 
 from nmt.config import Source
 from nmt.data.corpus import Corpus
-from nmt.data.hub import _download
 from nmt.errors import HubError
 from nmt.layout import DataDir
+from nmt.prepare.hub import _download
 
 PARQUET = "refs/convert/parquet"
 PAIRS = sentence_pairs(500)
@@ -31,9 +31,9 @@ SPLITS = {"train": PAIRS[:400], "validation": PAIRS[400:450], "test": PAIRS[450:
 
 PREPARE = """
 import json, sys
-from nmt.config_file import load_config
+from nmt.config.load import load_config
 from nmt.errors import NmtError
-from nmt.prepare import prepare
+from nmt.prepare.prepare import prepare
 
 for name, *overrides in json.loads(sys.argv[1]):
     config = load_config(name, overrides)

@@ -14,20 +14,20 @@ from several import CLOSE, NO_DROPOUT, in_processes
 from tiny_corpus import tiny_settings
 from tiny_run import tiny_config, tiny_model, tiny_tokenizer, write_run
 
-from nmt.checkpoint import load_optimizer, load_weights
 from nmt.config import Config
-from nmt.config_file import dump_config, load_config
+from nmt.config.load import dump_config, load_config
 from nmt.errors import CheckpointError, ConfigError
-from nmt.export.stage import Request, export
+from nmt.export.export import Request, export
 from nmt.layout import RunDir
-from nmt.metadata import write_selected
 from nmt.model.transformer import Transformer
-from nmt.prepare import prepare
-from nmt.selected import choose_weights
-from nmt.training.dist import World
-from nmt.training.initial import PARTS, freeze
+from nmt.prepare.prepare import prepare
+from nmt.runs.checkpoint import load_optimizer, load_weights
+from nmt.runs.info import write_selected
+from nmt.runs.weights import choose_weights
 from nmt.training.loop import fit
-from nmt.training.start import start
+from nmt.training.parallel.world import World
+from nmt.training.setup.init_from import PARTS, freeze
+from nmt.training.setup.start import start
 
 pytestmark = pytest.mark.usefixtures("quick")
 

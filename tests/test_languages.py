@@ -11,8 +11,8 @@ from command import Command
 from folders import PAIRS, TEST, TRAIN, VALID, Folder, files
 from sentences import sentence_pairs
 
-from nmt.config_file import dump_config
-from nmt.data.languages import N_PAIRS, Sample, language_warnings
+from nmt.config.load import dump_config
+from nmt.prepare.languages import N_PAIRS, Sample, language_warnings
 
 RUSSIAN = [(f"Собака номер {n} видит поезд", f"Dog number {n} sees the train") for n in range(40)]
 GREEK = [(f"Ο σκύλος βλέπει {n} τρένα", f"The dog sees {n} trains") for n in range(40)]

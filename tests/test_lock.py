@@ -18,17 +18,17 @@ import pytest
 from kept_run import differences, kept, settings
 
 from nmt.errors import CheckpointError, LockedError, NmtError
-from nmt.files import Lock, lock_holder
+from nmt.files.write import Lock, lock_holder
 from nmt.layout import RunDir
-from nmt.training import lock as lock_module
-from nmt.training.dist import World
-from nmt.training.lock import locked
 from nmt.training.loop import fit
+from nmt.training.parallel.world import World
+from nmt.training.setup import lock as lock_module
+from nmt.training.setup.lock import locked
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from nmt.files import Lock
+from nmt.files.write import Lock
 Path(sys.argv[1]).parent.mkdir(exist_ok=True)
 lock = Lock(Path(sys.argv[1]), "trains")
 print("held", flush=True)
@@ -61,7 +61,8 @@ def test_a_lock_is_held_by_one_and_names_it(tmp_path):
 
 
 def test_a_lock_whose_holder_is_killed_is_free(tmp_path):
-    code = "import sys, time, pathlib, nmt.files as f; f.Lock(pathlib.Path(sys.argv[1]), 'trains'); print(flush=True); "
+    code = "import sys, time, pathlib as p, nmt.files.write as f; "
+    code += "f.Lock(p.Path(sys.argv[1]), 'trains'); print(flush=True); "
     with subprocess.Popen(
         [sys.executable, "-c", code.replace("f.Lock", "a = f.Lock") + "time.sleep(60)", str(tmp_path / "lock")],
         stdout=subprocess.PIPE,

@@ -15,9 +15,9 @@ import pytest
 from matplotlib.axes import Axes
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from nmt.checkpoint import TrainState
 from nmt.layout import RunDir
-from nmt.training.log import TrainingLog, clock
+from nmt.runs.checkpoint import TrainState
+from nmt.training.report.log import TrainingLog, clock
 
 
 class Terminal(io.StringIO):

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from nmt import mbr
-from nmt.mbr import choose, pairwise
-from nmt.metrics import default_tokenizer
+from nmt.evaluate.metrics import default_tokenizer
+from nmt.translate.files import mbr
+from nmt.translate.mbr import choose, pairwise
 
 METRICS = ("chrf", "bleu")
 

@@ -11,7 +11,7 @@ import pytest
 import sacrebleu
 
 from nmt.errors import DataError
-from nmt.metrics import METRICS, corpus_score
+from nmt.evaluate.metrics import METRICS, corpus_score
 
 HYPS = ["The cat sits on the mat .", "He doesn't know it.", "", "Two dogs run in the Park"]
 REFS = ["The cat sat on the mat.", "He does not know it.", "An empty line", "Two dogs run in the park"]

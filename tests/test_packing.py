@@ -16,7 +16,7 @@ from nmt.data.batching import Pairs
 from nmt.data.packing import Packing
 from nmt.model import varlen
 from nmt.model.transformer import Transformer
-from nmt.tokenizer import BOS, EOS, PAD
+from nmt.text.tokenizer import BOS, EOS, PAD
 from nmt.training.objective import cross_entropy
 
 CPU = torch.device("cpu")

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from nmt.errors import DataError
-from nmt.picture import MOST_PIECES, attention_picture, draw_attention, save_picture
+from nmt.plots.attention import MOST_PIECES, attention_picture, draw_attention, save_picture
 
 SRC, TGT = ["\u2581Der", "\u2581Hund", "</s>"], ["\u2581The", "\u2581do", "g", "</s>"]
 WEIGHTS = np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.0, 1.0, 0.0], [0.1, 0.1, 0.8]], dtype=np.float32)

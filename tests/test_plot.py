@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from nmt.errors import CheckpointError, DataError
-from nmt.plot import MOST_POINTS, MOST_RUNS, Curves, curves_of, draw, plot, thin
+from nmt.plots.curves import MOST_POINTS, MOST_RUNS, Curves, curves_of, draw, plot, thin
 
 LOG = [
     train(100, 5.0), valid(100, 10.0), train(200, 4.0), valid(200, 20.0), train(300, 3.5), valid(300, 25.0),
@@ -298,7 +298,7 @@ def test_a_directory_of_runs_stands_for_the_runs_in_it(
         drawn.extend(each.name for each in curves)
         return draw(curves)
 
-    monkeypatch.setattr("nmt.plot.draw", noting)
+    monkeypatch.setattr("nmt.plots.curves.draw", noting)
     assert nmt("plot", "runs", "other").out == "plot.png: written\n"
     assert drawn == ["a", "b", "other"]
 
@@ -372,7 +372,7 @@ def drawn_names(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.extend(runs)
         return draw(runs)
 
-    monkeypatch.setattr("nmt.plot.draw", note)
+    monkeypatch.setattr("nmt.plots.curves.draw", note)
     plot([Path(path) for path in paths], Path("x.svg"))
     return [curves.name for curves in seen]
 

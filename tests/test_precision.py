@@ -7,7 +7,8 @@ import torch
 
 from nmt.errors import ConfigError
 from nmt.model import precision
-from nmt.model.precision import autocast, pick_device, pick_precision
+from nmt.model.device import pick_device
+from nmt.model.precision import autocast, pick_precision
 
 CPU = torch.device("cpu")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from folders import TEST, TRAIN, VALID, Folder, files
 
-from nmt import prepare as module
 from nmt.errors import ConfigError, DataError
-from nmt.prepare_report import table
-from nmt.tokenizer import EOS, UNK, Tokenizer, Tokenizers
+from nmt.prepare.prepare import prepare as module
+from nmt.prepare.report import table
+from nmt.text.tokenizer import EOS, UNK, Tokenizer, Tokenizers
 
 ODD = [("a\x00b", "c"), ("  zwei  ", ""), ("x\u2028y\ty", "z\u2581"), ("gleich", "gleich"), ("", ""), ("k" * 2000, "l")]
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from folders import TEST, TRAIN, Folder, files
 
-from nmt import prepare as module
-from nmt.config_file import dump_config
+from nmt.config.load import dump_config
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.layout import DataDir, RunDir
+from nmt.prepare.prepare import prepare as module
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import torch
 from command import Command
 from kept_run import differences, kept, settings
 
-from nmt.config_file import dump_config
+from nmt.config.load import dump_config
 from nmt.layout import RunDir
-from nmt.training.profile import MAKING, N_STEPS, OTHER, OVERHEAD, WARM_UP, first_quiet, kind_of, on_gpu, table
+from nmt.training.report.profile import MAKING, N_STEPS, OTHER, OVERHEAD, WARM_UP, first_quiet, kind_of, on_gpu, table
 
 LAST = WARM_UP + 2 * N_STEPS
 ROW = re.compile(r"^  (\D+?) +([\d.]+) +([\d.]+)%$", re.M)
@@ -39,7 +39,7 @@ def test_it_tells_and_changes_nothing(
     nmt: Command, config: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # what is faster is another library each time where a machine is busy, and other bits
-    monkeypatch.setattr("nmt.training.start.pick_float32_library", lambda *_: "mkl")
+    monkeypatch.setattr("nmt.training.setup.start.pick_float32_library", lambda *_: "mkl")
     plain, profiled = tmp_path / "plain", tmp_path / "profiled"
     train = ("train", "--config", config, "--data", data, "--run")
     assert nmt(*train, plain).status == 0

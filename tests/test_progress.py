@@ -10,12 +10,12 @@ from folders import Folder
 from screen import Terminal, rows, terminal
 
 from nmt.cli.score import score
+from nmt.console import Progress, n_lines
 from nmt.layout import RunDir
-from nmt.progress import Progress, n_lines
-from nmt.request import Line
-from nmt.training.log import TrainingLog
-from nmt.translate import translate_file
-from nmt.translator import Translator
+from nmt.training.report.log import TrainingLog
+from nmt.translate.files import translate_file
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line
 
 
 class Gone(Terminal):

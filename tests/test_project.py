@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -13,65 +14,34 @@ from typer.main import get_command
 import nmt
 from nmt.cli import app
 from nmt.config import Config, Section, Source
-from nmt.config_file import load_config
+from nmt.config.load import load_config
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "nmt"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 
-# The table of the design: a module imports from lower layers only.
-LAYERS = (
-    {
-        "errors",
-        "console",
-        "exits",
-        "config",
-        "config_file",
-        "foreign",
-        "layout",
-        "files",
-        "regular",
-        "process",
-        "progress",
-    },
-    {"tokenizer", "data", "model", "metrics", "metadata", "text"},
-    {"search", "mbr", "checkpoint", "evaluate", "runs", "selected", "folder", "prepare_checks", "prepare_report"},
-    {"prepare", "picture", "request", "saved", "score", "engine"},
-    {"plot", "align", "translator"},
-    {"engine_translator", "translate"},
-    {"training", "evaluate_run", "export", "sweep", "defaults"},
-    {"cli", "api", "__main__"},
-)
-SIDEWAYS = {
-    ("config_file", "config"),
-    ("config_file", "console"),
-    ("config_file", "errors"),
-    ("config_file", "foreign"),
-    ("exits", "console"),
-    ("exits", "errors"),
-    ("files", "console"),
-    ("files", "errors"),
-    ("files", "regular"),
-    ("regular", "errors"),
-    ("config_file", "regular"),
-    ("selected", "checkpoint"),
-    ("folder", "checkpoint"),
-    ("folder", "selected"),
-    ("export", "evaluate_run"),
-    ("sweep", "training"),
-    ("align", "request"),
-    ("data", "tokenizer"),
-    ("text", "data"),
-    ("__main__", "cli"),
-}
-LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
+TABLE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("```layers\n")[2].partition("```")[0]
+LAYER = {room: -number for number, row in enumerate(TABLE.splitlines()) for room in row.split()}
+"""The number of the row of each room in the table of layers; higher rooms import from lower ones."""
+GROUND = [room for room in LAYER if LAYER[room] <= LAYER["config"]]
 HEAVY = {"torch", "safetensors", "datasets", "tensorboard", "matplotlib", "sentencepiece", "sacrebleu", "numpy"}
 
 
-def room_of(path: Path) -> str:
-    """The room of the house a module is in: its subpackage, or its own name."""
-    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+def module_name(path: Path) -> str:
+    """The dotted name of a module below `nmt`; a package's own is that of the package."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+NAMES = {module_name(path): path for path in MODULES}
+
+
+def room_of(name: str) -> str | None:
+    """The room that a module is in, by the longest name in the table; None if it has none."""
+    while name and name not in LAYER:
+        name = name.rpartition(".")[0]
+    return name or None
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
@@ -84,43 +54,72 @@ def imports(tree: ast.AST) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def rooms_imported(path: Path) -> set[str]:
-    names = [name.split(".") for name in imports(ast.parse(path.read_text(encoding="utf-8")))]
-    return {parts[1] for parts in names if parts[0] == "nmt" and parts[1] != "__version__"}
+def modules_imported(path: Path) -> set[str]:
+    """The modules of this package that a file imports, anywhere in it."""
+    found = set()
+    for name in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        package, _, name = name.partition(".")
+        while package == "nmt" and name and name not in NAMES:
+            name = name.rpartition(".")[0]
+        if package == "nmt" and name:
+            found.add(name)
+    return found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_module_imports_from_lower_layers_only(path: Path) -> None:
-    room = room_of(path)
-    if room == "__init__":
-        assert rooms_imported(path) == {"api", "translator", "process"}, "what programs use, and their environment"
-        return
-    assert room in LAYER, f"{room} has no place in the table of layers"
-    for other in rooms_imported(path) - {room}:
-        assert other in LAYER, f"{path.name} imports nmt.{other}, which has no place in the table of layers"
-        assert LAYER[other] < LAYER[room] or (room, other) in SIDEWAYS, f"{room} may not import {other}"
+def test_the_ground_floor_has_at_most_five_modules() -> None:
+    loose = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
+    assert len(loose) <= 5, loose
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_who_may_see_what(path: Path) -> None:
-    room = room_of(path)
-    outside = {name.split(".")[0] for name in imports(ast.parse(path.read_text(encoding="utf-8")))}
-    if room in LAYERS[0]:
+@pytest.mark.parametrize("name", [name for name in NAMES if name])
+def test_a_module_imports_from_lower_layers_only(name: str) -> None:
+    room = room_of(name)
+    assert room is not None, f"nmt.{name} has no place in the table of docs/architecture.md"
+    for imported in modules_imported(NAMES[name]):
+        other = room_of(imported)
+        assert other is not None, f"nmt.{imported} has no place in the table of docs/architecture.md"
+        assert other == room or LAYER[other] < LAYER[room], f"{room} may not import nmt.{imported}"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    TopologicalSorter({name: modules_imported(path) - {name} for name, path in NAMES.items()}).prepare()
+
+
+def test_the_package_itself_offers_what_programs_use() -> None:
+    assert modules_imported(NAMES[""]) == {"api", "translate.translator", "process"}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name])
+def test_who_may_see_what(name: str) -> None:
+    outside = {imported.split(".")[0] for imported in imports(ast.parse(NAMES[name].read_text(encoding="utf-8")))}
+    if room_of(name) in GROUND:
         assert not outside & HEAVY
-    if room == "metrics":
+    if name == "evaluate.metrics":
         assert "torch" not in outside, "metrics sees strings only"
-    if room == "search" and path.name not in ("step.py", "forced.py"):
-        assert "model" not in rooms_imported(path), "search sees the model step by step, or whole in forced decoding"
+    if room_of(name) == "search" and name not in ("search.step", "search.forced"):
+        seen = {imported.split(".")[0] for imported in modules_imported(NAMES[name])}
+        assert "model" not in seen, "search sees the model step by step, or whole in forced decoding"
+
+
+def at_import(path: Path) -> ast.Module:
+    """The imports that a file makes as it is imported, not later in a function."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    return ast.Module([node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
 
 
 def test_the_command_line_imports_its_stages_late() -> None:
-    names: set[str] = set()
-    for path in (PACKAGE / "cli").glob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        names |= set(imports(ast.Module([n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))], [])))
-    assert not {name.split(".")[0] for name in names} & HEAVY
-    rooms = {name.split(".")[1] for name in names if name.startswith("nmt.")} - {"__version__", "cli"}
-    assert rooms <= LAYERS[0]
+    """`nmt --help` waits for no library that takes long to import."""
+    waiting, seen = ["cli"], set[str]()
+    while waiting:
+        name = waiting.pop()
+        seen.add(name)
+        found = set(imports(at_import(NAMES[name])))
+        assert not {imported.split(".")[0] for imported in found} & HEAVY, f"nmt.{name} is slow to import"
+        for imported in found:
+            parts = imported.split(".")
+            inner = [".".join(parts[1:end]) for end in range(2, len(parts) + 1) if parts[0] == "nmt"]
+            waiting += [other for other in inner if other in NAMES and other not in seen]
+    assert {"cli.train", "config.load", "console"} <= seen
 
 
 def test_what_is_printed_for_people_goes_through_one_module() -> None:
@@ -130,11 +129,14 @@ def test_what_is_printed_for_people_goes_through_one_module() -> None:
         calls = (node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call))
         if any(isinstance(called, ast.Name) and called.id == "print" for called in calls):
             printing.add(path.relative_to(PACKAGE).as_posix())
-    assert printing == {"console.py", "training/log.py", "cli/app.py", "cli/look.py", "cli/measure.py"}
+    assert printing == {
+        "console.py", "training/report/log.py", "cli/app.py", "cli/config.py", "cli/runs.py", "cli/evaluate.py",
+    }  # fmt: skip
 
 
 def test_the_imports_are_really_seen() -> None:
-    assert "tokenizer" in rooms_imported(PACKAGE / "data" / "corpus.py")
+    assert "text.tokenizer" in modules_imported(PACKAGE / "data" / "corpus.py")
+    assert room_of("training.loop") == "training.loop" and room_of("training.loss") == "training"
     assert set(imports(ast.parse("import a.b\nfrom nmt import cli\nfrom c.d import e"))) == {"a.b", "nmt.cli", "c.d.e"}
 
 
@@ -197,7 +199,7 @@ def test_every_field_is_read_somewhere() -> None:
     config_tree = ast.Module([node for path in config_files for node in ast.parse(path.read_text()).body], [])
     read: set[str] = set()
     for path in MODULES:
-        if path not in config_files and path.name != "config_file.py":
+        if path not in config_files:
             read |= attributes_read(ast.parse(path.read_text(encoding="utf-8")))
     # a field may also be read through a method or property of the configuration that is itself read
     properties = {

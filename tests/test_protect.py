@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config import SearchConfig
-from nmt.config_file import dump_config, load_config
+from nmt.config.load import dump_config, load_config
 from nmt.errors import ConfigError
 from nmt.text.asked import asked_of
 from nmt.text.protect import find, protected, survival

@@ -20,16 +20,16 @@ from tiny_corpus import tiny_settings, tiny_text
 from typer.main import get_command
 
 from nmt import Translator
-from nmt.checkpoint import saved_steps
 from nmt.cli import app
 from nmt.config import Source
-from nmt.config_file import changed_config, dump_config, load_config
+from nmt.config.load import changed_config, dump_config, load_config
 from nmt.data.corpus import read_manifest
 from nmt.errors import DataError
-from nmt.files import Lock
+from nmt.files.write import Lock
 from nmt.layout import DataDir, RunDir
-from nmt.metadata import read_info
-from nmt.prepare import prepare
+from nmt.prepare.prepare import prepare
+from nmt.runs.checkpoint import saved_steps
+from nmt.runs.info import read_info
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 

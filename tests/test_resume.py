@@ -13,15 +13,16 @@ from kept_run import Died, die_before, differences, kept
 from test_training import records, score
 from tiny_corpus import tiny_settings
 
-from nmt.checkpoint import load_state, saved_steps
 from nmt.config import Config
 from nmt.data.batching import Update
 from nmt.errors import CheckpointError, DataError, StoppedError
 from nmt.layout import DataDir, RunDir
-from nmt.selected import choose_weights
-from nmt.training import loop, restore
+from nmt.runs.checkpoint import load_state, saved_steps
+from nmt.runs.weights import choose_weights
+from nmt.training import loop
 from nmt.training.loop import fit, train_step
-from nmt.training.start import Session, start
+from nmt.training.setup import resume as restore
+from nmt.training.setup.start import Session, start
 
 
 @pytest.fixture
@@ -186,11 +187,11 @@ def test_other_circumstances_are_told(tiny_data, text, tmp_path, capsys, fact, v
 
 def test_on_another_processor_a_probe_chooses_again(tiny_data, text, tmp_path, monkeypatch, capsys):
     config = tiny_settings(text, training={"max_steps": 3, "precision": "auto"})
-    monkeypatch.setattr("nmt.training.start.pick_precision", lambda *_: "float32")
+    monkeypatch.setattr("nmt.training.setup.start.pick_precision", lambda *_: "float32")
     fit(config, tiny_data, tmp_path / "run")
-    monkeypatch.setattr("nmt.training.start.pick_precision", lambda *_: "bf16")
+    monkeypatch.setattr("nmt.training.setup.start.pick_precision", lambda *_: "bf16")
     assert start(config, tiny_data, tmp_path / "run", resume=True).precision == "float32"
-    monkeypatch.setattr("nmt.training.start.device_name", lambda _: "another")
+    monkeypatch.setattr("nmt.training.setup.start.device_name", lambda _: "another")
     assert start(config, tiny_data, tmp_path / "run", resume=True).precision == "bf16"
     assert "precision bf16 instead of float32, device_name another instead of" in capsys.readouterr().err
 
@@ -241,7 +242,7 @@ def test_a_stop_and_a_death_before_the_old_ones_are_removed(tiny_data, text, tmp
     fit(config, tiny_data, tmp_path / "whole")
     stop_at(5, config, tiny_data, tmp_path / "parts", resume=False)
     with monkeypatch.context() as patch, pytest.raises(Died):
-        patch.setattr("nmt.training.keep.rotate", _dying)
+        patch.setattr("nmt.training.saving.checkpoints.rotate", _dying)
         fit(config, tiny_data, tmp_path / "parts", resume=True)
     fit(config, tiny_data, tmp_path / "parts", resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
@@ -326,7 +327,7 @@ def test_a_finished_run_tells_which_limit_to_raise(tiny_data, text, tmp_path, ca
 
 
 def test_numbers_still_on_their_way_are_in_the_record_of_a_stopped_run(tiny_data, text, tmp_path, monkeypatch):
-    monkeypatch.setattr("nmt.training.meter.LAG", {"cpu": 3})
+    monkeypatch.setattr("nmt.training.report.meter.LAG", {"cpu": 3})
     config = tiny_settings(text, training={"log_every_steps": 6, "save_every_steps": 4})
     fit(config, tiny_data, tmp_path / "whole")
     stop_at(5, config, tiny_data, tmp_path / "parts", resume=False)

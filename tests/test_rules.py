@@ -12,7 +12,7 @@ from tables import BANNED
 from torch import Tensor
 
 from nmt.search.rules import Rules
-from nmt.tokenizer import EOS, PAD
+from nmt.text.tokenizer import EOS, PAD
 
 VOCAB = 9
 FIRST = 4  # of the ordinary ids

@@ -16,8 +16,8 @@ from command import Command
 from logged_run import GOLDEN, make_run, train, valid
 
 from nmt.errors import CheckpointError
-from nmt.files import Lock
-from nmt.runs import Summary, number, read_log, render_text, summarise, summarise_all
+from nmt.files.write import Lock
+from nmt.runs.listing import Summary, number, read_log, render_text, summarise, summarise_all
 
 HEADER = ["run", "state", "step", "BLEU", "trained", "age"]
 
@@ -323,7 +323,7 @@ def test_of_a_long_log_few_lines_are_parsed(runs: Path, monkeypatch: pytest.Monk
     run = make_run(runs / "a", [record for i in range(1, 501) for record in (train(i), valid(i, i / 10))][:-100])
     parsed = []
     loads = json.loads
-    monkeypatch.setattr("nmt.runs.json.loads", lambda text: parsed.append(text) or loads(text))
+    monkeypatch.setattr("nmt.runs.listing.json.loads", lambda text: parsed.append(text) or loads(text))
     found = summarise(run)
     assert isinstance(found, Summary) and (found.step, found.best_bleu) == (450, 45.0)
     assert len(parsed) < 460  # run.json, the validations and the last line

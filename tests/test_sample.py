@@ -26,7 +26,7 @@ from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules
 from nmt.search.sample import draw, sample_search, uniform
 from nmt.search.step import Hypothesis, TransformerStep, length_penalty
-from nmt.tokenizer import BOS, EOS, PAD
+from nmt.text.tokenizer import BOS, EOS, PAD
 
 N_DRAWS = 20_000
 KINDS: dict[str, dict[str, Any]] = {

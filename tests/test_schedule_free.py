@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from nmt.checkpoint import load_optimizer, load_weights, optimizer_tensors, restore_optimizer
 from nmt.config import TrainingConfig
 from nmt.errors import ConfigError
 from nmt.layout import RunDir
+from nmt.runs.checkpoint import load_optimizer, load_weights, optimizer_tensors, restore_optimizer
 from nmt.training import optim, schedule_free
 from nmt.training.loop import fit
 from nmt.training.optim import learning_rate, make_optimizer, weights_to_keep

@@ -12,10 +12,10 @@ from command import Command
 from tiny_run import PLAIN, STRANGE, make, tiny_config, words, write_run
 
 from nmt.config import SearchConfig
-from nmt.score import Scored, Totals, score_pairs
 from nmt.search.forced import ForcedDecoder
-from nmt.tokenizer import Tokenizer
-from nmt.translator import Translator
+from nmt.text.tokenizer import Tokenizer
+from nmt.translate.score import Scored, Totals, score_pairs
+from nmt.translate.translator import Translator
 
 SEARCH = SearchConfig(beam=3, length_penalty=0.6, max_length_ratio=1.0)
 REFS = [" ".join(words(n, seed=100 + n)) for n in (4, 1, 9, 2, 13, 6, 5, 3)]

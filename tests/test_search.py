@@ -19,7 +19,7 @@ from nmt.search.greedy import greedy_search
 from nmt.search.rules import Rules
 from nmt.search.search import search
 from nmt.search.step import Ensemble, Hypothesis, length_penalty
-from nmt.tokenizer import BOS, EOS, PAD, UNK
+from nmt.text.tokenizer import BOS, EOS, PAD, UNK
 
 
 def every_output(

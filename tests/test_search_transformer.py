@@ -13,7 +13,7 @@ from nmt.model.transformer import Transformer
 from nmt.search.rules import Rules
 from nmt.search.search import search
 from nmt.search.step import Hypothesis, TransformerStep, length_penalty
-from nmt.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK
+from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK
 
 VOCAB = 48
 BANNED = torch.tensor([i for i in range(N_SPECIAL) if i != EOS])

@@ -9,13 +9,13 @@ import torch
 from kept_run import save, three_checkpoints
 from models import tiny_model
 
-from nmt.checkpoint import save_checkpoint
 from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
-from nmt.metadata import write_selected
-from nmt.selected import average, choose_weights
-from nmt.training.keep import rotate
+from nmt.runs.checkpoint import save_checkpoint
+from nmt.runs.info import write_selected
+from nmt.runs.weights import average, choose_weights
+from nmt.training.saving.checkpoints import rotate
 
 SETTINGS = TrainingConfig(keep_last=4, average_last=3)
 

@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from tiny_corpus import tiny_settings, tiny_text
 
 from nmt.config import Source
-from nmt.data.sources import SentencePair, checksum, open_source, read_aligned, read_lines, text_folder
 from nmt.errors import DataError
-from nmt.prepare import prepare
+from nmt.files.read import checksum
+from nmt.prepare.pairs import SentencePair
+from nmt.prepare.prepare import prepare
+from nmt.prepare.sources import open_source, text_folder
+from nmt.text.lines import read_aligned, read_lines
 
 
 def write(folder: Path, **files: bytes) -> None:
@@ -143,7 +146,7 @@ def test_the_sample_corpus_is_found_anywhere(tmp_path: Path, monkeypatch: pytest
     assert in_checkout.is_absolute() and (in_checkout / "train.de").is_file()
     package = tmp_path / "site-packages" / "nmt"
     (package / "sample").mkdir(parents=True)
-    monkeypatch.setattr("nmt.data.sources.__file__", str(package / "data" / "sources.py"))
+    monkeypatch.setattr("nmt.prepare.sources.__file__", str(package / "data" / "sources.py"))
     assert text_folder("data/sample") == package / "sample"
     (tmp_path / "data" / "sample").mkdir(parents=True)  # one's own comes first
     assert text_folder("data/sample") == Path("data/sample")
@@ -152,7 +155,7 @@ def test_the_sample_corpus_is_found_anywhere(tmp_path: Path, monkeypatch: pytest
 def test_prepare_takes_the_sample_corpus_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "nmt"
     tiny_text(package / "sample")
-    monkeypatch.setattr("nmt.data.sources.__file__", str(package / "data" / "sources.py"))
+    monkeypatch.setattr("nmt.prepare.sources.__file__", str(package / "data" / "sources.py"))
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
     said: list[str] = []

@@ -9,11 +9,11 @@ import pytest
 from folders import PAIRS, TEST, TRAIN, Folder, files
 from sentences import sentence_pairs
 
-from nmt.config_file import changed_config, dump_config, field_paths, load_config
-from nmt.data import split_off
-from nmt.data.sources import SentencePair
-from nmt.data.split_off import Draw
+from nmt.config.load import changed_config, dump_config, field_paths, load_config
 from nmt.errors import ConfigError, DataError
+from nmt.prepare.pairs import SentencePair
+from nmt.prepare.prepare import split_off
+from nmt.prepare.split_off import Draw
 
 MANY = [SentencePair(f"Satz {n}", f"sentence {n}", "") for n in range(20_000)]
 

@@ -20,11 +20,11 @@ import pytest
 from kept_run import kept, settings
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from nmt.checkpoint import load_optimizer, load_state, load_weights, saved_steps
 from nmt.config import Config
-from nmt.config_file import dump_config
+from nmt.config.load import dump_config
 from nmt.errors import CheckpointError, StoppedError
 from nmt.layout import RunDir
+from nmt.runs.checkpoint import load_optimizer, load_state, load_weights, saved_steps
 from nmt.training.loop import fit
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -236,7 +236,7 @@ def test_a_signal_without_a_screen_is_written_into_no_other_file(data, tmp_path)
 @pytest.mark.usefixtures("quick")
 def test_stop_after_counts_from_the_start_of_this_process(data, whole, tmp_path, monkeypatch, minutes):
     config, run, clock = settings(data, max_minutes=30.0), RunDir(tmp_path / "run"), SimpleNamespace(now=1e6)
-    monkeypatch.setattr("nmt.training.stop.time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr("nmt.process.time", SimpleNamespace(monotonic=lambda: clock.now))
     for step in (3, 6) if minutes else (0, 0):
         clock.now += 1000.0
         with pytest.MonkeyPatch.context() as patch, pytest.raises(StoppedError) as caught:

@@ -18,23 +18,23 @@ from command import Command
 from kept_run import kept, quicken
 from tiny_run import PLAIN, tiny_config, tiny_model, write_run
 
-from nmt import prepare as prepare_module
-from nmt.checkpoint import save_checkpoint
 from nmt.config import Source
-from nmt.config_file import dump_config
-from nmt.data import sources
+from nmt.config.load import dump_config
 from nmt.data.corpus import Corpus
-from nmt.data.writing import content_fingerprint, file_facts
-from nmt.engine_translator import EngineTranslator
+from nmt.engine.translator import EngineTranslator
 from nmt.errors import CheckpointError, DataError, UnsafeFileError
-from nmt.export.engine_run import engine_folder
-from nmt.export.stage import Request, export
-from nmt.files import Lock, replace_file, staged_directory, write_file
+from nmt.export.cached import engine_folder
+from nmt.export.export import Request, export
+from nmt.files.write import Lock, replace_file, staged_directory, write_file
 from nmt.layout import DataDir, RunDir
+from nmt.prepare.prepare import prepare as prepare_module
+from nmt.prepare.prepare import sources
+from nmt.prepare.write import content_fingerprint, file_facts
+from nmt.runs.checkpoint import save_checkpoint
 from nmt.text import stream
-from nmt.tokenizer import Tokenizer
-from nmt.training.board import Board
-from nmt.training.keep import rotate
+from nmt.text.tokenizer import Tokenizer
+from nmt.training.report.board import Board
+from nmt.training.saving.checkpoints import rotate
 
 SECRET = b"of great worth\n"
 

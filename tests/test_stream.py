@@ -21,8 +21,8 @@ from tiny_run import GREEDY, texts, tiny_model, words, write_run
 from nmt.errors import DataError
 from nmt.text.split import join, split
 from nmt.text.stream import BLOCK, windows
-from nmt.tokenizer import Tokenizer
-from nmt.translator import Translator
+from nmt.text.tokenizer import Tokenizer
+from nmt.translate.translator import Translator
 
 
 class Pipe:

@@ -19,8 +19,8 @@ from command import Command
 from logged_run import GOLDEN, make_run, train, valid
 from tiny_corpus import tiny_settings
 
-from nmt.config_file import dump_config, load_config
-from nmt.files import Lock
+from nmt.config.load import dump_config, load_config
+from nmt.files.write import Lock
 from nmt.layout import RunDir
 from nmt.sweep.grid import name_of, parse_grid, split_values
 from nmt.sweep.plan import Request, make_plan

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentences import sentence_pairs
 
-from nmt import tokenizer as module
 from nmt.errors import DataError
 from nmt.layout import TokenizerDir
-from nmt.tokenizer import BOS, EOS, N_RESERVED, N_SPECIAL, PAD, UNK, Tokenizer, Tokenizers, train_tokenizer
+from nmt.text import tokenizer as module
+from nmt.text.tokenizer import BOS, EOS, N_RESERVED, N_SPECIAL, PAD, UNK, Tokenizer, Tokenizers, train_tokenizer
 
 LINES = [line for pair in sentence_pairs(300) for line in pair]
 SPACE_SIGN = "\u2581"

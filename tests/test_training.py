@@ -17,23 +17,23 @@ from screen import rows, terminal
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tiny_corpus import tiny_settings, tiny_text
 
-from nmt.checkpoint import load_state, load_weights, saved_steps
 from nmt.config import Config
 from nmt.data.batching import BatchPlan, epoch_updates
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, NmtError
 from nmt.layout import RunDir
 from nmt.model.precision import use_float32_library
 from nmt.model.transformer import Transformer
-from nmt.prepare import prepare
-from nmt.selected import choose_weights
+from nmt.prepare.prepare import prepare
+from nmt.runs.checkpoint import load_state, load_weights, saved_steps
+from nmt.runs.weights import choose_weights
 from nmt.training import loop
-from nmt.training import start as start_module
-from nmt.training.keep import save
-from nmt.training.log import TrainingLog
 from nmt.training.loop import fit, train_step
-from nmt.training.meter import Meter
 from nmt.training.objective import cross_entropy
-from nmt.training.start import Session, start
+from nmt.training.report.log import TrainingLog
+from nmt.training.report.meter import Meter
+from nmt.training.saving.checkpoints import save
+from nmt.training.setup import start as start_module
+from nmt.training.setup.start import Session, start
 from nmt.training.validate import Validation, Validator
 
 TIMES = ("minutes", "tokens_per_second")
@@ -170,7 +170,7 @@ def score(monkeypatch: pytest.MonkeyPatch, *bleu: float) -> None:
         def validate(self, model: Transformer, poll: Callable[[], None] = lambda: None) -> Validation:
             return replace(super().validate(model, poll), bleu=next(scores))
 
-    monkeypatch.setattr("nmt.training.start.Validator", Scored)
+    monkeypatch.setattr("nmt.training.setup.start.Validator", Scored)
 
 
 def session_of(tiny_data: Path, text: Path, run: Path, **training: object) -> Session:
@@ -242,8 +242,8 @@ def test_thirty_two_pairs_are_learned_by_heart(tmp_path):
     prepare(config, tmp_path / "data", echo=lambda _: None)
     fit(config, tmp_path / "data", tmp_path / "run")
     assert records(tmp_path / "run", "train")[-1]["accuracy"] > 0.99
-    from nmt.metrics import corpus_score
-    from nmt.translator import Translator
+    from nmt.evaluate.metrics import corpus_score
+    from nmt.translate.translator import Translator
 
     src, tgt = ((tmp_path / "text" / f"dev.{lang}").read_text(encoding="utf-8").splitlines() for lang in ("aa", "bb"))
     hyps = [best[0].text for best in Translator.load(tmp_path / "run").translate_lines(src)]
@@ -518,7 +518,7 @@ def test_resuming_restores_scale_and_counts_and_never_probes(tiny_data, text, tm
     def probing(*_: object) -> str:
         raise AssertionError("resuming never probes")
 
-    monkeypatch.setattr("nmt.training.start.pick_precision", probing)
+    monkeypatch.setattr("nmt.training.setup.start.pick_precision", probing)
     resumed = start(config, tiny_data, tmp_path / "run", resume=True)
     assert resumed.precision == "fp16"
     assert resumed.scaler.get_scale() == 1024.0
@@ -541,7 +541,7 @@ def test_on_another_device_the_precision_is_chosen_again(tiny_data, text, tmp_pa
 
 
 def test_speed_and_padding_are_those_of_real_tokens(tiny_data, text, tmp_path, monkeypatch):
-    from nmt.training import meter as meter_module
+    from nmt.training.report import meter as meter_module
 
     now = iter(float(i) for i in range(1000))
     monkeypatch.setattr(meter_module.time, "monotonic", lambda: next(now))
@@ -584,7 +584,7 @@ def test_a_run_directory_that_cannot_be_made_leaves_nothing(tiny_data, text, tmp
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nmt.training.start.replace_file", full)
+    monkeypatch.setattr("nmt.training.setup.start.replace_file", full)
     with pytest.raises(OSError, match="No space left"):
         fit(tiny_settings(text), tiny_data, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []

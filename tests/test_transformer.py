@@ -7,9 +7,8 @@ import torch
 from models import VOCAB, model_config, packed, pad, sentences, tiny_model
 
 from nmt.errors import DataError
-from nmt.model.embedding import Embedding
+from nmt.model.embedding import Embedding, LearnedPositions, SinusoidalPositions, sinusoidal_table
 from nmt.model.masks import Padded, padding_mask
-from nmt.model.positions import LearnedPositions, SinusoidalPositions, sinusoidal_table
 from nmt.model.transformer import Decoder, Encoder, Transformer
 
 VARIANTS = [

@@ -12,10 +12,10 @@ from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, wor
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
 from nmt.model.masks import Padded
-from nmt.request import BLANK
-from nmt.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
-from nmt.translate import Warnings, translate_file
-from nmt.translator import Translator
+from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
+from nmt.translate.files import Warnings, translate_file
+from nmt.translate.translator import Translator
+from nmt.translate.types import BLANK
 
 
 @pytest.mark.parametrize("search", [GREEDY, BEAM], ids=["greedy", "beam"])
@@ -82,7 +82,7 @@ def test_the_first_line_is_given_out_after_one_batch(translator: Translator, mon
 def test_a_line_is_given_out_before_the_next_window_is_read(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmt.translator.WINDOW", 1)
+    monkeypatch.setattr("nmt.translate.translator.WINDOW", 1)
     read = []
 
     def lines() -> Iterator[str]:

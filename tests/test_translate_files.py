@@ -17,9 +17,10 @@ from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, texts, tiny_config, write_run
 
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
-from nmt.tokenizer import Tokenizer
-from nmt.translate import Files, newest_run, translate_file
-from nmt.translator import Translator
+from nmt.runs.listing import newest_run
+from nmt.text.tokenizer import Tokenizer
+from nmt.translate.files import Files, translate_file
+from nmt.translate.translator import Translator
 
 
 @pytest.fixture
@@ -139,7 +140,7 @@ def test_half_precision_is_kept_only_where_it_is_fast(run_dir: Path, monkeypatch
     run = RunDir(run_dir)
     run.info.write_text(run.info.read_text().replace("float32", "bf16"))
     for fast in ("bf16", "float32"):
-        monkeypatch.setattr("nmt.saved.pick_precision", lambda *_, fast=fast: fast)
+        monkeypatch.setattr("nmt.runs.model.pick_precision", lambda *_, fast=fast: fast)
         loaded = Translator.load(run_dir, device="cpu")
         assert loaded.precision == fast
         assert len(texts(loaded, PLAIN)) == len(PLAIN)
@@ -195,7 +196,8 @@ def test_the_newest_run(tmp_path: Path) -> None:
 
 
 def command(run_dir: Path) -> list[str]:
-    script = "from pathlib import Path; from nmt.translate import *; from nmt.translator import Translator; "
+    script = "from pathlib import Path; from nmt.translate.files import *; "
+    script += "from nmt.translate.translator import Translator; "
     script += f"r = Translator.load(Path({str(run_dir)!r})); "
     return [sys.executable, "-c", script + "translate_file(r, '-', '-', r.config.search)"]
 

@@ -11,19 +11,19 @@ import pytest
 import torch
 from tiny_corpus import tiny_settings
 
-from nmt.checkpoint import TrainState, load_optimizer, load_weights
 from nmt.config import TrainingConfig
 from nmt.data.batching import BatchPlan, Update, epoch_updates
 from nmt.errors import DivergedError, NmtError
 from nmt.layout import RunDir
+from nmt.runs.checkpoint import TrainState, load_optimizer, load_weights
 from nmt.training import loop, memory, optim
-from nmt.training.alarms import collapse_alarm, loss_alarm
-from nmt.training.dist import World
-from nmt.training.log import TrainingLog
 from nmt.training.loop import fit, train_step
 from nmt.training.loss import LossSums
-from nmt.training.meter import Meter
-from nmt.training.start import Session, start
+from nmt.training.parallel.world import World
+from nmt.training.report.alarms import collapse_alarm, loss_alarm
+from nmt.training.report.log import TrainingLog
+from nmt.training.report.meter import Meter
+from nmt.training.setup.start import Session, start
 
 NO_DROPOUT = {f"{what}_dropout": 0.0 for what in ("embedding", "residual", "attention", "activation")}
 
@@ -132,7 +132,7 @@ def test_skipped_updates_are_counted_and_their_rows_logged(tiny_data, text, tmp_
 
 
 def test_too_many_in_a_row_end_the_run_with_advice(tiny_data, text, tmp_path, monkeypatch):
-    monkeypatch.setattr("nmt.training.meter.MAX_SKIPPED_IN_A_ROW", 4)
+    monkeypatch.setattr("nmt.training.report.meter.MAX_SKIPPED_IN_A_ROW", 4)
     spoil(monkeypatch, {1, 2, 3, 5, 6, 7, 8, 9}, math.nan)
     advice = r"4 updates in a row was not finite at step 9; start another run with a lower .*precision float32"
     with pytest.raises(DivergedError, match=advice):
@@ -144,12 +144,12 @@ def test_too_many_in_a_row_end_the_run_with_advice(tiny_data, text, tmp_path, mo
 
 
 def test_numbers_are_read_some_updates_later_where_the_device_is_far_away(tiny_data, text, tmp_path, monkeypatch):
-    monkeypatch.setattr("nmt.training.meter.LAG", {"cpu": 3})
+    monkeypatch.setattr("nmt.training.report.meter.LAG", {"cpu": 3})
     config = tiny_settings(text, training={"max_steps": 6, "log_every_steps": 6})
     with monkeypatch.context() as patch:
         spoil(patch, {4}, math.nan)
         fit(config, tiny_data, tmp_path / "late")
-    monkeypatch.setattr("nmt.training.meter.LAG", {"cpu": 0})
+    monkeypatch.setattr("nmt.training.report.meter.LAG", {"cpu": 0})
     with monkeypatch.context() as patch:
         spoil(patch, {4}, math.nan)
         fit(config, tiny_data, tmp_path / "at once")
@@ -208,7 +208,7 @@ def test_the_same_translation_of_the_same_source_is_no_collapse():
 
 
 def test_a_collapse_is_in_the_log(tiny_data, text, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("nmt.training.select.collapse_alarm", lambda *_: "all of it is empty")
+    monkeypatch.setattr("nmt.training.saving.best.collapse_alarm", lambda *_: "all of it is empty")
     fit(tiny_settings(text, training={"max_steps": 6, "average_last": 1}), tiny_data, tmp_path / "run")
     assert [record["message"] for record in records(tmp_path / "run", "warning")] == ["all of it is empty"]
     assert "warning: all of it is empty" in capsys.readouterr().err
@@ -303,7 +303,7 @@ def test_auto_finds_what_fits_and_keeps_it(tiny_data, text, tmp_path, monkeypatc
     def probing(*_: object) -> int:
         raise AssertionError("resuming never probes")
 
-    monkeypatch.setattr("nmt.training.start.pick_max_tokens", probing)
+    monkeypatch.setattr("nmt.training.setup.start.pick_max_tokens", probing)
     assert start(config, tiny_data, tmp_path / "middling", resume=True).max_tokens == found["middling"]
     assert json.loads(RunDir(tmp_path / "middling").info.read_text())["auto_max_tokens"] == found["middling"]
 
@@ -351,7 +351,7 @@ def test_the_meter_counts_what_a_skipped_update_leaves_out(tiny_data, text, tmp_
 
 
 def test_an_overflow_of_fp16_is_logged_but_told_only_if_it_does_not_end(tiny_data, text, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("nmt.training.meter.OVERFLOWS_IN_A_ROW", 2)
+    monkeypatch.setattr("nmt.training.report.meter.OVERFLOWS_IN_A_ROW", 2)
     spoil(monkeypatch, {1, 4, 5, 6, 7, 8}, math.inf)
     fit(tiny_settings(text, training={"precision": "fp16"}), tiny_data, tmp_path / "run")
     assert [record["step"] for record in records(tmp_path / "run", "skipped")] == [2, 5, 6, 7, 8, 9]

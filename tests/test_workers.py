@@ -11,7 +11,7 @@ import pytest
 import torch
 from tiny_run import BEAM, PLAIN, make, texts, tiny_config, tiny_tokenizer
 
-from nmt.search.workers import NAME, run_all
+from nmt.translate.workers import NAME, run_all
 
 CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from nmt.config import Config
-from nmt.config_file import check_config
+from nmt.config.load import check_config
 
 SETTINGS: dict[str, dict[str, object]] = {
     "tokenizer": {"vocab_size": 330},

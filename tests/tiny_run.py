@@ -8,14 +8,14 @@ from pathlib import Path
 
 import torch
 
-from nmt.checkpoint import save_checkpoint
 from nmt.config import Config, SearchConfig
-from nmt.config_file import dump_config, load_config
+from nmt.config.load import dump_config, load_config
 from nmt.layout import FORMAT, RunDir
-from nmt.metadata import write_selected
 from nmt.model.transformer import Transformer
-from nmt.tokenizer import Tokenizer, Tokenizers, train_tokenizer
-from nmt.translator import Translator
+from nmt.runs.checkpoint import save_checkpoint
+from nmt.runs.info import write_selected
+from nmt.text.tokenizer import Tokenizer, Tokenizers, train_tokenizer
+from nmt.translate.translator import Translator
 
 TINY = {
     "d_model": 16, "n_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1,

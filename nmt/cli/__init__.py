@@ -8,11 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nmt.cli import export, look, make, measure, score, sweep, use
+from nmt.cli import config, evaluate, export, plot, prepare, runs, score, sweep, train, translate
 from nmt.cli.app import app
 from nmt.process import set_up
 
-__all__ = ["app", "export", "look", "main", "make", "measure", "score", "sweep", "use"]
+__all__ = [
+    "app",
+    "config",
+    "evaluate",
+    "export",
+    "main",
+    "plot",
+    "prepare",
+    "runs",
+    "score",
+    "sweep",
+    "train",
+    "translate",
+]
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -12,8 +12,8 @@ from typer.core import TyperGroup
 from nmt import __version__
 from nmt.cli.command import Command, Misuse
 from nmt.cli.complete import SHELLS, shell
+from nmt.cli.exits import errors_for_people
 from nmt.cli.hints import command_meant
-from nmt.exits import errors_for_people
 
 ORDER = ("prepare", "train", "translate", "evaluate", "score", "sweep", "export", "runs", "plot", "config")
 """Of the commands in the help."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.config_file import field_paths, shipped_configs
+from nmt.config.load import field_paths, shipped_configs
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
@@ -28,7 +28,7 @@ def configs(typed: str) -> list[str]:
 
 def runs(typed: str) -> list[str]:
     """Run directories that begin so, in runs/ or in the directory that is being typed."""
-    from nmt.runs import is_run
+    from nmt.runs.listing import is_run
 
     folder = Path(typed if typed.endswith("/") else Path(typed).parent)
     places = [folder, *([Path("runs")] if folder == Path() else [])]

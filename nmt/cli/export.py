@@ -60,8 +60,8 @@ def export(
     """
     if kind == "folder" and (quantization, check, check_lines) != (None, None, None):
         raise ConfigError([OF_CTRANSLATE2])
-    from nmt.defaults import run_or_newest
-    from nmt.export.stage import Request, export
+    from nmt.cli.defaults import run_or_newest
+    from nmt.export.export import Request, export
 
     lines = 100 if check_lines is None else check_lines
     request = Request(run_or_newest(run), checkpoint, weights, data, check, lines, evaluate)

@@ -55,10 +55,10 @@ def score(
       nmt score --run runs/multi30k-de-en --src test.de --ref test.en --tokens --output scores.jsonl
       nmt score --src test.de --ref test.en | sort -g | head
     """
-    from nmt.defaults import search_settings, what_translates
-    from nmt.progress import Progress, n_lines
-    from nmt.score import read_pairs, write_scores
-    from nmt.translator import Translator
+    from nmt.cli.defaults import search_settings, what_translates
+    from nmt.console import Progress, n_lines
+    from nmt.translate.score import read_pairs, write_scores
+    from nmt.translate.translator import Translator
 
     pairs = read_pairs(source, reference)
     translator = Translator.load(what_translates(run, model), checkpoint, weights, precision=precision)

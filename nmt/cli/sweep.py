@@ -76,7 +76,7 @@ def sweep(
     if not all(names):
         raise ConfigError([f"--devices {devices}: write it as 0,1"])
     from nmt.sweep.plan import Request
-    from nmt.sweep.stage import sweep as run_stage
+    from nmt.sweep.sweep import sweep as run_stage
 
     rows = run_stage(Request(config, grid, overrides or (), data, directory, jobs or 1, names, include_shorter))
     if any(row.state == "failed" for row in rows):

@@ -1,6 +1,6 @@
 """The configuration: one YAML file, five sections, every field with its meaning and unit.
 
-`config_file.py` reads and writes it; `nmt config` prints it with these descriptions.
+`load.py` reads and writes it; `nmt config` prints it with these descriptions.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from pathlib import Path
 from pydantic import model_validator
 
 from nmt.config.data import DataConfig, Source
+from nmt.config.model import ModelConfig
 from nmt.config.search import BatchSize, SearchConfig
 from nmt.config.section import Section, raise_together
-from nmt.config.training import ModelConfig, TokenizerConfig, TrainingConfig
+from nmt.config.tokenizer import TokenizerConfig
+from nmt.config.training import TrainingConfig
 
 __all__ = [
     "BatchSize",

@@ -1,1 +1,1 @@
-"""From text to batches: sources, cleaning, the prepared corpus, updates."""
+"""The prepared corpus and its batches."""

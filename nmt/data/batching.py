@@ -20,7 +20,7 @@ from torch import Tensor
 
 from nmt.data.corpus import Split
 from nmt.data.sides import Lines, Side, TwoSides
-from nmt.tokenizer import BOS, EOS, PAD
+from nmt.text.tokenizer import BOS, EOS, PAD
 
 Indices = npt.NDArray[np.int64]
 

@@ -24,7 +24,7 @@ from nmt.config import DataConfig, TrainingConfig
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Split
 from nmt.data.sides import Lines, Side, TwoSides
-from nmt.tokenizer import N_SPECIAL, Tokenizer, Tokenizers
+from nmt.text.tokenizer import N_SPECIAL, Tokenizer, Tokenizers
 
 N_CUTS = 64
 """Cuts of a word that are drawn from."""

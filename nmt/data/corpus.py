@@ -13,11 +13,10 @@ import numpy.typing as npt
 from pydantic import BaseModel, Field, ValidationError
 
 from nmt.data.sides import lengths_between
-from nmt.data.sources import checksum
 from nmt.errors import DataError
+from nmt.files.read import check_regular, checksum, read_document, read_regular
 from nmt.layout import DataDir
-from nmt.regular import check_regular, read_document, read_regular
-from nmt.tokenizer import Tokenizers
+from nmt.text.tokenizer import Tokenizers
 
 FORMAT = 1
 """Number of the layout of a data directory; raised when an older one can no longer be read."""

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import Indices, Pairs, sent
-from nmt.tokenizer import BOS, PAD
+from nmt.text.tokenizer import BOS, PAD
 
 STEP = 64
 

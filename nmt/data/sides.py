@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from nmt.tokenizer import PAD
+from nmt.text.tokenizer import PAD
 
 Rows = npt.NDArray[np.int64]
 

@@ -13,12 +13,12 @@ from nmt.config import Config
 from nmt.console import printable
 from nmt.data.corpus import read_manifest
 from nmt.errors import DataError
-from nmt.evaluate import Report
-from nmt.folder import Info
+from nmt.evaluate.metrics import corpus_score
+from nmt.evaluate.report import Report
 from nmt.layout import DataDir, RunDir
-from nmt.metadata import read_info
-from nmt.metrics import corpus_score
-from nmt.runs import is_validation, number, read_log
+from nmt.runs.folder import Info
+from nmt.runs.info import read_info
+from nmt.runs.listing import is_validation, number, read_log
 
 # What says where things lie on one machine, not what was learned how.
 _PLACES = {"run_dir", "device"}
@@ -156,7 +156,7 @@ def _use(config: Config, info: Info) -> Iterator[str]:
     src, tgt = config.data.src, config.data.tgt
     options, module, load = "", "nmt", "Translator.load"
     if info.kind == "ctranslate2":
-        options, module, load = " --engine ctranslate2", "nmt.engine_translator", "EngineTranslator.of"
+        options, module, load = " --engine ctranslate2", "nmt.engine.translator", "EngineTranslator.of"
     yield from ("## Use", "", "With this directory as `DIR`:", "", "```")
     yield f"nmt translate --model DIR{options} --input text.{src} --output text.{tgt}"
     yield from ("```", "", "```python", f"from {module} import {load.split('.')[0]}", "")

@@ -1,14 +1,60 @@
-"""Token embeddings with positions: what encoder and decoder read."""
+"""Token and position embeddings: what encoder and decoder read.
+
+Positions are sinusoidal (Vaswani et al., 2017, section 3.5) or learned.
+"""
 
 from __future__ import annotations
+
+import math
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
+from nmt.errors import DataError
 from nmt.model.dropout import Dropout
-from nmt.model.positions import LearnedPositions, SinusoidalPositions
+
+
+def sinusoidal_table(n_positions: int, d_model: int) -> Tensor:
+    """(n_positions, D): sin(position / 10000^(2i/D)) in the even columns 2i, the cosine in the odd ones after them."""
+    position = torch.arange(n_positions, dtype=torch.float32)[:, None]
+    rate = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float32) * (-math.log(10_000.0) / d_model))
+    return torch.stack((torch.sin(position * rate), torch.cos(position * rate)), dim=-1).flatten(1)
+
+
+class SinusoidalPositions(nn.Module):
+    """No parameters and no longest length: the table grows when a longer sentence comes."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.d_model = d_model
+        self.table: Tensor
+        self.register_buffer("table", sinusoidal_table(512, d_model), persistent=False)
+
+    def forward(self, positions: Tensor, end: int) -> Tensor:
+        """(L,) int64 positions, all below `end` -> (L, D)."""
+        table = self.table  # of threads that decode at once, another may put its own in place of it
+        if end > table.size(0):
+            table = self.table = sinusoidal_table(2 * end, self.d_model).to(table)
+        return table[positions]
+
+
+class LearnedPositions(nn.Module):
+    """A vector for each of the first `max_positions` positions."""
+
+    def __init__(self, d_model: int, max_positions: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(max_positions, d_model) * d_model**-0.5)
+
+    def forward(self, positions: Tensor, end: int) -> Tensor:
+        """(L,) int64 positions, all below `end` -> (L, D). Raises DataError beyond the last learned position."""
+        if end > self.weight.size(0):
+            raise DataError(
+                f"a sequence of {end} pieces is longer than the {self.weight.size(0)} positions this model has learned "
+                "(model.max_positions): split the line, or train with sinusoidal positions"
+            )
+        return self.weight[positions]
 
 
 class Embedding(nn.Module):

@@ -4,50 +4,17 @@ from __future__ import annotations
 
 import copy
 import math
-import platform
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from nmt.errors import ConfigError
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.transformer import Transformer
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-
-
-CUDNN_ATTENTION = False
-"""Whether a GPU may take cuDNN's attention. PyTorch prefers it on some, but it plans anew for every shape, and a batch
-of text has almost always a new one; the flash and memory-efficient kernels do not. `make gpu-check` measures both."""
-
-
-def pick_device(name: str) -> torch.device:
-    """`auto`, `cpu` or `cuda` -> a device, set up; auto takes a GPU if there is one.
-
-    Raises ConfigError without a GPU.
-    """
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(["training.device: cuda was asked for, but this PyTorch sees no GPU; take auto or cpu"])
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda":
-        torch.backends.cuda.enable_cudnn_sdp(CUDNN_ATTENTION)
-    return torch.device(name)
-
-
-def device_name(device: torch.device) -> str:
-    """The make of a GPU or of a processor, as far as it is known."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def pick_precision(name: str, device: torch.device) -> str:

@@ -20,9 +20,8 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.model.attention import Cache, KeyValue, MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
-from nmt.model.embedding import Embedding
+from nmt.model.embedding import Embedding, LearnedPositions
 from nmt.model.masks import Layout, Visible, visible
-from nmt.model.positions import LearnedPositions
 from nmt.model.state import DecoderState
 
 # A decoder whose output is tied to what it reads begins by predicting the token just read, with a logit that grows with

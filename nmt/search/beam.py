@@ -25,7 +25,7 @@ from nmt.search.constrained import Constraints
 from nmt.search.rules import MINUS_INF, Rules
 from nmt.search.step import Hypothesis, StepModel, length_penalty, no_translation
 from nmt.search.topk import largest
-from nmt.tokenizer import BOS, EOS
+from nmt.text.tokenizer import BOS, EOS
 
 
 @dataclass

@@ -28,7 +28,7 @@ from nmt.data.batching import sent
 from nmt.search.phrases import TOLD_APART, Phrases, room
 from nmt.search.rules import MINUS_INF
 from nmt.search.topk import largest
-from nmt.tokenizer import EOS, PAD
+from nmt.text.tokenizer import EOS, PAD
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nmt.console import Progress
 from nmt.data.batching import Batch, PairLengths, even_batches
 from nmt.errors import CheckpointError
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
-from nmt.progress import Progress
 from nmt.search.step import Pair, padded
-from nmt.tokenizer import BOS, EOS, PAD
+from nmt.text.tokenizer import BOS, EOS, PAD
 
 # logits that are alive at once: few enough to stay in a CPU's cache, enough for its products to be fast
 LOGITS = {"cpu": 2**22, "cuda": 2**27}

@@ -15,7 +15,7 @@ from torch import Tensor
 from nmt.config import SearchConfig
 from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis, StepModel, length_penalty, no_translation
-from nmt.tokenizer import BOS, EOS
+from nmt.text.tokenizer import BOS, EOS
 
 Choose = Callable[[Tensor, Tensor, int], Tensor]
 """Logits (B, N, V), the sentences' places in the result (B,) and the number of pieces so far -> the next pieces (B, N).

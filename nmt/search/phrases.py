@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from nmt.config import SearchConfig
+from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.text.words import UNSPACED
-from nmt.tokenizer import CONTROL, Tokenizer
 
 Phrases = Sequence[Sequence[int]]
 """The phrases of a sentence, as ids; one that is asked for twice is in it twice, and an empty one asks for nothing."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import sent
-from nmt.tokenizer import EOS, PAD
+from nmt.text.tokenizer import EOS, PAD
 
 MINUS_INF = -float("inf")
 CHECK_EVERY = 8

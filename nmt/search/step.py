@@ -19,7 +19,7 @@ from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
 from nmt.model.transformer import Transformer
 from nmt.search.topk import few_rows
-from nmt.tokenizer import PAD
+from nmt.text.tokenizer import PAD
 
 Pair = tuple[Sequence[int], Sequence[int]]
 """The ids of a source and of its translation, both without special ids."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.errors import StoppedError
-from nmt.regular import open_own
-from nmt.training.stop import Stop
+from nmt.files.read import open_own
+from nmt.process import Stop
 
 POLL = 0.1  # seconds
 PATIENCE = 20.0  # seconds that a process has to end after it was interrupted

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config
-from nmt.config_file import load_config
+from nmt.config.load import load_config
 from nmt.data.corpus import read_manifest
 from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.layout import DataDir, RunDir
-from nmt.metadata import read_info
-from nmt.runs import is_run, summarise
+from nmt.runs.info import read_info
+from nmt.runs.listing import is_run, summarise
 from nmt.sweep.grid import Axis, name_of, parse_grid
 
 # of a configuration, what may be other in a run that is there: places, which may have moved

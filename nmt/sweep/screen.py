@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from nmt.console import printable, say
-from nmt.files import replace_file
-from nmt.runs import summarise
+from nmt.files.write import replace_file
+from nmt.runs.listing import summarise
 from nmt.sweep.jobs import Ended, Job
 from nmt.sweep.plan import Plan, SweepDir
 from nmt.sweep.table import Row, as_tsv, rows_of

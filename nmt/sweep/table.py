@@ -13,8 +13,8 @@ from nmt.console import printable
 from nmt.data.corpus import read_manifest
 from nmt.errors import CheckpointError, DataError
 from nmt.layout import DataDir
-from nmt.metadata import Weights, read_selected
-from nmt.runs import best_bleu, summarise
+from nmt.runs.info import Weights, read_selected
+from nmt.runs.listing import best_bleu, summarise
 from nmt.sweep.grid import Axis
 from nmt.sweep.jobs import Ended
 from nmt.sweep.plan import Plan, Training

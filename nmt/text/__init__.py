@@ -1,1 +1,1 @@
-"""Text before and after the search: strings and streams, no tensors."""
+"""Text as strings: tokenizer, lines of files, sentence splitting, glossaries. No tensors."""

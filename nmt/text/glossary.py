@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from nmt.data.sources import read_lines
 from nmt.errors import DataError
+from nmt.text.lines import read_lines
 from nmt.text.protect import Span, alone
 from nmt.text.words import is_boundary
 

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import IO
 
-from nmt.data.sources import LINE_BYTES, decode_lines, long_line
 from nmt.errors import DataError
+from nmt.text.lines import LINE_BYTES, decode_lines, long_line
 
 BLOCK = 1 << 16
 """Bytes that are read at a time."""

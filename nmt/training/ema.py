@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from nmt.checkpoint import Tensors
-from nmt.training.shard import local
+from nmt.runs.checkpoint import Tensors
+from nmt.training.parallel.shard import local
 
 
 class Ema:

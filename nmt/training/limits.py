@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from nmt.console import say
 from nmt.errors import CheckpointError
-from nmt.metadata import read_selected
-from nmt.training.restore import LIMITS
+from nmt.runs.info import read_selected
 from nmt.training.session import Session
+
+LIMITS = ("max_steps", "max_epochs", "max_minutes")
 
 
 @dataclass(frozen=True)

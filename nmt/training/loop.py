@@ -28,23 +28,25 @@ from nmt.config import Config
 from nmt.data.batching import BatchPlan, Indices, Update, epoch_updates
 from nmt.errors import CheckpointError, DivergedError, NmtError, StoppedError
 from nmt.layout import RunDir
+from nmt.model.device import free_memory, out_of_memory
 from nmt.model.precision import autocast
-from nmt.training.dist import World
-from nmt.training.forecast import cut_short
-from nmt.training.keep import save, save_state, tidy
+from nmt.process import Interrupted, stopping
 from nmt.training.limits import End, check_is_due, ended, ended_by, fix_cooldown, to_go_on
-from nmt.training.lock import locked
-from nmt.training.log import TrainingLog
-from nmt.training.memory import free_memory, out_of_memory, slots
-from nmt.training.meter import Meter, Outcome
+from nmt.training.memory import slots
 from nmt.training.objective import objective
 from nmt.training.optim import learning_rate
-from nmt.training.profile import Profile, making_batches
-from nmt.training.select import check, select_at_end
+from nmt.training.outcome import Outcome
+from nmt.training.parallel.shard import whole
+from nmt.training.parallel.world import World
+from nmt.training.report.forecast import cut_short
+from nmt.training.report.log import TrainingLog
+from nmt.training.report.meter import Meter
+from nmt.training.report.profile import Profile, making_batches
+from nmt.training.saving.best import check, select_at_end
+from nmt.training.saving.checkpoints import save, save_state, tidy
 from nmt.training.session import Session
-from nmt.training.shard import whole
-from nmt.training.start import announce, start
-from nmt.training.stop import Interrupted, stopping
+from nmt.training.setup.lock import locked
+from nmt.training.setup.start import announce, start
 
 TOO_LITTLE_MEMORY = "memory does not suffice; lower training.max_tokens or search.batch_tokens, or take a smaller model"
 NOT_AGAIN = (

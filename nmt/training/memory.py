@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from pathlib import Path
 
@@ -10,32 +9,18 @@ import torch
 
 from nmt.config import TrainingConfig
 from nmt.data.batching import Indices, PairLengths, Pairs
+from nmt.model.device import free_memory, out_of_memory
 from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
 from nmt.training.objective import objective
 
 SAFE_SHARE = {"cpu": 0.5, "cuda": 0.85}  # of what is free; a CPU's memory is shared with everything else
 PROBE_TOKENS = (1024, 4096)
-SIGNS = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether `error` says that memory did not suffice, on a GPU or a CPU."""
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS)
 
 
 def slots(lengths: PairLengths, rows: Indices) -> int:
     """Rows x longest side: what `training.max_tokens` bounds."""
     return len(rows) * int(max(lengths.src[rows].max(), lengths.tgt[rows].max()))
-
-
-def free_memory() -> None:
-    """Give back what a failed attempt has left behind."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 def pick_max_tokens(

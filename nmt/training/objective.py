@@ -18,7 +18,7 @@ from nmt.data.batching import Batch
 from nmt.data.packing import PackedBatch
 from nmt.model.masks import Packed, Padded
 from nmt.model.transformer import Transformer
-from nmt.tokenizer import EOS
+from nmt.text.tokenizer import EOS
 from nmt.training.loss import Divergence, LossSums, consistency_loss, label_smoothed_cross_entropy
 
 Forward = Callable[..., Tensor]

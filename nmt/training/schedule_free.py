@@ -21,7 +21,7 @@ import torch
 from schedulefree import AdamWScheduleFree
 from torch import Tensor
 
-from nmt.training.shard import local
+from nmt.training.parallel.shard import local
 
 OF_A_GROUP = ("k", "weight_sum", "lr_max")  # what the package counts, besides the tensors of each parameter
 LOOKS = {"cpu"}  # devices whose numbers can be looked at without waiting

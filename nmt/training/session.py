@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 import torch
 
-from nmt.checkpoint import Tensors, TrainState, assign, optimizer_tensors
 from nmt.config import Config
 from nmt.data.batching import Batch, Indices, Pairs
 from nmt.data.bpe_dropout import BpeDropout
 from nmt.data.packing import PackedBatch, Packing
 from nmt.layout import RunDir
-from nmt.metadata import Weights
 from nmt.model.transformer import Transformer
-from nmt.training.dist import World
+from nmt.process import Stop
+from nmt.runs.checkpoint import Tensors, TrainState, assign, optimizer_tensors
+from nmt.runs.info import Weights
 from nmt.training.ema import Ema
 from nmt.training.objective import Forward
 from nmt.training.optim import weights_to_keep
-from nmt.training.shard import all_whole, is_sharded
-from nmt.training.stop import Stop
+from nmt.training.parallel.shard import all_whole, is_sharded
+from nmt.training.parallel.world import World
 from nmt.training.validate import Validator
 
 

@@ -6,20 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from nmt.config import Config
+from nmt.console import Progress
 from nmt.data.batching import Pairs, even_batches
 from nmt.data.corpus import Corpus
-from nmt.metrics import corpus_score
+from nmt.evaluate.metrics import corpus_score
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
-from nmt.progress import Progress
-from nmt.training.board import Board
 from nmt.training.loss import LossSums
 from nmt.training.objective import cross_entropy
-from nmt.translator import Translator
+from nmt.translate.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -84,16 +84,15 @@ class Validator:
         assert sums is not None, "prepare refuses an empty development set"
         return sums
 
-    def show(self, model: Transformer, found: Validation, board: Board, step: int) -> None:
-        """Sample translations and a picture of the attention, for TensorBoard."""
+    def samples(self, found: Validation) -> list[tuple[str, str, str]]:
+        """Source, reference and translation of up to eight lines, spread evenly over the development set."""
         every = max(1, len(self.references) // 8)
-        rows = list(zip(self.src_lines, self.references, found.translations, strict=True))[::every][:8]
-        board.samples(step, rows)
-        weights, src_pieces, tgt_pieces = self._attention(model)
-        board.attention(step, weights.numpy(), src_pieces, tgt_pieces)
+        return list(zip(self.src_lines, self.references, found.translations, strict=True))[::every][:8]
 
     @torch.inference_mode()
-    def _attention(self, model: Transformer) -> tuple[torch.Tensor, list[str], list[str]]:
+    def attention(self, model: Transformer) -> tuple[npt.NDArray[np.float32], list[str], list[str]]:
+        """Cross-attention of the last decoder layer in one line, mean over heads: weights (T, S), and the source and
+        target pieces."""
         src, tgt = self.config.data.src, self.config.data.tgt
         batch = self.pairs.batch(np.array([self.shown])).to(self.device)
         model.eval()
@@ -103,4 +102,4 @@ class Validator:
         model.train()
         src_pieces = [*self.tokenizers[src].pieces(batch.src[0, :-1].tolist()), "</s>"]
         tgt_pieces = [*self.tokenizers[tgt].pieces(batch.tgt_out[0, :-1].tolist()), "</s>"]
-        return weights[0][0].mean(0).float().cpu(), src_pieces, tgt_pieces
+        return weights[0][0].mean(0).float().cpu().numpy(), src_pieces, tgt_pieces

@@ -12,7 +12,7 @@ from bench.task import SRC, TGT
 from bench.text import write_lines
 from nmt.errors import DataError
 from nmt.layout import DataDir
-from nmt.tokenizer import Tokenizer
+from nmt.text.tokenizer import Tokenizer
 
 NAME = "test_2016_flickr"
 

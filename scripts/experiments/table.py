@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.layout import RunDir
-from nmt.metadata import Weights, read_selected
-from nmt.runs import best_bleu, summarise
+from nmt.runs.info import Weights, read_selected
+from nmt.runs.listing import best_bleu, summarise
 from nmt.sweep.table import mean, score
 
 KINDS: tuple[Weights, ...] = ("raw", "ema", "average")

@@ -89,7 +89,7 @@ def native(precision: str) -> Callable[[Path, Path, Search], Loaded]:
         from nmt.process import set_up
 
         set_up()  # before torch is there
-        from nmt.translator import Translator
+        from nmt.translate.translator import Translator
 
         translator = Translator.load(run / "run", device="cpu", precision=precision)
         return ready(translator, search, translator.precision)
@@ -102,7 +102,7 @@ def engine(folder: Path, _: Path, search: Search) -> Loaded:
     from nmt.process import set_up
 
     set_up()
-    from nmt.export.engine_run import engine_for
+    from nmt.export.cached import engine_for
 
     return ready(engine_for([folder]), search)
 

@@ -1,0 +1,96 @@
+"""`nmt evaluate`."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.cli.app import app
+from nmt.cli.options import (
+    BeamOption,
+    CheckpointOption,
+    PenaltyOption,
+    PrecisionOption,
+    RunsOption,
+    SearchOption,
+    WeightsOption,
+)
+from nmt.errors import ConfigError
+
+FILES_ALONE = (
+    "--hyp F and --ref F go together, without what belongs to a run: --run, --split, --data, --output, --samples, "
+    "--beam, --length-penalty, --set, --checkpoint, --weights, --precision"
+)
+
+
+@app.command()
+def evaluate(
+    run: RunsOption = None,
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="NAME", help="What to translate.  [default: the only test set]")
+    ] = None,
+    hyp: Annotated[Path | None, typer.Option("--hyp", metavar="F", help="Score this file of translations …")] = None,
+    ref: Annotated[
+        list[Path] | None,
+        typer.Option("--ref", metavar="F", help="… against this file of references; may be repeated."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the one of training]")
+    ] = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    overrides: SearchOption = None,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
+    lowercase: Annotated[
+        bool, typer.Option("--lowercase", help="Ignore case, to compare with papers that do.")
+    ] = False,
+    tokenize: Annotated[
+        str | None, typer.Option("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, intl, zh, char or none.")
+    ] = None,
+    samples: Annotated[int, typer.Option("--samples", metavar="N", min=0, help="Show N translations too.")] = 0,
+    output: Annotated[Path | None, typer.Option("--output", metavar="F", help="Write the translations to F.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure translations: BLEU, chrF and TER by sacrebleu.
+
+    Scores are of raw text, with case, and each comes with the signature that says how it was computed; scores with
+    different signatures cannot be compared. TER is with case here, too; the sacrebleu command ignores it unless told
+    otherwise (--ter-case-sensitive). Either a run translates a split of its data directory (a test set, or
+    valid, or train), several of them as an ensemble, or a file of translations is scored against a file of references.
+    Several files of references, line by line, are several references for every line (nrefs in the signature).
+
+    \b
+    Examples:
+      nmt evaluate
+      nmt evaluate --run runs/multi30k-de-en --split valid --beam 1
+      nmt evaluate --hyp news.en --ref news.ref.en --json
+    """
+    from nmt.evaluate.report import evaluate_files, render_json, render_text
+
+    render = render_json if json else render_text
+    if hyp is not None or ref:
+        of_a_run = (run, split, data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
+        if hyp is None or not ref or any(each not in (None, 0, [], "best", "auto") for each in of_a_run):
+            raise ConfigError([FILES_ALONE])
+        print(render(evaluate_files(hyp, ref, lowercase, tokenize)))
+        return
+    if json and samples:
+        raise ConfigError(["--samples is for the screen, not for --json; --output F writes all translations"])
+
+    from nmt.cli.defaults import search_settings, what_translates
+    from nmt.evaluate.run import evaluate_run
+    from nmt.files.write import open_output
+    from nmt.translate.translator import Translator
+
+    with nullcontext() if output is None else open_output(output) as file:
+        translator = Translator.load(what_translates(run, None), checkpoint, weights, precision=precision)
+        search = search_settings(translator.config, beam, length_penalty, overrides or ())
+        found = evaluate_run(translator, data, split, search, lowercase, tokenize)
+        if file is not None:
+            file.writelines(f"{line}\n".encode() for line in found.translations)
+    print(*found.samples(samples), render(found.report), sep="\n")

@@ -1,0 +1,41 @@
+"""`nmt prepare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.cli.app import app
+from nmt.cli.options import ConfigOption, DataOption, SetOption
+from nmt.config.load import load_config
+
+
+@app.command()
+def prepare(
+    config: ConfigOption = "base.yaml",
+    data: DataOption = None,
+    tokenizer_from: Annotated[
+        Path | None,
+        typer.Option("--tokenizer-from", metavar="RUN", help="Take this run's tokenizer instead of training one."),
+    ] = None,
+    overrides: SetOption = None,
+) -> None:
+    """Turn raw parallel text into a data directory.
+
+    Reads the corpora that the config names, drops unusable pairs and counts why, removes training pairs that
+    stand in a development or test set, splits a development set off if the config names none, trains a
+    SentencePiece tokenizer on the training text and writes text, ids and a manifest. The directory serves both
+    translation directions. Run again with nothing changed, it does nothing.
+
+    \b
+    Examples:
+      nmt prepare --config sample.yaml
+      nmt prepare --config multi30k.yaml --set data.root=corpora/multi30k
+      nmt prepare --config mine.yaml --data data/prepared/mine --tokenizer-from runs/base-de-en
+    """
+    from nmt.prepare.prepare import prepare as run_stage
+
+    settings = load_config(config, overrides or ())
+    run_stage(settings, data or settings.data.directory, tokenizer_from)

@@ -1,0 +1,79 @@
+"""`nmt train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.cli.app import app
+from nmt.cli.complete import configs
+from nmt.cli.options import DataOption, SetOption
+
+
+@app.command()
+def train(
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="As for prepare.  [default: base.yaml, or the resumed run's]",
+            autocompletion=configs,
+        ),
+    ] = None,
+    data: DataOption = None,
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", metavar="DIR", help="Run directory to write.  [default: the config's training.run_dir]"),
+    ] = None,
+    overrides: SetOption = None,
+    init_from: Annotated[
+        Path | None,
+        typer.Option("--init-from", metavar="RUN", help="Begin with this run's weights (training.init_from)."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    stop_after: Annotated[
+        float | None,
+        typer.Option("--stop-after", metavar="MINUTES", min=0.0, help="Stop by then, as by SIGTERM, to be resumed."),
+    ] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Tell where the time of a few steps goes.")] = False,
+) -> None:
+    """Train a Transformer on a data directory.
+
+    Shows the loss, nll (the loss without label smoothing, to be compared with that of the development set), learning
+    rate, speed and time left; validates with BLEU on the development set; keeps the best and the newest checkpoints.
+    Everything is written to the run directory, which then translates alone, anywhere. `tensorboard --logdir runs`
+    draws the curves.
+
+    With --resume the run is --run, else the run directory of --config, else the newest in runs/. It goes on with
+    its own configuration: --set (or a changed --config) may only alter limits and intervals such as
+    training.max_steps.
+
+    --init-from fine-tunes: a new run begins with the weights that `translate` takes from RUN, a run directory or what
+    nmt export wrote. Model and tokenizer must be those of RUN (nmt prepare --tokenizer-from RUN); data, dropout and
+    learning rate are the new run's own. training.freeze names the parts that stay as they are.
+
+    SIGTERM, SIGINT (Ctrl-C) and --stop-after finish the update, save, and end with status 75: --resume goes on as if
+    nothing had happened. A second Ctrl-C ends at once. Several processes train one model under torchrun:
+    torchrun --nproc-per-node 2 -m -- nmt train … (with --max-restarts 3 the run goes on by itself after a process died)
+
+    --profile traces ten steps soon after the start, prints a table of where their time goes, keeps the trace in the run
+    directory, and goes on training.
+
+    \b
+    Examples:
+      nmt train --config sample.yaml
+      nmt train --config multi30k.yaml --set data.direction=en-de
+      nmt train --config mine.yaml --init-from runs/base-de-en --set 'training.freeze=[embeddings]'
+      nmt train --resume --run runs/sample-de-en --set training.max_steps=4000
+    """
+    from nmt.cli.defaults import what_to_train
+    from nmt.training.loop import fit
+    from nmt.training.parallel.world import joined
+
+    with joined() as world:
+        what = world.from_first(lambda: what_to_train(config, data, run, overrides or (), resume, init_from))
+        settings, data_dir, run_dir, goes_on = what
+        fit(settings, data_dir, run_dir, goes_on, stop_after, world, profile)

@@ -1,0 +1,112 @@
+"""`nmt translate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nmt.cli.app import app
+from nmt.cli.options import (
+    BeamOption,
+    CheckpointOption,
+    ModelOption,
+    PenaltyOption,
+    PrecisionOption,
+    RunsOption,
+    SearchOption,
+    WeightsOption,
+)
+from nmt.errors import ConfigError
+
+
+@app.command()
+def translate(
+    run: RunsOption = None,
+    model: ModelOption = None,
+    source: Annotated[
+        str, typer.Option("--input", metavar="F|-", help="Text to translate, - for standard input.")
+    ] = "-",
+    target: Annotated[str, typer.Option("--output", metavar="F|-", help="Where to, - for standard output.")] = "-",
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    n_best: Annotated[
+        int,
+        typer.Option(
+            "--n-best", metavar="N", min=1, help="Translations per line; at most as many as the beam, or samples."
+        ),
+    ] = 1,
+    overrides: SearchOption = None,
+    prefix: Annotated[
+        Path | None, typer.Option("--prefix", metavar="F", help="Line n is how the translation of line n starts.")
+    ] = None,
+    constraints: Annotated[
+        Path | None,
+        typer.Option("--constraints", metavar="F", help="Line n holds terms for the translation of line n, by tabs."),
+    ] = None,
+    glossary: Annotated[
+        Path | None,
+        typer.Option(
+            "--glossary", metavar="F", help="Terms and their translations, a pair a line, separated by a tab."
+        ),
+    ] = None,
+    alignments: Annotated[
+        Path | None, typer.Option("--alignments", metavar="F", help="Write which words go together, as 0-0 1-2.")
+    ] = None,
+    attention: Annotated[
+        Path | None, typer.Option("--attention", metavar="F.png", help="Draw the attention in the first line.")
+    ] = None,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
+    engine: Annotated[
+        Literal["native", "ctranslate2"], typer.Option("--engine", help="What searches; ctranslate2 is an extra.")
+    ] = "native",
+    int8: Annotated[bool, typer.Option("--int8", help="With ctranslate2, weights of 8 bits.")] = False,
+) -> None:
+    """Translate text, a line for every line.
+
+    Raw UTF-8 text in, raw text out; blank lines stay blank. Lines are read 4,096 at a time and sorted by length; those
+    that come slowly are answered one by one. Standard output gets each line as soon as its batch is done; a file is
+    written as F.part and renamed when it is complete. Lines longer than data.max_pieces are translated in parts.
+
+    With --n-best N above 1 every line has up to N translations, best first, in four columns separated by tabs: line
+    number, score, log-probability, translation.
+
+    --set search.KEY=VALUE changes any setting of the search: coverage_penalty, patience, diversity_groups, diversity,
+    sample, temperature, top_k, top_p, seed, mbr, mbr_candidates, min_length, max_length, no_repeat_ngram, split,
+    protect, protect_patterns … `nmt config` explains each.
+
+    --glossary F holds for all lines: where the source has a term of F, as whole words and with the same case, the
+    translation holds the term's translation, as often as that is. Of overlapping terms the longest is taken. A term
+    whose translation is itself is not translated. Blank lines of F and those that begin with "# " are skipped.
+
+    \b
+    Examples:
+      echo "Der Hund schläft." | nmt translate
+      nmt translate --run runs/multi30k-de-en --input news.de --output news.en
+      nmt translate --beam 10 --n-best 10 --input news.de
+      nmt translate --n-best 5 --set search.sample=true --set search.top_p=0.9 --input news.de
+      nmt translate --set search.sample=true --set search.mbr=chrf --input news.de
+      nmt translate --glossary glossary.tsv --input news.de
+      nmt translate --set search.protect=true --constraints terms.txt --alignments words.txt --input news.de
+    """
+    from nmt.cli.defaults import search_settings, what_translates
+    from nmt.export.cached import engine_for
+    from nmt.translate.files import Files, translate_file
+    from nmt.translate.translator import Translator
+
+    if engine == "ctranslate2" and precision != "auto":
+        raise ConfigError(["--precision belongs to --engine native; CTranslate2 has --int8"])
+    if engine == "native" and int8:
+        raise ConfigError(["--int8 belongs to --engine ctranslate2"])
+    paths = what_translates(run, model)
+    if engine == "ctranslate2":
+        translator: Translator = engine_for(paths, checkpoint, weights, int8)
+    else:
+        translator = Translator.load(paths, checkpoint, weights, precision=precision)
+    search = search_settings(translator.config, beam, length_penalty, overrides or ())
+    translate_file(
+        translator, source, target, search, n_best, Files(prefix, constraints, glossary, alignments, attention)
+    )

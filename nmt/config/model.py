@@ -1,0 +1,52 @@
+"""Settings of the model."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from nmt.config.section import Section, raise_together
+
+
+class ModelConfig(Section):
+    """The Transformer of "Attention Is All You Need" (Vaswani et al., 2017)."""
+
+    d_model: int = Field(512, ge=2)
+    """Width of the hidden states."""
+    n_heads: int = Field(4, ge=1)
+    """Attention heads; must divide d_model."""
+    d_ff: int = Field(1024, ge=1)
+    """Inner width of the feed-forward layers."""
+    encoder_layers: int = Field(6, ge=1)
+    """Layers of the encoder."""
+    decoder_layers: int = Field(6, ge=1)
+    """Layers of the decoder."""
+    norm: Literal["pre", "post"] = "pre"
+    """Layer norm before each sub-layer, with a final norm (pre), or after each residual sum as in the paper (post)."""
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    """Position embeddings: sinusoidal have no limit of length, learned have `max_positions`."""
+    max_positions: int = Field(1024, ge=2)
+    """The longest sequence that learned positions can take (pieces, end of sentence included)."""
+    activation: Literal["relu", "gelu"] = "relu"
+    """The non-linearity of the feed-forward layers."""
+    tie_embeddings: Literal["all", "target", "none"] = "all"
+    """Embeddings shared by source, target and output layer (all), by target and output layer (target), or by none."""
+    embedding_dropout: float = Field(0.3, ge=0.0, lt=1.0)
+    """Probability of dropping a unit of the embedded input, positions added."""
+    residual_dropout: float = Field(0.3, ge=0.0, lt=1.0)
+    """Probability of dropping a unit of a sub-layer's output before it is added to the residual stream."""
+    attention_dropout: float = Field(0.0, ge=0.0, lt=1.0)
+    """Probability of dropping an attention weight."""
+    activation_dropout: float = Field(0.0, ge=0.0, lt=1.0)
+    """Probability of dropping a unit inside a feed-forward layer."""
+
+    @model_validator(mode="after")
+    def _check(self) -> ModelConfig:
+        problems = []
+        if self.d_model % self.n_heads:
+            problems.append(f"n_heads: {self.n_heads} does not divide d_model = {self.d_model}")
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            problems.append(f"d_model: sinusoidal positions need an even width, found {self.d_model}")
+        raise_together(problems)
+        return self

@@ -1,0 +1,105 @@
+"""A model as CTranslate2 stores it: the same weights under other names, in another number format if asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from nmt.config import ModelConfig
+from nmt.engine.search import library
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.embedding import Embedding, LearnedPositions, sinusoidal_table
+from nmt.model.transformer import DecoderLayer, EncoderLayer, FeedForward, SubLayer, Transformer
+from nmt.runs.folder import Quantization
+
+
+def save_ctranslate2(
+    model: Transformer,
+    config: ModelConfig,
+    n_positions: int,
+    vocabularies: tuple[Sequence[str], Sequence[str]],
+    quantization: Quantization,
+    directory: Path,
+) -> None:
+    """Write model.bin and what goes with it.
+
+    n_positions: the longest sequence that it takes, if positions are sinusoidal. vocabularies: the pieces of source and
+    target. A source gets its `</s>` from CTranslate2. Raises ConfigError if the package is not installed, and OSError.
+    """
+    library()
+    from ctranslate2.specs import common_spec, transformer_spec
+
+    spec = transformer_spec.TransformerSpec.from_config(
+        (config.encoder_layers, config.decoder_layers),
+        config.n_heads,
+        pre_norm=config.norm == "pre",
+        activation={"relu": common_spec.Activation.RELU, "gelu": common_spec.Activation.GELU}[config.activation],
+    )
+    encoder, decoder = model.encoder, model.decoder
+    _embedding(spec.encoder.embeddings[0], spec.encoder.position_encodings, encoder.embedding, n_positions)
+    _embedding(spec.decoder.embeddings, spec.decoder.position_encodings, decoder.embedding, n_positions)
+    for of_spec, encoder_layer in zip(spec.encoder.layer, encoder.layers, strict=True):
+        _layer(of_spec, encoder_layer)
+    for of_spec, layer in zip(spec.decoder.layer, decoder.layers, strict=True):
+        _layer(of_spec, layer)
+        assert layer.cross_attention is not None, "a translator attends to its source"
+        _attention(of_spec.attention, layer.cross_attention, layer.cross_attention_residual)
+    if config.norm == "pre":
+        _norm(spec.encoder.layer_norm, encoder.norm)
+        _norm(spec.decoder.layer_norm, decoder.norm)
+    spec.decoder.projection.weight = _array(model.output_weight)
+    source, target = vocabularies
+    spec.register_source_vocabulary(list(source))
+    spec.register_target_vocabulary(list(target))
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = encoder.layers[0].attention_residual.norm.eps
+    spec.validate()
+    spec.optimize(quantization)
+    spec.save(str(directory))
+
+
+def _embedding(spec: Any, positions: Any, embedding: Embedding, n_positions: int) -> None:
+    """The scale is that of CTranslate2: the square root of the width. Its own sinusoidal positions are others."""
+    spec.weight = _array(embedding.weight)
+    own = embedding.positions
+    table = own.weight if isinstance(own, LearnedPositions) else sinusoidal_table(n_positions, spec.weight.shape[1])
+    positions.encodings = _array(table)
+
+
+def _layer(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
+    """What layers of encoder and decoder have alike."""
+    _attention(spec.self_attention, layer.attention, layer.attention_residual)
+    _feed_forward(spec.ffn, layer.feed_forward, layer.feed_forward_residual)
+
+
+def _attention(spec: Any, attention: MultiHeadAttention, residual: SubLayer) -> None:
+    """The projections of query, key and value are one matrix in self-attention; to the memory the query has its own."""
+    d = attention.d_model
+    parts = [slice(None)] if len(spec.linear) == 2 else [slice(d), slice(d, None)]
+    for linear, part in zip(spec.linear, parts, strict=False):
+        linear.weight, linear.bias = _array(attention.in_weight[part]), _array(attention.in_bias[part])
+    _linear(spec.linear[-1], attention.output)
+    _norm(spec.layer_norm, residual.norm)
+
+
+def _feed_forward(spec: Any, feed_forward: FeedForward, residual: SubLayer) -> None:
+    _linear(spec.linear_0, feed_forward.inner)
+    _linear(spec.linear_1, feed_forward.outer)
+    _norm(spec.layer_norm, residual.norm)
+
+
+def _linear(spec: Any, linear: Any) -> None:
+    spec.weight, spec.bias = _array(linear.weight), _array(linear.bias)
+
+
+def _norm(spec: Any, norm: Any) -> None:
+    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+
+
+def _array(tensor: Tensor) -> np.ndarray[Any, Any]:
+    """A copy, which the conversion to another number format may overwrite."""
+    return np.array(tensor.detach().float().cpu().numpy())

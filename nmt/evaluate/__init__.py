@@ -1,0 +1,1 @@
+"""Metrics, and scores of files and of runs."""

@@ -1,0 +1,152 @@
+"""Evaluating: hypotheses and references -> scores, with everything that is needed to compare them fairly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from nmt.console import printable
+from nmt.errors import DataError
+from nmt.evaluate.metrics import METRICS, Reference, Score, corpus_score, looks_tokenized
+from nmt.text.lines import held, read_lines
+
+_NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+
+
+@dataclass(frozen=True)
+class Member:
+    """A run of an ensemble, with the step and the kind of its weights."""
+
+    run: str
+    step: int
+    weights: str
+
+    def __str__(self) -> str:
+        return f"{self.run} step {self.step} {self.weights}"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What was scored: the translations of a split by a run or an ensemble, or a file against one or several."""
+
+    run: str | None = None
+    split: str | None = None
+    step: int | None = None
+    """The step of the checkpoint."""
+    weights: str | None = None
+    """raw, ema or average."""
+    ensemble: tuple[Member, ...] | None = None
+    """In place of run, step and weights, if several runs have translated together."""
+    search: str | None = None
+    precision: str | None = None
+    """The number format of the matrix products."""
+    hyp: str | None = None
+    ref: str | None = None
+    refs: tuple[str, ...] | None = None
+    """In place of ref, if there are several."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """BLEU, chrF and TER of one text."""
+
+    scores: tuple[Score, ...]
+    n_lines: int
+    subject: Subject
+    notes: tuple[str, ...] = ()
+    """What makes these scores incomparable with the usual ones."""
+
+
+def evaluate(
+    hyps: Sequence[str],
+    refs: Sequence[Reference],
+    subject: Subject,
+    tgt_lang: str | None = None,
+    lowercase: bool = False,
+    tokenize: str | None = None,
+) -> Report:
+    """Score hypotheses against references, a line each, detokenised; a line may have several references.
+
+    `tgt_lang`, `lowercase` and `tokenize` as for `corpus_score`, the last for BLEU alone. Raises DataError unless there
+    are as many of one as of the other, if there are none, or for an unknown tokenizer.
+    """
+    scores = tuple(corpus_score(metric, hyps, refs, tgt_lang, lowercase, tokenize) for metric in METRICS)
+    notes = []
+    if lowercase:
+        notes.append("lowercased: not comparable with cased scores")
+    if tokenize is not None:
+        notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
+    of_hyps, of_refs = looks_tokenized(hyps), looks_tokenized([*_flat(refs)])
+    if of_hyps != of_refs:
+        which, other = ("hypotheses", "references") if of_hyps else ("references", "hypotheses")
+        notes.append(f"the {which} look tokenised, the {other} do not: detokenise them first, for this tells little")
+    elif of_hyps and tokenize != "none":
+        notes.append("the text looks tokenised: BLEU tokenizes it once more; --tokenize none scores it as it stands")
+    return Report(scores, len(hyps), subject, tuple(notes))
+
+
+def _flat(refs: Sequence[Reference]) -> Iterator[str]:
+    for ref in refs:
+        yield from (ref,) if isinstance(ref, str) else ref
+
+
+def evaluate_files(
+    hyp: Path, refs: Path | Sequence[Path], lowercase: bool = False, tokenize: str | None = None
+) -> Report:
+    """Score a file of hypotheses against one or several files of references.
+
+    Raises DataError as `evaluate` does, and if a file is missing, is not UTF-8 text or has not as many lines as the
+    others.
+    """
+    refs = [refs] if isinstance(refs, Path) else refs
+    paths = [hyp, *refs]
+    for path in paths:
+        if not path.exists():
+            raise DataError(f"{path}: no such file")
+    hyps, *of_refs = (held(read_lines(path), str(path)) for path in paths)
+    counts = {path: len(lines) for path, lines in zip(paths, [hyps, *of_refs], strict=True)}
+    if len({*counts.values()}) > 1:
+        raise DataError(f"{_told(counts)}: they must pair line by line")
+    if not hyps:
+        raise DataError(f"{' and '.join(map(str, paths))} are empty: there is nothing to score")
+    names = tuple(map(str, refs))
+    subject = Subject(hyp=str(hyp), ref=names[0]) if len(names) == 1 else Subject(hyp=str(hyp), refs=names)
+    return evaluate(hyps, list(zip(*of_refs, strict=True)), subject, None, lowercase, tokenize)
+
+
+def _told(counts: Mapping[Path, int]) -> str:
+    """`hyp has 3 lines, ref 4`."""
+    first, *others = counts.items()
+    return f"{first[0]} has {first[1]} lines, {', '.join(f'{path} {n}' for path, n in others)}"
+
+
+def render_text(report: Report) -> str:
+    """The report for people: a line for each score, then what was scored and what to mind."""
+    lines = []
+    for score in report.scores:
+        direction = "" if score.higher_is_better else "  (lower is better)"
+        lines.append(f"{_NAMES[score.metric]:<4} {score.value:6.2f}  {score.signature}{direction}")
+    facts = {"lines": report.n_lines, **vars(report.subject)}
+    lines.append(", ".join(f"{name} {_fact(value)}" for name, value in facts.items() if value is not None))
+    lines += [f"note: {note}" for note in report.notes]
+    return "\n".join(map(printable, lines))
+
+
+def _fact(value: object) -> str:
+    return " + ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def render_json(report: Report) -> str:
+    """The report for programs: one JSON object; absent facts are null."""
+    return json.dumps(
+        {
+            "scores": [asdict(score) for score in report.scores],
+            "lines": report.n_lines,
+            **asdict(report.subject),
+            "notes": report.notes,
+        },
+        ensure_ascii=False,
+        indent=1,
+    )

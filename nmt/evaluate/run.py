@@ -1,0 +1,118 @@
+"""Evaluating a run: a split of a corpus -> its translations -> a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.config import SearchConfig
+from nmt.console import Progress, printable_sentence, say
+from nmt.data.corpus import Corpus
+from nmt.errors import DataError
+from nmt.evaluate.metrics import check_tokenizer
+from nmt.evaluate.report import Member, Report, Subject, evaluate
+from nmt.layout import DataDir, RunDir
+from nmt.runs.info import read_info
+from nmt.translate.files import Warnings
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A report with the lines it speaks of, all of equal number."""
+
+    report: Report
+    sources: list[str]
+    references: list[str]
+    translations: list[str]
+
+    def samples(self, n: int) -> Iterator[str]:
+        """Lines for the screen: `n` sentences spread evenly over the text, each with reference and translation."""
+        total = len(self.sources)
+        for row in sorted({i * total // n for i in range(n)}):
+            yield f"line {row + 1}"
+            yield f"  source       {printable_sentence(self.sources[row])}"
+            yield f"  reference    {printable_sentence(self.references[row])}"
+            yield f"  translation  {printable_sentence(self.translations[row])}"
+
+
+def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) -> Corpus:
+    """The corpus at `data_dir`, by default where the run was trained.
+
+    Raises DataError if it is not there or has other languages or another tokenizer than the run.
+    """
+    info = read_info(run)
+    path = data_dir or Path(info["data_dir"])
+    if data_dir is None and not path.is_dir():
+        raise DataError(f"{path}: no such data directory, {run.path} was trained on it; name it with --data")
+    corpus = Corpus.open(DataDir(path))
+    if corpus.languages != languages:
+        found, wanted = " and ".join(corpus.languages), " and ".join(languages)
+        raise DataError(f"{path}: holds {found}, but {run.path} translates between {wanted}")
+    if corpus.tokenizers.fingerprint != info["tokenizer"]:
+        raise DataError(
+            f"{path}: its tokenizer is not that of {run.path}; nmt prepare --tokenizer-from {run.path} takes it over"
+        )
+    if corpus.fingerprint != info["corpus"]:
+        # prepare removes test pairs from the training text, but only from the text of the same directory
+        say(f"{path} is not what {run.path} was trained on: its test sets may stand in that training text")
+    return corpus
+
+
+def choose_split(corpus: Corpus, name: str | None) -> str:
+    """`name`, by default the only test set. Raises DataError if there is none, or several."""
+    tests = [split for split in corpus.splits if split not in ("train", "valid")]
+    if name is not None or len(tests) == 1:
+        return name or tests[0]
+    found = (
+        f"test sets {', '.join(tests)}; choose" if tests else "no test set; --split valid takes the development set,"
+    )
+    where = corpus.directory.path
+    raise DataError(f"{where}: has {found} {'one with --split' if tests else 'on which choices were made'}")
+
+
+def evaluate_run(
+    translator: Translator,
+    data_dir: Path | None,
+    split_name: str | None,
+    search: SearchConfig,
+    lowercase: bool = False,
+    tokenize: str | None = None,
+) -> Evaluation:
+    """Translate a split of a corpus with a translator that was loaded from a run or from several, and score it.
+
+    Raises DataError on what `open_corpus`, `choose_split` and `evaluate` raise.
+    """
+    origin, config = translator.origin, translator.config.data
+    assert origin is not None, "the translator was loaded from a run"
+    check_tokenizer(tokenize)
+    corpus = open_corpus(RunDir(origin.run), config.languages, data_dir)
+    for other in translator.others:
+        open_corpus(RunDir(other.run), config.languages, corpus.directory.path)
+    split = corpus.split(choose_split(corpus, split_name))
+    corpus.verify(split.name, ("text",))
+    sources, references = split.text(config.src), split.text(config.tgt)
+    translations, warnings = [], Warnings()
+    with Progress(f"translating {split.name}", len(sources)) as progress:
+        for number, found in enumerate(translator.translate_lines(sources, search, progress=progress), start=1):
+            warnings.see(number, Line(sources[number - 1]), found)
+            translations.append(found[0].text)
+    for warning in warnings.lines():
+        say(warning)
+    members = tuple(Member(str(each.run), each.step, each.weights) for each in (origin, *translator.others))
+    whose = {"ensemble": members} if len(members) > 1 else vars(members[0])
+    subject = Subject(**whose, split=split.name, search=_how(search), precision=translator.precision)
+    report = evaluate(translations, references, subject, config.tgt, lowercase, tokenize)
+    return Evaluation(report, sources, references, translations)
+
+
+def _how(search: SearchConfig) -> str:
+    """The settings of a search for people: the usual ones, and what differs from the defaults."""
+    told = {"length_penalty", "length_penalty_kind", "batch_sentences", "batch_tokens"}
+    others = [
+        f"{name} {value}" for name, value in search.model_dump(exclude_defaults=True, exclude=told | {"beam"}).items()
+    ]
+    penalty = f"length penalty {search.length_penalty_kind} {search.length_penalty:g}"
+    return ", ".join([f"beam {search.beam}", penalty, *others])

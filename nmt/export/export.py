@@ -1,0 +1,164 @@
+"""`nmt export`: a run -> one directory that is the translator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from nmt import __version__
+from nmt.data.corpus import Corpus
+from nmt.engine.compare import Comparison, compare, judge, made_up_lines, search_for_check
+from nmt.engine.convert import save_ctranslate2
+from nmt.engine.search import library
+from nmt.engine.translator import EngineTranslator
+from nmt.errors import DataError
+from nmt.evaluate.report import Report
+from nmt.evaluate.run import evaluate_run, open_corpus
+from nmt.export.card import card
+from nmt.files.write import write_file
+from nmt.layout import RunDir
+from nmt.runs.folder import Info, Kind, Quantization, alone_in, fingerprint, new_folder, refuse_full, save_weights, seal
+from nmt.runs.model import Saved, open_saved
+from nmt.text.lines import read_lines
+from nmt.translate.translator import FARTHEST, Translator
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and what was found out about it."""
+
+    path: Path
+    comparison: Comparison | None
+    """Of a CTranslate2 model with the run."""
+    reports: Sequence[Report]
+    """Of the test sets, if they were to be evaluated."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is exported, and how it is looked at."""
+
+    run: Path
+    checkpoint: str = "best"
+    weights: str = "auto"
+    data: Path | None = None
+    """The data directory, by default the one of training."""
+    check: Path | None = None
+    """The lines that both engines translate, by default of the development set, if the data directory is there, else
+    of words of the vocabulary."""
+    check_lines: int = 100
+    evaluate: bool = False
+    """Measure the test sets of the data directory."""
+
+
+def export(request: Request, output: Path, kind: Kind, quantization: Quantization = "float32") -> Exported:
+    """Write a run's chosen weights, with all that translating needs and a model card, as `output`.
+
+    A CTranslate2 model is compared with the run before it gets its name. Raises DataError if `output` is there and not
+    empty or cannot be written, ConfigError if the package is not installed, CheckpointError if there is no such run or
+    checkpoint, or if what CTranslate2 makes of it differs by more than rounding explains.
+    """
+    if kind == "ctranslate2":
+        library()
+    refuse_full(output)
+    with alone_in(output.absolute().parent):
+        return export_into(request, output.absolute(), kind, quantization)
+
+
+def export_into(request: Request, output: Path, kind: Kind, quantization: Quantization) -> Exported:
+    """The same for a caller who is alone in the directory above."""
+    # what a CTranslate2 model is compared with, and what evaluates an exported folder
+    saved = open_saved(request.run, request.checkpoint, request.weights)
+    native = Translator(saved.model(), saved.tokenizers, saved.config, torch.device("cpu"), "float32")
+    native.origin = saved.origin
+    lines = _check_lines(request, native) if kind == "ctranslate2" else []
+    info = _info(saved, kind, quantization)
+    model, config = native.models[0], native.config
+    vocabularies = [native.tokenizers[name] for name in (config.data.src, config.data.tgt)]
+    translator: Translator = native
+    comparison = None
+    with new_folder(output, config, native.tokenizers) as directory:
+        if info.positions is None:
+            save_weights(directory, saved.weights.tensors)
+            seal(directory, info)
+        else:
+            src, tgt = (each.pieces(range(len(each))) for each in vocabularies)
+            save_ctranslate2(model, config.model, info.positions, (src, tgt), quantization, directory.path)
+            seal(directory, info)
+            translator = EngineTranslator.of(directory.path)
+            translator.origin = native.origin
+            comparison = compare(native, translator, lines, search_for_check(config.search))
+            judge(comparison, quantization)
+        reports = _reports(request, translator) if request.evaluate else []
+        n_parameters = sum(parameter.numel() for parameter in model.parameters())
+        text = card(
+            RunDir(request.run),
+            config,
+            info,
+            n_parameters,
+            [len(each) for each in vocabularies],
+            reports,
+            None if comparison is None else str(comparison),
+        )
+        write_file(directory.card, text.encode())
+    return Exported(output, comparison, reports)
+
+
+def _info(saved: Saved, kind: Kind, quantization: Quantization) -> Info:
+    config, weights = saved.config, saved.weights
+    # the source as long as it is ever read, and a translation as long as the settings of today allow
+    n_positions = 2 * FARTHEST * config.data.max_pieces + 64
+    if config.model.positions == "learned":
+        n_positions = config.model.max_positions
+    return Info.model_validate(
+        {
+            "kind": kind,
+            "nmt": __version__,
+            "step": weights.step,
+            "weights": weights.kind,
+            "reason": weights.reason,
+            "tokenizer": saved.tokenizers.fingerprint,
+            "tensors": fingerprint(weights.tensors),
+            "precision": saved.precision,
+            "device_name": saved.device_name,
+            "float32_library": saved.float32_library,
+            "quantization": quantization if kind == "ctranslate2" else None,
+            "positions": n_positions if kind == "ctranslate2" else None,
+        }
+    )
+
+
+def _check_lines(request: Request, translator: Translator) -> list[str]:
+    """Lines to translate by both engines, some of them not blank."""
+    if request.check is not None:
+        if not request.check.exists():
+            raise DataError(f"{request.check}: no such file")
+        lines = list(islice(read_lines(request.check), request.check_lines))
+        if not any(line.strip() for line in lines):
+            raise DataError(f"{request.check}: its first {request.check_lines} lines are blank: nothing to check with")
+        return lines
+    data = translator.config.data
+    try:
+        return _corpus(request, translator).split("valid").text(data.src)[: request.check_lines]
+    except DataError:
+        if request.data is not None:
+            raise
+        return made_up_lines(translator.tokenizers[data.src], request.check_lines)
+
+
+def _corpus(request: Request, translator: Translator) -> Corpus:
+    return open_corpus(RunDir(request.run), translator.config.data.languages, request.data)
+
+
+def _reports(request: Request, translator: Translator) -> list[Report]:
+    """Of every test set of the data directory. Raises DataError if it has none."""
+    corpus = _corpus(request, translator)
+    names = [name for name in corpus.splits if name not in ("train", "valid")]
+    if not names:
+        raise DataError(f"{corpus.directory.path}: has no test set to evaluate")
+    search = translator.config.search
+    return [evaluate_run(translator, request.data, name, search).report for name in names]

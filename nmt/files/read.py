@@ -1,0 +1,213 @@
+"""Files that a stranger may have put there: only regular ones are read, and nothing is written through a link.
+
+What lies inside a run, an export or a data directory must be a regular file: a named pipe would be waited for without
+end, and /dev/zero would fill the memory. So must a configuration. Text that the user names to be read once, such as a
+file to translate, may also come from a pipe (`open_text`).
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from nmt.console import Progress
+from nmt.errors import DataError, UnsafeFileError
+
+DOCUMENT_BYTES = 1 << 26
+"""The most that a small file may have: JSON, a tokenizer's model."""
+CONFIG_BYTES = 1 << 18
+"""The most that a configuration may have: YAML takes a hundred times the time and memory of JSON."""
+HEADER_BYTES = 100_000_000  # the most that the safetensors library takes
+LOG_BYTES = 1 << 30
+"""The most of log.jsonl that is read: millions of records."""
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def open_regular(path: Path, why: str = "") -> IO[bytes]:
+    """A regular file, opened to be read. Raises UnsafeFileError, which says `why`, for another kind, and OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)  # a pipe without a writer: do not wait
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket, or a device that is not there
+            _refuse_special(path, path.stat().st_mode, why)
+        raise
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        _refuse_special(path, mode, why)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _refuse_special(path: Path, mode: int, why: str = "") -> None:
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "a special file")
+        raise UnsafeFileError(f"{path}: {kind}, where a regular file is needed{why}")
+
+
+def check_regular(path: Path) -> None:
+    """Raise what `open_regular` raises: for libraries that open a file by its name."""
+    open_regular(path).close()
+
+
+def read_regular(path: Path, limit: int | None = None) -> bytes:
+    """The bytes of a regular file. Raises UnsafeFileError for another kind of file or more than `limit` bytes, and
+    OSError."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        most = _memory() if limit is None else limit
+        if size > most:
+            what = "this machine has memory" if limit is None else "such a file has"
+            raise UnsafeFileError(f"{path}: {size:,} bytes, more than {what} ({most:,})")
+        return file.read(size or min(most, 1 << 16))  # in /proc files say that they have none
+
+
+def read_document(path: Path) -> str:
+    """The text of a small UTF-8 file. Raises what `read_regular` raises, and UnicodeDecodeError."""
+    return read_regular(path, DOCUMENT_BYTES).decode("utf-8")
+
+
+def read_tensors(path: Path) -> bytes:
+    """The bytes of a safetensors file, which are not read if they are more than its header promises.
+
+    Raises UnsafeFileError for another kind of file or size, and OSError. The format is eight bytes with the length of
+    the header, the header in JSON, the data: https://github.com/huggingface/safetensors.
+    """
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(8)
+        length = int.from_bytes(start, "little")
+        if length > min(HEADER_BYTES, max(size - 8, 0)):
+            raise UnsafeFileError(f"{path}: damaged: it begins with no header of safetensors")
+        promised = 8 + length + _data_bytes(path, file.read(length)) if start else 0
+    if size > promised:
+        raise UnsafeFileError(f"{path}: damaged: {size:,} bytes, where its header promises {promised:,}")
+    return read_regular(path)
+
+
+def _data_bytes(path: Path, header: bytes) -> int:
+    """How many bytes of data the header of a safetensors file promises."""
+    try:
+        tensors = json.loads(header)
+        return max((int(each["data_offsets"][1]) for key, each in tensors.items() if key != "__metadata__"), default=0)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
+        raise UnsafeFileError(f"{path}: damaged: its header is not one of safetensors") from None
+
+
+def _memory() -> int:
+    """Bytes of memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def open_text(path: Path) -> IO[bytes]:
+    """A file of text that the user has named: also what a pipe or a terminal gives, read once.
+
+    Raises UnsafeFileError for a device that would give bytes without end, and OSError.
+    """
+    mode = path.stat().st_mode
+    return path.open("rb") if stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and _ends(path)) else open_regular(path)
+
+
+def _ends(device: Path) -> bool:
+    """Whether a device is one whose bytes have an end: a terminal, or /dev/null."""
+    descriptor = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        return os.isatty(descriptor) or os.fstat(descriptor).st_rdev == Path(os.devnull).stat().st_rdev
+    finally:
+        os.close(descriptor)
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def refuse_links(paths: Iterable[Path]) -> None:
+    """Raise UnsafeFileError if one of these is a symbolic link, or no directory and no regular file."""
+    for path in paths:
+        try:
+            mode = path.lstat().st_mode
+        except OSError:  # it is not there, or cannot be reached, which whoever writes there will be told
+            continue
+        if stat.S_ISLNK(mode):
+            raise UnsafeFileError(
+                f"{path}: a symbolic link, and nothing is written through one here; put what it points to in its place "
+                "(the directory above may be a link itself)"
+            )
+        if not stat.S_ISDIR(mode):
+            _refuse_special(path, mode)
+
+
+def open_own(path: Path, flags: int = 0) -> int:
+    """The descriptor of a file that is changed in place, made if it is not there; `flags` beside those for that.
+
+    Raises UnsafeFileError if there is a link or no regular file, and OSError.
+    """
+    refuse_links([path])
+    flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        _refuse_special(path, os.fstat(descriptor).st_mode)
+    except UnsafeFileError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def create(name: Path | str, folder: int | None = None) -> int:
+    """The descriptor of a new file to write, in place of what has this name, be it a link; `folder`: the descriptor of
+    the directory that it is in. Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        return os.open(name, flags, 0o666, dir_fd=folder)
+    except FileExistsError:
+        os.unlink(name, dir_fd=folder)
+        return os.open(name, flags, 0o666, dir_fd=folder)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory with all that is in it, if it is there; of a link to one the link alone. Raises OSError."""
+    if path.is_symlink():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
+
+
+def checksum(path: Path, why: str = "") -> str:
+    """The SHA-256 of a file, in hexadecimal. Raises DataError if it is no readable file; `why` one is needed."""
+    digest = hashlib.sha256()
+    is_first = os.environ.get("RANK", "0") == "0"  # of several processes, which all do it
+    with reading(path), open_regular(path, why) as file:
+        size = os.fstat(file.fileno()).st_size
+        with Progress(f"checksum of {path.name}", size, "bytes", shown=is_first) as progress:
+            while block := file.read(1 << 20):
+                digest.update(block)
+                progress.add(len(block))
+    return digest.hexdigest()
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what can be wrong with a file into a DataError."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; check data.root and files in the config") from None
+    except IsADirectoryError:
+        raise DataError(f"{path}: a directory, where a text file is needed") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error

@@ -1,0 +1,83 @@
+"""Pictures: how they are written to files, and that of an attention."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+from matplotlib.figure import Figure
+
+from nmt.errors import DataError
+from nmt.files.write import open_output
+
+ENDINGS = (".png", ".pdf", ".svg")
+MOST_PIECES = 120  # of each side of an attention picture: more are too many for an eye, and pixels for a memory
+
+
+def check_picture(output: Path) -> None:
+    """Raises DataError unless `output` ends in .png, .pdf or .svg and its directory is there."""
+    if output.suffix.lower() not in ENDINGS:
+        raise DataError(f"{output}: the ending says which kind of picture; give one of {', '.join(ENDINGS)}")
+    if not output.parent.is_dir():
+        raise DataError(f"{output}: there is no directory {output.parent} to write it in")
+
+
+def save_picture(figure: Figure, output: Path) -> None:
+    """Write a picture in the format of the file's ending, whole or not at all. Raises DataError as `check_picture`."""
+    check_picture(output)
+    picture = io.BytesIO()
+    with any_script():
+        figure.savefig(picture, format=output.suffix[1:].lower(), dpi=150)
+    with open_output(output) as file:
+        file.write(picture.getvalue())
+
+
+@contextmanager
+def any_script() -> Iterator[None]:
+    """The font has no glyph for many scripts: a box is drawn, which is no reason for a warning each."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def attention_picture(
+    output: Path, src_pieces: Sequence[str], tgt_pieces: Sequence[str], weights: npt.NDArray[Any], title: str
+) -> None:
+    """Draw attention weights (T, S) of pieces into a file. Raises DataError as `save_picture` does."""
+    save_picture(draw_attention(src_pieces, tgt_pieces, weights, title), output)
+
+
+def draw_attention(
+    src_pieces: Sequence[str],
+    tgt_pieces: Sequence[str],
+    weights: npt.NDArray[Any],
+    title: str,
+    most: int = MOST_PIECES,
+) -> Figure:
+    """Attention weights (T, S) in shades of grey, a row for each target piece.
+
+    Of a side with more than `most` pieces the start is drawn, which the title says.
+    """
+    longest = max(len(src_pieces), len(tgt_pieces))
+    if longest > most:
+        title += f"\n(the first {most} of {longest} pieces)"
+    src_pieces, tgt_pieces = src_pieces[:most], tgt_pieces[:most]
+    figure = Figure(figsize=(1.5 + 0.35 * len(src_pieces), 1.5 + 0.3 * len(tgt_pieces)), layout="constrained")
+    axes = figure.subplots()
+    axes.imshow(weights[: len(tgt_pieces), : len(src_pieces)], cmap="gray_r", vmin=0.0, vmax=1.0, aspect="auto")
+    axes.set_xticks(range(len(src_pieces)), labels=[_drawable(piece) for piece in src_pieces], rotation=90)
+    axes.set_yticks(range(len(tgt_pieces)), labels=[_drawable(piece) for piece in tgt_pieces])
+    axes.set_xlabel("source pieces")
+    axes.set_ylabel("target pieces")
+    axes.set_title(title)
+    return figure
+
+
+def _drawable(piece: str) -> str:
+    """`piece` for a label: `$` would start a formula, and a font knows no control characters."""
+    return "".join(c if c.isprintable() else "?" for c in piece).replace("$", r"\$")

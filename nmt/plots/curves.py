@@ -1,0 +1,280 @@
+"""The curves of runs in one picture: loss, BLEU and learning rate, over steps and over time.
+
+Everything is told apart in black and white: a run by its dashes, markers and shade of grey, training by a line
+without markers, the development set by filled ones, hollow for the moving average, the average at the end by a star.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.typing import LineStyleType
+
+from nmt.console import printable
+from nmt.errors import CheckpointError
+from nmt.layout import RunDir
+from nmt.plots.attention import check_picture, save_picture
+from nmt.runs.listing import Record, is_run, number, read_log
+
+Points = npt.NDArray[np.float64]  # (n, 3): step, minutes (NaN if not logged), value
+
+MOST_POINTS = 300  # of a training curve, so that dashes stay dashes; more are averaged, their range behind the line
+EXPLODED = 20.0  # nats per token: twice what a model has that knows nothing
+LEGEND_CHARS = 100  # of names beside each other
+MOST_NAMED = 10
+STEP, MINUTES, VALUE = range(3)
+DASHES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
+STAR: dict[str, Any] = {"marker": "*", "markersize": 14, "markerfacecolor": "white"}
+MARKERS, GREYS = "osD^vPX", ("0.0", "0.4", "0.6")
+MOST_RUNS = len(DASHES) * len(MARKERS)  # of a directory: those after them would look like others
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What the log of one run draws."""
+
+    name: str
+    train_loss: Points
+    learning_rate: Points
+    dev_loss: Points
+    dev_bleu: Points
+    ema_loss: Points
+    ema_bleu: Points
+    average_loss: Points
+    average_bleu: Points
+
+    @property
+    def rows(self) -> tuple[tuple[Points, ...], ...]:
+        """What is drawn in each row of the picture."""
+        losses = self.train_loss, self.dev_loss, self.ema_loss, self.average_loss
+        return losses, (self.dev_bleu, self.ema_bleu, self.average_bleu), (self.learning_rate,)
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a run is told from the others."""
+
+    dashes: LineStyleType
+    marker: str
+    grey: str
+
+    @classmethod
+    def of(cls, i: int) -> Style:
+        """The style of run `i`; the first 28 differ in dashes or marker."""
+        return cls(DASHES[i % len(DASHES)], MARKERS[i % len(MARKERS)], GREYS[i % len(GREYS)])
+
+
+def plot(runs: Sequence[Path], output: Path) -> list[str]:
+    """Draw the curves of run directories into a picture; returns what is missing, a line for each run that lacks it.
+
+    A directory of runs stands for the runs in it. The ending of `output` is .png, .pdf or .svg. Raises CheckpointError
+    for what is no run directory and holds none or too many, DataError for an output of another kind or in no directory.
+    """
+    check_picture(output)
+    runs = [run for path in runs for run in _runs_at(path)]
+    logs = [list(read_log(RunDir(path).log)) for path in runs]
+    curves = [curves_of(name, records) for name, records in zip(_names(runs), logs, strict=True)]
+    save_picture(draw(curves), output)
+    lacks = [", ".join(_missing(records)) for records in logs]
+    return [f"{path}: its log has {lack}" for path, lack in zip(runs, lacks, strict=True) if lack]
+
+
+def _runs_at(path: Path) -> list[Path]:
+    """The run directory `path` alone, or the run directories in it, by name. Raises CheckpointError if there are none
+    or more than can be told apart."""
+    if is_run(path):
+        return [path]
+    if not path.is_dir():
+        what = "a file, where a run directory is needed" if path.exists() else "no such directory"
+        raise CheckpointError(f"{path}: {what}; nmt runs shows which runs there are")
+    found = sorted(child for child in path.iterdir() if is_run(child))
+    if len(found) > MOST_RUNS:
+        names = _some([run.name for run in found])
+        raise CheckpointError(
+            f"{path}: holds {len(found)} runs, more than the {MOST_RUNS} that can be told apart; name some of {names}"
+        )
+    if not found:
+        further = sorted(child for child in path.iterdir() if child.is_dir() and any(map(is_run, child.iterdir())))
+        if further:
+            raise CheckpointError(f"{path}: no run directory here, but in {_some(list(map(str, further)))}")
+        names = _some(sorted(child.name for child in path.iterdir()))
+        raise CheckpointError(f"{path}: no run directory, and none in it; it holds {names or 'nothing'}")
+    return found
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names."""
+    return ", ".join([*names[:MOST_NAMED], *(["…"] if len(names) > MOST_NAMED else [])])
+
+
+def _missing(records: Sequence[Record]) -> Iterator[str]:
+    """What the log of a run does not say."""
+    train = [record for record in records if record.get("kind") == "train"]
+    if not train:
+        yield "no training record yet"
+    if not any(record.get("kind") == "valid" for record in records):
+        yield "no validation yet"
+    if any(_perplexity(record) is None for record in train):
+        yield "records without perplexity, whose loss is drawn with label smoothing"
+
+
+def _names(runs: Sequence[Path]) -> list[str]:
+    """A name for each run in the legend: that of its directory, or its whole path if two have the same."""
+    names = [path.name or path.resolve().name for path in runs]
+    return [str(path) if names.count(name) > 1 else name for path, name in zip(runs, names, strict=True)]
+
+
+def curves_of(name: str, records: Sequence[Record]) -> Curves:
+    """The curves of a run's log."""
+    train, dev, ema, average = (
+        [record for record in records if record.get("kind") == kind] for kind in ("train", "valid", "ema", "average")
+    )
+    return Curves(
+        name=name,
+        train_loss=_points(train, _unsmoothed),
+        learning_rate=_points(train, lambda record: number(record, "lr")),
+        dev_loss=_points(dev, lambda record: number(record, "loss")),
+        dev_bleu=_points(dev, lambda record: number(record, "bleu")),
+        ema_loss=_points(ema, lambda record: number(record, "loss")),
+        ema_bleu=_points(ema, lambda record: number(record, "bleu")),
+        average_loss=_points(average, lambda record: number(record, "loss")),
+        average_bleu=_points(average, lambda record: number(record, "bleu")),
+    )
+
+
+def _unsmoothed(record: Record) -> float | None:
+    """Training loss that compares with that of the development set: the perplexity's, as `loss` has label smoothing."""
+    perplexity = _perplexity(record)
+    return math.log(perplexity) if perplexity is not None else number(record, "loss")
+
+
+def _perplexity(record: Record) -> float | None:
+    found = number(record, "perplexity", most=1e305)  # training writes exp(700) at most
+    return found if found is not None and found > 0 else None
+
+
+def _points(records: Sequence[Record], value_of: Callable[[Record], float | None]) -> Points:
+    rows = []
+    for record in records:
+        value = value_of(record)
+        if value is not None:
+            step, minutes = (number(record, name) for name in ("step", "minutes"))
+            rows.append([math.nan if each is None else each for each in (step, minutes, value)])
+    return np.array(rows, dtype=np.float64).reshape(-1, 3)
+
+
+def thin(points: Points, most: int = MOST_POINTS) -> tuple[Points, Points]:
+    """At most `most` points, each the mean of as many neighbours, and (n, 2) the least and greatest value of each."""
+    if len(points) <= most:
+        return points, points[:, [VALUE, VALUE]]
+    starts = np.arange(most) * len(points) // most
+    sizes = np.diff(starts, append=len(points))
+    values = points[:, VALUE]
+    extent = np.stack([np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)], axis=1)
+    return np.add.reduceat(points, starts, axis=0) / sizes[:, None], extent
+
+
+# --- drawing ------------------------------------------------------------------------------------
+
+
+def draw(runs: Sequence[Curves]) -> Figure:
+    """Three rows (loss, BLEU, learning rate) of two columns (over steps, over time), between two legends."""
+    labels = [_label(curves.name) for curves in runs]
+    n_columns = max(1, min(len(runs), LEGEND_CHARS // (max(map(len, labels)) + 8)))
+    figure = Figure(figsize=(11, 10 + 0.2 * math.ceil(len(runs) / n_columns)), layout="constrained")
+    panels = figure.subplots(3, 2, sharex="col", sharey="row", height_ratios=(5, 4, 3))
+    rows = [np.concatenate([points for curves in runs for points in curves.rows[i]]) for i in range(3)]
+    minutes = np.concatenate(rows)[:, MINUTES]
+    in_hours = minutes[np.isfinite(minutes)].max(initial=0.0) >= 90
+    for column, scale in ((STEP, 1.0), (MINUTES, 60.0 if in_hours else 1.0)):
+        for i, curves in enumerate(runs):
+            _draw_run(panels[:, column], curves, Style.of(i), column, scale)
+    if rows[0][:, VALUE].max(initial=0.0) > EXPLODED:
+        panels[0, 0].set_yscale("log")  # beside an explosion nothing else would be seen
+    _dress(panels, rows)
+    panels[2, 1].set_xlabel(f"Training time ({'hours' if in_hours else 'minutes'})", fontsize=12)
+    names = [
+        Line2D([], [], color=style.grey, linestyle=style.dashes, marker=style.marker, markersize=6, label=label)
+        for style, label in zip(map(Style.of, range(len(runs))), labels, strict=True)
+    ]
+    kinds = [
+        Line2D([], [], color="0.0", linewidth=1.0, label="training"),
+        Line2D([], [], color="0.0", linewidth=1.6, marker="o", markersize=5, label="development set"),
+        Line2D([], [], color="0.0", linestyle="", label="development set, average of the last checkpoints", **STAR),
+    ]
+    if any(len(curves.ema_bleu) for curves in runs):
+        hollow = Line2D([], [], color="0.0", linewidth=1.6, marker="o", markersize=5, markerfacecolor="1.0")
+        hollow.set_label("development set, moving average")
+        kinds.insert(2, hollow)
+    shared = {"fontsize": 11, "frameon": False, "handlelength": 4}
+    figure.legend(handles=names, loc="outside upper center", ncols=n_columns, **shared)
+    figure.legend(handles=kinds, loc="outside lower center", ncols=3 if len(kinds) == 3 else 2, **shared)
+    return figure
+
+
+def _draw_run(panels: Sequence[Axes], curves: Curves, style: Style, column: int, scale: float) -> None:
+    """The curves of one run in one column; `scale` is the unit of its x axis."""
+    loss, bleu, rate = panels
+    for panel, points in ((loss, curves.train_loss), (rate, curves.learning_rate)):
+        means, extent = thin(points)
+        x = means[:, column] / scale
+        lone = "." if len(x) == 1 else ""  # a line needs two points
+        panel.plot(x, means[:, VALUE], color=style.grey, linestyle=style.dashes, linewidth=1.0, marker=lone)
+        if len(means) < len(points):
+            panel.fill_between(x, *extent.T, color=style.grey, alpha=0.35, linewidth=0.8)
+    filled, hollow = style.grey, "1.0"
+    for panel, points, inside in (
+        (loss, curves.dev_loss, filled), (bleu, curves.dev_bleu, filled),
+        (loss, curves.ema_loss, hollow), (bleu, curves.ema_bleu, hollow),
+    ):  # fmt: skip
+        panel.plot(
+            points[:, column] / scale, points[:, VALUE], color=style.grey, linestyle=style.dashes, linewidth=1.6,
+            marker=style.marker, markersize=5, markevery=max(1, len(points) // 20), markerfacecolor=inside,
+        )  # fmt: skip
+    for panel, points in ((loss, curves.average_loss), (bleu, curves.average_bleu)):
+        panel.plot(points[:, column] / scale, points[:, VALUE], color=style.grey, linestyle="", zorder=4, **STAR)
+
+
+def _dress(panels: npt.NDArray[Any], rows: Sequence[Points]) -> None:
+    """Axes with their units, and a word where there is nothing to draw; `rows` are the points of each row."""
+    for label, row, points in zip(
+        ("Loss (nats per token)", "Development set BLEU", "Learning rate"), panels, rows, strict=True
+    ):
+        row[0].set_ylabel(label, fontsize=12)
+        for column, panel in zip((STEP, MINUTES), row, strict=True):
+            panel.tick_params(labelsize=11)
+            panel.grid(color="0.9", linewidth=0.6)
+            panel.set_axisbelow(True)
+            if not np.isfinite(points[:, column]).any():
+                panel.text(0.5, 0.5, "nothing logged yet", transform=panel.transAxes, ha="center", fontsize=12)
+        if not len(points):
+            row[0].set_yticks([])
+    rate = panels[2, 0]
+    if len(rows[2]):
+        rate.ticklabel_format(axis="y", scilimits=(-2, 3), useMathText=True)
+    rate.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
+    rate.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    rate.set_xlabel("Steps (updates)", fontsize=12)
+    for column in (STEP, MINUTES):
+        if np.isfinite(np.concatenate(rows)[:, column]).any():
+            panels[2, column].set_xlim(left=0)
+        else:
+            panels[2, column].set_xticks([])
+
+
+def _label(name: str) -> str:
+    """A run's name for the legend: `$` would start a formula, `_` in front would hide it, a path may be long."""
+    text = printable(name)
+    if len(text) > 60:
+        text = f"{text[:28]} … {text[-29:]}"
+    return (" " if text.startswith("_") else "") + text.replace("$", r"\$")

@@ -1,0 +1,1 @@
+"""`nmt prepare`: sources, cleaning, tokenizer training, and writing the data directory."""

@@ -1,0 +1,117 @@
+"""A trained model that was saved: in a run directory, or in a folder that was exported from one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from nmt.config import Config
+from nmt.config.load import load_config
+from nmt.errors import CheckpointError, ConfigError
+from nmt.layout import RunDir
+from nmt.model.device import device_name
+from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
+from nmt.model.transformer import Transformer
+from nmt.runs.checkpoint import assign
+from nmt.runs.folder import is_folder, load_folder
+from nmt.runs.info import read_info, read_selected
+from nmt.runs.weights import ChosenWeights, choose_weights
+from nmt.text.tokenizer import Tokenizers
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The weights that translate, and why these."""
+
+    run: Path
+    step: int
+    weights: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A model with all that goes with it, read and verified."""
+
+    path: Path
+    config: Config
+    tokenizers: Tokenizers
+    weights: ChosenWeights
+    precision: str
+    """Of the matrix products in training."""
+    device_name: str | None
+    """Where it was trained."""
+    float32_library: str | None
+    note: str | None = None
+    """What to tell people of the choice of its weights."""
+
+    @property
+    def origin(self) -> Origin:
+        """Where the weights are from."""
+        return Origin(self.path, self.weights.step, self.weights.kind, self.weights.reason)
+
+    def model(self) -> Transformer:
+        """The model, on the CPU. Raises CheckpointError if the weights are another model's."""
+        data = self.config.data
+        model = Transformer(self.config.model, *(len(self.tokenizers[name]) for name in (data.src, data.tgt)))
+        assign(model, self.weights.tensors, str(self.path))
+        return model.eval()
+
+    def check_goes_with(self, first: Saved) -> None:
+        """Raise ConfigError unless the probabilities of both can be averaged."""
+        for name, own, its in (
+            ("tokenizer", self.tokenizers.fingerprint, first.tokenizers.fingerprint),
+            ("direction", self.config.data.direction, first.config.data.direction),
+        ):
+            if own != its:
+                raise ConfigError([f"{self.path}: has another {name} than {first.path}; they make no ensemble"])
+
+
+def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> Saved:
+    """What is saved at `path`, a run or an exported folder.
+
+    checkpoint: best, last or a step; weights: auto, raw, ema or average; an exported folder has but one of each.
+    Raises CheckpointError if there is none or it is damaged, DataError for its tokenizer.
+    """
+    if is_folder(path):
+        if (checkpoint, weights) != ("best", "auto"):
+            raise ConfigError([f"{path}: an exported folder has one set of weights; leave out --checkpoint, --weights"])
+        folder = load_folder(path)
+        info = folder.info
+        return Saved(
+            path, folder.config, folder.tokenizers, folder.weights(), info.precision, info.device_name,
+            info.float32_library,
+        )  # fmt: skip
+    run = RunDir(path)
+    if not run.config.is_file():
+        raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; make one with nmt train")
+    config, facts = load_config(run.config), read_info(run)
+    chosen = choose_weights(run, config.training, checkpoint, weights)
+    note = None
+    if checkpoint == "best" and read_selected(run).get("best_step") is None:
+        last = f"the last is taken, step {chosen.step} of {config.training.max_steps}"
+        note = f"{path}: no validation has selected a checkpoint (selected.json); {last}"
+    tokenizers = Tokenizers.load(run.tokenizer, config.data.languages)
+    if tokenizers.fingerprint != facts["tokenizer"]:
+        raise CheckpointError(f"{run.tokenizer.path}: not the tokenizer that this run was trained with")
+    return Saved(
+        path, config, tokenizers, chosen, str(facts["precision"]), facts.get("device_name"),
+        facts.get("float32_library"), note,
+    )  # fmt: skip
+
+
+def choose_precision(saved: Saved, wanted: str, device: torch.device) -> str:
+    """The precision of translating: `wanted`, or with `auto` that of training, where that is known to be fast.
+
+    From here on float32 is calculated by the library that is fast for it.
+    """
+    is_home = saved.device_name == device_name(device)
+    if wanted == "auto":
+        # what was trained in half precision may be translated so, where that is fast: elsewhere a probe tells
+        is_known = is_home or saved.precision == "float32"
+        wanted = saved.precision if is_known else pick_precision("auto", device)
+    library = saved.float32_library if is_home and wanted == saved.precision else None
+    use_float32_library(library or pick_float32_library(wanted, device))
+    return wanted

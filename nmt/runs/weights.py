@@ -1,0 +1,87 @@
+"""Which weights of a run translate: the best, the last, the average, or those of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nmt.config import TrainingConfig
+from nmt.errors import CheckpointError
+from nmt.layout import CheckpointDir, RunDir
+from nmt.runs.checkpoint import Tensors, load_ema, load_weights, recent_steps, saved_steps
+from nmt.runs.info import Weights, read_selected
+
+
+@dataclass(frozen=True)
+class ChosenWeights:
+    """Weights to translate with, and why these."""
+
+    step: int
+    kind: Weights
+    reason: str
+    tensors: Tensors
+
+
+def steps_to_average(run: RunDir, settings: TrainingConfig, last: int) -> list[int]:
+    """The newest `average_last` checkpoints up to step `last`; an old best that was kept alone is none of them."""
+    return recent_steps(run, last)[-settings.average_last :] or [last]
+
+
+def average(run: RunDir, steps: Sequence[int]) -> Tensors:
+    """The mean of the weights of several checkpoints, summed in float64. Raises CheckpointError."""
+    total: Tensors = {}
+    for step in steps:
+        for name, tensor in load_weights(run.step(step)).items():
+            total[name] = total[name] + tensor.double() if name in total else tensor.double()
+    return {name: (tensor / len(steps)).float() for name, tensor in total.items()}
+
+
+def choose_weights(
+    run: RunDir, settings: TrainingConfig, checkpoint: str = "best", weights: str = "auto"
+) -> ChosenWeights:
+    """The weights that `translate` takes.
+
+    `checkpoint` is best, last or a step; `weights` is raw (as they were at that step), ema (their moving average then),
+    average (of the newest `training.average_last` checkpoints up to it) or auto: for the best checkpoint what did
+    best on the development set, else raw. Raises CheckpointError.
+    """
+    steps = saved_steps(run)
+    if not steps:
+        raise CheckpointError(f"{run.path}: no checkpoint yet; nmt train writes one every training.save_every_steps")
+    selected = read_selected(run)
+    kind = weights
+    if checkpoint == "best":
+        # before the first validation there is no best yet, nor where that was lost
+        step = selected.get("best_step") or steps[-1]
+        reason = selected.get("reason", "last checkpoint: none is validated yet")
+        kind = selected.get("weights", "raw") if weights == "auto" else weights
+        if kind != selected.get("weights", "raw"):
+            reason = f"{kind} weights were asked for"
+        if kind == "average" and selected.get("average_steps"):
+            newest = selected["average_steps"][-1]
+            return ChosenWeights(newest, "average", reason, _read(run, run.average, steps))
+        if kind == "average":
+            step = steps[-1]
+    elif checkpoint == "last":
+        step, reason = steps[-1], "last checkpoint"
+    elif checkpoint.isdigit() and int(checkpoint) in steps:
+        step, reason = int(checkpoint), "asked for"
+    else:
+        known = ", ".join(str(step) for step in steps)
+        raise CheckpointError(f"{run.path}: no checkpoint {checkpoint}; there are {known}, best and last")
+    if kind == "average":
+        last_steps = steps_to_average(run, settings, step)
+        reason = f"average of the checkpoints at steps {', '.join(map(str, last_steps))}"
+        return ChosenWeights(step, "average", reason, average(run, last_steps))
+    own: Weights = "ema" if kind == "ema" else "raw"
+    return ChosenWeights(step, own, reason, _read(run, run.step(step), steps, own))
+
+
+def _read(run: RunDir, source: CheckpointDir, steps: Sequence[int], kind: Weights = "raw") -> Tensors:
+    """The verified weights; where they are damaged, the message says what else there is."""
+    try:
+        return load_ema(source) if kind == "ema" else load_weights(source)
+    except CheckpointError as error:
+        others = [step for step in steps if run.step(step) != source]
+        advice = f"; --checkpoint {others[-1]} takes those of another step" if others else ""
+        raise CheckpointError(f"{error}{advice}") from error

@@ -1,0 +1,138 @@
+"""`nmt sweep`: a grid of settings -> a run directory for every combination, and a table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nmt.config.load import dump_config
+from nmt.console import show
+from nmt.data.corpus import read_manifest
+from nmt.errors import ConfigError, DataError, StoppedError
+from nmt.files.read import refuse_links
+from nmt.files.write import Lock, replace_file
+from nmt.layout import DataDir
+from nmt.prepare.checks import unlike
+from nmt.process import Stop, stopping
+from nmt.runs.listing import is_run
+from nmt.sweep.jobs import Ended, Job, Jobs
+from nmt.sweep.plan import Plan, Request, SweepDir, Training, check_places, check_texts, make_plan
+from nmt.sweep.screen import Screen
+from nmt.sweep.table import Row, render
+
+
+def sweep(request: Request) -> list[Row]:
+    """Train every combination of the grid that is not finished yet, and print the table; its rows.
+
+    Raises ConfigError or CheckpointError before anything is written, ConfigError, DataError or CheckpointError before
+    anything is trained, StoppedError if a signal came.
+    """
+    plan = make_plan(request)
+    folder = request.folder
+    check_places(plan, folder)
+    refuse_links(folder.written_in_place)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    lock = Lock(folder.lock, "sweeps")
+    try:
+        with stopping() as stop, closing(Screen(plan, folder)) as screen:
+            _Sweep(request, plan, folder, stop, screen).do()
+    finally:
+        lock.release()
+    rows = screen.rows
+    show(*render(plan, rows, request.include_shorter).split("\n"))
+    show(f"{folder.table}: written")
+    n_left = sum(row.state != "finished" for row in rows)
+    if n_left and stop.signal is not None:
+        raise StoppedError(f"stopped by {stop.signal}; the same command goes on")
+    if n_left and not any(row.state == "failed" for row in rows):  # someone has stopped single ones
+        raise StoppedError(f"{n_left} of {len(rows)} trainings are not finished; the same command goes on")
+    return rows
+
+
+@dataclass
+class _Sweep:
+    """The work of one call."""
+
+    request: Request
+    plan: Plan
+    folder: SweepDir
+    stop: Stop
+    screen: Screen
+
+    def do(self) -> None:
+        """Prepare what lacks, then train what is not finished."""
+        to_do = [training for training in self.plan.trainings if not training.is_finished]
+        for training in to_do:
+            path = self.folder.config(training.name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # what was checked, whatever becomes of the file it was read from
+            replace_file(path, dump_config(training.config), may_follow=False)
+        n, n_to_do = len(self.plan.trainings), len(to_do)
+        done = f", {n - n_to_do} of them finished already" if n_to_do < n else ""
+        self.screen.say(f"{n} training{'s' * (n > 1)} in {self.folder.path}{done}")
+        others = {path.name for path in self.folder.path.iterdir() if is_run(path)} - {
+            training.name for training in self.plan.trainings
+        }
+        if others:
+            self.screen.say(
+                f"the table leaves out {len(others)} run{'s' * (len(others) > 1)} of another grid; "
+                f"nmt runs {self.folder.path} lists all"
+            )
+        failed = self._prepare(to_do)
+        if failed and n_to_do == n and all(training.data in failed for training in to_do):
+            raise ConfigError([f"nothing is trained: {end.message}" for _, end in failed.values()])
+        self.screen.write()
+        check_texts(self.plan)
+        slots = self._slots()
+        jobs = Jobs(slots, self._environment(len(slots)), self.stop, self.screen.tell, self.screen.watch)
+        self.screen.begin(len(to_do), {training.name for training in self.plan.trainings})
+        for training in to_do:
+            if training.data in failed:
+                job, ended = failed[training.data]
+                self.screen.tell(replace(job, name=training.name), ended)
+        jobs.run([self._training(training) for training in to_do if training.data not in failed])
+        self.screen.write()
+
+    def _prepare(self, to_do: Sequence[Training]) -> dict[Path, tuple[Job, Ended]]:
+        """Make the data directories; those that could not be made, and why not."""
+        jobs: dict[Path, Job] = {}
+        told = set()
+        for training in to_do:
+            own, data = self.plan.data_names.get(training.data), DataDir(training.data)
+            if own is None and data.manifest.is_file():  # taken as it is, as nmt train does
+                with suppress(DataError):  # what is damaged fails the trainings that need it
+                    line = unlike(data, read_manifest(data), training.config)
+                    if line is not None and line not in told:
+                        told.add(line)
+                        self.screen.say(line)
+            elif training.data not in jobs:
+                name = f"prepare {own or training.data}"
+                config = str(self.folder.config(training.name))
+                arguments = ("prepare", "--config", config, "--data", str(training.data))
+                jobs[training.data] = Job(name, arguments, self.folder.log(f"prepare-{own or training.data.name}"))
+        self.screen.begin(len(jobs), set())
+        ended = Jobs([{}], os.environ, self.stop, self.screen.tell, self.screen.watch).run(list(jobs.values()))
+        found = [(path, job, ended[job.name]) for path, job in jobs.items() if job.name in ended]
+        return {
+            path: (job, Ended(end.status, f"{path} could not be prepared: {end.message}"))
+            for path, job, end in found
+            if end.has_failed
+        }
+
+    def _training(self, training: Training) -> Job:
+        resumed = ("--resume",) if training.run.info.exists() else ("--config", str(self.folder.config(training.name)))
+        where = ("--run", str(training.run.path), "--data", str(training.data))
+        return Job(training.name, ("train", *resumed, *where), self.folder.log(training.name))
+
+    def _slots(self) -> list[dict[str, str]]:
+        devices = self.request.devices
+        return [{"CUDA_VISIBLE_DEVICES": device} for device in devices] or [{} for _ in range(self.request.jobs)]
+
+    def _environment(self, n: int) -> dict[str, str]:
+        """That of this process; of several at a time each has its share of the cores, however many are left."""
+        if n == 1:
+            return dict(os.environ)
+        return {"OMP_NUM_THREADS": str(max(1, len(os.sched_getaffinity(0)) // n)), **os.environ}

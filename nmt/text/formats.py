@@ -1,0 +1,271 @@
+"""What a file is that was given as text, by its first bytes: enough to name it and to say what to do.
+
+Compression, archives and encodings matter wherever text is read. Formats that are text themselves (XML, PO, JSON,
+tables) are looked for in the two sides of a corpus alone: one may well want to translate lines of JSON. An ordinary
+corpus that is refused would be worse than a table that is not recognised, so these are decided on many lines.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.text.encodings import candidates
+
+BEGINNING = 1 << 16
+"""Bytes from the start of a file that are looked at."""
+
+_N_LINES = 200  # of the beginning
+
+_COMPRESSED = {
+    b"\xfd7zXZ\x00": ("xz", "xz -dc"),
+    b"BZh": ("bzip2", "bzip2 -dc"),
+    b"\x28\xb5\x2f\xfd": ("Zstandard", "zstd -dc"),
+    b"\x04\x22\x4d\x18": ("LZ4", "lz4 -dc"),
+}
+_BINARY = {  # patterns: a mark that a sentence may begin with is not enough
+    rb"PK\x03\x04": ("a zip archive, which .docx, .xlsx and .odt files are, too", "unzip"),
+    rb"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x"),
+    rb"PAR1[^\n]{0,8}[\x00-\x08\x0e-\x1f]": ("a Parquet file", None),
+    rb"ARROW1\x00\x00": ("an Arrow file", None),
+    rb"%PDF-\d\.\d\s*[\r\n]": ("a PDF document", "pdftotext"),
+    rb"\{\\rtf1?\s*[\\{]": ("an RTF document", None),
+    rb"\xd0\xcf\x11\xe0": ("a document of an office program", None),
+    rb"SQLite format 3\x00": ("an SQLite database", None),
+}
+_TAR_MARKS = (b"ustar\x0000", b"ustar  \x00")  # of POSIX and of GNU, at byte 257
+_GZIP = b"\x1f\x8b"
+
+
+def why_not_text(name: Path | str, start: bytes) -> str | None:
+    """What a file that begins with `start` is, if it is no text in UTF-8, and what to do; None if nothing is seen.
+
+    name: its path, or what to call a stream, which is given no command.
+    """
+    if start.startswith(_GZIP):
+        is_stream, is_twice = isinstance(name, str), Path(name).suffix == ".gz"
+        why = "" if is_stream else " twice" if is_twice else ", but its name does not end in .gz"
+        return f"compressed with gzip{why}; {_unpack(name, 'gzip -dc')}"
+    for magic, (what, command) in _COMPRESSED.items():
+        if start.startswith(magic) and (magic != b"BZh" or start[4:10] == b"1AY&SY"):
+            return f"compressed with {what}; {_unpack(name, command)}"
+    if start[257:265] in _TAR_MARKS:
+        return f"a tar archive, where a text file is needed; unpack it first: {_call('tar -xf', name)}"
+    for pattern, (what, tool) in _BINARY.items():
+        if re.match(pattern, start):
+            advice = f"; unpack it first: {_call(tool, name)}" if tool else ""
+            return f"{what}, where a text file is needed{advice}"
+    encoding = _of_two_bytes(start)
+    return f"{encoding[:6]}; {_convert(name, encoding)}" if encoding else None
+
+
+def _of_two_bytes(start: bytes) -> str | None:
+    """The encoding of text with two or four bytes a character, as iconv calls it."""
+    for mark, encoding in (
+        (codecs.BOM_UTF32_LE, "UTF-32"),
+        (codecs.BOM_UTF32_BE, "UTF-32"),
+        (codecs.BOM_UTF16_LE, "UTF-16"),
+        (codecs.BOM_UTF16_BE, "UTF-16"),
+    ):
+        if start.startswith(mark):
+            return encoding
+    head = start[:1000]
+    n = len(head) // 2
+    high, low = head[: 2 * n : 2].count(0), head[1 : 2 * n : 2].count(0)
+    if n < 8 or max(high, low) < 0.6 * n or min(high, low) > 0.1 * n:  # without a mark, every other byte is NUL
+        return None
+    return "UTF-16BE" if high > low else "UTF-16LE"
+
+
+def other_encoding(name: Path | str, line: bytes, is_mixed: bool, language: str | None = None) -> str:
+    """What to do about a `line` that is not UTF-8: the encodings that it may be in, and the command.
+
+    is_mixed: whether lines before have characters beyond ASCII that are UTF-8, so that the file as a whole is not in
+    another encoding. language: the code of the language that it is in, if that is known.
+    """
+    if is_mixed:
+        return (
+            f"the lines before are, so leave out what is broken: {_call('iconv -c -f UTF-8 -t UTF-8', name, '.utf8')}"
+        )
+    if re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", line):
+        return "is it a text file?"
+    is_likely, encodings = candidates(line, language)
+    if is_likely:
+        return f"likely {encodings[0]}; {_convert(name, encodings[0])}"
+    if not encodings:
+        return "find out its encoding and convert it first, such as by iconv, and look at the result"
+    some = f"{', '.join(encodings[:-1])} or {encodings[-1]}" if len(encodings) > 1 else encodings[0]
+    command = _call(f"iconv -f {encodings[0]} -t UTF-8", name, ".utf8")
+    return f"perhaps {some}; convert it first and look at the result, which may be wrong: {command}"
+
+
+def why_not_lines(name: Path | str, start: bytes) -> str | None:
+    """What a file that begins with `start` is, if it is no text with a sentence a line, and what to do.
+
+    start: the first BEGINNING bytes, or the whole file if it has no more.
+    """
+    is_whole = len(start) < BEGINNING
+    encoding = _of_two_bytes(start) or "utf-8-sig"
+    text = start.decode(encoding, errors="replace").lstrip("\ufeff")
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    if not is_whole and len(lines) > 1:
+        lines.pop()  # cut off somewhere
+    lines = [line for line in lines[:_N_LINES] if line.strip()]
+    if not lines:
+        return None
+    if (what := _markup(text.lstrip())) or (what := _po(lines)):
+        return f"{what}, {_NEEDED}: write the text of each language to a file of its own"
+    if keys := _json_lines(lines):
+        return f"JSON Lines, {_NEEDED}{_each(name, [_jq(key) for key in keys])}"
+    if _is_json(text, lines, is_whole):
+        return f"JSON, {_NEEDED}: write the text of each language to a file of its own"
+    if n := _n_columns(lines):
+        return f"tab-separated text with {n} columns, {_NEEDED}{_each(name, ['cut -f1', 'cut -f2'])}"
+    if separator := _separator(lines):
+        return f"CSV with the separator {separator!r}, {_NEEDED}: write each column to a text file of its own"
+    return None
+
+
+_NEEDED = "where a text file with a sentence a line is needed"
+_ROOTS = {"tmx": "a TMX translation memory (XML)", "html": "HTML", "srcset": "SGML", "refset": "SGML", "tstset": "SGML"}
+
+
+def _markup(text: str) -> str | None:
+    """The kind of XML, HTML or SGML that `text` is, by its declaration or its root; a tag alone is no evidence."""
+    root = re.match(
+        r"(?P<declared>(?:<\?xml\s[^>]*\?>|<!doctype\s[^>]*>|<!--.*?-->|\s)*)<(?P<name>[a-z][\w:.-]*)(?P<rest>[^>]*)",
+        text,
+        re.IGNORECASE | re.DOTALL,
+    )
+    if root is None:
+        return "XML" if re.match(r"<\?xml\s|<!doctype\s", text, re.IGNORECASE) else None
+    name, is_declared = root["name"].lower(), bool(root["declared"].strip())
+    if name == "xliff":
+        version = re.search(r"""\sversion=["']([\d.]+)["']""", root["rest"])
+        return f"XLIFF {version[1]} (XML)" if version else "XLIFF (XML)" if is_declared else None
+    if not (is_declared or root["rest"].strip()):
+        return None
+    declared_as = "HTML" if "doctype html" in root["declared"].lower() else "XML"
+    return _ROOTS.get(name) or (declared_as if is_declared and not root["declared"].startswith("<!--") else None)
+
+
+def _po(lines: Sequence[str]) -> str | None:
+    is_po = [re.match(r'#|(msgctxt|msgid|msgid_plural|msgstr(\[\d+\])?)\s+"|\s*".*"\s*$', line) for line in lines]
+    has_both = all(any(line.startswith(key) for line in lines) for key in ("msgid ", "msgstr"))
+    return "a PO file of gettext" if has_both and sum(map(bool, is_po)) >= 0.8 * len(lines) else None
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _json_lines(lines: Sequence[str]) -> list[str]:
+    """The keys of two texts in objects that stand on a line each; of lists, whose texts have no keys, their places."""
+    rows = [_parsed(line) for line in lines[:20]]
+    if all(isinstance(row, dict) and row for row in rows):
+        return _texts_in(rows[0])[:2] or ["KEY"]
+    is_list = all(isinstance(row, list) and sum(isinstance(item, str) for item in row) >= 2 for row in rows)
+    return ["[0]", "[1]"] if is_list and len(rows) >= 3 else []
+
+
+def _texts_in(row: object) -> list[str]:
+    """The paths of the texts in an object, also of those one level below."""
+    if not isinstance(row, dict):
+        return []
+    below = [f"{key}.{path}" for key, value in row.items() for path in _texts_in(value)]
+    return below or [str(key) for key, value in row.items() if isinstance(value, str)]
+
+
+def _jq(path: str) -> str:
+    query = f".{path}" if re.fullmatch(r"[A-Za-z_][\w.]*|\[\d\]", path) else ".KEY"
+    return f"""jq -r '{query} | gsub("\\n"; " ")'"""
+
+
+def _is_json(text: str, lines: Sequence[str], is_whole: bool) -> bool:
+    if not text.lstrip().startswith(("{", "[")):
+        return False
+    if is_whole:
+        value = _parsed(text)
+        return isinstance(value, dict | list) and any(isinstance(item, str | dict | list) for item in value)
+    if len(lines) == 1:
+        return re.match(r'\s*(\[\s*)?\{\s*"', text) is not None
+    return lines[0].strip() in ("{", "[") and lines[1].lstrip().startswith(('"', "{", "["))
+
+
+def _n_columns(lines: Sequence[str]) -> int | None:
+    """The columns of tab-separated text, if all have as many; of two, both must be text, for lines may be numbered."""
+    rows = [line.split("\t") for line in lines]
+    if len(rows) < 5 or len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
+        return None
+    n_words = [sum(any(map(str.isalpha, cell)) for cell in column) for column in zip(*rows, strict=True)]
+    return len(rows[0]) if len(rows[0]) > 2 or min(n_words) >= 0.5 * len(rows) else None
+
+
+_FIELDS = {
+    *("source", "target", "src", "tgt", "text", "translation", "reference", "sentence", "sentence1", "sentence2"),
+    *("de", "en", "es", "fr", "it", "nl", "pl", "pt", "ru", "tr", "uk", "zh", "ja", "ko", "ar", "cs", "ro", "sv"),
+    *("german", "english", "spanish", "french", "italian", "dutch", "polish", "portuguese", "russian", "turkish"),
+}
+"""Names of columns that the head of a table of two columns has."""
+
+
+def _separator(lines: Sequence[str]) -> str | None:
+    """What separates the columns of CSV: all lines have as many, and they look written by a program."""
+    for separator in (",", ";"):
+        try:
+            rows = list(csv.reader(lines, delimiter=separator, strict=True))
+        except csv.Error:
+            continue
+        rows = rows[:-1] or rows  # the last may end in a later line
+        if len(rows) < 10 or len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
+            continue
+        if any(cell.startswith(" ") for row in rows for cell in row):  # as in prose
+            continue
+        quoted = sum(f'"{separator}' in line or f'{separator}"' in line for line in lines)
+        has_words = all(sum(any(map(str.isalpha, cell)) for cell in row) >= 2 for row in rows[1:])
+        # two columns of words alone may be a list of names
+        is_table = len(rows[0]) >= 3 or all(cell.strip().lower() in _FIELDS for cell in rows[0])
+        if quoted >= 0.5 * len(lines) or (len(rows) >= 20 and has_words and is_table):
+            return separator
+    return None
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+
+def _each(name: Path | str, commands: Sequence[str]) -> str:
+    """What makes a file of each language."""
+    made = [_call(command, name, f".{i}.txt") for i, command in enumerate(commands, start=1)]
+    return f"; make one for each language, such as by {' and '.join(made)}"
+
+
+def _unpack(name: Path | str, command: str) -> str:
+    if isinstance(name, str):
+        return f"unpack it first: {command}"
+    if name.suffix == ".gz":
+        return f"unpack it first: {_call(command, name, '.txt')}"
+    target = name.with_suffix("") if name.suffix in (".xz", ".bz2", ".zst", ".lz4") else Path(f"{name}.txt")
+    return f"unpack it first: {command} {shlex.quote(str(name))} > {shlex.quote(str(target))}"
+
+
+def _convert(name: Path | str, encoding: str) -> str:
+    return f"convert it first: {_call(f'iconv -f {encoding} -t UTF-8', name, '.utf8')}"
+
+
+def _call(command: str, name: Path | str, ending: str = "") -> str:
+    """A command on a file, decompressed on the way; with `ending`, into a file that is called so."""
+    if isinstance(name, str):
+        return command
+    path = shlex.quote(str(name))
+    if not ending:
+        return f"{command} {path}"
+    target = shlex.quote(f"{name.with_suffix('') if name.suffix == '.gz' else name}{ending}")
+    return f"gzip -dc {path} | {command} > {target}" if name.suffix == ".gz" else f"{command} {path} > {target}"

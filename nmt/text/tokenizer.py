@@ -1,0 +1,241 @@
+"""SentencePiece BPE that gives back every line as it was: no normalisation, white space kept, bytes for the rest.
+
+Ids 0-3 are padding, unknown, `<s>` and `</s>`; 4-19 are reserved for later uses (language tags, separators);
+20-275 are the 256 bytes, from which every character that is no piece is spelled; then come the learned pieces.
+
+Two things SentencePiece does not do by itself:
+
+* It writes a space as U+2581, so a U+2581 of the text would come back as a space. Here that character is always
+  spelled in its three bytes.
+* A line break in a translation would shift all lines after it. Control characters (Unicode category Cc, the tab
+  excepted) are therefore spaces to this tokenizer, when it encodes and when it decodes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import sentencepiece
+
+from nmt.errors import DataError, UnsafeFileError
+from nmt.files.read import DOCUMENT_BYTES, read_regular, refuse_links
+from nmt.files.write import write_file
+from nmt.layout import TokenizerDir
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+N_RESERVED = 16
+N_SPECIAL = 4 + N_RESERVED
+
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+"""A control character: Unicode category Cc without the tab."""
+
+
+def is_blank(line: str) -> bool:
+    """Whether a line holds nothing but white space and control characters, which are spaces to a tokenizer."""
+    return not CONTROL.sub(" ", line).strip()
+
+
+_SPACE = "\u2581"  # how SentencePiece writes a space inside its pieces
+_OWN_SIGNS = {_SPACE, "\u2585"}  # U+2585 is how it marks an unknown character in training
+_NO_PIECE = re.compile(rf"{CONTROL.pattern}|[{''.join(sorted(_OWN_SIGNS))}]")
+_SPACE_IDS = [N_SPECIAL + byte for byte in _SPACE.encode()]
+_PROBE = " a\t é  \u2581\U0001f600 "
+_THREADS = 4
+
+
+class Tokenizer:
+    """One vocabulary: lines to ids and back. Made by `Tokenizer.load` or `train_tokenizer`."""
+
+    def __init__(self, model: bytes) -> None:
+        """`model`: a serialised SentencePiece model. Raises DataError unless it is one `train_tokenizer` made."""
+        self._model = model
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor()
+            self._processor.LoadFromSerializedProto(model)
+            ours = self._has_our_pieces() and self.decode(self.encode(_PROBE)) == _PROBE
+        except (RuntimeError, ValueError, UnicodeDecodeError) as error:
+            raise DataError("not a SentencePiece model") from error
+        if not ours:
+            raise DataError("a SentencePiece model that nmt did not train: it does not give back what it encodes")
+        self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
+
+    @classmethod
+    def load(cls, path: Path) -> Tokenizer:
+        """Read a model file. Raises DataError if it is missing or not a tokenizer of `nmt`."""
+        try:
+            return cls(read_regular(path, DOCUMENT_BYTES))
+        except UnsafeFileError:
+            raise
+        except OSError as error:
+            raise DataError(f"{path}: the tokenizer cannot be read: {error.strerror}") from error
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
+
+    def save(self, path: Path) -> None:
+        """Write the model file. Raises OSError."""
+        write_file(path, self._model)
+
+    def _has_our_pieces(self) -> bool:
+        """Whether the special pieces and the bytes have the ids that `train_tokenizer` gives them, and no other piece
+        is special. Raises UnicodeDecodeError for a piece that is not UTF-8, which would come up only in use."""
+        model, ids = self._processor, list(range(len(self)))
+        pieces, end = model.id_to_piece(ids), N_SPECIAL + 256
+        kinds = list(zip(model.is_unknown(ids), model.is_control(ids), model.is_byte(ids), strict=True))
+        wanted = [(i == UNK, i != UNK and i < N_SPECIAL, N_SPECIAL <= i < end) for i in ids]
+        return kinds == wanted and pieces[N_SPECIAL:end] == [f"<0x{byte:02X}>" for byte in range(256)]
+
+    def __len__(self) -> int:
+        """Number of pieces: ids are 0 … len - 1."""
+        return int(self._processor.get_piece_size())
+
+    def encode(self, line: str) -> list[int]:
+        """The ids of a line, without special ids; nothing for an empty line."""
+        return self.encode_all([line])[0]
+
+    def encode_all(self, lines: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, without special ids; the lines are encoded in parallel."""
+        # the space before the first word makes it the same pieces as within a line; decode takes it off again
+        texts = [f" {CONTROL.sub(' ', line)}" if line else "" for line in lines]
+        plain = [text.split(_SPACE) if _SPACE in text else [text] for text in texts]
+        parts = [part for parts_of_line in plain for part in parts_of_line]
+        encoded = iter(self._processor.encode(parts, num_threads=_THREADS))
+        result = []
+        for parts_of_line in plain:
+            ids = list(next(encoded))
+            for _ in parts_of_line[1:]:
+                ids += _SPACE_IDS
+                ids += next(encoded)
+            result.append(ids)
+        return result
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The line that ids spell. Special ids are skipped, bytes that are no UTF-8 become U+FFFD."""
+        text = str(self._processor.decode([int(i) for i in ids if i >= N_SPECIAL]))
+        return CONTROL.sub(" ", text.removeprefix(" "))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The pieces of ids as SentencePiece writes them: U+2581 for a space, `<0x41>` for a byte."""
+        return [str(self._processor.id_to_piece(int(i))) for i in ids]
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """The tokenizers of a language pair by language: one object twice if the vocabulary is joint."""
+
+    by_language: Mapping[str, Tokenizer]
+    joint: bool
+
+    def __getitem__(self, language: str) -> Tokenizer:
+        return self.by_language[language]
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Both languages in alphabetical order."""
+        return tuple(sorted(self.by_language))
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits that stand for the languages and their vocabularies."""
+        parts = [f"{language}={self[language].fingerprint}" for language in self.languages]
+        return hashlib.sha256(" ".join([*parts, f"joint={self.joint}"]).encode()).hexdigest()[:16]
+
+    @classmethod
+    def load(cls, directory: TokenizerDir, languages: Sequence[str]) -> Tokenizers:
+        """Read the tokenizers of `languages`. Raises DataError if there are none, or for other languages."""
+        if directory.joint.exists():
+            joint = Tokenizer.load(directory.joint)
+            return cls(dict.fromkeys(sorted(languages), joint), joint=True)
+        if not directory.path.is_dir() or not any(directory.path.glob("*.model")):
+            raise DataError(f"{directory.path}: no tokenizer here")
+        found = sorted(path.stem for path in directory.path.glob("*.model"))
+        if found != sorted(languages):
+            wanted = " and ".join(sorted(languages))
+            raise DataError(f"{directory.path}: vocabularies for {' and '.join(found)}, needed are {wanted}")
+        return cls({name: Tokenizer.load(directory.language(name)) for name in found}, joint=False)
+
+    def save(self, directory: TokenizerDir) -> None:
+        """Write the model files, making the directory. Raises UnsafeFileError if it is a link, and OSError."""
+        refuse_links([directory.path])
+        directory.path.mkdir(parents=True, exist_ok=True)
+        if self.joint:
+            self[self.languages[0]].save(directory.joint)
+        else:
+            for language in self.languages:
+                self[language].save(directory.language(language))
+
+
+def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str, int] | None = None) -> Tokenizer:
+    """Learn a BPE vocabulary of at most `vocab_size` pieces from lines; fewer if they have no more to merge.
+
+    `alphabet` counts the characters of the lines, where the caller has counted them already; without it `lines` is
+    held in memory to count them. The result is a function of the lines and `vocab_size` alone.
+    Raises DataError if the lines hold no text. BPE: Sennrich et al., 2016, arXiv:1508.07909.
+    """
+    if alphabet is None:
+        lines = list(lines)
+        alphabet = Counter(character for line in lines for character in line)
+    replaced = _left_out(alphabet, (vocab_size - N_SPECIAL - 256) // 2)
+    if not any(_NO_PIECE.sub("", character).strip() for character in alphabet):
+        raise DataError("no text to learn a vocabulary from")
+    model = io.BytesIO()
+    raised: list[BaseException] = []
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=_noting(_training_lines(lines, replaced), raised),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=vocab_size,
+            hard_vocab_limit=False,
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
+            control_symbols=[f"<reserved_{i}>" for i in range(N_RESERVED)],
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            add_dummy_prefix=False,
+            character_coverage=1.0,
+            max_sentence_length=2**30,
+            num_threads=_THREADS,
+            minloglevel=2,
+        )
+    finally:
+        if raised:
+            raise raised[0] from None
+    return Tokenizer(model.getvalue())
+
+
+def _noting(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
+    """The lines. What is raised meanwhile, be it Ctrl-C, also goes into `raised`: SentencePiece ends with a
+    RuntimeError that does not say what it was."""
+    try:
+        yield from lines
+    except GeneratorExit:  # SentencePiece has stopped of its own accord
+        raise
+    except BaseException as error:
+        raised.append(error)
+        raise
+
+
+def _left_out(alphabet: Mapping[str, int], limit: int) -> set[str]:
+    """The characters that get no piece of their own: all but the `limit` most frequent, and two that SentencePiece
+    uses itself. They are spelled in bytes: a script of many signs would leave a small vocabulary no room for merges.
+    """
+    by_count = sorted(alphabet, key=lambda character: (-alphabet[character], character))
+    return {*by_count[limit:], *_OWN_SIGNS}
+
+
+def _training_lines(lines: Iterable[str], replaced: set[str]) -> Iterator[str]:
+    """The lines as they are encoded, with a space for what gets no piece, so that no piece reaches across it."""
+    # the few own signs and control characters are found faster by a pattern than by a table, which rare signs need
+    table = {ord(character): " " for character in replaced - _OWN_SIGNS}
+    for line in lines:
+        text = _NO_PIECE.sub(" ", line)
+        yield f" {text.translate(table) if table else text}"

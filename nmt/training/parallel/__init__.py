@@ -1,0 +1,1 @@
+"""Several processes: collectives, rank 0, and a model that is sharded."""

@@ -1,0 +1,1 @@
+"""What is logged during training: log.jsonl, the screen, TensorBoard, alarms, a profile."""

@@ -1,0 +1,93 @@
+"""TensorBoard: curves, sample translations and a picture of the attention."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch.utils.tensorboard import SummaryWriter
+
+from nmt.errors import UnsafeFileError
+from nmt.files.read import refuse_links
+
+SHOWN_PIECES = 40  # of each side of an attention picture
+
+
+class Board:
+    """Writes to a TensorBoard folder. Where it cannot, it says so, and tries again at the next save."""
+
+    def __init__(self, path: Path, purge_step: int, say: Callable[[str], None]) -> None:
+        """What an earlier life of the run wrote from step `purge_step` on is no longer shown."""
+        self._path, self._say = path, say
+        self._purge_step: int | None = purge_step
+        self._writer: SummaryWriter | None = None
+        self._in_trouble = False
+        self._hook, threading.excepthook = threading.excepthook, self._hush
+        self.flush()
+
+    def _hush(self, failure: threading.ExceptHookArgs) -> None:
+        """TensorBoard writes in a thread of its own: what fails there is raised again by the next call, and said."""
+        if not (isinstance(failure.exc_value, OSError) and type(failure.thread).__module__.startswith("tensorboard.")):
+            self._hook(failure)
+
+    def scalars(self, record: Mapping[str, Any]) -> None:
+        """The numbers of a record."""
+
+        def write(writer: SummaryWriter) -> None:
+            for name, value in record.items():
+                if isinstance(value, (int, float)) and name not in ("step", "kind"):
+                    writer.add_scalar(f"{record['kind']}/{name}", value, record["step"])
+
+        self._do(write)
+
+    def samples(self, step: int, rows: Sequence[tuple[str, str, str]]) -> None:
+        """Source, reference and translation of a few development sentences, as text."""
+        table = "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)
+        text = f"| source | reference | translation |\n|---|---|---|\n{table}"
+        self._do(lambda writer: writer.add_text("valid/translations", text, step))
+
+    def attention(
+        self, step: int, weights: npt.NDArray[np.float32], src_pieces: Sequence[str], tgt_pieces: Sequence[str]
+    ) -> None:
+        """A picture of attention weights (T, S), a row for each target piece; of a long sentence its start."""
+        import matplotlib  # long after the start, which need not wait for it
+
+        from nmt.plots.attention import any_script, draw_attention
+
+        matplotlib.use("Agg")
+        title = f"Attention, mean of the heads of the layer before the last, step {step}"
+        figure = draw_attention(src_pieces, tgt_pieces, weights, title, SHOWN_PIECES)
+        with any_script():
+            self._do(lambda writer: writer.add_figure("valid/attention", figure, step))
+
+    def flush(self) -> None:
+        """Have everything in the files; where that failed before, try again from here."""
+        self._in_trouble = False
+        self._do(lambda writer: writer.flush())
+        if not self._in_trouble:
+            self._purge_step = None  # from here on it is this life that has written
+
+    def close(self) -> None:
+        """The last thing to do."""
+        self._do(lambda writer: writer.close())
+        threading.excepthook = self._hook
+
+    def _do(self, action: Callable[[SummaryWriter], None]) -> None:
+        if self._in_trouble:
+            return
+        try:
+            if self._writer is None:
+                refuse_links([self._path])
+                self._writer = SummaryWriter(str(self._path), purge_step=self._purge_step)
+            action(self._writer)
+        except (OSError, UnsafeFileError) as error:  # training is worth more than its curves
+            self._writer, self._in_trouble = None, True
+            reason = f"cannot be written: {error.strerror}" if isinstance(error, OSError) else "is now a symbolic link"
+            self._say(
+                f"warning: {self._path}: {reason}; training goes on, and TensorBoard will "
+                "lack what comes until the next save (log.jsonl will not)"
+            )

@@ -1,0 +1,169 @@
+"""What happened, three times over: a progress bar for people, log.jsonl for programs, TensorBoard for eyes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tqdm import tqdm
+
+from nmt.console import printable
+from nmt.files.read import DOCUMENT_BYTES, open_own
+from nmt.layout import RunDir
+from nmt.runs.checkpoint import TrainState
+from nmt.training.report.board import Board
+
+Record = Mapping[str, Any]
+CURVES = ("train", "valid", "ema", "average")
+
+
+class TrainingLog:
+    """One `log(record)` for all three. A record is flat; `kind` is train, valid, ema, average, skipped or warning,
+    `step` the update that it speaks of. `nll` (nats per token) is what compares training and development set: `loss` is
+    what training minimises, smoothing and divergence included, and the same as `nll` on the development set."""
+
+    def __init__(
+        self,
+        run: RunDir,
+        step: int,
+        n_bytes: int,
+        is_checked: bool,
+        total_steps: int,
+        waiting: Sequence[str] = (),
+    ) -> None:
+        """Go on after `step`, the first `n_bytes` of log.jsonl and the lines that are `waiting` for room: a resumed
+        run does over what came after its checkpoint, the validation of that step too unless it `is_checked`."""
+        self._path = run.log
+        self._file = open_own(run.log)
+        size = os.fstat(self._file).st_size
+        # the average of that step, too, if the run died after it
+        after = os.pread(self._file, min(max(0, size - n_bytes), DOCUMENT_BYTES), n_bytes)
+        is_over = is_checked and b'"kind": "average"' not in after
+        os.ftruncate(self._file, min(n_bytes, size))
+        self._waiting = [line.encode() for line in waiting]  # lines that the disk has not taken yet
+        self._in_trouble = False
+        # a progress bar in a log file is noise: there, every record becomes a line
+        self._bar: tqdm[Any] | None = None
+        if sys.stderr.isatty():
+            bar = " |{bar:20}|" if shutil.get_terminal_size().columns >= 110 else ""  # the numbers need 80
+            form = "{percentage:3.0f}%" + bar + " {n_fmt}/{total_fmt}{postfix}"
+            with _screen():
+                self._bar = tqdm(total=total_steps, initial=step, bar_format=form, dynamic_ncols=True)
+        self.board = Board(run.tensorboard, step + is_over, self.say)
+        if not is_over:
+            self._show_again(step)
+
+    def _show_again(self, step: int) -> None:
+        """TensorBoard forgets what was at the step where it goes on, but the log does not."""
+        for line in os.pread(self._file, os.fstat(self._file).st_size, 0).splitlines():
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # lines that someone has edited
+                record = json.loads(line)
+                if record["step"] == step and record["kind"] in CURVES:
+                    self.board.scalars(record)
+
+    def progress(self, step: int, loss: float, nll: float, lr: float, tokens_per_second: float, left: float) -> None:
+        """Update the progress bar; `loss` is with label smoothing, `nll` without, `left` is in seconds."""
+        if self._bar is None:
+            return
+        numbers = f"loss {loss:.2f}, nll {nll:.2f}, lr {lr:.1e}, {tokens_per_second:,.0f} tok/s"
+        with _screen():
+            # the time left first: a narrow terminal shows what fits
+            self._bar.set_postfix_str(f"{clock(left)} left, {numbers}", refresh=False)
+            self._bar.update(step - self._bar.n)
+
+    def log(self, record: Record) -> None:
+        """Keep a record: a line of log.jsonl, its numbers as scalars, and a line on the screen."""
+        self._waiting.append(json.dumps(record).encode() + b"\n")
+        self._write()
+        if record["kind"] in CURVES:
+            self.board.scalars(record)
+            if record["kind"] != "train" or self._bar is None:
+                self.say(_line(record))
+
+    def warn(self, state: TrainState, message: str) -> None:
+        """Keep a warning, and say it."""
+        self.log({"kind": "warning", "step": state.step, "minutes": state.seconds / 60, "message": message})
+        self.say(f"warning: {message}")
+
+    @property
+    def waiting(self) -> list[str]:
+        """The lines that the disk has not taken yet."""
+        return [line.decode() for line in self._waiting]
+
+    def sync(self) -> int:
+        """Have the records on the disk; how many bytes they are."""
+        self._write()
+        os.fsync(self._file)
+        self.board.flush()
+        return os.fstat(self._file).st_size
+
+    def _write(self) -> None:
+        """Write all lines that wait, each whole or not at all."""
+        while self._waiting:
+            end = os.fstat(self._file).st_size
+            try:
+                n_written = os.pwrite(self._file, self._waiting[0], end)
+            except OSError as error:
+                n_written, reason = 0, error.strerror
+            else:
+                reason = "No space left on device"
+            if n_written < len(self._waiting[0]):
+                os.ftruncate(self._file, end)
+                if not self._in_trouble:
+                    self.say(f"warning: {self._path}: cannot be written: {reason}; training goes on, the records wait")
+                self._in_trouble = True
+                return
+            self._waiting.pop(0)
+        self._in_trouble = False
+
+    def total(self, steps: int) -> None:
+        """How many steps there will be, once that is known better."""
+        if self._bar is not None:
+            self._bar.total = steps
+
+    def say(self, text: str) -> None:
+        """A line on the screen, above the progress bar."""
+        with _screen():
+            if self._bar is not None:
+                self._bar.write(printable(text), file=sys.stderr)
+            else:
+                print(printable(text), file=sys.stderr, flush=True)
+
+    def __enter__(self) -> TrainingLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            with _screen():
+                self._bar.close()
+        self.board.close()
+        self._write()
+        if self._waiting:
+            self.say(f"{self._path}: {len(self._waiting)} records could not be written")
+        os.close(self._file)
+
+
+def _screen() -> contextlib.AbstractContextManager[None]:
+    """Around what is shown: a screen that is gone, or a file on a full disk, ends no training."""
+    return contextlib.suppress(OSError)
+
+
+def clock(seconds: float) -> str:
+    """3725 -> 1:02:05."""
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
+
+
+def _line(record: Record) -> str:
+    numbers = {name: value for name, value in record.items() if isinstance(value, float) and name != "minutes"}
+    if "nll" in numbers and "loss" in numbers:  # once where both are the same
+        loss = numbers.pop("loss")
+        what = "loss (with divergence)" if "divergence" in numbers else "loss (smoothed)"
+        numbers = numbers if loss == numbers["nll"] else {what: loss, **numbers}
+    parts = [f"{name} {value:,.0f}" if value >= 1000 else f"{name} {value:.4g}" for name, value in numbers.items()]
+    return f"step {record['step']:>6} {record['kind']:>5}  {clock(60 * record['minutes']):>7}  {', '.join(parts)}"

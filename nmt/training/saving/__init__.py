@@ -1,0 +1,1 @@
+"""Checkpoints during training, and which weights are selected for translating."""

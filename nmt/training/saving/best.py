@@ -1,0 +1,130 @@
+"""Which weights are the best: validation during the run, and the average of the last checkpoints at its end."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from nmt.errors import CheckpointError, UnsafeFileError
+from nmt.files.write import replace_file
+from nmt.runs.checkpoint import assign, save_checkpoint, update_state
+from nmt.runs.info import Weights, write_selected
+from nmt.runs.weights import average, steps_to_average
+from nmt.training.report.alarms import collapse_alarm
+from nmt.training.report.log import TrainingLog, clock
+from nmt.training.report.meter import Meter
+from nmt.training.session import Session
+from nmt.training.validate import Validation
+
+
+def check(session: Session, log: TrainingLog) -> None:
+    """Validate the weights as they are, and their moving average if there is one. What scores highest so far becomes
+    the best if it is saved.
+
+    Raises Interrupted if the run is to stop meanwhile; the state is then as it was.
+    """
+    state, settings = session.state, session.config.training
+    kinds: tuple[Weights, ...] = ("raw",) if session.ema is None else ("raw", "ema")
+    found: dict[Weights, Validation] = {}
+    for kind in reversed(kinds):  # raw comes last: it is what is shown below
+        model = session.to_validate(kind)
+        found[kind] = session.validator.validate(model, session.stop.poll)
+    is_better = False
+    for kind in kinds:
+        score = found[kind].score(settings.select_by)
+        if math.isfinite(score) and (state.best_score is None or score > state.best_score):
+            is_better = True
+            if session.saved_step == state.step:
+                state.best_score, state.best_step, state.best_weights = score, state.step, kind
+    if is_better:
+        state.checks_since_best = 0
+    elif state.step % settings.validate_every_steps == 0:  # one at a run's end counts for no patience, should it go on
+        state.checks_since_best += 1
+    state.last_check = state.step
+    for kind in kinds:
+        _record(session, log, found[kind], kind)
+    log.board.samples(state.step, session.validator.samples(found["raw"]))
+    log.board.attention(state.step, *session.validator.attention(model))
+
+
+def select_best(session: Session) -> None:
+    """Have `translate` take the best checkpoint so far; while there is none, the last."""
+    state = session.state
+    if state.best_step is not None:
+        write_selected(session.run, _best(session))
+    else:
+        session.run.selected.unlink(missing_ok=True)
+
+
+def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
+    """Average the last checkpoints, and have `translate` take the average if it did better than the best checkpoint.
+
+    `limit` is the setting of `training` that has ended the run. Raises Interrupted if the run is to stop meanwhile,
+    OSError or CheckpointError if the disk takes no more.
+    """
+    state, settings, run, log = session.state, session.config.training, session.run, meter.log
+    selected = _best(session)
+    steps = steps_to_average(run, settings, state.step)
+    try:
+        tensors = average(run, steps)
+    except CheckpointError as error:
+        log.say(f"checkpoints are not averaged: {error}")
+        steps = []
+    if len(steps) > 1:
+        model = session.to_validate("raw")
+        assign(model, tensors, str(run.average.path))
+        found = session.validator.validate(model, session.stop.poll)
+        score = found.score(settings.select_by)
+        save_checkpoint(run.average, tensors, None, {"steps": steps, settings.select_by: abs(score)})
+        meter.go()
+        _record(session, log, found, "average")
+        selected["average_steps"] = steps
+        if math.isfinite(score) and (state.best_score is None or score > state.best_score):
+            selected["weights"] = "average"
+            selected["reason"] = (
+                f"average of the checkpoints at steps {', '.join(map(str, steps))}, {settings.select_by} "
+                f"{abs(score):.4g} on the development set; not averaged: {_reason(session)}"
+            )
+    log.sync()  # for with the next lines there is nothing more to make up for
+    meter.go()
+    # what it took; the log is to go on from where it was before, should the run go on
+    update_state(run.step(state.step), asdict(state))
+    write_selected(run, {**selected, "finished_step": state.step, "finished_by": limit})
+    log.say(f"selected: {selected['reason']} ({clock(state.seconds)} in all)")
+
+
+def _best(session: Session) -> dict[str, Any]:
+    """What selected.json says of the best checkpoint."""
+    state = session.state
+    return {"best_step": state.best_step, "weights": state.best_weights, "reason": _reason(session)}
+
+
+def _reason(session: Session) -> str:
+    state, select_by = session.state, session.config.training.select_by
+    if state.best_score is None:
+        return "last checkpoint: no checkpoint that is kept has been validated"
+    of = ", moving average" if state.best_weights == "ema" else ""
+    score = f"{select_by} {abs(state.best_score):.4g} on the development set"
+    return f"best checkpoint, step {state.best_step}{of}, {score}"
+
+
+def _record(session: Session, log: TrainingLog, found: Validation, kind: Weights) -> None:
+    """Log a validation and keep its translations."""
+    state, language = session.state, session.config.data.tgt
+    where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60}
+    losses = {"loss": found.loss, "nll": found.loss}  # the same: validation is without smoothing
+    scores = {name: getattr(found, name) for name in ("perplexity", "accuracy", "bleu", "chrf")}
+    log.log({"kind": "valid" if kind == "raw" else kind, **where, **losses, **scores})
+    alarm = collapse_alarm(session.validator.src_lines, found.translations)
+    if alarm is not None:
+        log.warn(state, alarm)
+    step = f"step-{state.step:08d}"
+    name = {"raw": step, "ema": f"{step}-ema", "average": "average"}[kind]
+    path = session.run.dev / f"{name}.{language}"
+    try:
+        replace_file(path, "".join(f"{line}\n" for line in found.translations), may_follow=False)
+    except OSError as error:
+        log.say(f"warning: {path}: cannot be written: {error.strerror}; training goes on")
+    except UnsafeFileError as error:
+        log.say(f"warning: {error}; training goes on")

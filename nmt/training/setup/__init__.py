@@ -1,0 +1,1 @@
+"""Everything before the first update: checks, model, weights to begin with, resuming."""

@@ -1,0 +1,96 @@
+"""Whose a run directory is: one training process at a time, and nothing else in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from nmt.errors import CheckpointError
+from nmt.files.read import refuse_links, remove_tree
+from nmt.files.write import Lock, lock_holder, locked_error
+from nmt.layout import RunDir
+from nmt.training.parallel.world import World
+
+
+@contextmanager
+def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
+    """Hold the lock of a run directory that is there (`resume`) or is to be made; no other process trains there.
+
+    Raises CheckpointError if it is not there, or has something else in it, or is locked. A directory that was to be
+    made and holds no run in the end is removed again.
+    """
+    lock: Lock | None = None
+    to_be_made = [path for path in (run.path, *run.path.parents) if not path.exists()]
+
+    def take() -> None:
+        nonlocal lock
+        refuse_links(_written_in_place(run))
+        if resume and not run.info.exists() and _is_vacant(run):
+            raise CheckpointError(f"{run.path}: no run here to resume; without --resume a new one starts")
+        if resume and not run.info.exists():
+            raise CheckpointError(f"{run.path}: no run, or a damaged one: run.json is missing; --run DIR takes another")
+        if not resume:
+            if lock_holder(run.lock) is not None:
+                raise locked_error(run.lock, "trains")
+            _check_vacant(run)
+            run.path.mkdir(parents=True, exist_ok=True)
+        lock = Lock(run.lock, "trains")
+        if not resume:  # another may have been faster
+            _check_vacant(run)
+
+    try:
+        world.from_first(take)
+        yield
+    finally:
+        if lock is not None:
+            if not (resume or run.info.exists() or run.log.exists()):
+                _clear(run, to_be_made)
+            lock.release()
+
+
+def _check_vacant(run: RunDir) -> None:
+    """Refuse a directory with something in it, but for what a process left that died before there was a run."""
+    if run.path.resolve() == Path.cwd():
+        raise CheckpointError(f"{run.path}: is where you are; give the run a directory of its own with --run DIR")
+    if _is_vacant(run):
+        return
+    advice = "--resume continues it, " if run.info.exists() else "it is no run; "
+    raise CheckpointError(f"{run.path}: exists already; {advice}--run DIR starts another")
+
+
+def _is_vacant(run: RunDir) -> bool:
+    """Whether there is nothing, or only what is made under the lock before run.json, with which there is a run."""
+    if not run.path.exists() or (run.path.is_dir() and not any(run.path.iterdir())):
+        return True
+    known = {*_small_files(run), run.tokenizer.path, *_folders(run)}
+    if not run.lock.is_file() or not set(run.path.iterdir()) <= known:
+        return False
+    return not any(path.is_dir() and any(path.iterdir()) for path in _folders(run))
+
+
+def _small_files(run: RunDir) -> list[Path]:
+    parts = [path.with_name(path.name + ".part") for path in (run.config, run.info)]
+    return [run.lock, run.config, *parts]
+
+
+def _written_in_place(run: RunDir) -> list[Path]:
+    """What must be no link, for it is not replaced as a whole: where files are changed, made or removed."""
+    saved = [path for path in run.checkpoints.glob("step-*") if path.suffix != ".part"]
+    folders = [run.tokenizer.path, *_folders(run), run.tensorboard, run.trace.parent, run.average.path]
+    return [run.lock, run.log, *folders, *saved]
+
+
+def _folders(run: RunDir) -> list[Path]:
+    return [run.checkpoints, run.dev]  # which are empty until there is a run
+
+
+def _clear(run: RunDir, made: Sequence[Path]) -> None:
+    """Remove what there is of a run that did not come about, and the folders that were made for it."""
+    for path in _small_files(run):
+        path.unlink(missing_ok=True)
+    if run.tokenizer.path.exists():
+        remove_tree(run.tokenizer.path)
+    for path in (*_folders(run), *made):
+        with suppress(OSError):  # not there, or something else came into it
+            path.rmdir()

@@ -1,0 +1,243 @@
+"""`nmt translate`: the lines of a file or of a stream through a translator, and what deserves a warning."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from nmt.config import SearchConfig
+from nmt.console import Progress, say
+from nmt.console import n_lines as count_lines
+from nmt.errors import DataError
+from nmt.files.write import open_output, refuse_overwriting
+from nmt.text.asked import asked_of
+from nmt.text.glossary import Applied, Glossary
+from nmt.text.lines import read_lines, why_not_sentences
+from nmt.text.stream import windows
+from nmt.translate.align import alignments, attention_of, pharaoh
+from nmt.translate.translator import FARTHEST, WINDOW, Translator
+from nmt.translate.types import Line, Translation
+
+
+@dataclass(frozen=True)
+class Files:
+    """What is read and written beside the text and its translation, each a line for every line of the text."""
+
+    prefixes: Path | None = None
+    """What the translations start with; a blank line asks for nothing."""
+    terms: Path | None = None
+    """What the translations must hold, terms separated by tabs; a blank line asks for nothing."""
+    glossary: Path | None = None
+    """Terms with their translations, see `Glossary.read`: of any number of lines, for the whole text."""
+    alignments: Path | None = None
+    """Where the alignment of the words goes."""
+    attention: Path | None = None
+    """Where a picture of the attention in the first line that is not blank goes."""
+
+
+def translate_file(
+    translator: Translator,
+    source: Path | str,
+    target: Path | str,
+    search: SearchConfig | None = None,
+    n_best: int = 1,
+    files: Files | None = None,
+) -> None:
+    """Translate the lines of a file, or of standard input (`-`), into a file or to standard output (`-`).
+
+    Line n is the translation of line n. With `n_best` above 1 every translation has a line of four tab-separated
+    columns: number of the source line (from 1), score, log-probability, translation; best first. Standard output gets
+    each line as soon as it is ready; lines that come slowly are answered one by one. A file is written as F.part and
+    renamed at the end. What deserves a warning is counted on standard error.
+    Raises DataError if the input is missing or not UTF-8, if the output cannot be written, or if a file that goes with
+    the text has not as many lines.
+    """
+    search, files = search or translator.config.search, files or Files()
+    translator.check(search, n_best, has_terms=files.terms is not None or files.glossary is not None)
+    refuse_overwriting(
+        (target, files.alignments, files.attention), (source, files.prefixes, files.terms, files.glossary)
+    )
+    glossary = Glossary.read(files.glossary) if files.glossary is not None else None
+    if files.attention is not None:
+        from nmt.plots.attention import check_picture  # matplotlib takes 0.3 s, which no start need wait for
+
+        check_picture(files.attention)
+    looker = Looker(translator, search) if files.alignments or files.attention else None
+    warnings = Warnings()
+    applied = Applied(glossary) if glossary is not None else None
+    n_lines = 0
+    with ExitStack() as opened:
+        asked = _Asked(files, glossary)
+        out = opened.enter_context(open_output(target))
+        aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
+        progress = opened.enter_context(_progress(source, target))
+        for window in _input(source, translator.config.data.src):
+            lines = asked.of(window)
+            found = translator.translate_window(lines, search, n_best, n_lines, progress)
+            of_window: list[Translation] = []
+            for number, translations in enumerate(found, start=n_lines + 1):
+                line = lines[number - n_lines - 1]
+                warnings.see(number, line, translations)
+                if applied is not None:
+                    applied.see(number, asked_of(line.text, search, glossary), translations[0].text)
+                for each in translations:
+                    row = f"{number}\t{each.score:.6f}\t{each.log_prob:.6f}\t{each.text}" if n_best > 1 else each.text
+                    out.write(row.encode() + b"\n")
+                out.flush()
+                if looker is not None:
+                    looker.see(translations[0])
+                if aligned is not None:
+                    of_window.append(translations[0])
+            n_lines += len(window)
+            if looker is not None and aligned is not None:
+                aligned.writelines(f"{line}\n".encode() for line in looker.aligned(window, of_window))
+        asked.check_ended()
+    if looker is not None and files.attention is not None:
+        looker.draw(files.attention)
+    for told in [*(applied.lines() if applied is not None else ()), *warnings.lines()]:
+        say(told)
+
+
+class _Asked:
+    """The files that say what is asked of the translations, read along with the text."""
+
+    def __init__(self, files: Files, glossary: Glossary | None) -> None:
+        self._glossary = glossary
+        self._files = {path: _lines_of(path) for path in (files.prefixes, files.terms) if path is not None}
+        self._prefixes, self._terms = files.prefixes, files.terms
+
+    def of(self, window: Sequence[str]) -> list[Line]:
+        """The next lines of the text with what is asked for each."""
+        prefixes, terms = (self._next(path, len(window)) for path in (self._prefixes, self._terms))
+        return [
+            Line(text, prefix, tuple(term.strip() for term in of_line.split("\t") if term.strip()), self._glossary)
+            for text, prefix, of_line in zip(window, prefixes, terms, strict=True)
+        ]
+
+    def _next(self, path: Path | None, n: int) -> list[str]:
+        if path is None:
+            return [""] * n
+        lines = list(islice(self._files[path], n))
+        if len(lines) < n:
+            raise DataError(f"{path}: has fewer lines than the text; they must pair line by line")
+        return lines
+
+    def check_ended(self) -> None:
+        """Raise DataError if a file has lines left."""
+        for path, lines in self._files.items():
+            if next(lines, None) is not None:
+                raise DataError(f"{path}: has more lines than the text; they must pair line by line")
+
+
+class Looker:
+    """What a translator looked at: alignments of the words, and a picture of one line."""
+
+    def __init__(self, translator: Translator, search: SearchConfig) -> None:
+        data = translator.config.data
+        self._decoder = translator.forced_decoder(search)
+        self._src, self._tgt = translator.tokenizers[data.src], translator.tokenizers[data.tgt]
+        self._first: Translation | None = None
+
+    def see(self, translation: Translation) -> None:
+        """Take note of the translation of a line."""
+        if self._first is None and translation.parts:
+            self._first = translation
+
+    def aligned(self, lines: Sequence[str], translations: Sequence[Translation]) -> list[str]:
+        """The alignment of each line, as Pharaoh writes it: `0-0 2-1` (source, target)."""
+        return [pharaoh(each) for each in alignments(self._decoder, self._src, self._tgt, lines, translations)]
+
+    def draw(self, path: Path) -> None:
+        """Write the picture of the first line that is not blank; of a long line its first part."""
+        from nmt.plots.attention import attention_picture
+
+        if self._first is None:
+            raise DataError(f"{path}: not drawn, the text has no line that is not blank")
+        part = self._first.parts[0]
+        seen = attention_of(self._decoder, self._src, self._tgt, (part.src_ids, part.tgt_ids))
+        title = "Attention, mean of the heads"
+        attention_picture(path, seen.src_pieces, seen.tgt_pieces, seen.weights, title)
+
+
+class Warnings:
+    """Counts what a user should know about the translations of a text."""
+
+    def __init__(self) -> None:
+        self.n_unfinished = self.n_split = self.n_whole = self.n_blank = self.n_cut = 0
+        self.cut: list[int] = []
+
+    def see(self, number: int, line: Line, translations: Sequence[Translation]) -> None:
+        """Take note of a line, the number of which is this, and its translations."""
+        best = translations[0]
+        self.n_blank += bool((line.prefix.strip() or line.terms) and not best.parts)
+        self.n_whole += best.whole
+        self.n_unfinished += not best.finished
+        self.n_split += len(best.parts) > 1
+        self.n_cut += best.cut
+        if best.cut and len(self.cut) < 10:
+            self.cut.append(number)
+
+    def lines(self) -> list[str]:
+        """A line for each kind of warning there is."""
+        lines = []
+        if self.n_unfinished:
+            lines.append(
+                f"{_count(self.n_unfinished, 'translation')} {'was' if self.n_unfinished == 1 else 'were'} cut off at "
+                "the length limit (search.max_length, max_length_ratio, max_length_offset)"
+            )
+        if self.n_split:
+            lines.append(f"{_count(self.n_split, 'line')} split and translated in parts (search.split)")
+        if self.n_whole:
+            lines.append(
+                f"{_count(self.n_whole, 'line')} not split, because of their terms: a model that has learned from "
+                "sentences leaves out much of several"
+            )
+        if self.n_blank:
+            lines.append(f"{_count(self.n_blank, 'blank line')} had a prefix or terms, and stayed blank")
+        if self.n_cut:
+            numbers = ", ".join(map(str, self.cut)) + (", …" if self.n_cut > len(self.cut) else "")
+            lines.append(
+                f"{_count(self.n_cut, 'line')} had more pieces than the model takes (model.max_positions, or "
+                f"{FARTHEST} times data.max_pieces); only the start was translated: {numbers}"
+            )
+        return lines
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _progress(source: Path | str, target: Path | str) -> Progress:
+    """Shown unless the lines go to the screen themselves, or are being typed there."""
+    typed = str(source) == "-" and sys.stdin is not None and sys.stdin.isatty()
+    to_file = str(target) != "-" or Path("/dev/stdout").is_file()
+    total = None if str(source) == "-" else count_lines(Path(source))
+    return Progress("translating", total, shown=to_file and not typed)
+
+
+def _input(source: Path | str, language: str) -> Iterator[list[str]]:
+    if str(source) == "-":
+        if sys.stdin is None:
+            raise DataError("standard input is closed; name a file with --input")
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            say("waiting for lines to translate; Ctrl-D on an empty line ends")
+        return windows(sys.stdin.buffer, "standard input", WINDOW, language=language)
+    path = Path(source)
+    if path.is_file() and (problem := why_not_sentences(path)):
+        say(f"warning: {path}: {problem}; its lines are translated as they stand")
+    return _windows_of(_lines_of(path, language))
+
+
+def _lines_of(path: Path, language: str | None = None) -> Iterator[str]:
+    if not path.exists():
+        raise DataError(f"{path}: no such file")
+    return read_lines(path, language)
+
+
+def _windows_of(lines: Iterator[str]) -> Iterator[list[str]]:
+    while window := list(islice(lines, WINDOW)):
+        yield window

@@ -1,0 +1,138 @@
+"""Minimum Bayes risk: of several translations of a sentence, the one that is most like all of them.
+
+What is expected of a candidate is the mean of its sentence-level chrF or BLEU against every candidate as the reference
+(Eikema and Aziz, 2022, arXiv:2108.04718). Values are those of sacrebleu's `sentence_score`, computed for all pairs at
+once from n-grams that are counted once.
+
+Legend: N different candidates, C symbols of all together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics.bleu import BLEU, MAX_NGRAM_ORDER
+from sacrebleu.metrics.chrf import CHRF
+
+from nmt.evaluate.metrics import default_tokenizer
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MAX_COUNTS = 2**20
+"""Counts, texts x n-grams, that are held at once."""
+
+
+def choose(
+    candidates: Sequence[str],
+    metric: Literal["chrf", "bleu"],
+    weights: Sequence[float] | None = None,
+    tgt_lang: str | None = None,
+) -> int:
+    """The index of the candidate of which the most is expected; of several the first. There is at least one.
+
+    `weights` says how much each counts as a reference, as often as they stand in the list if it is None. A candidate is
+    a reference for itself, too: what is expected is an expectation over what the model may say, and this is among it.
+    (With equal weights that adds the same to each, except to a blank one, which is never chosen before others.)
+    `tgt_lang`, the target language, decides how BLEU tokenizes.
+    """
+    different = list(dict.fromkeys(candidates))
+    row = {candidate: i for i, candidate in enumerate(different)}
+    rows = [row[candidate] for candidate in candidates]
+    weight = np.bincount(rows, weights)  # (N,)
+    utility = pairwise(different, metric, tgt_lang) @ weight
+    # what differs by rounding alone is equal
+    best = int(np.flatnonzero(utility >= utility.max() - 1e-9 * weight.sum())[0])
+    return rows.index(best)
+
+
+def pairwise(candidates: Sequence[str], metric: Literal["chrf", "bleu"], tgt_lang: str | None = None) -> Floats:
+    """(N, N) the score, 0-100, of each candidate (row) against each as its reference (column)."""
+    match metric:
+        case "chrf":
+            return _chrf([[ord(letter) for letter in "".join(text.split())] for text in candidates])
+        case "bleu":
+            tokenize = _tokenizer(tgt_lang)
+            ids: dict[str, int] = {}
+            return _bleu([[ids.setdefault(t, len(ids)) for t in tokenize(text).split()] for text in candidates])
+
+
+@cache
+def _tokenizer(tgt_lang: str | None) -> Callable[[str], str]:
+    """What BLEU does to a text before it splits it at spaces."""
+    scorer = BLEU(tokenize=default_tokenizer(tgt_lang))
+    return lambda text: scorer.tokenizer(text.rstrip())
+
+
+def _chrf(texts: Sequence[Sequence[int]]) -> Floats:
+    """See `pairwise`, for texts of letters without spaces: an F-score of mean precision and recall (Popović, 2015)."""
+    precision, recall, orders = np.zeros((3, len(texts), len(texts)))
+    for total, common in _ngrams(texts, CHRF.CHAR_ORDER):
+        n_hyp, n_ref = total[:, None], total
+        both = (n_hyp > 0) & (n_ref > 0)
+        precision += common / np.maximum(n_hyp, 1)
+        recall += common / np.maximum(n_ref, 1)
+        orders += both
+    precision, recall = precision / np.maximum(orders, 1), recall / np.maximum(orders, 1)
+    factor = CHRF.BETA**2
+    weighted = factor * precision + recall
+    return 100 * (1 + factor) * precision * recall / np.where(weighted > 0, weighted, 1)
+
+
+def _bleu(texts: Sequence[Sequence[int]]) -> Floats:
+    """See `pairwise`, for texts of tokens. As sacrebleu advises for sentences, only orders of which the candidate has
+    an n-gram count; of those without a match the first counts as half a match, the next as a quarter, and so on."""
+    log_precision, orders = np.zeros((2, len(texts), len(texts)))
+    smooth = np.ones_like(orders)
+    matched = np.zeros_like(orders, dtype=bool)
+    for total, common in _ngrams(texts, MAX_NGRAM_ORDER):
+        n_hyp = total[:, None]
+        matched |= common > 0
+        smooth = np.where(common > 0, smooth, smooth / 2)
+        precision = np.where(common > 0, common, smooth) / np.maximum(n_hyp, 1)
+        log_precision += np.where(n_hyp > 0, np.log(precision), 0)
+        orders += n_hyp > 0
+    length = np.array([len(text) for text in texts])
+    log_brevity = np.minimum(1 - length / np.maximum(length[:, None], 1), 0)
+    return np.where(matched, 100 * np.exp(log_brevity + log_precision / np.maximum(orders, 1)), 0)
+
+
+def _ngrams(texts: Sequence[Sequence[int]], max_order: int) -> Iterator[tuple[Ints, Floats]]:
+    """For each order: how many n-grams each text has (N,), and how many each two have in common (N, N)."""
+    lengths = np.array([len(text) for text in texts])
+    symbols = np.concatenate([np.asarray(text, dtype=np.int64) for text in texts])
+    owner = np.repeat(np.arange(len(texts)), lengths)  # (C,) the text that a symbol is of
+    left = np.repeat(lengths.cumsum(), lengths) - np.arange(len(symbols))  # (C,) symbols of it from this one on
+    symbols = _numbered(symbols)
+    starts, ngrams = np.arange(len(symbols)), np.zeros_like(symbols)
+    for order in range(1, max_order + 1):
+        longer = left[starts] >= order
+        starts = starts[longer]
+        ngrams = _numbered(ngrams[longer] * len(symbols) + symbols[starts + order - 1])
+        yield np.maximum(lengths - order + 1, 0), _common(owner[starts], ngrams, len(texts))
+
+
+def _numbered(values: Ints) -> Ints:
+    """Equal values get equal numbers, from 0 without a gap."""
+    return np.unique(values, return_inverse=True)[1].reshape(-1)
+
+
+def _common(owner: Ints, ngrams: Ints, n_texts: int) -> Floats:
+    """(N, N) how many n-grams each two texts have in common, one that stands twice in both counted twice."""
+    common = np.zeros((n_texts, n_texts))
+    n_ngrams = int(ngrams.max(initial=-1)) + 1
+    width = max(min(MAX_COUNTS // n_texts, n_ngrams), 1)
+    for first in range(0, n_ngrams, width):
+        some = (first <= ngrams) & (ngrams < first + width)
+        counts = np.bincount(owner[some] * width + ngrams[some] - first, minlength=n_texts * width)
+        counts = counts.reshape(n_texts, width)
+        # min(a, b) is the number of times t = 1, 2, ... for which both a >= t and b >= t
+        for times in range(1, int(counts.max()) + 1):
+            counts = counts[:, (counts >= times).any(0)]
+            has = (counts >= times).astype(np.float32)
+            common += has @ has.T
+    return common
