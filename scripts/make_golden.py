@@ -18,13 +18,12 @@ from pathlib import Path
 GOLDEN = Path(__file__).parent.parent / "tests" / "golden"
 sys.path.insert(0, str(GOLDEN.parent))
 
-from tiny_corpus import tiny_settings, tiny_text  # noqa: E402
-
 from nmt.config.load import load_config  # noqa: E402
 from nmt.layout import RunDir  # noqa: E402
 from nmt.prepare.prepare import prepare  # noqa: E402
 from nmt.training.loop import fit  # noqa: E402
 from nmt.translate.translator import Translator  # noqa: E402
+from tiny_corpus import tiny_settings, tiny_text  # noqa: E402
 
 LOSSES = [
     "training.max_steps=20", "training.warmup_steps=10", "training.log_every_steps=1", "training.average_last=1",

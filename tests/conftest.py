@@ -13,8 +13,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before anything imports torch
 from pathlib import Path
 
 import pytest
-from command import Command, run_command
 from hypothesis import HealthCheck, settings
+
+from command import Command, run_command
+from packed import calls  # noqa: F401  (a fixture)
 from tiny_corpus import tiny_settings, tiny_text
 
 if TYPE_CHECKING:
@@ -68,7 +70,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of `kept_run` that nothing happened to."""
     from kept_run import settings
-
     from nmt.training.loop import fit
 
     run = tmp_path_factory.mktemp("whole") / "run"

@@ -1,5 +1,7 @@
 """The project itself: who imports whom, what is shipped, and whether the README tells the truth."""
 
+from __future__ import annotations
+
 import ast
 import re
 import shlex
@@ -15,8 +17,8 @@ import nmt
 from nmt.cli import app
 from nmt.config import Config, Section, Source
 from nmt.config.load import load_config
+from places import ROOT
 
-ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "nmt"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))

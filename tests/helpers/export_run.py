@@ -1,0 +1,67 @@
+"""Runs with tiny untrained models of every kind, and their exports."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from nmt.config.load import dump_config
+from nmt.engine.translator import EngineTranslator
+from nmt.export.export import Request, export
+from nmt.layout import FORMAT, RunDir
+from nmt.model.transformer import Transformer
+from nmt.runs.checkpoint import save_checkpoint
+from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer, Tokenizers, train_tokenizer
+from nmt.translate.translator import Translator
+from tiny_run import tiny_config, words
+
+LINES = [" ".join(words(n, seed=n + 50)) for n in (3, 9, 1, 14, 2, 6, 5, 11, 4, 4, 7, 8)]
+
+
+@cache
+def tokenizer(language: str) -> Tokenizer:
+    """`joint`, or one of a language, which are of different sizes."""
+    size = {"joint": 400, "de": 380, "en": 420}[language]
+    return train_tokenizer([" ".join(words(8, seed)) for seed in range(300)], size)
+
+
+def write_run(path: Path, joint: bool = True, specials: float = 0.0, **model: object) -> Path:
+    """What `train` leaves behind, as far as an export needs it.
+
+    specials: how much likelier special pieces but `</s>` are than others, in the logit; where it is not 0, ends are
+    likely, too, and the embeddings must not be those of the output layer.
+    """
+    config = tiny_config(**model)
+    config = config.model_copy(update={"tokenizer": config.tokenizer.model_copy(update={"joint": joint})})
+    tokenizers = Tokenizers({name: tokenizer("joint" if joint else name) for name in ("de", "en")}, joint)
+    torch.manual_seed(3)
+    transformer = Transformer(config.model, len(tokenizers["de"]), len(tokenizers["en"]))
+    with torch.no_grad():
+        for parameter in transformer.parameters():
+            parameter.mul_(3.0) if parameter.dim() > 1 else parameter.add_(0.2 * torch.randn_like(parameter))
+        if specials:
+            # the hidden states have a common part, which only these pieces look at
+            output, norm = transformer.output, transformer.decoder.norm
+            assert output is not None and isinstance(norm, torch.nn.LayerNorm)
+            norm.bias.fill_(1.0)
+            output -= output.mean(1, keepdim=True)
+            output[:N_SPECIAL] += specials / output.size(1)
+            output[EOS] += (5.0 - specials) / output.size(1)
+    run = RunDir(path)
+    tokenizers.save(run.tokenizer)
+    run.config.write_text(dump_config(config), encoding="utf-8")
+    facts = {"data_dir": "nowhere", "corpus": "", "tokenizer": tokenizers.fingerprint, "precision": "float32"}
+    run.info.write_text(json.dumps({"format": FORMAT, **facts}), encoding="utf-8")
+    save_checkpoint(run.step(7), dict(transformer.named_parameters()), None, {})
+    return path
+
+
+def both(path: Path, joint: bool = True, specials: float = 0.0, **model: object) -> tuple[Translator, EngineTranslator]:
+    """A run's translator and its export as an engine, in float32 and on one thread, without the comparison of both."""
+    run = write_run(path / "run", joint, specials, **model)
+    export(Request(run, check_lines=2), path / "exported", "ctranslate2")
+    native = Translator.load(run, device="cpu", precision="float32")
+    return native, EngineTranslator.of(path / "exported")

@@ -1,0 +1,66 @@
+"""Pairs of given lengths, and a CPU twin of the GPU kernel for packed attention."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from models import VOCAB
+from nmt.data.batching import Pairs
+from nmt.model import varlen
+
+SRC, TGT = [6, 0, 3, 9, 1, 0], [4, 5, 0, 8, 2, 0]  # without </s>: sentences of one token are among them
+
+
+def pairs_of(src: list[int], tgt: list[int]) -> Pairs:
+    """Pairs of these lengths (without `</s>`) of random ids."""
+    n_ids = {"x": np.array(src, np.int32), "y": np.array(tgt, np.int32)}
+    ids = {side: np.random.default_rng(0).integers(20, VOCAB, int(n.sum())) for side, n in n_ids.items()}
+    ends = {side: np.cumsum(n) for side, n in n_ids.items()}
+    split = SimpleNamespace(lengths=n_ids.__getitem__, ids=ids.__getitem__, ends=ends.__getitem__)
+    return Pairs(split, "x", "y")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    """PyTorch's own `varlen_attn` runs, with a twin for the GPU's kernel below it; returns what reaches that."""
+    from torch.nn.attention import varlen as torchs
+
+    found: list[dict[str, object]] = []
+
+    def weights(query, key, bounds_q, bounds_k, max_q, max_k, is_causal):
+        """(H, N, K) the weights and, of the other tokens of each sentence, none."""
+        assert bounds_q.dtype == bounds_k.dtype == torch.int32 and bounds_q.shape == bounds_k.shape
+        assert (bounds_q[-1], bounds_k[-1]) == (len(query), len(key))
+        assert bounds_q.diff().max() <= max_q and bounds_k.diff().max() <= max_k
+        q, k = (torch.repeat_interleave(bounds.diff()) for bounds in (bounds_q, bounds_k))
+        seen = q[:, None] == k
+        assert seen.any(1).all(), "a query has no keys"
+        scores = torch.einsum("qhe,khe->hqk", query, key) * query.size(-1) ** -0.5
+        return scores.masked_fill(~(seen.tril() if is_causal else seen), -torch.inf).softmax(-1)
+
+    def forward(query, key, value, bounds_q, bounds_k, max_q, max_k, is_causal, scale, window_size, *others):
+        assert not any(others), "what else there is stays at its default"
+        found.append({"causal": is_causal, "window": window_size, "scale": scale, "dtype": query.dtype})
+        p = weights(query, key, bounds_q, bounds_k, max_q, max_k, is_causal)
+        out = torch.empty_like(query).copy_(torch.einsum("hqk,khe->qhe", p, value))
+        return out, query.new_empty(query.size(1), len(query), dtype=torch.float), torch.zeros(2, dtype=torch.uint64)
+
+    def backward(grad, query, key, value, _out, _lse, bounds_q, bounds_k, max_q, max_k, is_causal, *_):
+        p = weights(query, key, bounds_q, bounds_k, max_q, max_k, is_causal)
+        p_grad = torch.einsum("qhe,khe->hqk", grad, value)
+        s_grad = p * (p_grad - (p_grad * p).sum(-1, keepdim=True)) * query.size(-1) ** -0.5
+        grads = (
+            torch.einsum("hqk,khe->qhe", s_grad, key),
+            torch.einsum("hqk,qhe->khe", s_grad, query),
+            torch.einsum("hqk,qhe->khe", p, grad),
+        )
+        return tuple(torch.empty_like(x).copy_(g) for x, g in zip((query, key, value), grads, strict=True))
+
+    torchs._varlen_attn.register_kernel("cpu")(forward)
+    torchs._varlen_attn_backward.register_kernel("cpu")(backward)
+    monkeypatch.setattr(varlen, "KERNEL_DEVICES", {"cpu"})
+    return found

@@ -1,0 +1,139 @@
+"""Runs of several processes on a processor, as `torchrun` starts them, and what must be the same in them."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.multiprocessing as mp
+
+from kept_run import kept
+from nmt.config.load import dump_config
+from nmt.layout import RunDir
+from nmt.prepare.prepare import prepare
+from nmt.runs.checkpoint import load_optimizer, load_weights
+from nmt.training.parallel.world import joined
+from tiny_corpus import tiny_settings, tiny_text
+
+# Sums of float32 in another order differ in the seventh digit; an eps above that noise keeps Adam from magnifying it.
+CLOSE = {"rtol": 1e-3, "atol": 1e-4}
+NO_DROPOUT = dict.fromkeys(
+    ("embedding_dropout", "residual_dropout", "attention_dropout", "activation_dropout"), 0.0
+)  # fmt: skip
+NEW = ("--config", "config.yaml", "--data", "data", "--run")
+
+
+def make_folder(folder: Path) -> Path:
+    """A data directory with so many development lines that a validation takes a second, and a configuration."""
+    tiny_text(folder / "text")
+    for language in ("aa", "bb"):
+        dev = folder / "text" / f"dev.{language}"
+        lines = dev.read_text(encoding="utf-8").splitlines()
+        dev.write_text("".join(f"{line} {other}\n" for line in lines for other in lines), encoding="utf-8")
+    config = tiny_settings(folder / "text", model=NO_DROPOUT, search={"beam": 4}, training={
+        "max_steps": 40, "validate_every_steps": 20, "save_every_steps": 5, "eps": 1e-4, "select_by": "loss",
+        "average_last": 1, "warmup_steps": 40,
+    })  # fmt: skip
+    prepare(config, folder / "data", echo=lambda _: None)
+    (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
+    return folder
+
+
+def torchrun(
+    folder: Path, *arguments: str, restarts: int = 0, n: int = 2, script: str | None = None
+) -> subprocess.Popen[str]:
+    """`nmt train` in `n` processes; `script` is the text of a program that takes its place."""
+    what = ["-m", "--", "nmt"]
+    if script is not None:
+        (folder / "script.py").write_text(script, encoding="utf-8")
+        what = ["--", "script.py"]
+    options = ["--standalone", "--nproc-per-node", str(n), "--max-restarts", str(restarts)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", *options, *what, "train", *arguments],
+        cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def ended(
+    process: subprocess.Popen[str],
+    when: Callable[[], bool] = lambda: True,
+    whom: Callable[[int], int] | None = None,
+    number: int = signal.SIGTERM,
+) -> str:
+    """Send a signal `when` the time has come to the process that `whom` names, given torchrun's; what was said."""
+    try:
+        while whom is not None and not when():
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.01)
+        if whom is not None:
+            os.kill(whom(process.pid), number)
+        return process.communicate(timeout=100)[1]
+    finally:
+        process.kill()
+
+
+def the_other(run: RunDir, torchrun: int) -> int:
+    """The process id of the worker that does not write."""
+    workers = subprocess.run(["pgrep", "-P", str(torchrun)], capture_output=True, text=True, check=True).stdout.split()
+    (other,) = {int(worker) for worker in workers} - {json.loads(run.lock.read_text())["pid"]}
+    return other
+
+
+def left(run: Path) -> dict[str, Any]:
+    """What `kept` finds, but for the name of the call of torchrun."""
+    info = json.loads(RunDir(run).info.read_text(encoding="utf-8"))
+    info.pop("launch", None)
+    return {**kept(run), "run.json": info}
+
+
+def close(run: Path, other: Path, step: int = 40) -> None:
+    """See that two runs have the same weights, moments and records but for the order of their sums."""
+    for load in (load_weights, load_optimizer):
+        found, wanted = load(RunDir(run).step(step)), load(RunDir(other).step(step))
+        assert found.keys() == wanted.keys()
+        for name in wanted:
+            torch.testing.assert_close(
+                found[name], wanted[name], **CLOSE, msg=lambda text, name=name: f"{name}: {text}"
+            )
+    found, wanted = kept(run)["log.jsonl"], kept(other)["log.jsonl"]
+    assert len(found) == len(wanted)
+    # another digit may be another word; a share is padded
+    but = ("bleu", "chrf", "message", "padding_share")
+    for record, expected in zip(found, wanted, strict=True):
+        assert record.pop("kind") == expected.pop("kind")
+        for name in but:
+            record.pop(name, None), expected.pop(name, None)
+        assert record == pytest.approx(expected, rel=1e-3, abs=1e-4)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def in_processes(n: int, act: Callable[..., None], *arguments: Any) -> None:
+    """Call `act(world, *arguments)` in each of `n` processes. It must be a function of a module."""
+    multiprocessing.set_forkserver_preload(["nmt.training.loop"])  # imported once
+    mp.start_processes(_join, (n, free_port(), act, arguments), nprocs=n, start_method="forkserver")
+
+
+def _join(rank: int, size: int, port: int, act: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.set_num_threads(1)
+    with joined() as world:
+        act(world, *arguments)
+    names = [(task / "comm").read_text() for task in Path("/proc/self/task").glob("*")]
+    assert not any("gloo" in name for name in names), "the group's threads outlive it"

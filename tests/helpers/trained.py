@@ -1,0 +1,64 @@
+"""Short trainings: their records, scripted validation scores, deaths, and comparison of runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kept_run import Died, die_before, differences, kept
+from nmt.config import Config
+from nmt.data.batching import BatchPlan, epoch_updates
+from nmt.layout import RunDir
+from nmt.model.transformer import Transformer
+from nmt.training.loop import fit
+from nmt.training.setup.start import Session, start
+from nmt.training.validate import Validation, Validator
+from tiny_corpus import tiny_settings
+
+TIMES = ("minutes", "tokens_per_second")
+
+
+def records(run: Path, kind: str | None = None) -> list[dict[str, object]]:
+    found = [json.loads(line) for line in RunDir(run).log.read_text(encoding="utf-8").splitlines()]
+    return [{k: v for k, v in r.items() if k not in TIMES} for r in found if kind in (None, r["kind"])]
+
+
+def score(monkeypatch: pytest.MonkeyPatch, *bleu: float) -> None:
+    """Have the validations find these BLEU scores, one after the other."""
+    scores = iter(bleu)
+
+    class Scored(Validator):
+        def validate(self, model: Transformer, poll: Callable[[], None] = lambda: None) -> Validation:
+            return replace(super().validate(model, poll), bleu=next(scores))
+
+    monkeypatch.setattr("nmt.training.setup.start.Validator", Scored)
+
+
+def session_of(tiny_data: Path, text: Path, run: Path, **training: object) -> Session:
+    return start(tiny_settings(text, training=training, model={
+        "embedding_dropout": 0.0, "residual_dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0,
+    }), tiny_data, run, resume=False)  # fmt: skip
+
+
+def first_update(session: Session):
+    settings = session.config.training
+    plan = BatchPlan(settings.update_tokens, settings.pool_pairs, settings.seed)
+    return epoch_updates(session.pairs.lengths, plan, 0)[0]
+
+
+def train_with_deaths(config: Config, data: Path, run: Path, monkeypatch: pytest.MonkeyPatch, steps: list[int]) -> None:
+    """Train, die at each of these steps in turn and go on from there."""
+    for i, death in enumerate(steps):
+        with monkeypatch.context() as patch, pytest.raises(Died):
+            die_before(death, patch)
+            fit(config, data, run, resume=i > 0)
+    fit(config, data, run, resume=True)
+
+
+def assert_same_run(one: Path, other: Path, but: tuple[str, ...] = ()) -> None:
+    """All that both runs leave is equal bit for bit, but for times and the files `but`."""
+    assert [name for name in differences(kept(one), kept(other)) if name not in but] == []

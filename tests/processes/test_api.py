@@ -1,0 +1,109 @@
+"""What programs use: `nmt.Translator` and `nmt.api`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import nmt
+from nmt import Translator, api, process
+from nmt.config.load import dump_config, load_config
+from nmt.errors import ConfigError, DataError
+from places import ROOT
+from tiny_corpus import tiny_settings, tiny_text
+from tiny_run import PLAIN
+
+README = ROOT / "README.md"
+
+
+def test_the_names_are_seen_before_anything_is_imported() -> None:
+    program = """\
+import sys, nmt
+assert {"Translator", "api", "__version__"} <= set(dir(nmt))
+assert not hasattr(nmt, "train") and "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert nmt.api is api and nmt.Translator is Translator
+
+
+@pytest.mark.parametrize("first", ["from nmt import api", "import nmt.api", "from nmt import Translator",
+                                   "from nmt.translate.translator import Translator"])  # fmt: skip
+def test_the_environment_is_set_before_pytorch_is_imported(first: str) -> None:
+    program = f"""\
+import os, sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "torch":
+            print(os.environ.get("GOMP_SPINCOUNT"), os.environ.get("THP_MEM_ALLOC_ENABLE"), flush=True)
+            os._exit(0)
+sys.meta_path.insert(0, Finder())
+{first}
+"""
+    environment = {name: value for name, value in os.environ.items() if name not in process.ENVIRONMENT}
+    environment["THP_MEM_ALLOC_ENABLE"] = "0"  # what the user has set stays
+    done = subprocess.run([sys.executable, "-c", program], check=True, env=environment, stdout=subprocess.PIPE)
+    assert done.stdout == b"10000 0\n"
+
+
+def test_training_keeps_freed_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[bool] = []
+    monkeypatch.setattr(api, "keep_freed_memory", lambda: kept.append(True))
+    with pytest.raises(ConfigError, match="nowhere"):
+        api.train("nowhere.yaml")
+    assert kept == [True]
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_example_of_the_readme_runs_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [example] = [
+        block for block in re.findall(r"^```python\n(.*?)^```", README.read_text(), re.M | re.S) if "api" in block
+    ]
+    tiny_text(tmp_path / "text", n_train=60)
+    files = {split: {"files": {"de": f"{split}.aa", "en": f"{split}.bb"}} for split in ("train", "dev", "test")}
+    config = tiny_settings(
+        tmp_path / "text",
+        data={
+            "direction": "de-en", "dir": "data",
+            "train": [files["train"]], "valid": files["dev"], "test": {"test": files["test"]},
+        },
+        training={"run_dir": "runs/mine-{direction}", "max_steps": 2, "warmup_steps": 1, "validate_every_steps": 2},
+        tokenizer={"vocab_size": 310},
+    )  # fmt: skip
+    (tmp_path / "mine.yaml").write_text(dump_config(config), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(example, names)
+    assert names["run"] == Path("runs/mine-de-en")
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[-3:]] == ["bleu", "chrf", "ter"]
+    assert isinstance(names["texts"], list) and len(names["texts"]) == 3
+    assert "morn" in str(names["text"])
+
+    assert load_config("runs/mine-de-en/config.yaml").training.seed == 2
+    assert api.train(config, {"training.seed": 2, "training.max_steps": 3}, resume=True) == names["run"]
+    found = api.evaluate("runs/mine-de-en", "valid", checkpoint="last", search={"beam": 1})
+    assert (found.report.subject.step, len(found.translations)) == (3, 12)
+    with pytest.raises(ConfigError, match=r"search\.beem"):
+        api.evaluate("runs/mine-de-en", search={"beem": 1})
+    with pytest.raises(ConfigError, match=r"training\.sed"):
+        api.prepare(config, {"training.sed": "2"})
+    with pytest.raises(DataError, match="nowhere"):
+        api.prepare(config, {"data.root": Path("nowhere")}, data="other")
+    assert not Path("other").exists()
+
+
+def test_a_list_of_translations_for_each_text(translator: Translator) -> None:
+    found: list[list[str]] = translator.translate(PLAIN[:2], n_best=3, beam=3)
+    best: list[str] = translator.translate(PLAIN[:2], beam=3)
+    assert [len(each) for each in found] == [3, 3]
+    assert [each[0] for each in found] == best
+    assert translator.translate(["", PLAIN[0]], n_best=1) == [[""], translator.translate(PLAIN[:1])]
+    for n_best, message in ((4, r"n_best: 4 needs a beam of at least 4"), (0, "n_best: must be at least 1, found 0")):
+        with pytest.raises(ConfigError, match=message):
+            translator.translate(PLAIN, n_best=n_best, beam=3)

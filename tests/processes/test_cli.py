@@ -1,0 +1,396 @@
+"""The command line: its manual, its exit statuses, and one line for everything a user can put right."""
+
+import errno
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command import Command
+from nmt.config.load import load_config
+from nmt.errors import ConfigError, DivergedError, NmtError
+
+SCRIPT = Path(sys.executable).with_name("nmt")
+CONFIG = """\
+data:
+  direction: de-en
+  dir: prepared
+  train:
+    - files: {de: a.de, en: a.en}
+  valid:
+    files: {de: v.de, en: v.en}
+"""
+COMMANDS = ["prepare", "train", "sweep", "translate", "evaluate", "score", "runs", "plot", "config"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.yaml").write_text(CONFIG)
+    for name in ("a", "v"):
+        for language in ("de", "en"):
+            lines = [f"{name} {language} {i} word{i * 7 % 13}" for i in range(20)]
+            (tmp_path / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines))
+    return tmp_path
+
+
+# --- the manual ---------------------------------------------------------------------------------
+
+
+def test_help_is_a_short_manual(nmt: Command) -> None:
+    page = nmt("--help")
+    assert page.status == 0
+    assert page.err == ""
+    for word in (*COMMANDS, "Example", "--version"):
+        assert word in page.out
+    assert "--install-completion" in page.out
+    assert max(map(len, page.out.splitlines())) <= 100
+
+
+OPTIONS = {
+    "prepare": ["--config", "--data", "--tokenizer-from", "--set"],
+    "train": ["--config", "--data", "--run", "--set", "--init-from", "--resume", "--stop-after", "--profile"],
+    "sweep": ["--grid", "--set", "--data", "--dir", "--jobs", "--devices", "--include-shorter"],
+    "translate": [
+        "--run", "--input", "--output", "--beam", "--length-penalty", "--n-best", "--checkpoint", "--weights",
+    ],
+    "evaluate": ["--run", "--split", "--hyp", "--ref", "--data", "--json", "--lowercase", "--tokenize"],
+    "score": ["--src", "--ref", "--run", "--model", "--output", "--tokens", "--length-penalty", "--precision"],
+    "runs": ["--json"],
+    "plot": ["--output"],
+    "config": ["--config", "--set"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_manual_of_a_command(command: str, nmt: Command) -> None:
+    page = nmt(command, "--help")
+    assert page.status == 0
+    assert re.search(r"^  Examples:\n    (nmt|echo) ", page.out, re.M)
+    for option in OPTIONS[command]:
+        assert re.search(rf"^  {option}\b", page.out, re.M), option
+    assert "\\" not in page.out
+
+
+def test_help_comes_without_torch() -> None:
+    code = """
+import sys
+from nmt.cli import main
+for arguments in (["--help"], ["train", "--help"], ["config"]):
+    try:
+        main(arguments)
+    except SystemExit as end:
+        assert end.code == 0, end.code
+heavy = {"torch", "numpy", "datasets", "sacrebleu", "sentencepiece", "matplotlib"} & set(sys.modules)
+print("heavy:", sorted(heavy))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.endswith("heavy: []\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("tr", ["train", "translate"]),
+        ("translate --al", ["--alignments"]),
+        ("config --set training.max_s", ["training.max_steps="]),
+        ("translate --set search.max_length_", ["search.max_length_ratio=", "search.max_length_offset="]),
+        ("translate --set training.max_s", []),
+        ("train --config mu", ["multi30k.yaml"]),
+        ("prepare --config c", ["c.yaml"]),
+        ("evaluate --run ", ["runs/one", "runs/two"]),
+        ("plot runs/o", ["runs/one"]),
+        ("plot nowhere/o", []),
+        ("evaluate --weights a", ["auto", "average"]),
+        ("--foo tra", ["train", "translate"]),
+    ],
+)
+def test_a_shell_completes(line: str, expected: list[str], nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two", "one.part"):
+        Path("runs", name).mkdir(parents=True)
+        Path("runs", name, "config.yaml").touch()
+    words = f"nmt {line}"
+    asked = {
+        "bash": {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))},
+        "zsh": {"_TYPER_COMPLETE_ARGS": words},
+        "fish": {"_TYPER_COMPLETE_ARGS": words, "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+    }
+    found = {}
+    for shell, variables in asked.items():
+        for name, value in (variables | {"_NMT_COMPLETE": f"complete_{shell}"}).items():
+            monkeypatch.setenv(name, value)
+        found[shell] = nmt().out
+    assert found["bash"].split() == expected
+    assert [row.partition("\t")[0] for row in found["fish"].split("\n") if row] == expected
+    assert all(f'"{word}"' in found["zsh"] for word in expected)
+
+
+def test_completion_is_installed_in_the_shell_there_is(
+    nmt: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    for shell in ("bash", "zsh", "fish"):
+        monkeypatch.setattr("shellingham.detect_shell", lambda shell=shell: (shell, f"/bin/{shell}"))
+        assert "_NMT_COMPLETE=complete_" + shell in nmt("--show-completion").out
+        assert nmt("--install-completion").status == 0
+    for path in (".bash_completions/nmt.sh", ".zfunc/_nmt", ".config/fish/completions/nmt.fish"):
+        assert "_NMT_COMPLETE=" in Path(path).read_text()
+    monkeypatch.setattr("shellingham.detect_shell", lambda: ("dash", "/bin/dash"))
+    told = nmt("--install-completion")
+    assert (told.status, told.out) == (2, "")
+    assert told.err.startswith("nmt: completion is there for bash, zsh, fish, powershell, pwsh, found dash: ")
+
+
+def test_version(nmt: Command) -> None:
+    shown = nmt("--version")
+    assert (shown.status, shown.out) == (0, "nmt 0.1.0\n")
+
+
+def test_config_prints_a_config_with_its_meaning(nmt: Command) -> None:
+    shown = nmt("config", "--config", "c.yaml", "--set", "training.seed=7")
+    assert shown.status == 0
+    assert "  # Seed of the initial weights" in shown.out
+    assert "  seed: 7\n" in shown.out
+    Path("mine.yaml").write_text(shown.out)
+    assert load_config("mine.yaml") == load_config("c.yaml", ["training.seed=7"])
+
+
+# --- usage and bad input ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "Usage: nmt"),
+        (["trian"], "No such command 'trian'"),
+        (["train", "--confg", "x"], "No such option: --confg"),
+        (["translate", "--beam", "0"], "Invalid value for '--beam'"),
+        (["translate", "--n-best", "0"], "Invalid value for '--n-best'"),
+        (["translate", "--weights", "best"], "Invalid value for '--weights'"),
+        (["translate", "stray"], "translate takes no words, found stray"),
+        (["--epochs", "3"], "No such option: --epochs"),
+    ],
+)
+def test_usage_errors(arguments: list[str], expected: str, nmt: Command) -> None:
+    result = nmt(*arguments)
+    assert result.status == 2
+    assert expected in result.err
+    assert result.out == ""
+    if arguments:
+        assert result.err.startswith("nmt: ")
+        assert result.err.endswith("; --help shows what there is\n")
+        assert result.err.count("\n") == 1
+
+
+TOGETHER = (
+    "--hyp F and --ref F go together, without what belongs to a run: --run, --split, --data, --output, --samples, "
+    "--beam, --length-penalty, --set, --checkpoint, --weights, --precision"
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (
+            ["prepare", "--config", "no.yaml"],
+            [
+                "no.yaml: no such config, neither here nor in configs/; "
+                "shipped are base-best.yaml, base.yaml, iwslt14.yaml, multi30k.yaml, sample.yaml"
+            ],
+        ),
+        (
+            ["prepare", "--config", "c.yaml", "--set", "training.warmup=1", "--set", "search.beam=none"],
+            [
+                "--set search.beam: must be a whole number, found 'none'",
+                "--set training.warmup: no such setting; did you mean training.warmup_steps?",
+            ],
+        ),
+        (
+            ["prepare", "--config", "c.yaml", "--set", "data.root=nowhere"],
+            ["nowhere/a.de: no such file; check data.root and files in the config"],
+        ),
+        (
+            ["prepare", "--config", "c.yaml", "--tokenizer-from", "nowhere"],
+            ["nowhere: neither a run nor a data directory: it has no tokenizer/"],
+        ),
+        (
+            ["train", "--config", "c.yaml"],
+            ["prepared: no such data directory; nmt prepare with the same --config makes it"],
+        ),
+        (["train", "--resume"], ["runs: no run directory here; make one with nmt train, or name one with --run"]),
+        (
+            ["train", "--resume", "--run", "nowhere"],
+            ["nowhere: no run here to resume; without --resume a new one starts"],
+        ),
+        (["translate"], ["runs: no run directory here; make one with nmt train, or name one with --run"]),
+        (["evaluate"], ["runs: no run directory here; make one with nmt train, or name one with --run"]),
+        (
+            ["translate", "--run", "nowhere"],
+            ["nowhere: not a run directory, it has no config.yaml; make one with nmt train"],
+        ),
+        (["evaluate", "--hyp", "nowhere", "--ref", "a.en"], ["nowhere: no such file"]),
+        (
+            ["evaluate", "--hyp", "a.en"],
+            [TOGETHER],
+        ),
+        (["evaluate", "--hyp", "a.en", "--ref", "v.en", "--split", "test"], [TOGETHER]),
+        (["evaluate", "--hyp", "a.en", "--ref", "v.en", "--beam", "3"], [TOGETHER]),
+        (["evaluate", "--hyp", "a.en", "--ref", "v.en", "--checkpoint", "last"], [TOGETHER]),
+        (
+            ["evaluate", "--json", "--samples", "3"],
+            ["--samples is for the screen, not for --json; --output F writes all translations"],
+        ),
+        (["evaluate", "--output", "no/where"], ["no/where: there is no directory no to write it in"]),
+        (
+            ["evaluate", "--hyp", "a.en", "--ref", "v.en", "--tokenize", "moses"],
+            ["tokenize: 'moses' is none of 13a, intl, zh, char, none"],
+        ),
+    ],
+)
+def test_bad_input_is_a_line_each_and_status_2(
+    arguments: list[str], lines: list[str], nmt: Command, folder: Path
+) -> None:
+    before = sorted(folder.rglob("*"))
+    result = nmt(*arguments)
+    assert (result.status, sorted(result.err.splitlines())) == (2, [f"nmt: {line}" for line in lines])
+    assert result.out == ""
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.en", b"one\ntwo\n", r"a\.de has 20 lines, a\.en 2: they must pair line by line"),
+        ("a.de", b"gut\nsch\xf6n\n" + b"x\n" * 18, r"a\.de: not UTF-8 at line 2, byte 4 .*"),
+        ("v.en", b"", r"v\.de has 20 lines, v\.en 0: they must pair line by line"),
+    ],
+)
+def test_text_that_does_not_do(name: str, content: bytes, expected: str, nmt: Command) -> None:
+    Path(name).write_bytes(content)
+    result = nmt("prepare", "--config", "c.yaml")
+    assert result.status == 2
+    assert re.fullmatch(rf"nmt: (\./)?{expected}.*\n", result.err), result.err
+    assert not Path("prepared").exists()
+    assert not list(Path().glob("*.part*"))
+
+
+def test_files_of_unequal_length_are_not_scored(nmt: Command) -> None:
+    Path("hyp.en").write_text("a\nb\n")
+    result = nmt("evaluate", "--hyp", "hyp.en", "--ref", "a.en")
+    assert result.status == 2
+    assert re.match(r"nmt: hyp\.en has 2 lines, a\.en 20: they must pair line by line", result.err)
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [[SCRIPT], [sys.executable, "-m", "nmt"]])
+def test_the_console_script_prints_no_traceback(command: list[str]) -> None:
+    ran = subprocess.run([*command, "prepare", "--config", "no.yaml"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert ran.stderr.startswith("nmt: no.yaml: no such config")
+    assert ran.stderr.count("\n") == 1
+
+
+def test_output_that_nobody_takes() -> None:
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run([SCRIPT, "config"], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (ran.returncode, ran.stderr) == (2, b"nmt: output: No space left on device\n")
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run([SCRIPT, "config", "--config", "no.yaml"], stderr=full, check=False)
+    assert ran.returncode == 2
+    read, write = os.pipe()
+    os.close(read)
+    ran = subprocess.run([SCRIPT, "config"], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (ran.returncode, ran.stderr) == (141, b"")
+
+
+def test_text_is_utf8_whatever_the_locale() -> None:
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    Path("c.yaml").write_text(CONFIG.replace("prepared", "vorbereitet-für"), encoding="utf-8")
+    command = [SCRIPT, "config", "--config", "c.yaml"]
+    ran = subprocess.run(command, env=environment, capture_output=True, check=True)
+    assert "dir: vorbereitet-für\n" in ran.stdout.decode()
+
+
+# --- how a command ends -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "err"),
+    [
+        (NmtError("no good"), 2, "nmt: no good\n"),
+        (ConfigError(["one", "two\u2028still two"]), 2, "nmt: one\nnmt: two\\u2028still two\n"),
+        (DivergedError("nan"), 3, "nmt: nan\n"),
+        (KeyboardInterrupt(), 130, "nmt: interrupted\n"),
+        (PermissionError(errno.EACCES, "Permission denied", "x/y"), 2, "nmt: x/y: Permission denied\n"),
+        (IsADirectoryError(errno.EISDIR, "Is a directory", "x"), 2, "nmt: x: Is a directory\n"),
+        (
+            OSError(errno.ELOOP, "Too many levels of symbolic links", "x"),
+            2,
+            "nmt: x: Too many levels of symbolic links\n",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device"), 2, "nmt: output: No space left on device\n"),
+    ],
+)
+def test_how_errors_end_a_command(
+    error: BaseException, status: int, err: str, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("nmt.cli.config.load_config", fail)
+    result = nmt("config")
+    assert (result.status, result.err) == (status, err)
+
+
+@pytest.mark.parametrize("error", [ValueError("a defect"), OSError(errno.EBADF, "Bad file descriptor")])
+def test_a_defect_keeps_its_traceback(error: Exception, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("nmt.cli.config.load_config", fail)
+    with pytest.raises(type(error)):
+        nmt("config")
+
+
+def test_a_directory_that_cannot_be_made(nmt: Command, folder: Path) -> None:
+    Path("locked").write_text("a file where a directory is wanted\n")
+    result = nmt("prepare", "--config", "c.yaml", "--data", "locked/data")
+    assert (result.status, result.err) == (2, f"nmt: {folder}/locked: cannot be written: File exists\n")
+
+
+def test_ctrl_c_is_one_line() -> None:
+    os.mkfifo("slow.de")  # opened for reading, it waits for a writer
+    config = CONFIG.replace("a.de", "slow.de")
+    Path("c.yaml").write_text(config)
+    command = [SCRIPT, "prepare", "--config", "c.yaml"]
+    with (
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process,
+        Path("slow.de").open("wb"),  # returns when the reader is there
+    ):
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert (process.returncode, err) == (130, "nmt: interrupted\n")
+    assert not Path("prepared").exists()
+
+
+def test_no_file_gets_the_number_of_a_closed_screen(tmp_path: Path) -> None:
+    """What a library writes to number 2 would end in it."""
+    code = """
+import os, sys
+from nmt.cli import main
+os.closerange(0, 3)
+try:
+    main(["--version"])
+except BaseException:
+    pass
+file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)
+os.write(file, f"{file > 2} {[os.readlink(f'/proc/self/fd/{i}') for i in range(3)]}".encode())
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "f")], check=False)
+    assert (tmp_path / "f").read_text() == f"True {['/dev/null'] * 3}"

@@ -1,0 +1,234 @@
+"""Several processes train one model: on a processor, with gloo, as `torchrun` starts them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmt.config import Config
+from nmt.config.load import load_config
+from nmt.errors import CheckpointError, ConfigError, DataError, StoppedError
+from nmt.layout import RunDir
+from nmt.runs.checkpoint import load_optimizer, load_state, load_weights, saved_steps
+from nmt.training import limits
+from nmt.training.loop import fit, forward_backward
+from nmt.training.parallel import world as dist_module
+from nmt.training.parallel.world import World, joined
+from nmt.training.setup.start import start
+from several import NEW, NO_DROPOUT, close, ended, in_processes, left, the_other, torchrun
+from tiny_corpus import tiny_settings
+
+
+@pytest.fixture(scope="module")
+def folder(several: Path) -> Path:
+    return several
+
+
+@pytest.fixture(scope="module")
+def config(folder: Path) -> Config:
+    return load_config(folder / "config.yaml")
+
+
+def test_two_processes_learn_what_one_learns(folder, config, pair):
+    fit(config, folder / "data", folder / "single")
+    close(pair, folder / "single")
+    divided = torchrun(folder, *NEW, "divided", "--set", "training.parallel=fsdp")
+    assert "Traceback" not in ended(divided) and divided.returncode == 0
+    close(folder / "divided", folder / "single")
+    assert saved_steps(RunDir(pair)) == saved_steps(RunDir(folder / "single"))
+    assert load_state(RunDir(pair).step(40))["n_tokens"] == load_state(RunDir(folder / "single").step(40))["n_tokens"]
+
+
+def test_one_worker_is_told_to_stop_and_one_process_goes_on(folder, config, pair, capsys):
+    run = RunDir(folder / "one")
+    process = torchrun(folder, *NEW, "one")
+    err = ended(process, lambda: run.step(5).path.exists(), lambda pid: the_other(run, pid))
+    step = saved_steps(run)[-1]
+    assert 5 <= step < 40 and process.returncode == 1  # torchrun's own, whatever its workers end with
+    assert f"nmt: stopped at step {step} by another process; nmt train --resume --run one goes on from there\n" in err
+    assert err.count("nmt: stopped") == 1 and "exitcode  : 75" in err and "SIGKILL" not in err
+    load_weights(run.step(step)), load_optimizer(run.step(step))
+    fit(config, folder / "data", run.path, resume=True)
+    assert "processes 1 instead of 2: the same data in the same order, but not the same bits" in capsys.readouterr().err
+    close(run.path, pair)
+
+
+def test_torchrun_is_told_to_stop_in_a_validation_and_two_processes_go_on(folder, pair):
+    run = RunDir(folder / "two")
+    process = torchrun(folder, *NEW, "two")
+    err = ended(process, lambda: run.step(20).path.exists(), lambda pid: pid)
+    assert "nmt: stopped at step 20 by SIGTERM; nmt train --resume --run two goes on from there\n" in err
+    assert err.count("nmt: stopped") == 1 and process.returncode != 0 and "SIGKILL" not in err
+    assert load_state(run.step(20))["last_check"] == 0
+    process = torchrun(folder, "--resume", "--run", "two")
+    err = ended(process)
+    assert process.returncode == 0 and "not the same bits" not in err and err.count("going on from step 20") == 1
+    assert left(run.path) == left(pair)
+
+
+MISTAKES = {
+    "pair: exists already; --resume continues it": (*NEW, "pair"),
+    "--set training.seed: must be a whole number": (*NEW, "new", "--set", "training.seed=x"),
+    "nowhere": ("--config", "config.yaml", "--data", "nowhere", "--run", "new"),  # which each process finds
+    "No such option: --confg": ("--confg", "x"),
+}
+
+
+@pytest.mark.parametrize("told", MISTAKES)
+@pytest.mark.usefixtures("pair")
+def test_a_mistake_is_told_once(folder, told):
+    process = torchrun(folder, *MISTAKES[told])
+    err = ended(process)
+    assert process.returncode == 1
+    assert err.count("nmt: ") == 1 and f"nmt: {told}" in err
+    assert "exitcode  : 2 " in err and "nmt/training" not in err  # no traceback but torchrun's
+    assert not (folder / "new").exists()
+
+
+SLOW_FIRST = """
+import os, time
+from nmt import cli, exits
+
+exits.PATIENCE_SECONDS = {patience}
+time.sleep({seconds} if os.environ["RANK"] == "0" else 0)
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(("seconds", "patience"), [(3, 60), (60, 0.1)], ids=["waited for", "told by the other"])
+def test_a_mistake_is_told_once_however_late_the_first_process_is(folder, seconds, patience):
+    process = torchrun(folder, "--confg", "x", script=SLOW_FIRST.format(seconds=seconds, patience=patience))
+    err = ended(process)
+    assert process.returncode == 1 and err.count("nmt: ") == 1 and "nmt: No such option: --confg" in err
+
+
+# --- without torchrun ---------------------------------------------------------------------------
+
+
+def test_one_process_alone():
+    world, parameter = World(), torch.nn.Parameter(torch.ones(2))
+    with joined() as there:
+        assert there.size == 1 and there.is_first
+    world.sum_gradients([parameter])
+    numbers = torch.ones(3)
+    world.sum_(numbers)
+    assert parameter.grad is None and numbers.tolist() == [1, 1, 1]
+    assert world.most(3, -1) == [3, -1] and world.from_first(lambda: "x") == "x"
+
+
+def raising(error: Exception) -> None:
+    raise error
+
+
+def caught(act: object) -> str:
+    """The error of `act`, or the status that it ends with."""
+    with pytest.raises((Exception, SystemExit)) as end:
+        act()
+    return f"{type(end.value).__name__} {end.value}"
+
+
+def in_two(world: World, folder: Path) -> None:
+    """What one of two processes finds; the first has nothing to learn from."""
+    found: dict[str, object] = {}
+    config = tiny_settings(folder / "text", model=NO_DROPOUT)
+    session = start(config, folder / "data", folder / f"empty-{world.rank}", resume=False)
+    micro_batches = [session.pairs.lengths.sort(torch.arange(9).numpy())] if world.rank else []
+    numbers = forward_backward(session, micro_batches, 100)
+    found["own"] = [None if p.grad is None else p.grad.clone() for p in session.model.parameters()]
+    world.sum_gradients(session.model.parameters())
+    world.sum_(numbers)
+    found["sum"], found["numbers"] = [p.grad for p in session.model.parameters()], numbers
+    found["most"] = world.most(world.rank, -world.rank)
+    found["together"] = world.together(lambda: world.rank)
+    helped: list[str] = []
+    found["first"] = world.from_first(lambda: world.ask("weights") or {"rank": world.rank}, helped.append)
+    found["helped"] = helped
+    each, both = DataError(f"no data at {world.rank}"), ConfigError(["a", "b"])
+    found["errors"] = [
+        caught(lambda: world.from_first(lambda: raising(CheckpointError("broken")))),
+        caught(lambda: world.from_first(lambda: raising(OSError(28, "full")))),
+        caught(lambda: world.together(lambda: raising(both))),
+        caught(lambda: world.together(lambda: raising(each))),
+        caught(lambda: world.together(lambda: world.rank and raising(each))),
+    ]
+    torch.save(found, folder / f"found-{world.rank}")
+
+
+def test_a_process_with_nothing_to_learn_from_and_what_the_first_decides(folder):
+    in_processes(2, in_two, folder)
+    none, all_ = (torch.load(folder / f"found-{rank}", weights_only=False) for rank in (0, 1))
+    assert all(grad is None for grad in none["own"]) and all_["own"][0].abs().sum() > 0
+    for own, one, two in zip(all_["own"], none["sum"], all_["sum"], strict=True):
+        assert torch.equal(own, one) and torch.equal(own, two)
+    assert torch.equal(none["numbers"], all_["numbers"]) and none["numbers"][0] > 0
+    assert none["most"] == all_["most"] == [1, 0] and none["first"] == all_["first"] == {"rank": 0}
+    assert (none["together"], all_["together"], none["helped"], all_["helped"]) == (0, 1, [], ["weights"])
+    told = zip(none["errors"], all_["errors"], strict=True)
+    assert list(told) == [
+        ("CheckpointError broken", "SystemExit 2"),
+        ("OSError [Errno 28] full", "SystemExit 1"),
+        ("ConfigError a\nb", "SystemExit 2"),
+        ("DataError no data at 0", "DataError no data at 1"),
+        ("SystemExit 2", "DataError no data at 1"),
+    ]
+
+
+def leaving(world: World) -> None:
+    """The other process gets a signal while the first is busy, and does not wait for it for ever."""
+    dist_module.GRACE_SECONDS = 0.3
+    if world.is_first:
+        told = caught(lambda: world.from_first(lambda: time.sleep(2)))
+        assert told.startswith("NmtError process 0 ends because another has ended, which may say why: "), told
+        return
+    world.stop.signal = "SIGTERM"
+    with pytest.raises(StoppedError, match="stopped by SIGTERM, while process 0 is busy"):
+        world.from_first(lambda: None)
+
+
+def test_a_process_that_is_told_to_stop_does_not_wait_for_ever():
+    in_processes(2, leaving)
+
+
+def test_what_torchrun_would_have_set(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    missing = "WORLD_SIZE is set, but not RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT"
+    with pytest.raises(ConfigError, match=missing), joined():
+        pass
+
+
+def test_a_gpu_for_each_process(monkeypatch):
+    taken: list[int] = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    World(1, 2).take_device(torch.device("cpu"))
+    World().take_device(torch.device("cuda"))
+    with pytest.raises(ConfigError, match="process 1 of this machine finds only 1 GPUs"):
+        World(1, 2).take_device(torch.device("cuda"))
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    World(4, 8).take_device(torch.device("cuda"))
+    assert taken == [0]
+
+
+def test_a_cooldown_that_the_first_has_fixed_is_told_to_all(tiny_data, tmp_path):
+    """Only the first process looks at the clock, and it alone knows which limits count."""
+    config = tiny_settings(tiny_data.parent / "text", training={"max_epochs": 1})
+    session = start(config, tiny_data, tmp_path / "run", resume=False)
+
+    class Second(World):
+        def most(self, *values: int) -> list[int]:
+            of_the_first = (0, session.state.step >= 50, 40, 50)
+            return [max(pair) for pair in zip(values, of_the_first, strict=True)]
+
+    session.world = Second(rank=1, size=2)
+    session.state.epoch = 1  # after a resume with a lower limit: the cool-down is to come first
+    assert limits.ended(session) is None
+    assert session.state.cooldown == (40, 50)
+    session.state.step = 50
+    end = limits.ended(session)
+    assert end is not None and not end.is_early

@@ -1,0 +1,168 @@
+"""One of several processes dies, fails or is told to stop: all end, and `torchrun --max-restarts` goes on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch.distributed as dist
+
+from nmt.cli.defaults import what_to_train
+from nmt.config import Config
+from nmt.config.load import load_config
+from nmt.layout import RunDir
+from nmt.runs.checkpoint import saved_steps
+from nmt.runs.info import launch
+from nmt.training.loop import fit
+from nmt.training.parallel.world import meet
+from several import NEW, ended, left, the_other, torchrun
+
+# What happens before an update: `nmt train` with something that happens in one process, once `step` updates are done.
+SCRIPT = """
+import os, signal, sys
+from nmt.cli import main
+from nmt.errors import DataError
+from nmt.training import loop
+
+real, rank, life = loop.train_step, int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+
+def train_step(session, update):
+    happens(session.state.step)
+    return real(session, update)
+
+def happens(step):
+    {body}
+
+loop.train_step = train_step
+main()
+"""
+DIE = "os.kill(os.getpid(), signal.SIGKILL)"
+
+
+def script(body: str) -> str:
+    return SCRIPT.replace("{body}", body)
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_killed_workers_are_restarted_and_the_run_goes_on_by_itself(several, pair, parallel):
+    """The second process is killed before the first checkpoint is complete, then after one, then the first process."""
+    run = RunDir(several / f"restarted-{parallel}")
+    body = f"if (life, rank, step) in ((0, 1, 2), (1, 1, 13), (2, 0, 27)): {DIE}"
+    options = ("--set", f"training.parallel={parallel}")
+    process = torchrun(several, *NEW, run.path.name, *options, restarts=3, script=script(body))
+    err = ended(process)
+    assert process.returncode == 0, err
+    assert err.count("SIGKILL") == 0 or "Traceback" not in err
+    assert "has no checkpoint yet" in err and "going on from step 10" in err and "going on from step 25" in err
+    assert err.count("selected: ") == 1
+    found, wanted = left(run.path), left(pair)
+    if parallel == "fsdp":  # sums of squares for clipping, and the configuration, are others
+        assert saved_steps(run) == saved_steps(RunDir(pair))
+        return
+    assert found == wanted
+
+
+ERROR = 'raise RuntimeError("injected")'
+FAILURES = {
+    "raises an error": (f"if (rank, step) == (1, 12): {ERROR}", "RuntimeError: injected"),
+    "finds a mistake": ('if (rank, step) == (1, 12): raise DataError("no more")', "nmt: process 1: no more\n"),
+    "dies": (f"if (rank, step) == (1, 12): {DIE}", "Signal 9 (SIGKILL)"),
+    "is the first and raises an error": (
+        'if (rank, step) == (0, 12): raise RuntimeError("injected")',
+        "Error: injected",
+    ),
+    "is the first and dies": (f"if (rank, step) == (0, 12): {DIE}", "Signal 9 (SIGKILL)"),
+}
+
+
+@pytest.mark.parametrize("what", FAILURES)
+def test_if_one_process_fails_all_end(several, what):
+    body, told = FAILURES[what]
+    run = RunDir(several / what.replace(" ", "-"))
+    process = torchrun(several, *NEW, run.path.name, script=script(body))
+    err = ended(process)
+    assert process.returncode == 1
+    assert told in err
+    others = err.count("nmt: process 0 ends because another has ended, which may say why: ")
+    assert others == ("first" not in what) and err.count("nmt: process") == others + ("mistake" in what), err
+    assert saved_steps(run)[-1] == 10
+
+
+def test_a_worker_is_killed_from_outside_in_a_validation(several, pair):
+    run = RunDir(several / "outside")
+    process = torchrun(several, *NEW, "outside")
+    err = ended(process, lambda: run.step(20).path.exists(), lambda pid: the_other(run, pid), signal.SIGKILL)
+    assert process.returncode == 1 and "Traceback" not in err.split("torch")[0]
+    assert saved_steps(run)[-1] == 20
+    process = torchrun(several, "--resume", "--run", "outside")
+    ended(process)
+    assert left(run.path) == left(pair)
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_a_run_that_has_lost_patience_ends_in_all_processes(several, parallel):
+    run = several / f"patience-{parallel}"
+    options = ("patience=1", "validate_every_steps=2", "peak_lr=1e-12", "schedule=constant", f"parallel={parallel}")
+    process = torchrun(several, *NEW, run.name, *(f"--set=training.{each}" for each in options))
+    err = ended(process)
+    assert process.returncode == 0, err
+    assert "training.patience = 1 validations without a new best reached" in err
+
+
+def test_a_restart_takes_over_no_run_of_others(several, pair):
+    before = left(pair)
+    process = torchrun(several, *NEW, pair.name, restarts=1)
+    err = ended(process)
+    assert process.returncode == 1 and err.count("nmt: pair: exists already; --resume continues it") == 2
+    assert left(pair) == before
+
+
+# --- in this process ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def config(several: Path) -> Config:
+    return load_config(several / "config.yaml", ["training.max_steps=2", "training.validate_every_steps=2"])
+
+
+def test_who_has_begun_a_run(several, config, tmp_path, monkeypatch):
+    def goes_on(file: str | None, run: str = "run") -> bool:
+        monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", file or "")
+        found = what_to_train(str(several / "config.yaml"), several / "data", tmp_path / run, (), resume=False)
+        return found[3]
+
+    one, later, other = (
+        f"logs/none_{name}/0/error.json" for name in ("aaa/attempt_0", "aaa/attempt_1", "bbb/attempt_1")
+    )
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", one)
+    fit(config, several / "data", tmp_path / "run")
+    assert launch() == "none_aaa" == json.loads((tmp_path / "run" / "run.json").read_text())["launch"]
+    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE")
+    fit(config, several / "data", tmp_path / "plain")
+    assert launch() is None and "launch" not in json.loads((tmp_path / "plain" / "run.json").read_text())
+    assert goes_on(later) and not goes_on(other) and not goes_on(None)
+    assert not goes_on(None, "plain") and not goes_on(later, "plain") and not goes_on(later, "new")
+
+
+def test_the_living_meet_although_the_dead_have_left_their_names():
+    store, found = dist.HashStore(), dict[int, dist.Store]()
+    store.set("nmt/name", "dead")
+    store.set("nmt/dead/1", "dead, too")
+    store.set("nmt/dead/dead, too", "heard")
+
+    def living(rank: int) -> None:
+        if rank == 0:
+            time.sleep(0.3)  # so that the others find the dead
+        found[rank] = meet(store, rank, 3)
+        found[rank].set(str(rank), "here")
+
+    threads = [threading.Thread(target=living, args=(rank,)) for rank in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+    assert len(found) == 3 and all(each.get(str(rank)) == b"here" for each in found.values() for rank in range(3))

@@ -1,0 +1,341 @@
+"""The four commands on a toy language: every word has one translation and the order stays."""
+
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+from command import Command, Result
+
+WORDS = {
+    "aba": "moto", "ibi": "luku", "ubu": "siso", "ede": "pipu", "odo": "kalo",
+    "aga": "tari", "igi": "nupo", "ugu": "vemi", "eke": "rosa", "oko": "hiku",
+}  # fmt: skip
+
+CONFIG = """\
+data:
+  direction: de-en
+  dir: prepared
+  train:
+    - files: {de: train.de, en: train.en}
+  valid:
+    files: {de: dev.de, en: dev.en}
+  test:
+    toy:
+      files: {de: test.de, en: test.en}
+tokenizer: {vocab_size: 400}
+model:
+  {d_model: 32, n_heads: 2, d_ff: 64, encoder_layers: 1, decoder_layers: 1, positions: sinusoidal,
+   embedding_dropout: 0.0, residual_dropout: 0.0}
+training:
+  {device: cpu, precision: float32, update_tokens: 512, label_smoothing: 0.0, schedule: inverse_sqrt, peak_lr: 1e-2,
+   warmup_steps: 40, max_steps: 200, log_every_steps: 40, validate_every_steps: 100, save_every_steps: 50}
+search: {beam: 3}
+"""
+RUN = Path("runs/de-en")
+
+pytestmark = pytest.mark.usefixtures("toy")
+
+
+def write_corpus(folder: Path) -> None:
+    """600 training, 20 development and 20 test pairs, none of them twice."""
+    chance = random.Random(1)
+    sources: dict[str, None] = {}
+    while len(sources) < 640:
+        sources[" ".join(chance.choices(list(WORDS), k=chance.randint(2, 4)))] = None
+    lines = list(sources)
+    for name, chosen in (("dev", lines[:20]), ("test", lines[20:40]), ("train", lines[40:])):
+        targets = [" ".join(WORDS[word] for word in line.split()) for line in chosen]
+        (folder / f"{name}.de").write_text("".join(f"{line}\n" for line in chosen))
+        (folder / f"{name}.en").write_text("".join(f"{line}\n" for line in targets))
+
+
+def done(result: Result) -> Result:
+    assert result.status == 0, result.err
+    return result
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, nmt: Command) -> Path:
+    """A folder in which `prepare` and `train` have run."""
+    folder = tmp_path_factory.mktemp("toy")
+    write_corpus(folder)
+    (folder / "toy.yaml").write_text(CONFIG)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        prepared = done(nmt("prepare", "--config", "toy.yaml"))
+        assert "600" in prepared.out
+        done(nmt("train", "--config", "toy.yaml"))
+    return folder
+
+
+@pytest.fixture
+def toy(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of that folder to do anything to, as the working directory."""
+    folder = tmp_path / "copy"
+    shutil.copytree(trained, folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def records(run: Path, kind: str) -> list[dict[str, float]]:
+    found = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    return [record for record in found if record["kind"] == kind]
+
+
+def test_it_learns(nmt: Command) -> None:
+    losses = [record["loss"] for record in records(RUN, "train")]
+    assert losses[-1] < 0.5 * losses[0]
+    report = json.loads(done(nmt("evaluate", "--run", RUN, "--json")).out)
+    scores = {score["metric"]: score["value"] for score in report["scores"]}
+    assert scores["bleu"] > 50
+    assert scores["chrf"] > 60
+    assert scores["ter"] < 50
+
+
+def test_a_run_directory_holds_what_the_readme_says(toy: Path) -> None:
+    assert {path.name for path in RUN.iterdir()} >= {
+        "config.yaml", "run.json", "tokenizer", "checkpoints", "selected.json", "log.jsonl", "tensorboard", "dev",
+    }  # fmt: skip
+    assert (RUN / "checkpoints/step-00000200/weights.safetensors").is_file()
+    assert json.loads((RUN / "run.json").read_text())["precision"] == "float32"
+    assert list((RUN / "tensorboard").iterdir())
+    assert [record["step"] for record in records(RUN, "valid")][:2] == [100, 200]
+    assert not list(toy.rglob("*.part"))
+
+
+def test_translations_are_line_by_line_and_evaluate_agrees(nmt: Command) -> None:
+    done(nmt("translate", "--run", RUN, "--input", "test.de", "--output", "hyp.en"))
+    hyps = Path("hyp.en").read_text().splitlines()
+    refs = Path("test.en").read_text().splitlines()
+    assert len(hyps) == len(refs) == 20
+    whole = done(nmt("evaluate", "--run", RUN, "--split", "toy", "--output", "again.en", "--json"))
+    of_files = done(nmt("evaluate", "--hyp", "hyp.en", "--ref", "test.en", "--json"))
+    assert Path("again.en").read_text() == Path("hyp.en").read_text()
+    report = json.loads(whole.out)
+    assert report["scores"] == json.loads(of_files.out)["scores"]
+    bleu = sacrebleu.corpus_bleu(hyps, [refs]).score
+    assert {score["metric"]: score["value"] for score in report["scores"]}["bleu"] == pytest.approx(bleu)
+    assert (report["run"], report["split"], report["lines"]) == (str(RUN), "toy", 20)
+    assert report["weights"] in ("raw", "average")
+    twin = shutil.copytree(RUN, "twin")  # of two equal models the mean is that of one
+    both = json.loads(done(nmt("evaluate", "--run", RUN, "--run", twin, "--split", "toy", "--json")).out)
+    member = {name: report[name] for name in ("run", "step", "weights")}
+    assert both["ensemble"] == [member, {**member, "run": "twin"}]
+    assert (both["run"], both["scores"]) == (None, report["scores"])
+
+
+def test_evaluate_writes_into_a_pipe_and_leaves_it_one(nmt: Command) -> None:
+    os.mkfifo("pipe")
+    lines: list[str] = []
+    reader = threading.Thread(target=lambda: lines.extend(Path("pipe").read_text().splitlines()))
+    reader.start()
+    done(nmt("evaluate", "--run", RUN, "--beam", "1", "--output", "pipe"))
+    reader.join(timeout=60)
+    assert len(lines) == 20
+    assert Path("pipe").is_fifo()
+
+
+def test_evaluate_does_not_translate_for_a_tokenizer_there_is_not(
+    nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.translate.translator.Translator.translate_lines", None)
+    result = nmt("evaluate", "--run", RUN, "--tokenize", "moses")
+    assert (result.status, result.err) == (2, "nmt: tokenize: 'moses' is none of 13a, intl, zh, char, none\n")
+
+
+def test_the_search_of_a_run_does_not_change_when_it_goes_on(nmt: Command) -> None:
+    """Or its development scores could not be compared."""
+    result = nmt("train", "--resume", "--run", RUN, "--set", "search.beam=1")
+    assert result.status == 2
+    assert "search.beam cannot change when a run goes on" in result.err
+
+
+def test_the_report_on_the_screen(nmt: Command) -> None:
+    shown = done(nmt("evaluate", "--samples", "3", "--beam", "1", "--lowercase"))
+    assert "using the newest run, runs/de-en" in shown.err
+    assert re.findall(r"^line (\d+)$", shown.out, re.M) == ["1", "7", "14"]
+    first = Path("test.de").read_text().splitlines()[0]
+    assert f"  source       {first}\n  reference    {Path('test.en').read_text().splitlines()[0]}\n" in shown.out
+    for expected in ("BLEU", "chrF", "TER", "case:lc", "split toy", "beam 1", "not comparable with cased scores"):
+        assert expected in shown.out
+
+
+def test_a_run_translates_alone_anywhere(toy: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere" / "my run"
+    moved.parent.mkdir()
+    RUN.rename(moved)
+    expected = " ".join(WORDS[word] for word in ("aba", "oko"))
+    script = Path(sys.executable).with_name("nmt")
+    shutil.rmtree(toy)
+    text = "aba oko\n\n \t\naba oko\r\naba\x00oko\n\ufeffaba oko\naba oko"
+    ran = subprocess.run(
+        [script, "translate", "--run", moved], input=text.encode(), capture_output=True, cwd=moved.parent, check=False
+    )
+    assert ran.returncode == 0, ran.stderr.decode()
+    lines = ran.stdout.decode().split("\n")
+    assert len(lines) == 8
+    assert (lines[1], lines[2], lines[7]) == ("", "", "")
+    assert lines[0] == lines[3] == lines[6]
+    assert set(lines[0].split()) <= set(WORDS.values())
+    assert lines[0] == expected
+
+
+def test_evaluate_needs_the_data_that_moved_away(toy: Path, nmt: Command) -> None:
+    recorded = Path(json.loads((RUN / "run.json").read_text())["data_dir"])
+    info = json.loads((RUN / "run.json").read_text()) | {"data_dir": str(toy / "gone")}
+    (RUN / "run.json").write_text(json.dumps(info))
+    assert recorded.name == "prepared"
+    lost = nmt("evaluate", "--run", RUN)
+    assert (lost.status, lost.err) == (
+        2,
+        f"nmt: {toy}/gone: no such data directory, {RUN} was trained on it; name it with --data\n",
+    )
+    done(nmt("evaluate", "--run", RUN, "--data", "prepared"))
+
+
+def test_resume_goes_on(nmt: Command) -> None:
+    finished = done(nmt("train", "--resume"))
+    assert "using the newest run, runs/de-en" in finished.err
+    assert "finished at step 200" in finished.err
+    done(nmt("train", "--resume", "--config", "toy.yaml", "--set", "training.max_steps=210"))
+    assert (RUN / "checkpoints/step-00000210").is_dir()
+    assert records(RUN, "valid")[-1]["step"] == 210
+    assert "max_steps: 210" in (RUN / "config.yaml").read_text()
+
+
+def test_resume_finds_the_data_it_was_trained_on(nmt: Command) -> None:
+    Path("prepared").rename("kept")
+    info = json.loads((RUN / "run.json").read_text())
+    (RUN / "run.json").write_text(json.dumps(info | {"data_dir": str(Path("kept").resolve())}))
+    longer = ["--set", "training.max_steps=201"]
+    done(nmt("train", "--resume", *longer))
+    (RUN / "run.json").write_text(json.dumps(info | {"data_dir": "gone"}))
+    lost = nmt("train", "--resume", "--set", "training.max_steps=202")
+    assert (lost.status, lost.err.splitlines()[-1]) == (
+        2,
+        "nmt: gone: no such data directory, runs/de-en was trained on it; name it with --data",
+    )
+    done(nmt("train", "--resume", "--data", "kept", "--set", "training.max_steps=202"))
+
+
+def test_resume_refuses_another_model(nmt: Command) -> None:
+    result = nmt("train", "--resume", "--run", RUN, "--set", "model.d_ff=32", "--set", "training.max_steps=210")
+    assert result.status == 2
+    assert result.err == "nmt: runs/de-en/config.yaml: model.d_ff cannot change when a run goes on\n"
+    assert "max_steps: 200" in (RUN / "config.yaml").read_text()
+
+
+def test_the_other_direction_is_one_override(nmt: Command) -> None:
+    before = sorted((path, path.stat().st_mtime_ns) for path in Path("prepared").rglob("*"))
+    changes = ["--set", "data.direction=en-de", "--set", "training.max_steps=4"]
+    assert "nothing to do" in done(nmt("prepare", "--config", "toy.yaml", *changes)).out
+    done(nmt("train", "--config", "toy.yaml", *changes))
+    report = json.loads(done(nmt("evaluate", "--run", "runs/en-de", "--json")).out)
+    assert (report["run"], report["lines"]) == ("runs/en-de", 20)
+    assert sorted((path, path.stat().st_mtime_ns) for path in Path("prepared").rglob("*")) == before
+
+
+def test_train_into_a_run_that_exists(nmt: Command) -> None:
+    result = nmt("train", "--config", "toy.yaml")
+    assert result.status == 2
+    assert result.err == "nmt: runs/de-en: exists already; --resume continues it, --run DIR starts another\n"
+
+
+def test_resume_without_a_run(nmt: Command) -> None:
+    for arguments in (["--run", "runs/none"], ["--config", "toy.yaml", "--run", "runs/none"]):
+        result = nmt("train", "--resume", *arguments)
+        assert (result.status, result.err) == (
+            2,
+            "nmt: runs/none: no run here to resume; without --resume a new one starts\n",
+        )
+    assert not Path("runs/none").exists()
+
+
+def test_a_run_without_a_checkpoint(nmt: Command) -> None:
+    shutil.rmtree(RUN / "checkpoints")
+    for stage in ("translate", "evaluate"):
+        result = nmt(stage, "--run", RUN)
+        assert result.status == 2
+        assert result.err.startswith("nmt: runs/de-en: no checkpoint yet")
+        assert result.err.count("\n") == 1
+
+
+def test_data_of_another_pair_or_tokenizer(toy: Path, nmt: Command) -> None:
+    for name in ("train", "dev", "test"):
+        shutil.copy(f"{name}.en", f"{name}.fr")
+    (toy / "other.yaml").write_text(CONFIG.replace("{de: ", "{fr: ").replace(".de,", ".fr,").replace("de-en", "en-fr"))
+    Path("train.fr").write_text(Path("train.de").read_text())
+    done(nmt("prepare", "--config", "other.yaml", "--data", "other"))
+    done(nmt("prepare", "--config", "toy.yaml", "--set", "tokenizer.vocab_size=330", "--data", "smaller"))
+    cases = {
+        ("train", "--config", "toy.yaml", "--run", "new", "--data", "other"):
+            "other: holds en and fr, but data.direction = de-en needs de and en",
+        ("evaluate", "--run", RUN, "--data", "other"):
+            f"other: holds en and fr, but {RUN} translates between de and en",
+        ("evaluate", "--run", RUN, "--data", "smaller"): f"smaller: its tokenizer is not that of {RUN}; "
+            f"nmt prepare --tokenizer-from {RUN} takes it over",
+        ("train", "--resume", "--run", RUN, "--data", "smaller", "--set", "training.max_steps=210"):
+            f"smaller: its tokenizer is not the one that {RUN} was trained with",
+    }  # fmt: skip
+    for arguments, message in cases.items():
+        result = nmt(*arguments)
+        assert (result.status, result.err) == (2, f"nmt: {message}\n")
+    assert not Path("new").exists()
+
+
+def test_a_new_test_set_for_an_old_run(nmt: Command) -> None:
+    changes = ["--set", "data.test.more={files: {de: dev.de, en: dev.en}}", "--tokenizer-from", RUN]
+    done(nmt("prepare", "--config", "toy.yaml", "--data", "wider", *changes))
+    result = nmt("evaluate", "--run", RUN, "--data", "wider")
+    assert (result.status, result.err.splitlines()[-1]) == (
+        2,
+        "nmt: wider: has test sets toy, more; choose one with --split",
+    )
+    result = done(nmt("evaluate", "--run", RUN, "--data", "wider", "--split", "more"))
+    assert "wider is not what runs/de-en was trained on" in result.err
+    assert "split more" in result.out
+
+
+def test_without_a_test_set(nmt: Command) -> None:
+    bare = CONFIG[: CONFIG.index("  test:")] + CONFIG[CONFIG.index("tokenizer:") :]
+    Path("bare.yaml").write_text(bare)
+    done(nmt("prepare", "--config", "bare.yaml", "--data", "bare", "--tokenizer-from", RUN))
+    result = nmt("evaluate", "--run", RUN, "--data", "bare")
+    assert result.status == 2
+    assert result.err.splitlines()[-1] == (
+        "nmt: bare: has no test set; --split valid takes the development set, on which choices were made"
+    )
+    result = nmt("evaluate", "--run", RUN, "--data", "bare", "--split", "toy")
+    assert (result.status, result.err.splitlines()[-1]) == (2, "nmt: bare: no split toy; there are train, valid")
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [("nan", "must be a finite number, found nan"), ("1000", "must be less than or equal to 10, found 1000.0")],
+)
+def test_a_length_penalty_that_will_not_do(value: str, problem: str, nmt: Command) -> None:
+    result = nmt("translate", "--run", RUN, "--length-penalty", value, "--output", "out")
+    assert (result.status, result.err) == (2, f"nmt: command line: search.length_penalty: {problem}\n")
+    assert not Path("out").exists()
+
+
+def test_a_reader_that_leaves_early() -> None:
+    script = Path(sys.executable).with_name("nmt")
+    Path("long.de").write_text("aba oko\n" * 20_000)
+    command = [script, "translate", "--run", RUN, "--input", "long.de", "--beam", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141

@@ -1,0 +1,246 @@
+"""A model that is divided among processes learns what an undivided one learns, and leaves the same checkpoints."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+
+from nmt.config import Config
+from nmt.config.load import load_config
+from nmt.data.batching import BatchPlan, Update, epoch_updates
+from nmt.errors import ConfigError, NmtError
+from nmt.layout import RunDir
+from nmt.runs.checkpoint import load_ema, load_optimizer, load_weights, optimizer_tensors, saved_steps
+from nmt.training import loop
+from nmt.training.loop import fit, forward_backward, gather_gradients, train_step
+from nmt.training.optim import make_optimizer
+from nmt.training.parallel.shard import shard, whole
+from nmt.training.parallel.world import World
+from nmt.training.session import Session
+from nmt.training.setup.resume import restore
+from nmt.training.setup.start import start
+from several import NEW, NO_DROPOUT, close, ended, free_port, in_processes, the_other, torchrun
+from tiny_corpus import tiny_settings
+
+
+def settings(folder: Path, **training: object) -> Config:
+    return tiny_settings(folder / "text", model={**NO_DROPOUT, "decoder_layers": 2}, training=training)
+
+
+def first_update(session: Session) -> Update:
+    plan = BatchPlan(300, 30_000, 1)
+    return epoch_updates(session.pairs.lengths, plan, epoch=0)[0]
+
+
+def learn(world: World, folder: Path, parallel: str) -> None:
+    """Gradients of one update in as many micro-batches as leave eight in all, as they are and clipped, and losses."""
+    config = settings(folder, parallel=parallel)
+    run = folder / f"{parallel}-{world.size}"
+    session = start(config, folder / "data", run, resume=False, world=world)
+    assert session.is_sharded == (parallel == "fsdp" and world.size > 1)
+    update = first_update(session)
+    micro_batches = np.array_split(update.share(world.rank, world.size), 8 // world.size)
+    numbers = forward_backward(session, micro_batches, update.n_tokens)
+    world.sum_(numbers)
+    if not session.is_sharded:
+        world.sum_gradients(session.model.parameters())
+    found = [{name: whole(p.grad).clone() for name, p in session.model.named_parameters()}]
+    norm = whole(torch.nn.utils.clip_grad_norm_(session.model.parameters(), 0.01))
+    found.append({name: whole(p.grad).clone() for name, p in session.model.named_parameters()})
+    if world.is_first:
+        torch.save((found, norm, numbers[:3]), f"{run}.pt")
+
+
+@pytest.fixture(scope="module")
+def alone(several: Path) -> Path:
+    learn(World(), several, "ddp")
+    return several
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+@pytest.mark.parametrize("n", [2, 8])
+def test_gradients_do_not_depend_on_how_an_update_is_divided(alone, n, parallel):
+    in_processes(n, learn, alone, parallel)
+    (found, norm, numbers), (wanted, wanted_norm, wanted_numbers) = (
+        torch.load(alone / name, weights_only=False) for name in (f"{parallel}-{n}.pt", "ddp-1.pt")
+    )
+    torch.testing.assert_close(numbers, wanted_numbers, rtol=1e-6, atol=0)
+    torch.testing.assert_close(norm, wanted_norm, rtol=1e-6, atol=0)
+    for each, other in zip(found, wanted, strict=True):
+        assert each.keys() == other.keys()
+        scale = torch.linalg.vector_norm(torch.cat([grad.flatten() for grad in other.values()]))
+        for name in other:
+            assert torch.linalg.vector_norm(each[name] - other[name]) < 1e-6 * scale, name
+    assert float(norm) > 0.02  # so that the second are clipped
+
+
+def test_a_divided_run_goes_on_undivided_and_the_other_way_round(several, pair):
+    config = load_config(several / "config.yaml", ["training.max_steps=10", "training.parallel=fsdp"])
+    fit(config, several / "data", several / "part", resume=False)  # one process, which divides nothing
+    process = torchrun(several, "--resume", "--run", "part", "--set", "training.max_steps=20", n=3)
+    err = ended(process)
+    assert process.returncode == 0 and "going on from step 10" in err, err
+    assert load_config(several / "part" / "config.yaml").training.parallel == "fsdp"
+    fit(load_config(several / "config.yaml"), several / "data", several / "part", resume=True)
+    for load in (load_weights, load_optimizer):
+        found, wanted = (load(RunDir(run).step(40)) for run in (several / "part", pair))
+        assert found.keys() == wanted.keys()
+        for name in wanted:
+            torch.testing.assert_close(found[name], wanted[name], rtol=1e-3, atol=1e-4)
+
+
+def test_a_divided_run_stops_and_goes_on(several, pair):
+    run = RunDir(several / "stopped")
+    process = torchrun(several, *NEW, "stopped", "--set", "training.parallel=fsdp")
+    err = ended(process, lambda: run.step(5).path.exists(), lambda pid: the_other(run, pid))
+    step = saved_steps(run)[-1]
+    assert f"nmt: stopped at step {step} by another process; nmt train --resume --run stopped goes on from" in err
+    assert "exitcode  : 75" in err and "SIGABRT" not in err
+    process = torchrun(several, "--resume", "--run", "stopped")
+    err = ended(process)
+    assert process.returncode == 0 and f"going on from step {step}" in err, err
+    close(run.path, pair)
+
+
+def learn_with_all(world: World, folder: Path, parallel: str, name: str, first: int, n: int) -> None:
+    """A run with a second pass, a moving average and other pieces in every epoch, from update `first` to `n`."""
+    config = settings(
+        folder, parallel=parallel, max_steps=n, ema=0.9, consistency="simcut", cut_rate=0.2, src_bpe_dropout=0.2,
+        both_directions=True, eps=1e-4, warmup_steps=40, save_every_steps=3, average_last=1,
+    )  # fmt: skip
+    fit(config, folder / "data", folder / name, resume=first > 0, world=world)
+
+
+def test_averages_and_second_passes_of_a_divided_run_are_those_of_an_undivided_one(several):
+    for name, parallel, first, n in (
+        ("whole", "ddp", 0, 6), ("divided", "fsdp", 0, 6), ("resumed", "fsdp", 0, 3), ("resumed", "fsdp", 3, 6),
+    ):  # fmt: skip
+        in_processes(2, learn_with_all, several, parallel, name, first, n)
+    whole_run, *others = (RunDir(several / name).step(6) for name in ("whole", "divided", "resumed"))
+    for load in (load_weights, load_ema, load_optimizer):
+        wanted = load(whole_run)
+        for found in map(load, others):
+            assert found.keys() == wanted.keys()
+            for name in wanted:
+                torch.testing.assert_close(found[name], wanted[name], rtol=1e-4, atol=1e-6)
+    averages, weights = load_ema(whole_run), load_weights(whole_run)
+    assert not all(torch.allclose(averages[name], weights[name], atol=1e-3) for name in weights)
+
+
+# --- in a group of one --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def group() -> Iterator[None]:
+    """A process group of this process alone."""
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{free_port()}", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def divided(config: Config, data: Path, run: Path) -> Session:
+    session = start(config, data, run, resume=False)
+    session.copy = copy.deepcopy(session.model)
+    shard(session.model, session.device, session.world)
+    session.optimizer = make_optimizer(session.model, config.training)
+    return session
+
+
+OPTIMIZERS = [{}, {"optimizer": "schedule_free", "schedule": "constant", "peak_lr": 0.01}]
+
+
+@pytest.mark.usefixtures("group")
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=["adamw", "schedule_free"])
+def test_divided_among_one(tiny_data, tmp_path, optimizer):
+    config = settings(tiny_data.parent, **optimizer)
+    one, other = start(config, tiny_data, tmp_path / "a", resume=False), divided(config, tiny_data, tmp_path / "b")
+    assert other.is_sharded and not one.is_sharded
+    for session in (one, other):
+        for _ in range(2):
+            outcome = train_step(session, first_update(session))
+    assert other.copy is not None and other.to_validate("raw") is other.copy
+    assert one.to_validate("raw") is (one.copy or one.model) and (one.copy is None) == (not optimizer)
+    for name, wanted in one.weights().items():
+        torch.testing.assert_close(other.weights()[name], wanted)
+        torch.testing.assert_close(dict(other.copy.named_parameters())[name], wanted)
+    found, wanted = other.moments(), one.moments()
+    assert found.keys() == wanted.keys() == optimizer_tensors(one.optimizer, one.optimizer_names).keys()
+    for name in wanted:
+        torch.testing.assert_close(found[name], wanted[name])
+    assert float(outcome.numbers[0]) > 0
+
+
+@pytest.mark.usefixtures("group")
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=["adamw", "schedule_free"])
+def test_a_divided_model_takes_what_an_undivided_one_has_saved(tiny_data, tmp_path, optimizer):
+    config = settings(tiny_data.parent, **optimizer)
+    fit(config, tiny_data, tmp_path / "run")
+    session = divided(config, tiny_data, tmp_path / "other")
+    session.run = RunDir(tmp_path / "run")
+    restore(session)
+    assert session.state.step == session.saved_step == 12
+    for found, load in ((session.weights(), load_weights), (session.moments(), load_optimizer)):
+        wanted = load(session.run.step(12))
+        assert found.keys() == wanted.keys()
+        assert all(torch.equal(found[name], wanted[name]) for name in wanted)
+
+
+@pytest.mark.usefixtures("group")
+def test_what_is_not_finite_changes_nothing_in_any_process(tiny_data, tmp_path, monkeypatch):
+    session = divided(settings(tiny_data.parent), tiny_data, tmp_path / "run")
+    train_step(session, first_update(session))
+    before, moments, real = session.weights(), session.moments(), loop.objective
+
+    def spoilt(*arguments: object) -> object:
+        sums = real(*arguments)
+        sums.loss.data.fill_(float("nan"))
+        return sums
+
+    monkeypatch.setattr(loop, "objective", spoilt)
+    train_step(session, first_update(session))
+    assert session.state.step == 2
+    assert all(torch.equal(before[name], tensor) for name, tensor in session.weights().items())
+    assert all(torch.equal(moments[name], tensor) for name, tensor in session.moments().items())
+
+
+@pytest.mark.usefixtures("group")
+def test_out_of_memory_ends_a_divided_run(tiny_data, tmp_path, monkeypatch):
+    session = divided(settings(tiny_data.parent), tiny_data, tmp_path / "run")
+
+    def failing(*_: object) -> object:
+        raise MemoryError
+
+    monkeypatch.setattr(loop, "objective", failing)
+    told = "memory does not suffice, and with training.parallel: fsdp an update is not repeated; lower"
+    with pytest.raises(NmtError, match=told):
+        gather_gradients(session, first_update(session))
+
+
+@pytest.mark.usefixtures("group")
+def test_micro_batches_that_are_empty_add_nothing(tiny_data, tmp_path):
+    session = divided(settings(tiny_data.parent), tiny_data, tmp_path / "run")
+    rows = first_update(session).rows
+    found = []
+    for empty in ([], [rows[:1]] * 2):
+        numbers = forward_backward(session, [rows], 100, empty)
+        found.append((numbers, [whole(p.grad).clone() for p in session.model.parameters()]))
+        session.optimizer.zero_grad()
+    assert torch.equal(found[0][0], found[1][0])
+    assert all(torch.equal(one, other) for one, other in zip(found[0][1], found[1][1], strict=True))
+
+
+def test_one_process_divides_nothing_and_says_so(tiny_data, tmp_path, capsys):
+    session = start(settings(tiny_data.parent, parallel="fsdp"), tiny_data, tmp_path / "run", resume=False)
+    assert not session.is_sharded and session.copy is None
+    assert "training.parallel: fsdp divides a model among several processes" in capsys.readouterr().err
+
+
+def test_auto_measures_no_divided_model(tiny_data):
+    with pytest.raises(ConfigError, match="max_tokens: auto measures a model that is not divided"):
+        settings(tiny_data.parent, parallel="fsdp", max_tokens="auto")

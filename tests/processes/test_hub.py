@@ -1,0 +1,232 @@
+"""`prepare` from a hub on the loopback interface, with the real `datasets` client in a process of its own."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hub_server import Hub, serve
+from nmt.config import Source
+from nmt.data.corpus import Corpus
+from nmt.errors import HubError
+from nmt.layout import DataDir
+from nmt.prepare.hub import _download
+from sentences import sentence_pairs, write_pairs
+
+PARQUET = "refs/convert/parquet"
+PAIRS = sentence_pairs(500)
+SPLITS = {"train": PAIRS[:400], "validation": PAIRS[400:450], "test": PAIRS[450:]}
+
+PREPARE = """
+import json, sys
+from nmt.config.load import load_config
+from nmt.errors import NmtError
+from nmt.prepare.prepare import prepare
+
+for name, *overrides in json.loads(sys.argv[1]):
+    config = load_config(name, overrides)
+    try:
+        prepare(config, config.data.directory)
+    except NmtError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+"""
+
+
+def parquet(pairs: list[tuple[str, str]]) -> bytes:
+    table = pa.table({"translation": pa.array([{"de": de, "en": en} for de, en in pairs])})
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+def json_lines(pairs: list[tuple[str, str]]) -> bytes:
+    return "".join(json.dumps({"en": en, "de": de}, ensure_ascii=False) + "\n" for de, en in pairs).encode()
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[Hub]:
+    hub = Hub()
+    iwslt = {f"iwslt2017-de-en/{name}/0000.parquet": parquet(pairs) for name, pairs in SPLITS.items()}
+    iwslt["iwslt2017-ar-en/train/0000.parquet"] = b"not asked for"
+    hub.add("IWSLT/iwslt2017", PARQUET, iwslt)
+    hub.add("IWSLT/iwslt2017", "main", {"iwslt2017.py": b"raise SystemExit", "README.md": b""})
+    preprocessed = {f"de-en/{name}/0000.parquet": parquet(pairs) for name, pairs in SPLITS.items()}
+    preprocessed["de-en/train/0001.parquet"] = parquet([("noch einer", "one more"), ("und noch", "and one\nmore")])
+    hub.add("bbaaaa/iwslt14-de-en-preprocess", PARQUET, preprocessed)
+    lines = {f"{name}.jsonl": json_lines(pairs) for name, pairs in SPLITS.items()}
+    hub.add("bentrevett/multi30k", "main", lines)
+    rows = [("ja", "yes"), ("zwei\r\nZeilen ", "two\nlines\n"), ("ohne", None)]
+    renamed = "".join(json.dumps({"german": german, "english": english}) + "\n" for german, english in rows)
+    hub.add("some/renamed", "main", {"a.jsonl": renamed.encode()})
+    hub.add("some/numbers", "main", {"a.jsonl": b'{"de": 5, "en": "five"}\n'})
+    hub.unlisted.add("bentrevett/multi30k")
+    hub.failing.add("some/failing")
+    hub.add("some/broken", "main", {"a.parquet": b"PAR1 and no more", "a.jsonl": b'{"de": "ja"\n'})
+    with serve(hub):
+        yield hub
+
+
+class Client:
+    """Runs `prepare` in a process of its own, since the client reads its environment when it is imported."""
+
+    def __init__(self, folder: Path, endpoint: str) -> None:
+        self.folder = folder
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGINGFACE_"))}
+        self.environment = {**clean, "HF_ENDPOINT": endpoint, "HF_HOME": str(folder / "hf"), "NO_PROXY": "*"}
+
+    def run(self, *runs: list[str]) -> tuple[str, str]:
+        """`prepare` with each of several configs and their overrides: what it wrote on the screen, and the errors."""
+        runs = tuple([name, f"data.dir={self.folder / 'data'}", *overrides] for name, *overrides in runs)
+        command = [sys.executable, "-W", "error", "-c", PREPARE, json.dumps(runs)]
+        done = subprocess.run(
+            command, env=self.environment, capture_output=True, timeout=120, encoding="utf-8", check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout, done.stderr
+
+    def prepare(self, *overrides: str, config: str = "base.yaml") -> str:
+        """Run it once, where it must succeed; what it wrote on the screen."""
+        said, errors = self.run([config, *overrides])
+        assert errors == ""
+        return said
+
+    def left(self) -> set[str]:
+        """What was written beside the hub's cache."""
+        return {path.name for path in self.folder.iterdir()} - {"hf"}
+
+    def corpus(self) -> Corpus:
+        return Corpus.open(DataDir(self.folder / "data"))
+
+
+@pytest.fixture
+def client(hub: Hub, tmp_path: Path) -> Client:
+    return Client(tmp_path, hub.endpoint)
+
+
+@pytest.mark.parametrize(
+    ("config", "repository", "n_train"),
+    [("base.yaml", "IWSLT/iwslt2017", 400), ("iwslt14.yaml", "bbaaaa/iwslt14-de-en-preprocess", 402)],
+)
+def test_the_shipped_configs(hub: Hub, client: Client, config: str, repository: str, n_train: int) -> None:
+    client.prepare(config=config)
+    corpus = client.corpus()
+    assert [corpus.split(name).n for name in corpus.splits] == [n_train, 50, 50]
+    for name, pairs in (("valid", SPLITS["validation"]), ("test", SPLITS["test"])):
+        assert list(zip(corpus.split(name).text("de"), corpus.split(name).text("en"), strict=True)) == pairs
+    train = corpus.split("train")
+    assert train.text("de")[:400] == [de for de, _ in SPLITS["train"]]
+    assert train.text("en")[400:] == (["one more", "and one more"] if n_train == 402 else [])
+    source = corpus.manifest["sources"]["valid"]
+    assert source["commit"] == hub.commit(repository, PARQUET)
+    (path,) = source["files"]
+    assert source["files"][path]["sha256"] == hashlib.sha256(hub.repositories[repository][PARQUET][path]).hexdigest()
+    assert corpus.manifest["sources"]["train.0"]["corpus"] == repository
+
+
+def test_again_it_does_not_ask_the_hub(hub: Hub, client: Client) -> None:
+    client.prepare()
+    hub.requests.clear()
+    said = client.prepare()
+    assert "nothing to do; the hub was not asked, since its sources are configured as before" in said
+    assert hub.requests == []
+
+
+def test_json_lines_together_with_local_files(client: Client) -> None:
+    write_pairs(client.folder / "text", "valid", SPLITS["validation"])
+    client.prepare(
+        f"data.root={client.folder / 'text'}",
+        "data.train=[{hub: bentrevett/multi30k, paths: [train.jsonl]}, {files: {de: valid.de, en: valid.en}}]",
+        "data.valid={hub: bentrevett/multi30k, paths: [test.jsonl]}",
+        "data.test={}",
+    )
+    assert client.corpus().split("train").text("de") == [de for de, _ in SPLITS["train"] + SPLITS["validation"]]
+
+
+def test_columns_by_other_names_and_rows_without_text(client: Client) -> None:
+    lines = "data.{}={{hub: some/renamed, paths: [a.jsonl], columns: {{de: german, en: english}}}}"
+    client.prepare(lines.format("valid"), "data.test={}")
+    valid = client.corpus().split("valid")
+    assert (valid.text("de"), valid.text("en")) == (["ja", "zwei Zeilen ", "ohne"], ["yes", "two lines", ""])
+
+
+def test_a_hub_out_of_reach(tmp_path: Path) -> None:
+    with socket.socket() as closed:  # bound and not listening: nobody else takes the port, and it refuses
+        closed.bind(("127.0.0.1", 0))
+        endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        client = Client(tmp_path, endpoint)
+        said, message = client.run(["base.yaml"])
+    assert (said, client.left()) == ("", set())
+    assert message.startswith(
+        f"HubError: dataset IWSLT/iwslt2017, revision refs/convert/parquet, at {endpoint}: the hub cannot be reached: "
+    )
+    assert message.endswith(
+        "; to do without the hub, put files: {LANG: FILE, LANG: FILE} in place of hub in data.train, data.valid and "
+        "data.test\n"
+    )
+
+
+FAILURES = {
+    "data.valid.hub=some/absent": "HubError: dataset some/absent, revision refs/convert/parquet, at {}: no such",
+    "data.valid.hub=some/failing": "HubError: dataset some/failing, revision refs/convert/parquet, at {}: "
+    "the hub answered: Server error '500 Internal Server Error'",
+    "data.valid.hub=a/b/c": "HubError: dataset a/b/c, revision refs/convert/parquet, at {}: Repo id must be ",
+    "data.valid.revision=v2": "HubError: dataset IWSLT/iwslt2017, revision v2, at {}: no such revision; to do without",
+    "data.valid.revision=main": "HubError: dataset IWSLT/iwslt2017, revision main, at {}: "
+    "no file matches iwslt2017-de-en/validation/*.parquet; there are README.md, iwslt2017.py",
+    "data.valid.paths=[iwslt2017-de-en/*.parquet]": "HubError: {iwslt}: no file matches iwslt2017-de-en/*.parquet; "
+    "there are iwslt2017-ar-en/train/0000.parquet, iwslt2017-de-en/test/0000.parquet, ",
+    "data.valid.column=text": "DataError: {iwslt}: no column text; there are translation",
+    "data.valid.column=null": "DataError: {iwslt}: no column de; there are translation",
+    "data.direction=de-fr": "DataError: {iwslt}: no column fr of translation; there are de, en",
+    "data.valid={hub: bentrevett/multi30k, paths: [test.jsonl], column: en}": "DataError: dataset bentrevett/multi30k, "
+    "revision main, at {}: column en holds no mapping from language to text; leave column out and name the columns",
+    "data.valid={hub: some/numbers, paths: [a.jsonl]}": "DataError: dataset some/numbers, revision main, at {}: "
+    "row 1 has int for de, where text is needed",
+    "data.valid={hub: some/broken, paths: [a.parquet]}": "DataError: dataset some/broken, revision main, at {}: "
+    "not readable as parquet: ",
+    "data.valid={hub: some/broken, paths: [a.jsonl]}": "DataError: dataset some/broken, revision main, at {}: "
+    "not readable as json: ",
+}
+
+
+def test_what_the_hub_does_not_have(hub: Hub, client: Client) -> None:
+    said, errors = client.run(*(["base.yaml", override] for override in FAILURES))
+    assert said == ""
+    lines = errors.rstrip("\n").split("\n")
+    assert len(lines) == len(FAILURES), errors
+    for line, expected in zip(lines, FAILURES.values(), strict=True):
+        iwslt = f"dataset IWSLT/iwslt2017, revision refs/convert/parquet, at {hub.endpoint}"
+        assert line.startswith(expected.format(hub.endpoint, iwslt=iwslt))
+    assert client.left() == set()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+def test_what_is_wrong_with_this_machine_is_not_laid_on_the_hub(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> str:
+        raise OSError(number, "trouble here")
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", failing)
+    with pytest.raises(OSError, match="trouble here") as caught:
+        _download(Source(hub="a/b", paths=["c.parquet"]), "c.parquet", "main")
+    assert not isinstance(caught.value, HubError)
+
+
+def test_a_download_that_breaks_off_is_the_hubs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> str:
+        raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", failing)
+    with pytest.raises(HubError, match=r"a/b.*Connection reset by peer"):
+        _download(Source(hub="a/b", paths=["c.parquet"]), "c.parquet", "main")

@@ -1,0 +1,223 @@
+"""One process at a time trains in a directory, and it is said which; whoever is killed holds nothing any more."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kept_run import differences, kept, settings
+from nmt.errors import CheckpointError, LockedError, NmtError
+from nmt.files.write import Lock, lock_holder
+from nmt.layout import RunDir
+from nmt.training.loop import fit
+from nmt.training.parallel.world import World
+from nmt.training.setup import lock as lock_module
+from nmt.training.setup.lock import locked
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from nmt.files.write import Lock
+Path(sys.argv[1]).parent.mkdir(exist_ok=True)
+lock = Lock(Path(sys.argv[1]), "trains")
+print("held", flush=True)
+time.sleep(100)
+"""
+
+
+def full(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_lock_is_held_by_one_and_names_it(tmp_path):
+    path = tmp_path / "run" / "lock"
+    path.parent.mkdir()
+    assert lock_holder(path) is None
+    lock = Lock(path, "trains")
+    holder = lock_holder(path)
+    assert holder is not None
+    assert (holder["host"], holder["pid"]) == (os.uname().nodename, os.getpid())
+    assert json.loads(path.read_text()) == holder
+    message = (
+        f"run: another process evaluates here: process {os.getpid()} on {holder['host']} since {holder['since']}; w"
+    )
+    with pytest.raises(LockedError) as caught:
+        Lock(path, "evaluates")
+    assert message in str(caught.value)
+    lock.release()
+    assert path.exists() and lock_holder(path) is None
+    Lock(path, "trains").release()
+
+
+def test_a_lock_whose_holder_is_killed_is_free(tmp_path):
+    code = "import sys, time, pathlib as p, nmt.files.write as f; "
+    code += "f.Lock(p.Path(sys.argv[1]), 'trains'); print(flush=True); "
+    with subprocess.Popen(
+        [sys.executable, "-c", code.replace("f.Lock", "a = f.Lock") + "time.sleep(60)", str(tmp_path / "lock")],
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"\n"
+        holder = lock_holder(tmp_path / "lock")
+        assert holder is not None and holder["pid"] == process.pid
+        process.kill()
+        process.wait()
+    assert lock_holder(tmp_path / "lock") is None
+    Lock(tmp_path / "lock", "trains").release()
+
+
+def test_a_lock_waits_for_one_who_only_looks(tmp_path):
+    (tmp_path / "lock").touch()
+    looking = os.open(tmp_path / "lock", os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    timer = threading.Timer(0.1, os.close, (looking,))
+    timer.start()
+    Lock(tmp_path / "lock", "trains").release()
+    timer.join()
+
+
+def test_a_lock_file_that_is_removed_meanwhile_is_not_the_one_to_hold(tmp_path, monkeypatch):
+    path, real, removed = tmp_path / "lock", fcntl.flock, []
+
+    def flock(descriptor: int, how: int) -> None:
+        if not removed:
+            path.unlink()
+            removed.append(path)
+        real(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    lock = Lock(path, "trains")
+    assert lock_holder(path) is not None
+    lock.release()
+
+
+def test_a_lock_where_there_is_no_room_is_held_and_where_there_are_no_locks_is_said(tmp_path, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        lock = Lock(tmp_path / "lock", "trains")
+    assert lock_holder(tmp_path / "lock") == {}
+    with pytest.raises(LockedError, match=r"another process trains here: process \? on \? since \?; wait"):
+        Lock(tmp_path / "lock", "trains")
+    lock.release()
+
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    Lock(tmp_path / "other", "trains").release()
+    said = capsys.readouterr().err
+    assert f"nmt: {tmp_path / 'other'} cannot be locked (Operation not supported): see that one process writes" in said
+    assert lock_holder(tmp_path / "other") is None
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds the lock of tmp_path/run."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / "run" / "lock")], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.usefixtures("quick")
+def test_two_processes_in_one_directory(data, whole, tmp_path, request, resume):
+    """Also in one that is about to be made. Whoever is killed holds nothing any more."""
+    if resume:
+        shutil.copytree(whole, tmp_path / "run", ignore=shutil.ignore_patterns("step-00000006", "average", "selected*"))
+    process = request.getfixturevalue("holder")
+    before = kept(tmp_path / "run")
+    with pytest.raises(LockedError) as caught:
+        fit(settings(data), data, tmp_path / "run", resume)
+    form = rf"{tmp_path / 'run'}: another process trains here: process {process.pid} on {os.uname().nodename} since "
+    assert re.fullmatch(form + r"20\d\d-\S+; wait for it to end or stop it", str(caught.value))
+    assert kept(tmp_path / "run") == before
+    process.kill()
+    process.wait()
+    fit(settings(data), data, tmp_path / "run", resume)
+    assert differences(kept(tmp_path / "run"), kept(whole)) == []
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_directory_that_another_was_faster_to_make_a_run_of(data, whole, tmp_path, monkeypatch):
+    class Slow(Lock):
+        def __init__(self, path: Path, what: str) -> None:
+            with monkeypatch.context() as patch:
+                patch.setattr(lock_module, "Lock", Lock)
+                fit(settings(data), data, path.parent)
+            super().__init__(path, what)
+
+    monkeypatch.setattr(lock_module, "Lock", Slow)
+    with pytest.raises(CheckpointError, match=r"run: exists already; --resume continues it"):
+        fit(settings(data), data, tmp_path / "run")
+    assert differences(kept(tmp_path / "run"), kept(whole)) == []
+
+
+def test_only_a_directory_that_never_was_a_run_is_removed(tmp_path):
+    run = RunDir(tmp_path / "run")
+    with pytest.raises(ZeroDivisionError), locked(run, False, World()):
+        run.checkpoints.mkdir()
+        assert 1 / 0
+    assert not run.path.exists()
+    with locked(run, False, World()):
+        run.step(3).path.mkdir(parents=True)
+        run.info.touch()
+        run.log.touch()
+        run.info.unlink()  # by mistake
+    assert run.step(3).path.exists()
+
+
+@pytest.mark.parametrize(
+    "names", [["config.yaml", "checkpoints/precious"], ["tokenizer/joint.model"], ["lock", "dev/a"]]
+)
+@pytest.mark.parametrize("is_good", [True, False])
+def test_a_folder_of_someone_else_is_left_alone(data, tmp_path, names, is_good):
+    """Though all that is in it has names that a run has, too; and whether or not the training could begin."""
+    for name in names:
+        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "run" / name).write_text("precious")
+    with pytest.raises(NmtError):
+        fit(settings(data), data if is_good else tmp_path / "nothing", tmp_path / "run")
+    assert all((tmp_path / "run" / name).read_text() == "precious" for name in names)
+    assert sum(path.is_file() for path in (tmp_path / "run").rglob("*")) == len(names)
+
+
+def test_what_is_no_run_is_not_said_to_be_one(data, tmp_path):
+    fit(settings(data, max_steps=2), data, tmp_path / "run")
+    RunDir(tmp_path / "run").info.unlink()
+    with pytest.raises(CheckpointError, match=r"run: no run, or a damaged one: run\.json is missing; --run DIR takes"):
+        fit(settings(data), data, tmp_path / "run", resume=True)
+    with pytest.raises(CheckpointError, match="run: exists already; it is no run; --run DIR starts another"):
+        fit(settings(data), data, tmp_path / "run")
+
+
+def test_a_run_that_trains_is_said_to_do_so_before_anything_else(data, tmp_path):
+    fit(settings(data, max_steps=2), data, tmp_path / "run")
+    lock = Lock(RunDir(tmp_path / "run").lock, "trains")
+    try:
+        with pytest.raises(LockedError, match="another process trains here"):
+            fit(settings(data), data, tmp_path / "run")
+    finally:
+        lock.release()
+
+
+def test_a_tokenizer_that_is_missing_is_taken_from_the_data_directory_again(data, tmp_path, capsys):
+    fit(settings(data, max_steps=2), data, tmp_path / "run")
+    tokenizer = RunDir(tmp_path / "run").tokenizer
+    model = tokenizer.joint.read_bytes()
+    shutil.rmtree(tokenizer.path)
+    fit(settings(data, max_steps=3), data, tmp_path / "run", resume=True)
+    assert "tokenizer: missing or damaged; it is taken from the data directory again" in capsys.readouterr().err
+    assert tokenizer.joint.read_bytes() == model

@@ -1,0 +1,325 @@
+"""A run that is asked to stop saves and says how to go on, and goes on as if it had never stopped."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from kept_run import kept, settings
+from nmt.config import Config
+from nmt.config.load import dump_config
+from nmt.errors import CheckpointError, StoppedError
+from nmt.layout import RunDir
+from nmt.runs.checkpoint import load_optimizer, load_state, load_weights, saved_steps
+from nmt.training.loop import fit
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@pytest.fixture(scope="module")
+def plain(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was never stopped, and does not average."""
+    run = tmp_path_factory.mktemp("plain") / "run"
+    fit(settings(data, average_last=1), data, run)
+    return run
+
+
+def before_call(patch: pytest.MonkeyPatch, name: str, number: int, act: Callable[[], object]) -> None:
+    """Have `act` called before call `number`, counted from 1, of the function `name` of nmt."""
+    module, _, attribute = f"nmt.{name}".rpartition(".")
+    real, calls = getattr(sys.modules[module], attribute), 0
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            act()
+        return real(*arguments, **options)
+
+    patch.setattr(f"nmt.{name}", call)
+
+
+def send(*numbers: signal.Signals) -> None:
+    for number in numbers:
+        os.kill(os.getpid(), number)
+
+
+def live(config: Config, data: Path, run: Path) -> None:
+    fit(config, data, run, resume=RunDir(run).info.exists())
+
+
+def stop(name: str, number: int, config: Config, data: Path, run: Path, kind: signal.Signals = signal.SIGTERM) -> str:
+    """Start or resume the run and stop it before call `number` of `name`; the message it ends with."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(StoppedError) as caught:
+        before_call(patch, name, number, lambda: send(kind))
+        live(config, data, run)
+    return str(caught.value)
+
+
+def at_the_end(run: Path) -> dict[str, Any]:
+    """What a run leaves, but for checkpoints before the last (a stop makes one more) and the configuration."""
+    return {
+        name: value
+        for name, value in kept(run).items()
+        if name != "config.yaml" and (not name.startswith("checkpoints") or "step-00000006" in name)
+    }
+
+
+POINTS = [
+    ("training.loop.start", 1, 0),
+    ("training.loop.announce", 1, 0),
+    ("training.loop.train_step", 1, 1),
+    ("training.loop.train_step", 2, 2),
+    ("training.loop.train_step", 5, 5),
+    ("training.loop.train_step", 6, 6),
+    ("checkpoint.write_file", 1, 2),
+    ("checkpoint.write_file", 2, 2),
+    ("checkpoint.sync", 1, 2),
+    ("training.keep.rotate", 2, 3),
+    ("training.validate.cross_entropy", 1, 3),
+    ("training.validate.cross_entropy", 2, 6),
+    ("training.validate.corpus_score", 1, 3),
+    ("training.keep.update_state", 1, 3),
+    ("training.select.write_selected", 1, 3),
+]
+
+
+@pytest.mark.parametrize("kind", SIGNALS[:2])
+@pytest.mark.parametrize(("name", "number", "step"), POINTS)
+@pytest.mark.usefixtures("quick")
+def test_a_signal_stops_the_run_which_then_goes_on(data, plain, tmp_path, name, number, step, kind):
+    config, run = settings(data, average_last=1), RunDir(tmp_path / "run")
+    message = stop(name, number, config, data, run.path, kind)
+    assert message == f"stopped at step {step} by {kind.name}; nmt train --resume --run {run.path} goes on from there"
+    assert max(saved_steps(run), default=0) == step
+    if step:
+        load_weights(run.step(step)), load_optimizer(run.step(step)), load_state(run.step(step))
+    assert not list(run.path.rglob("*.part"))
+    live(config, data, run.path)
+    assert at_the_end(run.path) == at_the_end(plain)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_validation_is_left_at_once_and_made_up_for(data, whole, tmp_path, capsys):
+    config, run = settings(data), RunDir(tmp_path / "run")
+    stop("training.validate.cross_entropy", 1, config, data, run.path)
+    assert load_state(run.step(3))["last_check"] == 0
+    assert " valid " not in capsys.readouterr().err and not run.selected.exists()
+    stop("training.validate.cross_entropy", 1, config, data, run.path)  # again, in the one that is made up for
+    assert load_state(run.step(3))["last_check"] == 0
+    live(config, data, run.path)
+    assert kept(run.path) == kept(whole)
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_validation_of_the_average_is_left_and_made_up_for(data, whole, tmp_path):
+    config, run = settings(data), RunDir(tmp_path / "run")
+    assert stop("training.select.average", 1, config, data, run.path).startswith("stopped at step 6 by SIGTERM")
+    assert load_state(run.step(6))["last_check"] == 6 and not run.average.path.exists()
+    live(config, data, run.path)
+    assert kept(run.path) == kept(whole)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_run_that_is_stopped_in_every_step(data, plain, tmp_path):
+    config, run = settings(data, average_last=1), tmp_path / "run"
+    for step in range(1, 7):
+        assert stop("training.loop.train_step", 1, config, data, run).startswith(f"stopped at step {step} ")
+    live(config, data, run)
+    assert at_the_end(run) == at_the_end(plain)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_stop_changes_nothing_of_what_is_averaged(data, whole, tmp_path):
+    """Its checkpoint is one more than those that a run makes by itself."""
+    stop("training.loop.train_step", 1, settings(data), data, tmp_path / "run")
+    stop("training.loop.train_step", 4, settings(data), data, tmp_path / "run")
+    live(settings(data), data, tmp_path / "run")
+    assert kept(tmp_path / "run") == kept(whole)
+
+
+@pytest.mark.parametrize(
+    "name", ["training.loop.train_step", "checkpoint.write_file", "training.validate.cross_entropy"]
+)
+@pytest.mark.parametrize("first", SIGNALS)
+@pytest.mark.usefixtures("quick")
+def test_a_second_interrupt_ends_at_once(data, whole, tmp_path, capsys, name, first):
+    config, run = settings(data), tmp_path / "run"
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        before_call(patch, name, 2, lambda: send(first, signal.SIGINT))
+        fit(config, data, run)
+    assert re.search(
+        r"^interrupted at step \d; nmt train --resume goes on from step \d$", capsys.readouterr().err, re.M
+    )
+    live(config, data, run)
+    assert kept(run) == kept(whole)
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_command_line_says_how_to_go_on(data, tmp_path, nmt):
+    (tmp_path / "config.yaml").write_text(dump_config(settings(data)), encoding="utf-8")
+    arguments = ("train", "--config", tmp_path / "config.yaml", "--data", data, "--run", tmp_path / "run")
+    line = f"nmt: stopped at step 1 by {{}}; nmt train --resume --run {tmp_path / 'run'} goes on from there"
+    with pytest.MonkeyPatch.context() as patch:
+        before_call(patch, "training.loop.train_step", 1, lambda: send(signal.SIGINT))
+        stopped = nmt(*arguments)
+    assert (stopped.status, stopped.err.splitlines()[-1]) == (75, line.format("SIGINT"))
+    again = nmt("train", "--resume", "--run", tmp_path / "run", "--stop-after", "0")
+    assert (again.status, again.err.splitlines()[-1]) == (75, line.format("--stop-after 0"))
+    with pytest.MonkeyPatch.context() as patch:
+        before_call(patch, "training.loop.train_step", 1, lambda: send(signal.SIGINT, signal.SIGINT))
+        interrupted = nmt("train", "--resume", "--run", tmp_path / "run")
+    assert (interrupted.status, interrupted.err.splitlines()[-1]) == (130, "nmt: interrupted")
+    assert "Traceback" not in stopped.err + again.err + interrupted.err
+
+
+def test_a_process_that_gets_sigterm(data, tmp_path):
+    """The real command line, from outside."""
+    config = settings(data, max_steps=100_000)
+    (tmp_path / "config.yaml").write_text(dump_config(config), encoding="utf-8")
+    run = RunDir(tmp_path / "run")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "nmt", "train", "--config", "config.yaml", "--data", data, "--run", "run"],
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        while not saved_steps(run):
+            assert child.poll() is None
+            time.sleep(0.05)
+        child.send_signal(signal.SIGTERM)
+        _, err = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    step = saved_steps(run)[-1]
+    assert child.returncode == 75
+    assert err.endswith(f"nmt: stopped at step {step} by SIGTERM; nmt train --resume --run run goes on from there\n")
+    resumed = config.model_copy(update={"training": config.training.model_copy(update={"max_steps": step + 1})})
+    fit(resumed, data, run.path, resume=True)
+    assert saved_steps(run)[-1] == step + 1
+
+
+def test_a_signal_without_a_screen_is_written_into_no_other_file(data, tmp_path):
+    """Whose number is that of the screen, if standard input, output and error were closed from the start."""
+    config = settings(data, max_steps=10**6)
+    (tmp_path / "config.yaml").write_text(dump_config(config), encoding="utf-8")
+    run = RunDir(tmp_path / "run")
+    command = f"exec {sys.executable} -m nmt train --config config.yaml --data {data} --run run <&- >&- 2>&-"
+    child = subprocess.Popen(["bash", "-c", command], cwd=tmp_path)
+    try:
+        while not saved_steps(run):
+            assert child.poll() is None
+            time.sleep(0.05)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(timeout=60) == 75
+    finally:
+        child.kill()
+    assert all(json.loads(line) for line in run.log.read_text(encoding="utf-8").splitlines())
+    files = [path for path in run.path.rglob("*") if path.is_file() and path.name != "config.yaml"]
+    assert [path.name for path in files if b"stopping after this update" in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize("minutes", [0.0, 1.5])
+@pytest.mark.usefixtures("quick")
+def test_stop_after_counts_from_the_start_of_this_process(data, whole, tmp_path, monkeypatch, minutes):
+    config, run, clock = settings(data, max_minutes=30.0), RunDir(tmp_path / "run"), SimpleNamespace(now=1e6)
+    monkeypatch.setattr("nmt.process.time", SimpleNamespace(monotonic=lambda: clock.now))
+    for step in (3, 6) if minutes else (0, 0):
+        clock.now += 1000.0
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(StoppedError) as caught:
+            before_call(patch, "training.loop.train_step", 3, lambda: setattr(clock, "now", clock.now + 60 * minutes))
+            fit(config, data, run.path, run.info.exists(), stop_after_minutes=minutes)
+        assert str(caught.value).startswith(f"stopped at step {step} by --stop-after {minutes:g}; ")
+    fit(config, data, run.path, resume=True)
+    assert at_the_end(run.path) == at_the_end(whole)
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_handlers_are_those_of_before(data, tmp_path):
+    before = [signal.getsignal(number) for number in SIGNALS]
+    stop("training.loop.train_step", 1, settings(data), data, tmp_path / "run")
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+    with pytest.raises(CheckpointError, match="exists already"):
+        fit(settings(data), data, tmp_path / "run")
+    fit(settings(data), data, tmp_path / "run", resume=True)
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_terminal_that_hangs_up_stops_the_run_unless_that_is_ignored(data, whole, tmp_path):
+    message = stop("training.loop.train_step", 2, settings(data), data, tmp_path / "run", signal.SIGHUP)
+    assert "by SIGHUP" in message
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            before_call(patch, "training.loop.train_step", 1, lambda: send(signal.SIGHUP))
+            fit(settings(data), data, tmp_path / "run", resume=True)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert kept(tmp_path / "run") == kept(whole)
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, OSError(28, "No space left on device")])
+@pytest.mark.usefixtures("quick")
+def test_a_screen_that_is_gone_ends_no_training(data, whole, tmp_path, monkeypatch, error):
+    class Gone(io.StringIO):
+        def write(self, _: str) -> int:
+            raise error
+
+        def isatty(self) -> bool:
+            return error is BrokenPipeError  # with a progress bar, and without
+
+    monkeypatch.setattr(sys, "stderr", Gone())
+    fit(settings(data), data, tmp_path / "run")
+    assert kept(tmp_path / "run") == kept(whole)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_thread_that_may_not_handle_signals_trains(data, whole, tmp_path):
+    thread = threading.Thread(target=fit, args=(settings(data), data, tmp_path / "run"))
+    thread.start()
+    thread.join()
+    assert kept(tmp_path / "run") == kept(whole)
+
+
+# --- TensorBoard --------------------------------------------------------------------------------
+
+
+def scalars(run: Path) -> dict[str, list[tuple[int, float]]]:
+    board = EventAccumulator(str(run / "tensorboard")).Reload()
+    names = [name for name in board.Tags()["scalars"] if not name.endswith(("/minutes", "/tokens_per_second"))]
+    return {name: [(scalar.step, scalar.value) for scalar in board.Scalars(name)] for name in names}
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "numbers"),
+    [
+        ("training.loop.train_step", 4, [signal.SIGTERM]),
+        ("training.validate.cross_entropy", 1, [signal.SIGTERM]),
+        ("training.keep.update_state", 1, [signal.SIGINT, signal.SIGINT]),
+        ("training.select.average", 1, [signal.SIGTERM]),
+        ("training.select.write_selected", 5, [signal.SIGINT, signal.SIGINT]),  # the average is logged already
+    ],
+)
+def test_tensorboard_shows_every_step_once(data, whole, tmp_path, name, number, numbers):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises((StoppedError, KeyboardInterrupt)):
+        before_call(patch, name, number, lambda: send(*numbers))
+        fit(settings(data), data, tmp_path / "run")
+    now = int(time.time())
+    while int(time.time()) == now:  # TensorBoard orders its files by the second in which they were begun
+        time.sleep(0.05)
+    live(settings(data), data, tmp_path / "run")
+    assert scalars(tmp_path / "run") == scalars(whole)

@@ -1,0 +1,272 @@
+"""Lines are given out as they come: alone if they come alone, in windows if they come fast, and never hoarded."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.errors import DataError
+from nmt.text.split import join, split
+from nmt.text.stream import BLOCK, windows
+from nmt.text.tokenizer import Tokenizer
+from nmt.translate.translator import Translator
+from tiny_run import GREEDY, texts, tiny_model, words, write_run
+
+
+class Pipe:
+    """Both ends of a pipe, the reading one buffered as standard input is."""
+
+    def __init__(self) -> None:
+        reading, self._writing = os.pipe()
+        self.file = os.fdopen(reading, "rb")
+
+    def write(self, data: bytes) -> None:
+        os.write(self._writing, data)
+
+    def end(self) -> None:
+        os.close(self._writing)
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    pipe = Pipe()
+    rescue = threading.Timer(60, pipe.end)  # instead of waiting forever for a line
+    rescue.start()
+    with pipe.file:
+        yield pipe
+    rescue.cancel()
+
+
+def test_a_line_is_given_out_before_the_next_is_written(pipe: Pipe) -> None:
+    found = windows(pipe.file, "pipe")
+    for line in ("eins", "", "zwei"):
+        pipe.write(f"{line}\n".encode())
+        assert next(found) == [line]
+    pipe.write(b"drei\nvier\nf")
+    assert next(found) == ["drei", "vier"]
+    pipe.write("ünf\r\nsechs".encode())
+    assert next(found) == ["fünf"]
+    pipe.end()
+    assert list(found) == [["sechs"]]
+
+
+def test_lines_that_are_there_are_given_out_together(pipe: Pipe) -> None:
+    for _ in range(10):
+        pipe.write(b"a\n" * 100)
+    found = windows(pipe.file, "pipe", size=300, patience=0)
+    assert [len(next(found)) for _ in range(4)] == [300, 300, 300, 100]
+    pipe.end()
+    assert list(found) == []
+
+
+def test_a_line_that_comes_a_little_later_is_waited_for(pipe: Pipe) -> None:
+    pipe.write(b"a\n")
+    later = threading.Timer(0.05, pipe.write, [b"b\n"])
+    later.start()
+    found = windows(pipe.file, "pipe", size=2, patience=60)
+    assert next(found) == ["a", "b"]
+    later.join()
+
+
+def test_lines_that_trickle_do_not_keep_the_first_waiting(pipe: Pipe) -> None:
+    """Each comes before patience is over that begins with the one before."""
+    stop = threading.Event()
+
+    def trickle() -> None:
+        while not stop.wait(0.02):
+            pipe.write(b"a\n")
+
+    writer = threading.Thread(target=trickle)
+    writer.start()
+    window = next(windows(pipe.file, "pipe", patience=0.1))
+    stop.set()
+    writer.join()
+    assert 1 <= len(window) < 4096
+
+
+def test_at_a_terminal_nothing_is_waited_for() -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "rb") as file:
+        found = windows(file, "terminal", patience=3600)
+        for line in ("eins", "zwei"):
+            os.write(ours, f"{line}\n".encode())
+            assert next(found) == [line]
+        os.write(ours, b"\x04")
+        assert list(found) == []
+    os.close(ours)
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=6), max_size=30),
+    st.booleans(),
+    st.integers(1, 10),
+    st.integers(1, 12),
+)
+def test_every_line_once_in_order(lines: list[str], ends: bool, size: int, most: int) -> None:
+    data = "\n".join(lines) + "\n" * ends
+    expected = data.split("\n")[: -1 if data.endswith("\n") or not data else None]
+    expected = [line.removesuffix("\r") for line in expected]
+    if expected:
+        expected[0] = expected[0].removeprefix("\ufeff")
+    found = list(windows(io.BytesIO(data.encode()), "bytes", size, most=most))
+    assert [line for window in found for line in window] == expected
+    for i, window in enumerate(found):
+        is_last = i == len(found) - 1
+        assert is_last or len(window) == size or sum(map(len, window)) >= most
+        assert len(window) <= size and sum(map(len, window[:-1])) < most
+
+
+def test_a_file_is_read_in_whole_windows(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_bytes(b"".join(b"line %d\n" % i for i in range(20_000)))
+    with (tmp_path / "lines").open("rb") as file:
+        found = list(windows(file, "lines"))
+    assert [len(window) for window in found] == [4096, 4096, 4096, 4096, 3616]
+    assert [line for window in found for line in window] == [f"line {i}" for i in range(20_000)]
+
+
+def test_an_error_comes_after_the_lines_before_it() -> None:
+    found = windows(io.BytesIO(b"eins\nzwei\ndrei\nvi\xffer\nf\n"), "standard input", size=2)
+    assert next(found) == ["eins", "zwei"]
+    assert next(found) == ["drei"]
+    with pytest.raises(DataError, match=r"^standard input: not UTF-8 at line 4, byte 3 of the line \(0xFF\)"):
+        next(found)
+    with pytest.raises(DataError, match="pipe: compressed with gzip"):
+        next(windows(io.BytesIO(b"\x1f\x8b..."), "pipe"))
+
+
+class Endless(io.RawIOBase):
+    """A file of lines without end, which counts what is read of it."""
+
+    def __init__(self, line: bytes) -> None:
+        self._lines = line * (1 + BLOCK // len(line))
+        self.n_read = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        start = self.n_read % len(self._lines)
+        block = self._lines[start : start + size]
+        self.n_read += len(block)
+        return block
+
+
+@pytest.mark.parametrize("length", [1, 10, 1000, 1_000_000])
+def test_no_more_is_read_than_is_given_out(length: int) -> None:
+    line = b"a" * (length - 1) + b"\n"
+    file = Endless(line)
+    found = windows(file, "endless", size=100, most=5_000_000)  # type: ignore[arg-type]
+    n_given = 0
+    for _ in range(5):
+        window = next(found)
+        n_given += len(window) * length
+        assert len(window) == min(100, 6 if length == 1_000_000 else 100)
+        assert file.n_read <= n_given + BLOCK + length
+
+
+SCRIPT = """
+import sys
+from nmt.text.stream import windows
+for window in windows(sys.stdin.buffer, "standard input"):
+    print(len(window), flush=True)
+"""
+
+
+def started(script: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def stream(end: IO[bytes] | None) -> IO[bytes]:
+    assert end is not None
+    return end
+
+
+def test_a_process_answers_and_is_interrupted_while_it_waits() -> None:
+    with started(SCRIPT) as process:
+        rescue = threading.Timer(60, process.kill)
+        rescue.start()
+        for _ in range(2):
+            stream(process.stdin).write(b"line\n")
+            stream(process.stdin).flush()
+            assert stream(process.stdout).readline() == b"1\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == -signal.SIGINT
+        rescue.cancel()
+
+
+def test_a_process_ends_that_wants_no_more() -> None:
+    with started(SCRIPT.replace("flush=True)", "flush=True)\n    break")) as process:
+        rescue = threading.Timer(60, process.kill)
+        rescue.start()
+        stream(process.stdin).write(b"line\n")
+        stream(process.stdin).flush()
+        assert stream(process.stdout).read() == b"1\n"
+        assert process.wait() == 0  # while the pipe is open
+        rescue.cancel()
+
+
+# --- nmt translate --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def command(translator: Translator, tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("runs")
+    run = write_run(folder / "tiny", translator.config, tokenizer, tiny_model(translator.config, tokenizer))
+    return [sys.executable, "-m", "nmt", "translate", "--run", str(run), "--beam", "1"]
+
+
+def test_a_line_down_an_open_pipe_is_answered(command: list[str]) -> None:
+    lines = [b"mali bore\n", b"\n", b"ta go\n", b"mali bore\n"]
+    expected = subprocess.run(command, input=b"".join(lines), capture_output=True, check=True).stdout
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=buffered) as process:
+        rescue = threading.Timer(120, process.kill)  # instead of waiting forever for an answer
+        rescue.start()
+        for line, answer in zip(lines, expected.splitlines(keepends=True), strict=True):
+            stream(process.stdin).write(line)
+            stream(process.stdin).flush()
+            assert stream(process.stdout).readline() == answer
+        stream(process.stdin).close()
+        assert stream(process.stdout).read() == b""
+        assert process.wait() == 0
+        rescue.cancel()
+
+
+def test_lines_before_an_error_are_answered(command: list[str]) -> None:
+    ended = subprocess.run(command, input=b"mali bore\nta go\n\xff\nri su\n", capture_output=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stdout.count(b"\n") == 2
+    assert ended.stderr.startswith(b"nmt: standard input: not UTF-8 at line 3, byte 1 of the line (0xFF)")
+
+
+@pytest.mark.parametrize("mark", [".", ""])
+def test_a_paragraph_of_three_thousand_words_comes_back_whole(
+    translator: Translator, tokenizer: Tokenizer, mark: str
+) -> None:
+    sentences = [" ".join(words(15, seed)).capitalize() + mark for seed in range(200)]
+    paragraph = " ".join(sentences)
+    parts = split(paragraph, lambda texts: [len(ids) for ids in tokenizer.encode_all(texts)], 250)
+    assert len(parts) == 200 if mark else 20 < len(parts) < 100
+    lines = ["mali bore", paragraph, "ta go"]
+    found = [best for best, *_ in translator.translate_lines(lines, GREEDY)]
+    of_parts = texts(translator, [part for part, _ in parts])
+    assert [each.text for each in found] == [
+        texts(translator, lines[:1])[0],
+        join(parts, of_parts),
+        texts(translator, lines[2:])[0],
+    ]
+    assert not found[1].cut
+    assert [list(part.src_ids) for part in found[1].parts] == tokenizer.encode_all([part for part, _ in parts])
+    assert [tokenizer.decode(part.tgt_ids) for part in found[1].parts] == of_parts

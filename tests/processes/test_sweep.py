@@ -1,0 +1,529 @@
+"""Sweeps: every combination once, checked before anything starts, going on after a stop, and a table."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from command import Command
+from logged_run import GOLDEN, make_run, train, valid
+from nmt.config.load import dump_config, load_config
+from nmt.files.write import Lock
+from nmt.layout import RunDir
+from nmt.sweep.grid import name_of, parse_grid, split_values
+from nmt.sweep.plan import Request, make_plan
+from nmt.sweep.table import render, rows_of
+from tiny_corpus import tiny_settings
+
+GOLDEN_SEEDS = Path("runs/sweep-golden")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, with a configuration that has no runs yet."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "golden.yaml").write_bytes(GOLDEN.config.read_bytes())
+    return tmp_path
+
+
+@pytest.fixture
+def tiny(tiny_data: Path, folder: Path) -> Path:
+    """The configuration of `tiny_corpus`, of so few updates that a training takes seconds."""
+    short = {
+        "update_tokens": 60,
+        "max_steps": 2,
+        "validate_every_steps": 100,
+        "save_every_steps": 100,
+        "average_last": 1,
+    }
+    config = tiny_settings(tiny_data.parent / "text", data={"dir": str(tiny_data)}, training=short, search={"beam": 1})
+    (folder / "tiny.yaml").write_text(dump_config(config), encoding="utf-8")
+    return folder / "tiny.yaml"
+
+
+@pytest.fixture
+def calls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """In place of the trainings, a program that writes down its device and arguments and ends with status $STATUS."""
+    program = folder / "python"
+    program.write_text(
+        f'#!/bin/sh\nsleep 0.2\necho "$CUDA_VISIBLE_DEVICES: $*" >> {folder}/calls\n'
+        'echo "nmt: first"; echo "nmt: it is broken" >&2; exit ${STATUS:-3}\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    return lambda: (folder / "calls").read_text().splitlines() if (folder / "calls").exists() else []
+
+
+def tsv(path: Path | str) -> dict[str, dict[str, str]]:
+    """The rows of a sweep by the names of their runs."""
+    header, *rows = [line.split("\t") for line in (Path(path) / "sweep.tsv").read_text().splitlines()]
+    found = [dict(zip(header, row, strict=True)) for row in rows]
+    return {Path(row["run"]).name: row for row in found}
+
+
+def golden_run(bleu: float, finished: int | None = 400, **values: object) -> RunDir:
+    """A run of the golden configuration with settings of `training` changed, as a sweep over them leaves it."""
+    path = GOLDEN_SEEDS / ",".join(f"{key}={value}" for key, value in values.items())
+    run = make_run(path, [train(400), valid(400, bleu)], steps=[400], finished=finished)
+    config = load_config(GOLDEN.config, [f"training.{key}={value}" for key, value in values.items()])
+    run.config.write_text(dump_config(config), encoding="utf-8")
+    return run
+
+
+# --- the grid -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("0.1,0.3", ["0.1", "0.3"]),
+        (" 1 , 2 ", ["1", "2"]),
+        ("one", ["one"]),
+        ("", [""]),
+        ("a,", ["a", ""]),
+        ("[],[encoder, decoder]", ["[]", "[encoder, decoder]"]),
+        ("{a: [1, 2], b: 3},null", ["{a: [1, 2], b: 3}", "null"]),
+        ("'a,b',\"c,d\"", ["'a,b'", '"c,d"']),
+        ("'it''s, so',x", ["'it''s, so'", "x"]),
+        (r'"a\",b",x', [r'"a\",b"', "x"]),
+        ("it's,that's", ["it's", "that's"]),
+        ("['a]', b],c", ["['a]', b]", "c"]),
+        ("a],b", ["a]", "b"]),
+    ],
+)
+def test_values_are_cut_at_commas_but_not_within_brackets_and_quotes(text: str, values: list[str]) -> None:
+    assert split_values(text) == values
+
+
+def test_names_tell_the_combination_and_fit_any_file_system() -> None:
+    axes = parse_grid(["training.peak_lr=3e-4,7e-4", "training.seed=1"])
+    assert name_of([axis.label for axis in axes], ["3e-4", "1"]) == "peak_lr=3e-4,seed=1"
+    axes = parse_grid(["data.train.0.name=a", "data.valid.name=b"])
+    assert [axis.label for axis in axes] == ["data.train.0.name", "data.valid.name"]
+    odd = ["../../etc", "/", "a b", "a_b", "a\tb", "x" * 300, "x" * 301, "ü", "é", "[a, b]", "'a'", '"a"', "~", "$HOME"]
+    names = [name_of(["dir"], [value]) for value in odd]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"dir=[A-Za-z0-9_.+-]+", name) for name in names)
+    long = [name_of([f"key_{i}" for i in range(40)], [*["0.123456"] * 39, last]) for last in "12"]
+    assert long[0] != long[1] and max(map(len, long)) < 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (["--grid", "training.dropout=0.1,0.3", "--grid", "model.norm=pre,past"], [
+            "--grid training.dropout: no such setting",
+            "dropout=0.1,norm=past and 1 more: --grid model.norm: must be 'pre' or 'post', found 'past'",
+        ]),
+        (["--grid", "model.n_heads=2,3", "--grid", "training.seed=1,2"], [
+            "n_heads=3,seed=1 and 1 more: --grid model.n_heads: 3 does not divide d_model",
+        ]),
+        (["--grid", "seed", "--grid", "seed=1,2"], ["--grid seed: write it as", "--grid seed=1,2: write it as"]),
+        (["--grid", "training.seed=1,,2"], ["--grid training.seed=1,,2: a value is empty; write null"]),
+        (["--grid", "training.seed=1,2,1"], ["--grid training.seed=1,2,1: 1 is given twice"]),
+        (["--grid", "training.seed=1", "--grid", "training.seed=2"], ["--grid training.seed is given twice"]),
+        (["--grid", "training.ema=0.9,0.90"], ["--grid: ema=0.9 and ema=0.90 are the same training"]),
+        (
+            ["--grid", "training.peak_lr=1e-3,2e-3", "--set", "training.schedule=noam"],
+            ["--grid training.peak_lr: counts for nothing with training.schedule as it is"],
+        ),
+        (["--grid", "training.seed=1", "--set", "training.seed=2"], ["--grid training.seed: --set gives it, too"]),
+        (["--grid", "training.run_dir=a,b"], ["--grid training.run_dir: every training has"]),
+        (["--grid", "training.seed=1", "--set", "model.width=2"], ["--set model.width: no such setting"]),
+        (["--grid", "training.seed=1", "--data", "nowhere"], ["--data nowhere: no data directory"]),
+        (["--grid", "data.dir=a,b", "--data", "c"], ["--data: the grid has data.dir"]),
+        (["--grid", "tokenizer.vocab_size=300,400", "--data", "c"], ["--data: the grid changes the text"]),
+        (["--grid", "training.seed=1", "--jobs", "2", "--devices", "0"], ["--jobs and --devices: give one"]),
+        (["--grid", "training.seed=1", "--devices", "0,"], ["--devices 0,: write it as 0,1"]),
+        (["--grid", "training.seed=1", "--jobs", "0"], ["Invalid value for '--jobs'"]),
+        ([], ["Missing option '--grid'"]),
+    ],
+)  # fmt: skip
+def test_everything_is_checked_before_anything_starts(
+    arguments: list[str], lines: list[str], nmt: Command, calls: Callable[[], list[str]]
+) -> None:
+    result = nmt("sweep", "golden.yaml", *arguments)
+    assert result.status == 2
+    told = result.err.splitlines()
+    assert len(told) == len(lines), result.err
+    assert all(each.startswith(f"nmt: {line}") for each, line in zip(told, lines, strict=True)), result.err
+    assert not Path("runs").exists() and calls() == []
+
+
+def test_what_is_there_and_is_of_no_or_another_sweep_is_named(nmt: Command, calls: Callable[[], list[str]]) -> None:
+    changed = golden_run(20.0, seed=1)
+    changed.config.write_text(dump_config(load_config(GOLDEN.config, ["training.max_steps=500", "training.seed=1"])))
+    (GOLDEN_SEEDS / "seed=2").mkdir()
+    (GOLDEN_SEEDS / "seed=2" / "letter.txt").touch()
+    running = golden_run(20.0, seed=3)
+    golden_run(20.0, seed=4).selected.write_text("{")
+    (GOLDEN_SEEDS / "seed=5").mkdir()  # of a training that died as it began
+    RunDir(GOLDEN_SEEDS / "seed=5").lock.touch()
+    lock = Lock(running.lock, "trains")
+    result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1,2,3,4,5")
+    lock.release()
+    assert result.status == 2
+    assert [line.removeprefix(f"nmt: {GOLDEN_SEEDS}/") for line in result.err.splitlines()] == [
+        "seed=1: trained with training.max_steps 500, wanted is 400; --dir DIR takes another place",
+        "seed=2: exists already, and is no run; --dir DIR takes another place",
+        f"seed=3: process {os.getpid()} on {os.uname().nodename} trains here; wait for it to end or stop it",
+        "seed=4: selected.json: damaged: not what nmt train writes; remove it to translate with the last checkpoint; "
+        "repair it, or remove it to train it again",
+    ]
+    result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--dir", GOLDEN_SEEDS / "seed=4")
+    assert (result.status, "a run directory; give the sweep one of its own" in result.err) == (2, True)
+    result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--dir", "golden.yaml")
+    assert (result.status, "golden.yaml: not a directory" in result.err) == (2, True)
+    assert calls() == []
+
+
+def test_one_sweep_at_a_time_in_a_directory(nmt: Command, calls: Callable[[], list[str]]) -> None:
+    golden_run(20.0, seed=1)
+    lock = Lock(GOLDEN_SEEDS / "lock", "sweeps")
+    result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1,2")
+    lock.release()
+    assert result.status == 2 and f"{GOLDEN_SEEDS}: another process sweeps here" in result.err
+    assert calls() == []
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+
+def test_the_table_has_the_best_first_and_means_over_seeds(nmt: Command, calls: Callable[[], list[str]]) -> None:
+    for i, ema in enumerate((0.9, 0.99)):
+        for seed in (1, 2):
+            golden_run(20.0 + i + 2 * seed, ema=ema, seed=seed)
+    arguments = ["sweep", "golden.yaml", "--grid", "training.ema=0.9,0.99", "--grid", "training.seed=1,2"]
+    result = nmt(*arguments)
+    assert result.status == 0 and calls() == []
+    assert result.err == f"nmt: 4 trainings in {GOLDEN_SEEDS}, 4 of them finished already\n"
+    assert result.out.splitlines() == [
+        "ema   seed  dev BLEU  weights  step  min  state",
+        "0.99  2        25.00  raw       400  4.0  finished",
+        "0.9   2        24.00  raw       400  4.0  finished",
+        "0.99  1        23.00  raw       400  4.0  finished",
+        "0.9   1        22.00  raw       400  4.0  finished",
+        "",
+        "mean over finished seeds ± standard deviation (training.seed)",
+        "ema       dev BLEU  seeds",
+        "0.99  24.00 ± 1.41      2",
+        "0.9   23.00 ± 1.41      2",
+        f"{GOLDEN_SEEDS}/sweep.tsv: written",
+    ]
+    assert tsv(GOLDEN_SEEDS)["ema=0.9,seed=2"] == {
+        "training.ema": "0.9", "training.seed": "2", "dev_bleu": "24.0", "dev_bleu_raw": "24.0", "dev_bleu_ema": "",
+        "dev_bleu_average": "", "weights": "raw", "step": "400", "minutes": "4.0", "ended_by": "",
+        "state": "finished", "run": f"{GOLDEN_SEEDS}/ema=0.9,seed=2", "note": "",
+    }  # fmt: skip
+
+
+def test_runs_of_another_grid_are_told(nmt: Command, calls: Callable[[], list[str]]) -> None:
+    for seed in (1, 2, 3):
+        golden_run(20.0, seed=seed)
+    result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1")
+    assert result.status == 0 and calls() == []
+    left_out = f"the table leaves out 2 runs of another grid; nmt runs {GOLDEN_SEEDS} lists all"
+    assert result.err.splitlines()[1:] == [f"nmt: {left_out}"]
+
+
+def test_what_is_not_finished_is_in_no_mean() -> None:
+    golden_run(20.0, seed=1)
+    golden_run(90.0, finished=None, seed=2)
+    plan = make_plan(Request("golden.yaml", ["training.seed=1,2,3"]))
+    lines = render(plan, rows_of(plan, {})).splitlines()
+    assert lines[1:4] == [
+        "2        90.00  -         400  4.0  stopped",
+        "1        20.00  raw       400  4.0  finished",
+        "3            -  -           -    -  not started",
+    ]
+    assert lines[-2:] == ["dev BLEU  seeds", "   20.00      1"]
+
+
+def test_different_development_sets_are_told(tiny_data: Path, folder: Path) -> None:
+    plan = make_plan(Request("golden.yaml", ["training.seed=1,2"]))
+    golden_run(20.0, seed=1)
+    golden_run(90.0, seed=2)
+    other = folder / "other"
+    shutil.copytree(tiny_data, other)
+    manifest = json.loads((other / "manifest.json").read_bytes())
+
+    def table() -> str:
+        first, second = plan.trainings
+        here = replace(plan, trainings=[replace(first, data=tiny_data), replace(second, data=other)])
+        return render(here, rows_of(here, {}))
+
+    assert "development set" not in table()
+    manifest["files"]["valid.ids.aa.npy"] = {"bytes": 1, "sha256": "of another vocabulary"}
+    (other / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert "development set" not in table()
+    manifest["files"]["valid.aa"]["sha256"] = "of another text"
+    (other / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert (
+        "\n\nwarning: the trainings have 2 different development sets, whose BLEU cannot be compared; give data.valid "
+        "files of its own, the same for all\n"
+    ) in table()
+
+
+def timed_run(bleu: float, step: int, finished_by: str | None, **values: object) -> None:
+    """A run of the golden configuration within four minutes that ended at this step by this limit."""
+    path = Path("t") / ",".join(f"{key}={value}" for key, value in values.items())
+    run = make_run(path, [train(step), valid(step, bleu)], steps=[step], finished=step)
+    selected = json.loads(run.selected.read_text())
+    if finished_by is not None:
+        run.selected.write_text(json.dumps({**selected, "finished_by": finished_by}))
+    settings = [f"training.{key}={value}" for key, value in values.items()]
+    config = load_config(GOLDEN.config, ["training.max_minutes=3.5", "training.max_steps=1000", *settings])
+    run.config.write_text(dump_config(config), encoding="utf-8")
+
+
+def test_what_time_has_ended_earlier_is_told_and_in_no_mean_unless_asked(
+    nmt: Command, calls: Callable[[], list[str]]
+) -> None:
+    timed_run(20.0, 1000, "max_steps", ema=0.0, seed=1)
+    timed_run(30.0, 900, "max_minutes", ema=0.0, seed=2)
+    timed_run(24.0, 200, "patience", ema=0.0, seed=3)
+    timed_run(10.0, 400, "max_minutes", ema=0.9, seed=1)
+    timed_run(12.0, 381, "max_minutes", ema=0.9, seed=2)  # as long as the other but for the clock
+    timed_run(19.0, 350, None, ema=0.9, seed=3)  # of an earlier version: 3.5 minutes by its log
+    grid = ["--grid", "training.ema=0.0,0.9", "--grid", "training.seed=1,2,3", "--dir", "t"]
+    fixed = ["--set", "training.max_minutes=3.5", "--set", "training.max_steps=1000"]
+    result = nmt("sweep", "golden.yaml", *grid, *fixed)
+    assert result.status == 0 and calls() == [], result.err
+    lines = result.out.splitlines()
+    assert lines[8:-1] == [
+        "training.max_minutes ended 4 of 6 finished trainings: they are not equally long, 200 to 1,000 steps",
+        "",
+        "mean over finished seeds ± standard deviation (training.seed)",
+        "ema      dev BLEU  seeds",
+        "0.0  22.00 ± 2.83      2",
+        "0.9  11.00 ± 1.41      2",
+        "not in the means: ema=0.0,seed=2 (900 steps), ema=0.9,seed=3 (350 steps), which training.max_minutes ended "
+        "more than 5% before the longest of the same settings; --include-shorter averages over them, too",
+    ]
+    assert [row["ended_by"] for row in tsv("t").values()] == [
+        "max_minutes", "patience", "max_steps", "max_minutes", "max_minutes", "max_minutes",
+    ]  # fmt: skip
+    lines = nmt("sweep", "golden.yaml", *grid, *fixed, "--include-shorter").out.splitlines()
+    assert lines[8].startswith("training.max_minutes ended 4 of 6 finished trainings")
+    assert lines[12:-1] == ["0.0  24.67 ± 5.03      3", "0.9  13.67 ± 4.73      3"]
+
+
+def test_several_kinds_of_weights_have_columns_of_their_own() -> None:
+    for seed, ema in ((1, 22.0), (2, 30.0)):
+        golden_run(20.0, seed=seed)
+        with RunDir(GOLDEN_SEEDS / f"seed={seed}").log.open("a") as log:
+            log.write(json.dumps({"kind": "ema", "step": 400, "minutes": 4.0, "bleu": ema}) + "\n")
+    plan = make_plan(Request("golden.yaml", ["training.seed=1,2"]))
+    assert render(plan, rows_of(plan, {})).splitlines() == [
+        "seed  dev BLEU    raw    ema  weights  step  min  state",
+        "2        30.00  20.00  30.00  raw       400  4.0  finished",
+        "1        22.00  20.00  22.00  raw       400  4.0  finished",
+        "",
+        "mean over finished seeds ± standard deviation (training.seed)",
+        "    dev BLEU           raw           ema  seeds",
+        "26.00 ± 5.66  20.00 ± 0.00  26.00 ± 5.66      2",
+    ]
+
+
+def test_finished_runs_of_another_text_are_named(nmt: Command, tiny_data: Path) -> None:
+    golden_run(20.0, seed=1)
+    result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--data", tiny_data)
+    assert result.status == 2
+    assert f"{GOLDEN_SEEDS}/seed=1: trained on another text than {tiny_data} has now" in result.err
+
+
+# --- what is called -----------------------------------------------------------------------------
+
+
+def test_a_training_at_a_time_on_each_device(nmt: Command, tiny: Path, calls: Callable[[], list[str]]) -> None:
+    result = nmt("sweep", tiny, "--grid", "training.seed=1,2,3,4", "--devices", "0,GPU-7", "--dir", "s")
+    assert result.status == 1
+    devices = [line.split(":")[0] for line in calls()]
+    assert sorted(devices[:2]) == sorted(devices[2:]) == ["0", "GPU-7"]
+    (call,) = [line for line in calls() if "seed=3" in line]
+    data = load_config(tiny).data.dir
+    assert call.endswith(f": -m nmt train --config s/configs/seed=3.yaml --run s/seed=3 --data {data}")
+    assert load_config("s/configs/seed=3.yaml") == load_config(tiny, ["training.seed=3"])
+    started = [line for line in result.err.splitlines() if line.endswith("started")]
+    assert started == [f"nmt: [{i}/4] seed={i}: started" for i in (1, 2, 3, 4)]
+
+
+def test_settings_of_the_text_have_data_directories_of_their_own(
+    nmt: Command, tiny: Path, calls: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATUS", "0")
+    grid = [
+        "--grid",
+        "training.seed=1,2",
+        "--grid",
+        "tokenizer.vocab_size=310,320",
+        "--grid",
+        "data.direction=aa-bb,bb-aa",
+    ]
+    result = nmt("sweep", tiny, *grid)
+    made = [re.sub(".*prepare --config .* --data ", "", line) for line in calls() if " prepare " in line]
+    ours = "runs/sweep-tiny/data/vocab_size="
+    assert [path.removeprefix(ours) for path in made] == ["310,direction=aa-bb", "320,direction=aa-bb"]
+    used = {line.partition("--run runs/sweep-tiny/")[2] for line in calls() if " train " in line}
+    assert len(used) == 8
+    assert f"seed=2,vocab_size=320,direction=bb-aa --data {ours}320,direction=aa-bb" in used
+    # the program has trained nothing, and ended well all the same
+    assert (result.status, "8 of 8 trainings are not finished; the same command goes on" in result.err) == (75, True)
+
+
+def test_a_grid_with_one_value_takes_no_text_of_another(
+    nmt: Command, tiny: Path, calls: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATUS", "0")
+    nmt("sweep", tiny, "--grid", "training.seed=1,2", "--grid", "tokenizer.vocab_size=310")
+    used = [line.rpartition("--data ")[2] for line in calls()]
+    assert used == ["runs/sweep-tiny/data/vocab_size=310"] * 3, "prepared once, then both trainings"
+
+
+def test_text_that_is_not_as_the_settings_have_it_is_told(
+    nmt: Command, tiny: Path, tiny_data: Path, calls: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATUS", "0")
+    told = f"{tiny_data} counts as it was prepared: tokenizer.vocab_size was 330, is 310 in the config; nmt prepare"
+    assert "counts as" not in nmt("sweep", tiny, "--grid", "training.seed=1,2", "--dir", "a").err
+    result = nmt("sweep", tiny, "--grid", "training.seed=1,2", "--set", "tokenizer.vocab_size=310", "--dir", "b")
+    assert result.err.count(told) == 1
+    assert not any("prepare" in line for line in calls())
+
+
+def test_a_damaged_text_fails_its_own_trainings_only(
+    nmt: Command, tiny: Path, tiny_data: Path, calls: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATUS", "0")
+    Path("bad").mkdir()
+    Path("bad/manifest.json").write_text("{")
+    nmt("sweep", tiny, "--grid", f"data.dir=bad,{tiny_data}")
+    assert [line.rpartition("--data ")[2] for line in calls()] == ["bad", str(tiny_data)], "each is begun, and says"
+
+
+def test_a_training_that_was_killed_says_so(
+    nmt: Command, tiny: Path, calls: Callable[[], list[str]], folder: Path
+) -> None:
+    (folder / "python").write_text("#!/bin/sh\nkill -KILL $$\n")
+    result = nmt("sweep", tiny, "--grid", "training.seed=1")
+    assert (result.status, "seed=1: failed: killed by signal 9, Killed" in result.err) == (1, True)
+    assert tsv("runs/sweep-tiny")["seed=1"]["state"] == "failed"
+    assert calls() == []
+
+
+# --- real trainings -----------------------------------------------------------------------------
+
+
+def test_where_no_text_can_be_prepared_nothing_is_trained(nmt: Command, tiny: Path) -> None:
+    result = nmt("sweep", tiny, "--grid", "data.max_chars=1,2", "--grid", "training.seed=1,2", "--dir", "s")
+    assert (result.status, result.out) == (2, "")
+    lines = [line for line in result.err.splitlines() if "nothing is trained" in line]
+    assert len(lines) == 2
+    assert lines[0].startswith("nmt: nothing is trained: s/data/max_chars=1 could not be prepared: data.train: all")
+    assert not Path("s/max_chars=1,seed=1").exists()
+
+
+def test_what_fails_does_not_keep_the_others_from_their_end(nmt: Command, tiny: Path) -> None:
+    arguments = [
+        "sweep",
+        tiny,
+        "--grid",
+        "data.max_pieces=1,100",
+        "--grid",
+        "training.layout=packed,padded",
+        "--dir",
+        "s",
+    ]
+    result = nmt(*arguments)
+    assert result.status == 1, result.err
+    rows = tsv("s")
+    states = {name: row["state"] for name, row in rows.items()}
+    assert states == {
+        "max_pieces=100,layout=padded": "finished",
+        "max_pieces=100,layout=packed": "failed",
+        "max_pieces=1,layout=packed": "failed",
+        "max_pieces=1,layout=padded": "failed",
+    }
+    assert next(iter(rows)) == "max_pieces=100,layout=padded"
+    assert "s/data/max_pieces=1 could not be prepared: data.train: all" in rows["max_pieces=1,layout=packed"]["note"]
+    reason = rows["max_pieces=100,layout=packed"]["note"]
+    assert reason.startswith("training.layout: packed is not possible")
+    assert re.search("nmt: max_pieces=1,layout=packed: failed: .*s/logs/prepare-max_pieces=1.log", result.err)
+    assert f"nmt: max_pieces=100,layout=packed: failed: {reason} (all it said is in s/logs/" in result.err
+    assert reason in Path("s/logs/max_pieces=100,layout=packed.log").read_text()
+    assert reason in result.out
+    done = RunDir(Path("s/max_pieces=100,layout=padded"))
+    assert load_config(done.config).data.max_pieces == 100
+    assert Path(json.loads(done.info.read_text())["data_dir"]) == Path("s/data/max_pieces=100").resolve()
+    assert (float(rows[done.path.name]["dev_bleu"]) >= 0, rows[done.path.name]["step"]) == (True, "2")
+
+
+def test_two_at_a_time_share_the_cores(nmt: Command, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    result = nmt("sweep", tiny, "--grid", "training.seed=1,2", "--jobs", "2")
+    assert result.status == 0, result.err
+    events = [line.split(": ")[-1].split(" at ")[0] for line in result.err.splitlines()[1:]]
+    assert events == ["started", "started", "finished", "finished"]
+    runs = [RunDir(Path("runs/sweep-tiny") / f"seed={seed}") for seed in (1, 2)]
+    assert [json.loads(run.info.read_text())["threads"] for run in runs] == [1, 1]
+    assert runs[0].step(2).weights.read_bytes() != runs[1].step(2).weights.read_bytes()
+    listed = json.loads(nmt("runs", "runs/sweep-tiny", "--json").out)
+    assert {each["name"]: each["state"] for each in listed} == {"seed=1": "finished", "seed=2": "finished"}
+
+
+def test_a_sweep_that_is_stopped_goes_on(tiny: Path, folder: Path) -> None:
+    command = [sys.executable, "-m", "nmt", "sweep", str(tiny), "--grid", "training.max_steps=1,80,2", "--dir", "s"]
+    first, second, third = (RunDir(folder / "s" / f"max_steps={steps}") for steps in (1, 80, 2))
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        while not (second.log.exists() and '"step": 2,' in second.log.read_text()):
+            assert process.poll() is None, process.stderr and process.stderr.read()
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=200)
+    finally:
+        process.kill()
+    assert process.returncode == 75, err
+    assert err.splitlines()[-1] == "nmt: stopped by SIGTERM; the same command goes on"
+    assert {name: row["state"] for name, row in tsv("s").items()} == {
+        "max_steps=1": "finished", "max_steps=80": "stopped", "max_steps=2": "not started",
+    }  # fmt: skip
+    assert "max_steps" in out and not third.path.exists()
+    (stopped_at,) = re.findall(r"max_steps=80: stopped at step (\d+)", err)
+    before = {path: path.stat().st_mtime_ns for path in first.path.rglob("*")}
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert "3 trainings in s, 1 of them finished already" in done.stderr
+    assert {row["state"] for row in tsv("s").values()} == {"finished"}
+    assert {path: path.stat().st_mtime_ns for path in first.path.rglob("*")} == before
+    assert f"going on from step {stopped_at}\n" in (folder / "s" / "logs" / "max_steps=80.log").read_text()
+    steps = [json.loads(line)["step"] for line in second.log.read_text().splitlines() if '"train"' in line]
+    assert steps == list(range(1, 81))
+
+
+def test_it_needs_no_torch() -> None:
+    golden_run(20.0, seed=1)
+    code = """
+import sys
+from nmt.cli import main
+try:
+    main(["sweep", "golden.yaml", "--grid", "training.seed=1"])
+except SystemExit as end:
+    assert end.code == 0, end.code
+print("torch" in sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.endswith("\nFalse\n")

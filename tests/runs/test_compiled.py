@@ -1,0 +1,158 @@
+"""`training.layout` and `training.compile`: what is chosen, that it learns the same, and that nothing falls back."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from models import tiny_model
+from nmt.config import Config
+from nmt.data.packing import Packing
+from nmt.errors import ConfigError, NmtError
+from nmt.layout import RunDir
+from nmt.runs.info import read_info
+from nmt.training.loop import fit
+from nmt.training.objective import cross_entropy
+from nmt.training.setup import compiled as module
+from nmt.training.setup.compiled import compiled, pick_compile, pick_layout
+from packed import pairs_of
+from tiny_corpus import tiny_settings
+from trained import records
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+SHALLOW = {"encoder_layers": 1, "decoder_layers": 1}  # takes long enough
+PLAIN = {"embedding_dropout": 0.0, "residual_dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+
+
+def settings(folder: Path = Path("x"), dropout: float = 0.0, **training: object) -> Config:
+    model = {**PLAIN, "residual_dropout": dropout}
+    return tiny_settings(folder, model=model, training={"max_steps": 4, "average_last": 1, **training})
+
+
+@pytest.fixture
+def traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything but the making of machine code, which takes most of the time."""
+    monkeypatch.setattr(module, "BACKEND", "aot_eager")
+    torch._dynamo.reset()
+
+
+def batches(is_packed: bool) -> list[object]:
+    """Batches of many sizes, the first as large on one side as on the other."""
+    rng = np.random.default_rng(1)
+    pairs = pairs_of([9] * 16 + rng.integers(0, 20, 60).tolist(), [9] * 16 + rng.integers(0, 20, 60).tolist())
+    rows = [np.arange(16), np.arange(16, 20), np.arange(20, 50), np.arange(50, 76), np.arange(30, 37)]
+    return [(Packing(pairs, 16) if is_packed else pairs).batch(each) for each in rows]
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_one_compilation_for_batches_of_all_sizes(is_packed):
+    model = tiny_model(**SHALLOW)
+    forward = compiled(model)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for batch in batches(is_packed):
+            expected, found = cross_entropy(model, batch, 0.1), cross_entropy(model, batch, 0.1, forward)
+            torch.testing.assert_close(found.loss, expected.loss)
+            one, two = (torch.autograd.grad(sums.loss, list(model.parameters())) for sums in (found, expected))
+            for a, b in zip(one, two, strict=True):
+                torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.usefixtures("traced")
+def test_the_kernel_for_packed_sentences_is_compiled_along(calls):
+    model = tiny_model(**SHALLOW)
+    forward = compiled(model)
+    with torch._dynamo.config.patch(error_on_recompile=True), torch.autocast("cpu", dtype=torch.bfloat16):
+        for batch in batches(is_packed=True):
+            expected, found = cross_entropy(model, batch, 0.1), cross_entropy(model, batch, 0.1, forward)
+            torch.testing.assert_close(found.loss, expected.loss, atol=0.02, rtol=0.02)
+            found.loss.backward()
+    assert len(calls) == 2 * 5 * 3 and all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.usefixtures("traced")
+def test_compiled_dropout_draws_other_numbers_for_every_seed():
+    model = tiny_model(**SHALLOW, residual_dropout=0.3)
+    forward = compiled(model)
+
+    def loss(seed: int) -> float:
+        torch.manual_seed(seed)
+        return cross_entropy(model, batches(is_packed=False)[0], 0.1, forward).loss.detach().item()
+
+    assert loss(1) == loss(1) != loss(2)
+
+
+@pytest.mark.usefixtures("traced")
+def test_what_cannot_be_compiled_is_an_error(monkeypatch):
+    batch = batches(is_packed=False)[0]
+    model = tiny_model(**SHALLOW)
+    monkeypatch.setattr(module, "BACKEND", "broken")
+    torch._dynamo.register_backend(lambda *_: 1 / 0, name="broken")
+    with pytest.raises(
+        NmtError, match=r"^compiling the model failed: .*; training.compile: off trains without$"
+    ) as got:
+        cross_entropy(model, batch, 0.1, compiled(model))
+    assert "\n" not in str(got.value)
+
+
+@pytest.mark.usefixtures("traced")
+def test_compiling_again_and_again_gives_way_to_the_model_itself_and_says_so(capsys):
+    model, all_batches = tiny_model(**SHALLOW), batches(is_packed=False)
+    forward = compiled(model)
+    with torch._dynamo.config.patch(recompile_limit=1):
+        for i, batch in enumerate(all_batches):
+            model.train(i % 2 == 0)
+            torch.testing.assert_close(
+                cross_entropy(model, batch, 0.1, forward).loss, cross_entropy(model, batch, 0.1).loss
+            )
+    assert capsys.readouterr().err.count("compiling the model once more failed: ") == 1
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize("changes", [{"layout": "packed"}, {"compile": "on"}, {"layout": "packed", "compile": "on"}])
+def test_a_run_learns_the_same(tiny_data, tmp_path, changes):
+    text = tiny_data.parent / "text"
+    for name, training in (("plain", {}), ("other", changes)):
+        fit(settings(text, **training), tiny_data, tmp_path / name)
+    info = read_info(RunDir(tmp_path / "other"))
+    assert info["layout"] == changes.get("layout", "padded") and info["compiled"] == ("compile" in changes)
+    plain, other = (records(tmp_path / name, "train") for name in ("plain", "other"))
+    for one, two in zip(plain, other, strict=True):
+        for number in ("loss", "perplexity", "gradient_norm"):
+            assert one[number] == pytest.approx(two[number], rel=1e-3)
+
+
+def test_auto_is_plain_on_a_cpu():
+    assert pick_layout(settings(), CPU, "bf16") == "padded" and pick_compile(settings(), CPU, False) is False
+
+
+def test_auto_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
+    config = settings()
+    assert pick_layout(config, GPU, "bf16") == pick_layout(config, GPU, "fp16") == "packed"
+    assert pick_layout(config, GPU, "float32") == "padded"
+    assert pick_compile(config, GPU, is_divided=False) and not pick_compile(config, GPU, is_divided=True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (6, 1))
+    assert not pick_compile(config, GPU, is_divided=False) and pick_layout(config, GPU, "fp16") == "padded"
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"training\.compile: on is not possible: it needs the package triton"):
+        pick_compile(settings(compile="on"), GPU, is_divided=False)
+
+
+def test_what_is_asked_for_in_vain(monkeypatch):
+    with pytest.raises(ConfigError, match=r"training\.layout: packed is not possible: training.precision has to be"):
+        pick_layout(settings(layout="packed"), GPU, "float32")
+    assert pick_layout(settings(layout="padded"), GPU, "bf16") == "padded"
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(ConfigError, match=r"needs a C\+\+ compiler, and there is no g\+\+; take auto or off"):
+        pick_compile(settings(compile="on"), CPU, is_divided=False)
+    assert pick_compile(settings(compile="off"), GPU, is_divided=False) is False

@@ -1,0 +1,324 @@
+"""Runs and exports that someone has made by hand: every checksum is right, and what it seals is wrong.
+
+A command says in a line what is the matter, whatever a file holds; no traceback, no waiting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+import shutil
+import struct
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import Phase, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from safetensors.torch import save
+
+from command import Command, Result
+from export_run import write_run
+from fuzzed import check, no_hang
+from kept_run import quicken
+from nmt.errors import CheckpointError, DataError, UnsafeFileError
+from nmt.export.export import Request, export
+from nmt.files.read import read_tensors
+from nmt.layout import RunDir
+from nmt.runs.checkpoint import TrainState, parse_tensors
+from nmt.text.tokenizer import Tokenizer
+from tiny_run import tiny_tokenizer
+
+WEIGHTS = Path("weights.safetensors")
+
+
+def digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def seal(file: Path, change: Callable[[dict[str, Any]], object] = lambda _: None) -> None:
+    """Write state.json or translator.json once more, with right checksums, then a change, then a right seal."""
+    content = json.loads(file.read_text())
+    del content["seal"]
+    for name in content["checksums"]:
+        content["checksums"][name] = hashlib.sha256((file.parent / name).read_bytes()).hexdigest()
+    change(content)
+    file.write_text(json.dumps({**content, "seal": digest(content)}))
+
+
+def refused(result: Result, said: str) -> None:
+    """It ended with one line on standard error, which says this."""
+    assert (result.status, result.out, result.err.count("\n")) == (2, "", 1), result
+    assert re.match(f"nmt: .*{said}", result.err), result.err
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run and its export."""
+    folder = tmp_path_factory.mktemp("made")
+    export(Request(write_run(folder / "run")), folder / "export", "folder")
+    (folder / "in").write_text("mali ta\nbore\n")
+    return folder
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path) -> RunDir:
+    return RunDir(shutil.copytree(made / "run", tmp_path / "run"))
+
+
+@pytest.fixture
+def exported(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made / "export", tmp_path / "export")
+
+
+@pytest.fixture
+def trained(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
+    """A copy of a run that can go on."""
+    quicken(monkeypatch)
+    return RunDir(shutil.copytree(whole, tmp_path / "trained"))
+
+
+# --- weights --------------------------------------------------------------------------------------
+
+BITS = {
+    "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "F8_E8M0": 8, "F8_E4M3": 8, "BOOL": 8, "I8": 8, "U16": 16, "F16": 16,
+    "BF16": 16, "I32": 32, "C64": 64, "F64": 64, "I64": 64,
+}  # fmt: skip
+
+
+def file_of(header: object, data: bytes = b"") -> bytes:
+    """A safetensors file."""
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def in_numbers_of(kind: str, n_bits: int, data: bytes) -> bytes:
+    """The same names and shapes, zeros of another type."""
+    (size,) = struct.unpack("<Q", data[:8])
+    header, end = json.loads(data[8 : 8 + size]), 0
+    for entry in header.values():
+        start, end = end, end + -(-torch.Size(entry["shape"]).numel() * n_bits // 8)
+        entry |= {"dtype": kind, "data_offsets": [start, end]}
+    return file_of(header, bytes(end))
+
+
+@pytest.mark.parametrize(("kind", "n_bits"), BITS.items())
+def test_numbers_of_another_type_than_ours(kind: str, n_bits: int) -> None:
+    data = in_numbers_of(kind, n_bits, save({"w": torch.ones(8), "none": torch.ones(0)}))
+    with pytest.raises(CheckpointError, match=r"^weights\.safetensors: damaged: .*numbers of type \w+, not \w+$"):
+        parse_tensors(data, WEIGHTS)
+
+
+def test_what_an_optimizer_counts_may_have_another_type() -> None:
+    counted = {"w/lr_max": torch.tensor(1.0, dtype=torch.float64), "w/k": torch.tensor(3), "w/m": torch.ones(2)}
+    found = parse_tensors(save(counted), WEIGHTS)
+    assert {name: tensor.dtype for name, tensor in found.items()} == {
+        name: tensor.dtype for name, tensor in counted.items()
+    }
+    with pytest.raises(CheckpointError, match="w holds numbers of type complex64"):
+        parse_tensors(save({"w": torch.tensor(1j)}), WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", bytes(8), file_of([]), file_of({"w": {"dtype": "F32", "shape": [0, 2**63], "data_offsets": [0, 0]}}),
+        file_of({"w": {"dtype": "X", "shape": [], "data_offsets": [0, 0]}}), file_of({"w": None}),
+        file_of({"w": {"dtype": "F32", "shape": [2**62, 4], "data_offsets": [0, 0]}}),
+    ],
+)  # fmt: skip
+def test_a_header_that_promises_what_is_not_there(data: bytes) -> None:
+    with pytest.raises(CheckpointError, match=r"^weights\.safetensors: damaged: "):
+        parse_tensors(data, WEIGHTS)
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 5, b"\xff" * 8, b"\1", bytes(5), bytes(8)])
+def test_a_file_with_no_room_for_a_header(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "w").write_bytes(data)
+    with pytest.raises(UnsafeFileError, match=r"w: damaged: "):
+        read_tensors(tmp_path / "w")
+
+
+def test_weights_of_another_type_in_a_run_and_an_export(run: RunDir, exported: Path, made: Path, nmt: Command) -> None:
+    saved = run.step(7)
+    saved.weights.write_bytes(in_numbers_of("F4", 4, saved.weights.read_bytes()))
+    seal(saved.state)
+    refused(nmt("translate", "--run", run.path, "--input", made / "in"), "numbers of type F4, not F32$")
+    weights = exported / WEIGHTS
+    weights.write_bytes(in_numbers_of("F8_E8M0", 8, weights.read_bytes()))
+    seal(exported / "translator.json")
+    refused(nmt("translate", "--model", exported, "--input", made / "in"), "numbers of type")
+
+
+# --- seals ----------------------------------------------------------------------------------------
+
+ODD = [None, [], "x", 3]
+
+
+def put(key: str, value: object) -> Callable[[dict[str, Any]], object]:
+    """A change of what is sealed; None leaves the key out."""
+    return lambda content: content.pop(key) if value is None else content.update({key: value})
+
+
+@pytest.mark.parametrize("value", ODD)
+@pytest.mark.parametrize("key", ["checksums", "state"])
+def test_a_seal_that_lacks_something(key: str, value: object, run: RunDir, made: Path, nmt: Command) -> None:
+    seal(run.step(7).state, put(key, value))
+    refused(nmt("translate", "--run", run.path, "--input", made / "in"), rf"state\.json: damaged: {key} is not what")
+
+
+@pytest.mark.parametrize("value", [*ODD, {"weights.safetensors": 3}, {}])
+def test_checksums_in_a_file_of_their_own(value: object, run: RunDir, made: Path, nmt: Command) -> None:
+    """As the format before this one had them."""
+    run.step(7).old_checksums.write_text(json.dumps(value))
+    for weights in ("raw", "ema"):
+        result = nmt("translate", "--run", run.path, "--input", made / "in", "--weights", weights)
+        refused(result, "(damaged|trained without a moving average)")
+
+
+@pytest.mark.parametrize(
+    "value", [*ODD, {}, {"weights.safetensors": 3}, {"tokenizer/\0": ""}, {"tokenizer/\ud800": ""}]
+)
+def test_an_export_without_its_checksums(value: object, exported: Path, made: Path, nmt: Command) -> None:
+    seal(exported / "translator.json", put("checksums", value))
+    refused(nmt("translate", "--model", exported, "--input", made / "in"), "damaged")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("step", -1), ("step", "4"), ("epoch", 10**30), ("update_in_epoch", 0.5), ("seconds", float("nan")),
+        ("seconds", 1e300), ("best_weights", "best"), ("log_bytes", -1), ("log_waiting", "x"), ("tally", []),
+        ("tally", {"n_updates": 1}), ("tally", {"loss": "x"}), ("scaler", 3), ("loss_is_high", 1), ("best_step", []),
+    ],
+)  # fmt: skip
+def test_a_state_that_no_training_has(key: str, value: object) -> None:
+    TrainState.of({}, "here")
+    with pytest.raises(CheckpointError, match=rf"^here: damaged: {key}.* of its state is not what it must be$"):
+        TrainState.of({key: value}, "here")
+
+
+def test_a_run_does_not_go_on_from_such_a_state(trained: RunDir, nmt: Command) -> None:
+    for file in trained.checkpoints.glob("*/state.json"):
+        seal(file, lambda content: content["state"].update(tally={"n_updates": 0}))
+    result = nmt("train", "--resume", "--run", trained.path)
+    assert result.status == 2 and "tally of its state is not what it must be; trying the one before" in result.err
+    assert result.err.splitlines()[-1].startswith(f"nmt: {trained.path}: no checkpoint here is whole")
+
+
+# --- tokenizers -----------------------------------------------------------------------------------
+
+
+@cache
+def _model() -> bytes:
+    return tiny_tokenizer()._model
+
+
+def _filled(new: bytes, match: re.Match[bytes]) -> bytes:
+    return (match[1] if match.re.groups else b"") + new
+
+
+def replaced(*pairs: tuple[bytes, bytes]) -> bytes:
+    """A tokenizer of ours; what a pattern matches but for its group is replaced by other bytes."""
+    model = _model()
+    for pattern, new in pairs:
+        model, n = re.subn(pattern, partial(_filled, new), model, count=1, flags=re.DOTALL)
+        assert n == 1, pattern
+    return model
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [(rb"<reserved_3>", b"<reserved_\xff>")],  # not UTF-8
+        [(rb"(\x05\xe2\x96)\x81", b"\xff")],
+        [(rb"(<unk>.{5}\x18)\x02", b"\1"), (rb"(<reserved_9>.{5}\x18)\x03", b"\2")],  # another unknown piece
+        [(rb"(<s>.{5}\x18)\x03", b"\1")],  # a special piece that text can have
+        [(rb"<0x50>", b"<0x5X>"), (rb"<0x51>", b"<0x50>"), (rb"<0x5X>", b"<0x51>")],  # bytes for each other
+    ],
+)  # fmt: skip
+def test_pieces_that_nmt_never_gives(pairs: list[tuple[bytes, bytes]]) -> None:
+    Tokenizer(replaced())
+    with pytest.raises(DataError, match="a SentencePiece model"):
+        Tokenizer(replaced(*pairs))
+
+
+@hypothesis_settings(max_examples=40, phases=[Phase.explicit, Phase.generate])
+@given(places=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=4))
+def test_a_changed_tokenizer_is_refused_or_works(places: list[tuple[float, int]]) -> None:
+    model = bytearray(replaced())
+    for place, value in places:
+        model[int(place * len(model))] = value
+    with no_hang():
+        try:
+            tokenizer = Tokenizer(bytes(model))
+        except DataError:
+            return
+        ids = tokenizer.encode_all(["mali ta bore", "Ähm \U0001f600\u2581 \t.", "x" * 300])
+        assert all(0 <= each < len(tokenizer) for row in ids for each in row)
+        for row in [*ids, list(range(len(tokenizer)))]:
+            tokenizer.decode(row)
+            tokenizer.pieces(row)
+
+
+# --- anything -------------------------------------------------------------------------------------
+
+VALUES = [None, True, -1, 0, 10**30, 0.5, float("nan"), "", "x", "a\0b", "\ud800", "../x", [], {}, [[]], {"a": 1}]
+
+
+def mutate(tree: Any, rng: random.Random) -> None:
+    """Put another value in some place of a tree, or leave one out."""
+    spots: list[tuple[Any, Any]] = []
+    nodes = [tree]
+    for node in nodes:
+        for key in node if isinstance(node, dict) else range(len(node)):
+            spots.append((node, key))
+            if isinstance(node[key], (dict, list)):
+                nodes.append(node[key])
+    node, key = rng.choice(spots)
+    value = rng.choice(VALUES)
+    if value is None:
+        del node[key]
+    else:
+        node[key] = value
+
+
+@hypothesis_settings(max_examples=25, phases=[Phase.explicit, Phase.generate])
+@given(seed=st.integers(0, 2**32), what=st.sampled_from(["state", "run", "selected", "translator", "weights"]))
+def test_any_value_in_any_place(
+    seed: int, what: str, made: Path, tmp_path_factory: pytest.TempPathFactory, nmt: Command
+) -> None:
+    rng = random.Random(seed)
+    folder = shutil.copytree(made, tmp_path_factory.mktemp("any") / "made")
+    run = RunDir(folder / "run")
+    saved = run.step(7)
+    match what:
+        case "state":
+            seal(saved.state, lambda content: mutate(content, rng))
+        case "run":
+            info = json.loads(run.info.read_text())
+            mutate(info, rng)
+            run.info.write_text(json.dumps(info))
+        case "selected":
+            selected = {"best_step": 7, "weights": "raw", "reason": "", "average_steps": [7], "finished_step": 7}
+            mutate(selected, rng)
+            run.selected.write_text(json.dumps(selected))
+        case "translator":
+            seal(folder / "export" / "translator.json", lambda content: mutate(content, rng))
+        case "weights":
+            data = saved.weights.read_bytes()
+            (size,) = struct.unpack("<Q", data[:8])
+            header = json.loads(data[8 : 8 + size])
+            mutate(header, rng)
+            saved.weights.write_bytes(file_of(header, data[8 + size :]))
+            seal(saved.state)
+    where = ("--model", folder / "export") if what == "translator" else ("--run", run.path)
+    with no_hang():
+        check(nmt("translate", *where, "--input", made / "in", "--beam", "1"))
+    shutil.rmtree(folder.parent)

@@ -1,0 +1,134 @@
+"""A run that dies at any moment, and is resumed, ends like the run that never died."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from disk import Deaths
+from kept_run import Died, die_before, differences, kept, quicken, settings
+from nmt.config import Config
+from nmt.layout import RunDir
+from nmt.runs.checkpoint import saved_steps
+from nmt.runs.weights import choose_weights
+from nmt.training.loop import fit
+
+Life = Callable[[], Deaths]
+
+
+def live(config: Config, data: Path, run: Path) -> None:
+    """What a person does: start a run, or resume the one that is there."""
+    fit(config, data, run, resume=RunDir(run).info.exists())
+
+
+def deaths_of(config: Config, data: Path, run: Path, copies: Path, n_most: int | None = None) -> Deaths:
+    """Let the run live on to its end; all the deaths it could have died meanwhile."""
+    with pytest.MonkeyPatch.context() as patch:
+        deaths = Deaths(patch, run, copies, n_most)
+        live(config, data, run)
+    return deaths
+
+
+def check_all(deaths: dict[Path, str], config: Config, data: Path, wanted: dict[str, object]) -> None:
+    """Resume after every death, in a copy of what it left."""
+    wrong = {}
+    for left, moment in deaths.items():
+        run = RunDir(shutil.copytree(left, left.with_name("again")))
+        if saved_steps(run) and run.selected.exists():
+            choose_weights(run, config.training)  # at any time it translates with what was selected last
+        live(config, data, run.path)
+        if found := differences(kept(run.path), wanted):
+            wrong[f"{left.name}: {moment}"] = found
+        shutil.rmtree(run.path)
+    assert wrong == {}
+
+
+@pytest.fixture(scope="module")
+def life(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Deaths:
+    """A whole run, from nothing to the end."""
+    folder = tmp_path_factory.mktemp("life")
+    with pytest.MonkeyPatch.context() as patch:
+        quicken(patch)
+        return deaths_of(settings(data), data, folder / "run", folder / "deaths")
+
+
+def test_the_run_does_all_that_can_be_cut_short(life):
+    assert saved_steps(RunDir(life.watched)) == [4, 6]
+    assert len(life.killed) > 100 and len(life.power) > 5  # deaths that leave the same count once
+    moments = " ".join(life.operations)
+    for operation in (
+        "replace run.json.part", "rename checkpoints/step-00000003.part", "fsync checkpoints/average.part",
+        "rmdir checkpoints/step-00000003", "replace checkpoints/step-00000006/state.json.part",
+        "mkdir checkpoints", "pwrite log.jsonl", "dev/average.bb", "replace selected.json.part",
+    ):  # fmt: skip
+        assert operation in moments
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_process_that_dies(life, data):
+    is_run = [(left / "run.json").exists() for left in life.killed]
+    assert 5 < is_run.count(False) < is_run.count(True)
+    check_all(life.killed, settings(data), data, kept(life.watched))
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_machine_that_dies(life, data):
+    check_all(life.power, settings(data), data, kept(life.watched))
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_resumed_run_that_dies_again(life, data, tmp_path):
+    left = next(left for left, moment in life.killed.items() if "half of write optimizer" in moment)
+    shutil.copytree(left, tmp_path / "run")
+    deaths = deaths_of(settings(data), data, tmp_path / "run", tmp_path / "deaths", n_most=20)
+    assert "ftruncate log.jsonl" in deaths.operations[:20] and len(deaths.killed) > 10
+    check_all(deaths.killed, settings(data), data, kept(life.watched))
+    check_all(deaths.power, settings(data), data, kept(life.watched))
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_finished_run_that_goes_on_and_dies(life, data, tmp_path):
+    """There is an average already, which the new one takes the place of."""
+    shutil.copytree(life.watched, tmp_path / "run")
+    longer = settings(data, max_steps=8, average_last=2)
+    deaths = deaths_of(longer, data, tmp_path / "run", tmp_path / "deaths")
+    of_the_end = dict(list(deaths.killed.items())[-30:])
+    assert "rmdir average" in " ".join(of_the_end.values())
+    check_all(of_the_end, longer, data, kept(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("step", range(7))
+@pytest.mark.usefixtures("quick")
+def test_a_death_between_two_steps(life, data, tmp_path, monkeypatch, step):
+    with monkeypatch.context() as patch:
+        die_before(step, patch)
+        try:
+            fit(settings(data), data, tmp_path / "run")
+        except Died:
+            assert step < 6
+    live(settings(data), data, tmp_path / "run")
+    assert differences(kept(tmp_path / "run"), kept(life.watched)) == []
+
+
+def test_tensorboard_shows_every_step_once(data, tmp_path):
+    deaths = deaths_of(settings(data), data, tmp_path / "run", tmp_path / "deaths")
+    now = int(time.time())
+    while int(time.time()) == now:  # TensorBoard orders its files by the second in which they were begun
+        time.sleep(0.05)
+
+    def scalars(run: Path) -> dict[str, list[tuple[int, float]]]:
+        board = EventAccumulator(str(run / "tensorboard")).Reload()
+        names = [name for name in board.Tags()["scalars"] if name.endswith(("/loss", "/lr", "/bleu"))]
+        return {name: [(scalar.step, scalar.value) for scalar in board.Scalars(name)] for name in names}
+
+    wanted = scalars(tmp_path / "run")
+    assert [step for step, _ in wanted["train/loss"]] == [1, 2, 3, 4, 5, 6]
+    lefts = [left for left in deaths.killed if (left / "run.json").exists()]
+    for left in lefts[:: len(lefts) // 5]:
+        live(settings(data), data, left)
+        assert scalars(left) == wanted, deaths.killed[left]

@@ -1,0 +1,47 @@
+"""What was once right must stay: the first losses of the sample run, a run of an older version, sacrebleu's score."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+
+from nmt.evaluate.metrics import corpus_score
+from nmt.translate.translator import Translator
+from places import GOLDEN
+
+
+def script(name: str):
+    """A module of scripts/."""
+    spec = importlib.util.spec_from_file_location(name, GOLDEN.parent.parent / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_first_losses_of_the_sample_run(tmp_path):
+    """If a change is meant to change them: python scripts/make_golden.py losses."""
+    expected = json.loads((GOLDEN / "losses.json").read_text(encoding="utf-8"))
+    assert script("make_golden").losses(tmp_path) == pytest.approx(expected, abs=2e-3)
+
+
+def test_an_old_run_still_translates():
+    golden = json.loads((GOLDEN / "translations.json").read_text(encoding="utf-8"))
+    found = [best.text for best, *_ in Translator.load(GOLDEN / "run").translate_lines(golden["source"])]
+    assert found == golden["translation"]
+    assert len(set(found)) == len(found)
+
+
+def test_bleu_and_signature_are_those_of_the_sacrebleu_command(tmp_path):
+    golden = json.loads((GOLDEN / "translations.json").read_text(encoding="utf-8"))
+    refs = [line[::-1] for line in golden["source"]]
+    for name, lines in (("hyp", golden["translation"]), ("ref", refs)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-w", "6"]
+    theirs = json.loads(subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout)
+    ours = corpus_score("bleu", golden["translation"], refs)
+    assert ours.value == pytest.approx(theirs["score"], abs=1e-6)
+    assert ours.signature == f"BLEU|{theirs['signature']}"

@@ -1,0 +1,324 @@
+"""A run that begins with the weights of another: which ones, what must agree, how it goes on, and what is frozen."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kept_run import Died, die_before, differences, kept
+from nmt.config import Config
+from nmt.config.load import dump_config, load_config
+from nmt.errors import CheckpointError, ConfigError
+from nmt.export.export import Request, export
+from nmt.layout import RunDir
+from nmt.model.transformer import Transformer
+from nmt.prepare.prepare import prepare
+from nmt.runs.checkpoint import load_optimizer, load_weights
+from nmt.runs.info import write_selected
+from nmt.runs.weights import choose_weights
+from nmt.training.loop import fit
+from nmt.training.parallel.world import World
+from nmt.training.setup.init_from import PARTS, freeze
+from nmt.training.setup.start import start
+from several import CLOSE, NO_DROPOUT, in_processes
+from tiny_corpus import tiny_settings
+from tiny_run import tiny_config, tiny_model, tiny_tokenizer, write_run
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+def settings(data: Path, init_from: Path | None = None, /, **changes: dict[str, object]) -> Config:
+    """Six steps, a checkpoint every three; the seed is another than that of `base`."""
+    training = {"max_steps": 6, "seed": 2, "save_every_steps": 3, **changes.pop("training", {})}
+    begin = {} if init_from is None else {"init_from": str(init_from)}
+    return tiny_settings(data.parent / "text", training={**training, **begin}, search={"beam": 1}, **changes)
+
+
+@pytest.fixture(scope="module")
+def base(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run to begin with. Its best step is 3, its last 6."""
+    run = tmp_path_factory.mktemp("base") / "run"
+    fit(settings(tiny_data, training={"seed": 1, "validate_every_steps": 3, "ema": 0.5}), tiny_data, run)
+    write_selected(RunDir(run), {"best_step": 3, "weights": "raw", "reason": "step 3 was best"})
+    return run
+
+
+def weights(run: Path, step: int) -> dict[str, torch.Tensor]:
+    return load_weights(RunDir(run).step(step))
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def info(run: Path) -> dict[str, Any]:
+    return dict(json.loads(RunDir(run).info.read_text(encoding="utf-8")))
+
+
+# --- which weights ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["raw", "ema", "average"])
+def test_a_run_begins_with_the_weights_that_translate_takes(tiny_data, base, tmp_path, capsys, kind):
+    source = RunDir(tmp_path / "source")
+    shutil.copytree(base, source.path)
+    chosen = {"best_step": 3, "weights": kind, "average_steps": [3, 6], "reason": f"{kind} was best"}
+    write_selected(source, chosen)
+    session = start(settings(tiny_data, source.path), tiny_data, tmp_path / "run", resume=False)
+    wanted = choose_weights(source, settings(tiny_data).training)
+    assert wanted.kind == kind and equal(session.weights(), wanted.tensors)
+    assert (session.state.step, session.saved_step, len(session.optimizer.state)) == (0, 0, 0)
+    assert f"the run begins with the weights of {source.path}: {kind} was best" in capsys.readouterr().err
+    recorded = info(tmp_path / "run")["initial"]
+    assert recorded.pop("tensors")
+    assert recorded == {"run": str(source.path), "step": 6 if kind == "average" else 3, "weights": kind}
+
+
+def test_an_exported_folder_begins_a_run_too(tiny_data, base, tmp_path):
+    export(Request(base, check_lines=0), tmp_path / "exported", "folder")
+    session = start(settings(tiny_data, tmp_path / "exported"), tiny_data, tmp_path / "run", resume=False)
+    assert equal(session.weights(), weights(base, 3))
+
+
+def test_the_option_sets_it(tiny_data, base, tmp_path, monkeypatch, nmt):
+    """Also where the name of the run would be a number in YAML."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(base, tmp_path / "1e5")
+    Path("config.yaml").write_text(dump_config(settings(tiny_data, training={"max_steps": 3})), encoding="utf-8")
+    result = nmt("train", "--config", "config.yaml", "--data", tiny_data, "--run", "run", "--init-from", "1e5")
+    assert result.status == 0, result.err
+    assert load_config("run/config.yaml").training.init_from == "1e5"
+    assert info(Path("run"))["initial"]["run"] == str(tmp_path / "1e5")
+
+
+# --- what must agree ----------------------------------------------------------------------------
+
+
+def test_every_mismatch_is_named_and_nothing_is_written(tiny_data, base, tmp_path):
+    other = settings(
+        tiny_data, base, tokenizer={"vocab_size": 310},
+        model={"d_model": 64, "n_heads": 4, "decoder_layers": 2, "norm": "post", "embedding_dropout": 0.5,
+               "max_positions": 50},
+    )  # fmt: skip
+    prepare(other, tmp_path / "data", echo=lambda _: None)
+    with pytest.raises(ConfigError) as caught:
+        fit(other, tmp_path / "data", tmp_path / "run")
+    assert caught.value.problems == [
+        f"{tmp_path / 'data'}: its tokenizer is not the one of {base}; take that over with nmt prepare "
+        f"--tokenizer-from {base}",
+        f"{base}: found model.d_model = 32, wanted 64; --set model.d_model=32 takes it over",
+        f"{base}: found model.n_heads = 2, wanted 4; --set model.n_heads=2 takes it over",
+        f"{base}: found model.decoder_layers = 1, wanted 2; --set model.decoder_layers=1 takes it over",
+        f"{base}: found model.norm = pre, wanted post; --set model.norm=pre takes it over",
+    ]
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_the_messages_advise_helps(tiny_data, base, tmp_path):
+    """The tokenizer is taken over; dropout, and how many positions there could be, may be others."""
+    other = settings(tiny_data, base, tokenizer={"vocab_size": 310},
+                     model={"embedding_dropout": 0.5, "attention_dropout": 0.0, "max_positions": 50})  # fmt: skip
+    prepare(other, tmp_path / "data", tokenizer_from=base, echo=lambda _: None)
+    session = start(other, tmp_path / "data", tmp_path / "run", resume=False)
+    assert equal(session.weights(), weights(base, 3)) and session.model.encoder.embedding.dropout.p == 0.5
+
+
+def test_learned_positions_must_be_as_many(tiny_data, tmp_path):
+    learned = {"positions": "learned", "max_positions": 110}
+    fit(settings(tiny_data, model=learned, training={"max_steps": 1}), tiny_data, tmp_path / "base")
+    other = settings(tiny_data, tmp_path / "base", model={**learned, "max_positions": 120})
+    with pytest.raises(ConfigError, match=r"found model.max_positions = 110, wanted 120; --set"):
+        fit(other, tiny_data, tmp_path / "run")
+
+
+def test_other_languages_are_refused(tiny_data, tmp_path):
+    config, tokenizer = tiny_config(), tiny_tokenizer()
+    base = write_run(tmp_path / "base", config, tokenizer, tiny_model(config, tokenizer))
+    with pytest.raises(ConfigError, match="base: found the languages de and en, wanted aa and bb; begin with a run of"):
+        fit(settings(tiny_data, base), tiny_data, tmp_path / "run")
+
+
+def test_a_joint_vocabulary_can_be_turned_round(tiny_data, base, tmp_path):
+    config = settings(tiny_data, base, data={"direction": "bb-aa"})
+    session = start(config, tiny_data, tmp_path / "run", resume=False)
+    assert equal(session.weights(), weights(base, 3))
+
+
+def test_vocabularies_of_two_languages_cannot(tiny_data, tmp_path):
+    two: dict[str, Any] = {"tokenizer": {"joint": False, "vocab_size": 310}, "model": {"tie_embeddings": "target"}}
+    config = settings(tiny_data, **two, training={"max_steps": 1})
+    prepare(config, tmp_path / "data", echo=lambda _: None)
+    fit(config, tmp_path / "data", tmp_path / "base")
+    again = start(settings(tiny_data, tmp_path / "base", **two), tmp_path / "data", tmp_path / "again", resume=False)
+    assert equal(again.weights(), weights(tmp_path / "base", 1))
+    turned = settings(tiny_data, tmp_path / "base", **two, data={"direction": "bb-aa"})
+    with pytest.raises(ConfigError) as caught:
+        fit(turned, tmp_path / "data", tmp_path / "run")
+    assert caught.value.problems == [
+        f"{tmp_path / 'base'}: found data.direction = aa-bb, wanted bb-aa: with one vocabulary for each language the "
+        "embeddings of aa cannot be those of bb; begin with a run of this direction, or of a joint vocabulary"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [("gone", "gone: no such directory; training.init_from takes a run or an exported folder"),
+     ("text", "text: not a run directory, it has no config.yaml"),
+     ("new", "new: no checkpoint yet")],
+)  # fmt: skip
+def test_a_place_without_weights_is_refused(tiny_data, base, tmp_path, what, said):
+    (tmp_path / "text").mkdir()
+    shutil.copytree(base, tmp_path / "new", ignore=lambda *_: {"checkpoints", "selected.json"})
+    with pytest.raises(CheckpointError, match=said):
+        fit(settings(tiny_data, tmp_path / what), tiny_data, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+# --- going on -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tuned(tiny_data: Path, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that began with `base` and was never stopped; only the decoder has learned."""
+    run = tmp_path_factory.mktemp("tuned") / "run"
+    fit(tuning(tiny_data, base), tiny_data, run)
+    return run
+
+
+def tuning(data: Path, base: Path, **training: object) -> Config:
+    return settings(data, base, training={"freeze": ["embeddings", "encoder"], **training})
+
+
+def die(config: Config, data: Path, run: Path, step: int) -> None:
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Died):
+        die_before(step, patch)
+        fit(config, data, run)
+
+
+@pytest.mark.parametrize("step", [2, 5])
+def test_a_resumed_run_is_the_run_that_was_never_stopped(tiny_data, base, tuned, tmp_path, step):
+    """Before its first checkpoint it begins again; after it there is no need for what it began with."""
+    source = tmp_path / "source"
+    shutil.copytree(base, source)
+    die(tuning(tiny_data, source), tiny_data, tmp_path / "run", step)
+    if step == 5:
+        shutil.rmtree(source)
+    fit(tuning(tiny_data, source), tiny_data, tmp_path / "run", resume=True)
+    but = {"config.yaml", "run.json"}  # which say where the source is
+    assert set(differences(kept(tmp_path / "run"), kept(tuned))) <= but
+    assert info(tmp_path / "run")["initial"] == {**info(tuned)["initial"], "run": str(source)}
+
+
+def test_from_elsewhere_it_begins_again_with_the_same_run(tiny_data, base, tuned, tmp_path, monkeypatch):
+    shutil.copytree(base, tmp_path / "source")
+    monkeypatch.chdir(tmp_path)
+    die(tuning(tiny_data, Path("source")), tiny_data, tmp_path / "run", 2)
+    monkeypatch.chdir("/")
+    fit(tuning(tiny_data, Path("source")), tiny_data, tmp_path / "run", resume=True)
+    assert equal(weights(tmp_path / "run", 6), weights(tuned, 6))
+
+
+@pytest.mark.parametrize("change", ["gone", "trained"])
+def test_it_does_not_begin_again_with_other_weights(tiny_data, base, tmp_path, change):
+    source = tmp_path / "source"
+    shutil.copytree(base, source)
+    die(tuning(tiny_data, source), tiny_data, tmp_path / "run", 2)
+    if change == "gone":
+        shutil.rmtree(source)
+        said = f"run: no checkpoint yet, and it cannot begin again: {source}: no such directory"
+    else:
+        write_selected(RunDir(source), {"best_step": 6, "weights": "raw", "reason": "step 6 is better"})
+        said = f"run: no checkpoint yet, and {source} no longer has the weights of step 3 that it began with; start"
+    before = kept(tmp_path / "run")
+    with pytest.raises(CheckpointError, match=said):
+        fit(tuning(tiny_data, source), tiny_data, tmp_path / "run", resume=True)
+    assert differences(kept(tmp_path / "run"), before) == []
+
+
+def test_where_it_began_and_what_is_frozen_stays(tiny_data, base, tuned, tmp_path):
+    shutil.copytree(tuned, tmp_path / "run")
+    for training in ({"freeze": []}, {"init_from": None}, {"init_from": "other"}, {"both_directions": True}):
+        (key,) = training
+        config = tuning(tiny_data, base, max_steps=9)
+        config = config.model_copy(update={"training": config.training.model_copy(update=training)})
+        with pytest.raises(ConfigError, match=f"training.{key} cannot change when a run goes on"):
+            fit(config, tiny_data, tmp_path / "run", resume=True)
+
+
+# --- freezing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model", [{}, {"norm": "post"}, {"tie_embeddings": "none"}, {"tie_embeddings": "target", "positions": "learned"}]
+)
+def test_every_parameter_is_of_the_embeddings_the_encoder_or_the_decoder(model):
+    of = {part: Transformer(tiny_config(**model).model, 300, 300) for part in PARTS}
+    for part in PARTS:
+        freeze(of[part], [part])
+    frozen = {part: {name for name, p in each.named_parameters() if not p.requires_grad} for part, each in of.items()}
+    together = [name for part in ("embeddings", "encoder", "decoder") for name in frozen[part]]
+    assert sorted(together) == sorted(name for name, _ in of["encoder"].named_parameters())
+    assert {name for name in together if "embedding" in name or name == "output"} == frozen["embeddings"]
+    assert frozen["cross_attention"] == {name for name in frozen["decoder"] if "cross" in name}
+    assert len(frozen["cross_attention"]) == 6  # of its one layer: what goes in, what comes out and a norm
+
+
+@pytest.mark.parametrize(
+    ("parts", "n_frozen"), [(["embeddings"], 1), (["encoder", "cross_attention"], 20), (["decoder"], 20)]
+)
+def test_what_is_frozen_stays_bit_for_bit_and_the_rest_learns(tiny_data, base, tmp_path, parts, n_frozen):
+    freezing = settings(tiny_data, base, training={"freeze": parts, "weight_decay": 0.1, "average_last": 1})
+    fit(freezing, tiny_data, tmp_path / "run")
+    model = Transformer(freezing.model, 330, 330)
+    freeze(model, parts)
+    learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    began, ended = weights(base, 3), weights(tmp_path / "run", 6)
+    assert len(began.keys() - learned) == n_frozen
+    assert {name for name in began if not torch.equal(began[name], ended[name])} == learned
+    moments = load_optimizer(RunDir(tmp_path / "run").step(6))
+    assert {name.rpartition("/")[0] for name in moments} == learned
+
+
+def test_something_is_left_to_learn(tiny_data, tmp_path):
+    config = settings(tiny_data, training={"freeze": ["embeddings", "encoder", "decoder"]})
+    with pytest.raises(
+        ConfigError, match=r"training.freeze: embeddings, encoder, decoder are all there is, nothing is"
+    ):
+        fit(config, tiny_data, tmp_path / "run")
+
+
+# --- several processes --------------------------------------------------------------------------
+
+
+def plain(data: Path, base: Path, parallel: str) -> Config:
+    """Without dropout, and with an epsilon that keeps Adam from magnifying the noise of sums in another order."""
+    return settings(data, base, model=NO_DROPOUT, training={
+        "freeze": ["embeddings", "encoder"], "parallel": parallel, "eps": 1e-4, "average_last": 1,
+    })  # fmt: skip
+
+
+def tune(world: World, data: Path, base: Path, folder: Path) -> None:
+    for parallel in ("ddp", "fsdp"):
+        fit(plain(data, base, parallel), data, folder / f"{parallel}-{world.size}", world=world)
+
+
+def test_several_processes_begin_with_the_same_weights(tiny_data, base, tmp_path):
+    in_processes(2, tune, tiny_data, base, tmp_path)
+    fit(plain(tiny_data, base, "ddp"), tiny_data, tmp_path / "alone")
+    began, alone = weights(base, 3), weights(tmp_path / "alone", 6)
+    for run in (tmp_path / "ddp-2", tmp_path / "fsdp-2"):
+        found = weights(run, 6)
+        for name, wanted in alone.items():
+            torch.testing.assert_close(found[name], wanted, **CLOSE)
+            is_frozen = not name.startswith(("decoder.layers", "decoder.norm"))
+            assert torch.equal(found[name], began[name]) == is_frozen
+        assert gradient_norms(run) == pytest.approx(gradient_norms(tmp_path / "alone"), rel=1e-3)
+
+
+def gradient_norms(run: Path) -> list[float]:
+    return [record["gradient_norm"] for record in kept(run)["log.jsonl"] if "gradient_norm" in record]

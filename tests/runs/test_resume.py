@@ -1,0 +1,355 @@
+"""A resumed run is the run that was never stopped; elsewhere it goes on too, and says what that means."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from kept_run import Died
+from nmt.config import Config
+from nmt.data.batching import Update
+from nmt.errors import CheckpointError, DataError, StoppedError
+from nmt.layout import DataDir, RunDir
+from nmt.runs.checkpoint import load_state, saved_steps
+from nmt.runs.weights import choose_weights
+from nmt.training import loop
+from nmt.training.loop import fit, train_step
+from nmt.training.setup import resume as restore
+from nmt.training.setup.start import Session, start
+from tiny_corpus import tiny_settings
+from trained import assert_same_run, records, score, train_with_deaths
+
+
+@pytest.fixture
+def text(tiny_data: Path) -> Path:
+    return tiny_data.parent / "text"
+
+
+@pytest.mark.parametrize(
+    ("settings", "deaths"),
+    [
+        # between two records, so that the sums of a record go through a checkpoint
+        ({"log_every_steps": 5, "save_every_steps": 2, "validate_every_steps": 4}, [1, 3, 7, 11]),
+        # several epochs of few updates
+        ({"update_tokens": 1200, "max_tokens": 300, "save_every_steps": 1, "log_every_steps": 3}, [2, 4, 5, 9]),
+        # a cool-down, and a schedule with its own end
+        ({"schedule": "inverse_sqrt", "cooldown": 0.5, "peak_lr": 0.01, "warmup_steps": 2}, [5, 8, 10]),
+        ({"schedule": "cosine", "peak_lr": 0.01, "warmup_steps": 2}, [4, 11]),
+        ({"optimizer": "adamw", "weight_decay": 0.1, "precision": "fp16"}, [4, 11]),
+        # what it learns with is not what it saves as weights
+        ({"optimizer": "schedule_free", "schedule": "constant", "peak_lr": 0.01, "precision": "fp16"}, [1, 4, 11]),
+        ({"max_epochs": 2, "max_steps": 50, "update_tokens": 700, "patience": 9, "average_last": 3}, [4, 7]),
+        # whatever can be on together, over several epochs
+        (
+            {
+                "consistency": "simcut",
+                "src_bpe_dropout": 0.2,
+                "tgt_bpe_dropout": 0.1,
+                "both_directions": True,
+                "ema": 0.9,
+                "freeze": ["cross_attention"],
+                "update_tokens": 2400,
+                "save_every_steps": 1,
+            },
+            [1, 4, 6, 10],
+        ),
+        # other pieces in every epoch, by whose number the cool-down begins
+        (
+            {
+                "consistency": "rdrop",
+                "src_bpe_dropout": 0.2,
+                "tgt_bpe_dropout": 0.4,
+                "update_tokens": 1200,
+                "max_epochs": 3,
+                "max_steps": 50,
+                "cooldown": 0.5,
+            },
+            [2, 5, 8],
+        ),
+    ],
+    ids=["log", "epochs", "cooldown", "cosine", "fp16", "schedule_free", "max_epochs", "all", "rdrop"],
+)
+def test_resumed_equals_never_stopped(tiny_data, text, tmp_path, monkeypatch, settings, deaths):
+    config = tiny_settings(text, training=settings)
+    fit(config, tiny_data, tmp_path / "whole")
+    train_with_deaths(config, tiny_data, tmp_path / "parts", monkeypatch, deaths)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_patience_goes_on_where_it_was(tiny_data, text, tmp_path, monkeypatch):
+    settings = {"validate_every_steps": 2, "save_every_steps": 2, "patience": 3, "max_steps": 40, "average_last": 1}
+    config = tiny_settings(text, training=settings)
+    scores = (10.0, 30.0, 20.0, 19.0, 18.0)
+    with monkeypatch.context() as patch:
+        score(patch, *scores)
+        fit(config, tiny_data, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        score(patch, *scores)
+        train_with_deaths(config, tiny_data, tmp_path / "parts", patch, [4, 6, 8])
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    assert load_state(RunDir(tmp_path / "parts").step(10))["checks_since_best"] == 3
+
+
+def test_a_validation_at_a_runs_end_counts_for_no_patience_if_it_goes_on(tiny_data, text, tmp_path, monkeypatch):
+    score(monkeypatch, 30.0, 20.0, 10.0, 9.0)
+    settings = {"validate_every_steps": 4, "average_last": 1, "patience": 2}
+    fit(tiny_settings(text, training={**settings, "max_steps": 6}), tiny_data, tmp_path / "run")
+    assert load_state(RunDir(tmp_path / "run").step(6))["checks_since_best"] == 0
+    fit(tiny_settings(text, training={**settings, "max_steps": 8}), tiny_data, tmp_path / "run", resume=True)
+    assert load_state(RunDir(tmp_path / "run").step(8))["checks_since_best"] == 1
+
+
+# --- elsewhere ----------------------------------------------------------------------------------
+
+
+def test_moved_directories(tiny_data, text, tmp_path, monkeypatch, capsys):
+    config = tiny_settings(text)
+    fit(config, tiny_data, tmp_path / "whole")
+    data = tmp_path / "data"
+    shutil.copytree(tiny_data, data)
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr("nmt.training.loop.after_step", _dying_at(5))
+        fit(config, data, tmp_path / "parts")
+    (tmp_path / "elsewhere").mkdir()
+    moved, run = data.rename(tmp_path / "elsewhere" / "corpus"), tmp_path / "elsewhere" / "run"
+    (tmp_path / "parts").rename(run)
+    capsys.readouterr()
+    fit(config, moved, run, resume=True)
+    assert f"the data directory was {data}: it has moved, but nothing in it has changed" in capsys.readouterr().err
+    assert_same_run(tmp_path / "whole", run, but=("run.json",))
+    assert json.loads(RunDir(run).info.read_text())["data_dir"] == str(moved)
+
+
+def _dying_at(step: int):
+    real = loop.after_step
+
+    def after_step(session: Session, meter: object) -> None:
+        real(session, meter)  # type: ignore[arg-type]
+        if session.state.step == step:
+            raise Died
+
+    return after_step
+
+
+def test_a_data_directory_that_is_gone_is_named(tiny_data, text, tmp_path, monkeypatch, nmt):
+    data = tmp_path / "data"
+    shutil.copytree(tiny_data, data)
+    fit(tiny_settings(text), data, tmp_path / "run")
+    shutil.rmtree(data)
+    monkeypatch.chdir(tmp_path)
+    result = nmt("train", "--resume", "--run", tmp_path / "run")
+    assert (result.status, result.err) == (
+        2, f"nmt: {data}: no such data directory, {tmp_path / 'run'} was trained on it; name it with --data\n"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fact", "value", "said"),
+    [
+        ("threads", 999, "threads 1 instead of 999"),
+        ("torch", "1.0", f"torch {torch.__version__} instead of 1.0"),
+        ("processes", 4, "processes 1 instead of 4"),
+    ],
+)
+def test_other_circumstances_are_told(tiny_data, text, tmp_path, capsys, fact, value, said):
+    config = tiny_settings(text, training={"max_steps": 3})
+    fit(config, tiny_data, tmp_path / "run")
+    info = RunDir(tmp_path / "run").info
+    info.write_text(json.dumps({**json.loads(info.read_text()), fact: value}))
+    capsys.readouterr()
+    config = tiny_settings(text, training={"max_steps": 4})
+    start(config, tiny_data, tmp_path / "run", resume=True)
+    told = capsys.readouterr().err
+    assert f"the run goes on with {said}: the same data in the same order, but not the same bits" in told
+    assert json.loads(info.read_text())[fact] != value
+    start(config, tiny_data, tmp_path / "run", resume=True)
+    assert "instead of" not in capsys.readouterr().err
+
+
+def test_on_another_processor_a_probe_chooses_again(tiny_data, text, tmp_path, monkeypatch, capsys):
+    config = tiny_settings(text, training={"max_steps": 3, "precision": "auto"})
+    monkeypatch.setattr("nmt.training.setup.start.pick_precision", lambda *_: "float32")
+    fit(config, tiny_data, tmp_path / "run")
+    monkeypatch.setattr("nmt.training.setup.start.pick_precision", lambda *_: "bf16")
+    assert start(config, tiny_data, tmp_path / "run", resume=True).precision == "float32"
+    monkeypatch.setattr("nmt.training.setup.start.device_name", lambda _: "another")
+    assert start(config, tiny_data, tmp_path / "run", resume=True).precision == "bf16"
+    assert "precision bf16 instead of float32, device_name another instead of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("split", "kind"), [("train", "ids"), ("train", "ends"), ("valid", "ids"), ("valid", "text")])
+def test_damaged_data_is_not_learned_from(tiny_data, text, tmp_path, split, kind):
+    shutil.copytree(tiny_data, tmp_path / "data")
+    path = getattr(DataDir(tmp_path / "data"), kind)(split, "bb")
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"{path.name}: damaged, its checksum is not what was written"):
+        fit(tiny_settings(text), tmp_path / "data", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+# --- what a review has found --------------------------------------------------------------------
+
+
+def stop_at(step: int, config: Config, data: Path, run: Path, resume: bool) -> None:
+    """Train to this step and stop there, as by a signal."""
+
+    def stopping(session: Session, update: Update) -> object:
+        outcome = train_step(session, update)
+        if session.state.step == step:
+            session.stop.receive(signal.SIGTERM)
+        return outcome
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(StoppedError):
+        patch.setattr(loop, "train_step", stopping)
+        fit(config, data, run, resume=resume)
+
+
+@pytest.mark.parametrize("stops", [[5, 6], [5, 6, 7, 9, 11], [4, 10]])
+def test_stops_leave_the_average_as_it_is(tiny_data, text, tmp_path, stops):
+    settings = {"save_every_steps": 4, "validate_every_steps": 4, "keep_last": 3, "average_last": 3}
+    config = tiny_settings(text, training=settings)
+    fit(config, tiny_data, tmp_path / "whole")
+    for i, step in enumerate(stops):
+        stop_at(step, config, tiny_data, tmp_path / "parts", resume=i > 0)
+    fit(config, tiny_data, tmp_path / "parts", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    assert json.loads(RunDir(tmp_path / "parts").selected.read_text())["average_steps"] == [4, 8, 12]
+
+
+def test_a_stop_and_a_death_before_the_old_ones_are_removed(tiny_data, text, tmp_path, monkeypatch):
+    config = tiny_settings(text, training={"save_every_steps": 4, "keep_last": 3, "average_last": 3})
+    fit(config, tiny_data, tmp_path / "whole")
+    stop_at(5, config, tiny_data, tmp_path / "parts", resume=False)
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr("nmt.training.saving.checkpoints.rotate", _dying)
+        fit(config, tiny_data, tmp_path / "parts", resume=True)
+    fit(config, tiny_data, tmp_path / "parts", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def _dying(*_: object) -> None:
+    raise Died
+
+
+def test_a_run_that_is_over_stays_as_it_is(tiny_data, text, tmp_path, monkeypatch, capsys):
+    """Whatever its limit and the machine are now, and also if its checkpoints are gone, as with a disk that is not
+    mounted."""
+    config, run = tiny_settings(text), RunDir(tmp_path / "run")
+    fit(config, tiny_data, run.path)
+    before = {path: path.read_bytes() for path in (run.log, run.config, run.info, run.selected)}
+    monkeypatch.setattr("torch.get_num_threads", lambda: 77)
+    for steps in (12, 5):
+        fit(tiny_settings(text, training={"max_steps": steps}), tiny_data, run.path, resume=True)
+        assert f"finished at step 12, training.max_steps = {steps} reached; to go on: nmt" in capsys.readouterr().err
+    run.checkpoints.rename(tmp_path / "disk")
+    with pytest.raises(CheckpointError, match="checkpoints: no such directory, or it cannot be reached"):
+        fit(config, tiny_data, run.path, resume=True)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_run_without_a_checkpoint_says_that_it_starts_over(tiny_data, text, tmp_path, capsys):
+    start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
+    start(tiny_settings(text), tiny_data, tmp_path / "run", resume=True)
+    assert "run has no checkpoint yet: it starts from its first update" in capsys.readouterr().err
+
+
+def test_a_best_average_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_path, capsys):
+    config = tiny_settings(text, training={"ema": 0.5, "max_steps": 6, "keep_last": 2, "save_every_steps": 1})
+    fit(config, tiny_data, tmp_path / "run")
+    session = start(config, tiny_data, tmp_path / "run", resume=True)
+    session.state.best_step, session.state.best_weights = 3, "ema"
+    restore._settle(session, session.state)
+    assert (session.state.best_step, session.state.best_score, session.state.best_weights) == (None, None, "raw")
+    assert "step 3, is gone" in capsys.readouterr().err
+
+
+def test_a_best_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_path, monkeypatch, capsys):
+    settings = {"validate_every_steps": 3, "save_every_steps": 1, "keep_last": 2, "average_last": 1, "max_steps": 9}
+    config, run = tiny_settings(text, training=settings), RunDir(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        score(patch, 10.0, 20.0)
+        patch.setattr("nmt.training.loop.after_step", _dying_at(6))
+        with pytest.raises(Died):
+            fit(config, tiny_data, run.path)
+    assert saved_steps(run) == [5, 6]  # that of step 3, which the state of step 5 knows as the best, is gone
+    run.step(6).weights.write_bytes(b"")
+    score(monkeypatch, 4.0, 5.0)
+    fit(config, tiny_data, run.path, resume=True)
+    assert "the best checkpoint, step 3, is gone: the next validated one is the best" in capsys.readouterr().err
+    assert json.loads(run.selected.read_text())["best_step"] == 9
+    assert choose_weights(run, config.training).step == 9
+
+
+@pytest.mark.parametrize(
+    ("limits", "advice"),
+    [
+        ({"max_steps": 3}, "training.max_steps=6"),
+        ({"max_epochs": 1, "update_tokens": 1500}, "training.max_epochs=2"),
+        ({"max_minutes": 1e-4}, "training.max_minutes=0.0"),
+        ({"max_steps": 4, "schedule": "constant", "cooldown": 0.5}, "training.max_steps=8"),
+        ({"max_steps": 500, "max_minutes": 1e-3, "schedule": "constant", "cooldown": 0.3}, "training.max_minutes=0.0"),
+    ],
+)
+def test_a_finished_run_tells_which_limit_to_raise(tiny_data, text, tmp_path, capsys, limits, advice):
+    config = tiny_settings(text, training=limits)
+    fit(config, tiny_data, tmp_path / "run")
+    capsys.readouterr()
+    fit(config, tiny_data, tmp_path / "run", resume=True)
+    said = capsys.readouterr().err
+    assert f"; to go on: nmt train --resume --run {tmp_path / 'run'} --set {advice}" in said
+    assert f"training.{advice.split('=')[0].removeprefix('training.')} = " in said
+    name, value = said.split("--set training.")[1].strip().split("=")
+    step = saved_steps(RunDir(tmp_path / "run"))[-1]
+    raised = {**limits, name: float(value) if name == "max_minutes" else int(value)}
+    fit(tiny_settings(text, training=raised), tiny_data, tmp_path / "run", resume=True)
+    assert saved_steps(RunDir(tmp_path / "run"))[-1] > step
+
+
+def test_numbers_still_on_their_way_are_in_the_record_of_a_stopped_run(tiny_data, text, tmp_path, monkeypatch):
+    monkeypatch.setattr("nmt.training.report.meter.LAG", {"cpu": 3})
+    config = tiny_settings(text, training={"log_every_steps": 6, "save_every_steps": 4})
+    fit(config, tiny_data, tmp_path / "whole")
+    stop_at(5, config, tiny_data, tmp_path / "parts", resume=False)
+    fit(config, tiny_data, tmp_path / "parts", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_best_score_is_a_number(tiny_data, text, tmp_path, monkeypatch):
+    score(monkeypatch, float("nan"), 3.0, float("nan"), 2.0)
+    config = tiny_settings(text, training={"validate_every_steps": 3, "average_last": 1})
+    fit(config, tiny_data, tmp_path / "run")
+    assert load_state(RunDir(tmp_path / "run").step(12))["best_step"] == 6
+
+
+@pytest.mark.parametrize(("free", "refused"), [(10_000, True), (10**9, False)])
+def test_the_disk_must_have_room_for_the_checkpoints(tiny_data, text, tmp_path, monkeypatch, capsys, free, refused):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, free))  # type: ignore[attr-defined]
+    config = tiny_settings(text, training={"max_steps": 3})
+    if refused:
+        with pytest.raises(CheckpointError, match=r"checkpoints take up to .* MB .training.keep_last., 0 MB are free"):
+            fit(config, tiny_data, tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+        return
+    fit(config, tiny_data, tmp_path / "run")
+    assert "1,000 MB are free" in capsys.readouterr().err
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, 10))  # type: ignore[attr-defined]
+    start(tiny_settings(text, training={"max_steps": 4}), tiny_data, tmp_path / "run", resume=True)
+    assert "0 MB are free: it may not suffice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", ["{", None])
+def test_a_selection_that_is_damaged_is_made_again(tiny_data, text, tmp_path, damage):
+    config, run = tiny_settings(text), RunDir(tmp_path / "run")
+    fit(config, tiny_data, run.path)
+    selected = run.selected.read_text()
+    run.selected.write_text(damage) if damage else run.selected.unlink()
+    fit(config, tiny_data, run.path, resume=True)
+    assert run.selected.read_text() == selected
+    assert len(records(run.path, "average")) == 1

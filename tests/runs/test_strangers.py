@@ -1,0 +1,434 @@
+"""A run, an export or text from a stranger: nothing is written through its links, nothing waits or swells."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from command import Command
+from kept_run import kept, quicken
+from nmt.config import Source
+from nmt.config.load import dump_config
+from nmt.data.corpus import Corpus
+from nmt.engine.translator import EngineTranslator
+from nmt.errors import CheckpointError, DataError, UnsafeFileError
+from nmt.export.cached import engine_folder
+from nmt.export.export import Request, export
+from nmt.files.write import Lock, replace_file, staged_directory, write_file
+from nmt.layout import DataDir, RunDir
+from nmt.prepare import prepare as prepare_module
+from nmt.prepare import sources
+from nmt.prepare.write import content_fingerprint, file_facts
+from nmt.runs.checkpoint import save_checkpoint
+from nmt.text import stream
+from nmt.text.tokenizer import Tokenizer
+from nmt.training.report.board import Board
+from nmt.training.saving.checkpoints import rotate
+from tiny_run import PLAIN, tiny_config, tiny_model, write_run
+
+SECRET = b"of great worth\n"
+
+
+def content(folder: Path) -> dict[str, bytes | None]:
+    """Everything in a folder."""
+    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def link_away(path: Path, victim: Path) -> None:
+    """Put what is at `path`, or else a file, into `victim`, and a link in its place."""
+    target = victim / path.name
+    victim.mkdir(exist_ok=True)
+    if path.exists():
+        path.rename(target)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(SECRET)
+    path.symlink_to(target)
+
+
+def fails(nmt: Command, said: str, *arguments: object) -> None:
+    """The command ends with one line that says this, and status 2."""
+    result = nmt(*arguments)
+    assert (result.status, result.err.count("\n")) == (2, 1), result.err
+    assert said in result.err
+
+
+# --- links in a run ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
+    """A copy of a finished run."""
+    quicken(monkeypatch)
+    return RunDir(shutil.copytree(whole, tmp_path / "run"))
+
+
+def go_on(run: RunDir, data: Path) -> tuple[object, ...]:
+    return "train", "--resume", "--run", run.path, "--data", data, "--set", "training.max_steps=7"
+
+
+PLACES = (
+    "lock", "log.jsonl", "tokenizer", "checkpoints", "dev", "tensorboard", "profile", "checkpoints/average",
+    "checkpoints/step-00000004", "checkpoints/step-00000099",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_link_in_place_of_what_is_changed_is_refused(nmt, data, run, tmp_path, name):
+    if name in ("tensorboard", "profile"):
+        (run.path / name).mkdir(exist_ok=True)
+    link_away(run.path / name, tmp_path / "victim")
+    before, others = content(tmp_path / "victim"), content(run.path)
+    fails(nmt, f"{run.path / name}: a symbolic link, and nothing is written through one", *go_on(run, data))
+    assert (content(tmp_path / "victim"), content(run.path)) == (before, others)
+
+
+def test_links_in_place_of_what_is_replaced_are_not_followed(nmt, data, run, tmp_path):
+    names = (
+        "config.yaml", "run.json", "selected.json", "config.yaml.part", "run.json.part", "selected.json.part",
+        "tokenizer/joint.model", "checkpoints/step-00000006/state.json", "checkpoints/step-00000007.part",
+        "checkpoints/step-00000004/optimizer.safetensors", "checkpoints/average.part", "dev/step-00000007.bb.part",
+        "dev/average.bb",
+    )  # fmt: skip
+    for number, name in enumerate(names):
+        link_away(run.path / name, tmp_path / f"victim{number}")
+    (tmp_path / "victim6" / "joint.model").write_bytes(SECRET)  # so that it is taken from the data again
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "kept").write_bytes(SECRET)
+    (run.checkpoints / "step-00000009.part").symlink_to(tmp_path / "folder")
+    victims = [tmp_path / "folder", *(tmp_path / f"victim{number}" for number in range(len(names)))]
+    before = [content(victim) for victim in victims]
+    (tmp_path / "link").symlink_to(run.path)  # the run itself may be one
+    result = nmt(*go_on(RunDir(tmp_path / "link"), data))
+    assert result.status in (0, None), result.err
+    assert [content(victim) for victim in victims] == before
+    assert {path.name for path in run.path.rglob("*") if path.is_symlink()} <= {"state.json"}  # which was only read
+    assert kept(run.path).keys() >= {"checkpoints/step-00000007/weights.safetensors", "dev/step-00000007.bb"}
+
+
+def test_a_new_run_does_not_begin_among_links(nmt, data, tmp_path):
+    (tmp_path / "c.yaml").write_text("{}")
+    for name in ("lock", "dev"):
+        run = tmp_path / name
+        link_away(run / name, tmp_path / "victim")
+        before = content(tmp_path / "victim")
+        config = Corpus.open(DataDir(data)).directory.path.parent / "whole.yaml"
+        config.write_text(dump_config(tiny_config()))
+        fails(nmt, f"{run / name}: a symbolic link", "train", "--config", config, "--data", data, "--run", run)
+        assert content(tmp_path / "victim") == before
+
+
+def test_a_link_that_is_made_during_training_is_not_followed(run, tmp_path):
+    for path in (run.dev, run.checkpoints, run.tensorboard):
+        link_away(path, tmp_path / "victim")
+    before, said = content(tmp_path / "victim"), []
+    with pytest.raises(UnsafeFileError, match="dev: a symbolic link"):
+        replace_file(run.dev / "x", "text", may_follow=False)
+    with pytest.raises(UnsafeFileError, match="checkpoints: a symbolic link"):
+        save_checkpoint(run.step(8), {}, None, {})
+    with pytest.raises(UnsafeFileError, match="checkpoints: a symbolic link"):
+        rotate(run, 1, 6, None)
+    Board(run.tensorboard, 0, said.append).close()
+    assert said[0].startswith(f"warning: {run.tensorboard}: is now a symbolic link; training goes on")
+    assert content(tmp_path / "victim") == before
+
+
+def test_files_are_made_and_changed_in_their_own_place(tmp_path):
+    for name in ("written", "lock", "out.part"):
+        link_away(tmp_path / name, tmp_path / "victim")
+    write_file(tmp_path / "written", b"new")
+    assert not (tmp_path / "written").is_symlink() and (tmp_path / "written").read_bytes() == b"new"
+    with pytest.raises(UnsafeFileError, match="lock: a symbolic link"):
+        Lock(tmp_path / "lock", "trains")
+    assert set(content(tmp_path / "victim").values()) == {SECRET}
+
+
+# --- links beside what is made ----------------------------------------------------------------------
+
+
+def test_a_data_directory_is_not_made_through_links(tmp_path):
+    victim = tmp_path / "victim"
+    (victim / "deep").mkdir(parents=True)
+    (victim / "deep" / "file").write_bytes(SECRET)
+    (tmp_path / ".data.partial").symlink_to(victim)
+    with (
+        pytest.raises(DataError, match=r"\.data\.partial: a symbolic link"),
+        staged_directory(tmp_path / "data"),
+    ):
+        raise AssertionError("not reached")
+    (tmp_path / ".data.partial").unlink()
+    (tmp_path / ".data.old").symlink_to(victim)
+    (tmp_path / ".data.partial").mkdir()
+    (tmp_path / ".data.partial" / "remains").symlink_to(victim)  # of one who was killed
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "old").symlink_to(victim)
+    with staged_directory(tmp_path / "data") as staged:
+        (staged / "new").touch()
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["new"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "victim"]
+    assert content(victim) == {str(victim / "deep"): None, str(victim / "deep" / "file"): SECRET}
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, tokenizer: Tokenizer) -> Path:
+    """An untrained run."""
+    config = tiny_config()
+    return write_run(tmp_path / "tiny", config, tokenizer, tiny_model(config, tokenizer))
+
+
+def test_translations_and_exports_do_not_follow_links(nmt, tiny, tmp_path):
+    (tmp_path / "text").write_text(f"{PLAIN[0]}\n")
+    victim = tmp_path / "victim"
+    for name in ("out.part", "export.part"):
+        link_away(tmp_path / name, victim)
+    before = content(victim)
+    translated = nmt("translate", "--run", tiny, "--input", tmp_path / "text", "--output", tmp_path / "out")
+    assert translated.status in (0, None) and (tmp_path / "out").read_text().count("\n") == 1
+    exported = nmt("export", "--run", tiny, "--output", tmp_path / "export")
+    assert exported.status in (0, None), exported.err
+    assert content(victim) == before and not (tmp_path / "export").is_symlink()
+    path = RunDir(tiny).ctranslate2("float32").path
+    path.symlink_to(victim)
+    with pytest.raises(UnsafeFileError, match="ctranslate2-float32: a symbolic link"):
+        engine_folder(tiny, "float32")
+    assert content(victim) == before
+
+
+@pytest.mark.parametrize("name", ["lock", "configs", "logs"])
+def test_a_sweep_does_not_follow_links(nmt, data, tmp_path, name):
+    (tmp_path / "c.yaml").write_text(dump_config(tiny_config()))
+    link_away(tmp_path / "sweep" / name, tmp_path / "victim")
+    before = content(tmp_path / "victim")
+    arguments = ("sweep", tmp_path / "c.yaml", "--grid", "training.seed=1", "--dir", tmp_path / "sweep", "--data", data)
+    fails(nmt, f"{tmp_path / 'sweep' / name}: a symbolic link", *arguments)
+    assert content(tmp_path / "victim") == before
+
+
+# --- what is no regular file ------------------------------------------------------------------------
+
+
+def pipe(path: Path) -> None:
+    """A named pipe that nobody writes to."""
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def zeros(path: Path) -> None:
+    """Bytes without end."""
+    path.unlink(missing_ok=True)
+    path.symlink_to("/dev/zero")
+
+
+def sparse(path: Path) -> None:
+    """Much larger than it can be, but taking no room on the disk."""
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+@pytest.fixture(autouse=True)
+def watchdog() -> Any:
+    """A test that waits for a pipe ends, instead of holding up all others."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(300)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+ODD = [(pipe, "a pipe, where a regular file is needed"), (zeros, "a device, where a regular file is needed")]
+STEP = "checkpoints/step-00000007/"
+READ = ("run.json", "config.yaml", "selected.json", "tokenizer/joint.model", f"{STEP}weights.safetensors")
+Change = Callable[[Path], None]
+
+
+@pytest.mark.parametrize(("odd", "said"), [*ODD, (sparse, " bytes, ")])
+@pytest.mark.parametrize("name", [*READ, f"{STEP}state.json"])
+def test_a_run_of_odd_files_is_refused(nmt, tiny, tmp_path, name, odd: Change, said: str):
+    (tmp_path / "text").write_text(f"{PLAIN[0]}\n")
+    odd(tiny / name)
+    if name == "config.yaml" and odd is not sparse:
+        said = "not a run directory, it has no config.yaml"
+    fails(nmt, said, "translate", "--run", tiny, "--input", tmp_path / "text")
+
+
+@pytest.mark.parametrize(("odd", "said"), [*ODD, (sparse, " bytes, ")])
+@pytest.mark.parametrize("name", ["weights.safetensors", "tokenizer/joint.model", "config.yaml", "translator.json"])
+def test_an_export_of_odd_files_is_refused(nmt, tiny, tmp_path, name, odd: Change, said: str):
+    (tmp_path / "text").write_text(f"{PLAIN[0]}\n")
+    assert nmt("export", "--run", tiny, "--output", tmp_path / "export").status in (0, None)
+    odd(tmp_path / "export" / name)
+    if name == "translator.json" and odd is not sparse:
+        said = "run.json is missing"
+    fails(nmt, said, "translate", "--model", tmp_path / "export", "--input", tmp_path / "text")
+
+
+def test_what_another_library_would_open_is_looked_at_first(tiny, tmp_path):
+    export(Request(tiny, check_lines=2), tmp_path / "export", "ctranslate2")
+    pipe(tmp_path / "export" / "shared_vocabulary.json")
+    with pytest.raises(CheckpointError, match=r"shared_vocabulary\.json: a pipe, where a regular file is needed"):
+        EngineTranslator.of(tmp_path / "export")
+
+
+@pytest.mark.parametrize(("odd", "said"), ODD)
+def test_a_log_and_a_lock_that_are_no_files(nmt, tiny, odd: Change, said: str):
+    for name in ("log.jsonl", "lock"):
+        odd(tiny / name)
+    fails(nmt, f"log.jsonl: {said}", "plot", tiny)
+    listed = nmt("runs", tiny.parent)
+    assert listed.status in (0, None) and f"log.jsonl: {said}" in listed.out
+
+
+@pytest.mark.parametrize(("odd", "said"), ODD)
+def test_a_pipe_in_place_of_what_is_changed_is_refused(nmt, data, run, odd: Change, said: str):
+    odd(run.log)
+    said = "a symbolic link" if odd is zeros else said
+    fails(nmt, f"log.jsonl: {said}", *go_on(run, data))
+
+
+@pytest.fixture
+def prepared(data: Path, tmp_path: Path) -> Path:
+    """A copy of a data directory."""
+    return Path(shutil.copytree(data, tmp_path / "data"))
+
+
+@pytest.mark.parametrize(("odd", "said"), [*ODD, (sparse, " bytes, ")])
+@pytest.mark.parametrize("name", ["manifest.json", "train.aa.ids.npy", "valid.bb", "tokenizer/joint.model"])
+def test_a_data_directory_of_odd_files_is_refused(prepared, name, odd: Change, said: str):
+    odd(prepared / name)
+    if name != "manifest.json" and odd is not sparse:
+        said = "no such file, its manifest says"
+    with pytest.raises(DataError, match=said):
+        Corpus.open(DataDir(prepared))
+
+
+def of_objects(path: Path) -> None:
+    np.save(path, np.array([{}]), allow_pickle=True)
+
+
+def of_two_rows(path: Path) -> None:
+    np.save(path, np.zeros((2, 2), np.int64))
+
+
+def shorter_than_it_says(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-8])
+
+
+@pytest.mark.parametrize("change", [of_objects, of_two_rows, shorter_than_it_says, Path.touch])
+def test_ids_that_are_not_what_their_header_promises(prepared, change: Change):
+    """A stranger's manifest has the right checksums."""
+    path = DataDir(prepared).ends("train", "aa")
+    if change is Path.touch:
+        path.write_bytes(b"")
+    change(path)
+    manifest = json.loads((prepared / "manifest.json").read_text())
+    (prepared / "manifest.json").unlink()
+    files = file_facts(prepared)
+    manifest |= {"files": files, "fingerprint": content_fingerprint(files)}
+    (prepared / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match=r"train\.aa\.ends\.npy: damaged"):
+        Corpus.open(DataDir(prepared)).verify("train")
+
+
+@pytest.mark.parametrize(("odd", "said"), ODD)
+def test_a_source_that_is_no_file_is_refused(tmp_path, odd: Change, said: str):
+    odd(tmp_path / "text")
+    (tmp_path / "other").write_text("a\n")
+    source = Source(files={"aa": "text", "bb": "other"})
+    with pytest.raises(DataError, match=f"text: {said}, since it is read more than once; write the text into one"):
+        sources.open_source(source, ("aa", "bb"), tmp_path)
+
+
+@pytest.mark.parametrize("option", ["--input", "--prefix", "--constraints"])
+def test_a_device_without_end_is_no_text(nmt, tiny, tmp_path, option):
+    (tmp_path / "text").write_text(f"{PLAIN[0]}\n")
+    text = ("--input", tmp_path / "text") if option != "--input" else ()
+    said = "/dev/zero: a device, where a regular file is needed"
+    fails(nmt, said, "translate", "--run", tiny, *text, option, "/dev/zero", "--output", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_device_or_a_pipe_is_no_config(nmt, tmp_path):
+    pipe(tmp_path / "c.yaml")
+    fails(nmt, "c.yaml: a pipe, where a regular file is needed", "config", "--config", tmp_path / "c.yaml")
+    fails(nmt, "/dev/zero: a device, where a regular file is needed", "config", "--config", "/dev/zero")
+
+
+def test_text_may_come_from_a_pipe(nmt, tmp_path):
+    """As the shell has it: nmt evaluate --hyp <(cut -f2 x) --ref y."""
+    (tmp_path / "ref").write_text("a b c d\n")
+    reading, writing = os.pipe()
+    os.write(writing, b"a b c d\n")
+    os.close(writing)
+    try:
+        result = nmt("evaluate", "--hyp", f"/dev/fd/{reading}", "--ref", tmp_path / "ref")
+    finally:
+        os.close(reading)
+    assert result.status in (0, None) and "BLEU 100.00" in result.out
+    assert list(sources.read_lines(Path(os.devnull))) == []
+
+
+# --- text without end -------------------------------------------------------------------------------
+
+
+def test_a_line_without_end_is_refused_as_it_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "LINE_BYTES", 1000)
+    monkeypatch.setattr(stream, "LINE_BYTES", 1000)
+    monkeypatch.setattr(stream, "BLOCK", 100)
+    text = b"good\n" + b"x" * 1000 + b"\n" + b"x" * 1001 + b"\n"
+    (tmp_path / "text").write_bytes(text)
+    (tmp_path / "text.gz").write_bytes(gzip.compress(text))
+    for read in (
+        lambda: sources.read_lines(tmp_path / "text"),
+        lambda: sources.read_lines(tmp_path / "text.gz"),
+        lambda: (line for window in stream.windows(io.BytesIO(text), "standard input") for line in window),
+    ):
+        found = []
+        with pytest.raises(DataError, match="line 3 has more than 0 MB; is it text, with a line feed after each sen"):
+            for line in read():
+                found.append(len(line))
+        assert found == [4, 1000]
+
+
+def test_a_gzip_that_unpacks_without_bound_is_not_held(tmp_path, monkeypatch):
+    (tmp_path / "text.gz").write_bytes(gzip.compress(b"\n" * 10_000))
+    lines = [(line, line) for line in sources.read_lines(tmp_path / "text.gz")]
+    assert sources.held(lines, "text") == lines
+    monkeypatch.setattr(sources, "HELD_CHARACTERS", 100 * sources.LINE_OVERHEAD)
+    with pytest.raises(DataError, match=r"data\.valid: too much to hold in memory after 101 lines"):
+        sources.held(lines, "data.valid")
+
+
+# --- asked to end -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
+def test_whoever_is_asked_to_end_leaves_nothing_half_written(nmt, data, tmp_path, monkeypatch, number, status):
+    def end(*_: object) -> None:
+        assert (tmp_path / ".new.partial").is_dir()
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(prepare_module, "file_facts", end)
+    config = tmp_path / "c.yaml"
+    config.write_text(dump_config(tiny_config()))
+    manifest = json.loads((data / "manifest.json").read_text())["config"]
+    assert manifest["languages"] == ["aa", "bb"]
+    text = data.parent / "text"
+    settings = {
+        "data.direction": "aa-bb", "data.root": text, "tokenizer.vocab_size": 330, "data.test": "{}",
+        "data.train": "[{files: {aa: train.aa, bb: train.bb}}]", "data.valid": "{files: {aa: dev.aa, bb: dev.bb}}",
+    }  # fmt: skip
+    overrides = [argument for key, value in settings.items() for argument in ("--set", f"{key}={value}")]
+    result = nmt("prepare", "--config", config, "--data", tmp_path / "new", *overrides)
+    assert (result.status, result.err.count("\n")) == (status, 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.yaml"]
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

@@ -1,0 +1,419 @@
+"""Numbers that go wrong and memory that runs out: seen, counted, told, and without harm."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmt.config import TrainingConfig
+from nmt.data.batching import BatchPlan, Update, epoch_updates
+from nmt.errors import DivergedError, NmtError
+from nmt.layout import RunDir
+from nmt.runs.checkpoint import TrainState, load_optimizer, load_weights
+from nmt.training import loop, memory, optim
+from nmt.training.loop import fit, train_step
+from nmt.training.loss import LossSums
+from nmt.training.parallel.world import World
+from nmt.training.report.alarms import collapse_alarm, loss_alarm
+from nmt.training.report.log import TrainingLog
+from nmt.training.report.meter import Meter
+from nmt.training.setup.start import Session, start
+from tiny_corpus import tiny_settings
+
+NO_DROPOUT = {f"{what}_dropout": 0.0 for what in ("embedding", "residual", "attention", "activation")}
+
+
+@pytest.fixture
+def text(tiny_data: Path) -> Path:
+    return tiny_data.parent / "text"
+
+
+def records(run: Path, kind: str) -> list[dict[str, object]]:
+    found = [json.loads(line) for line in RunDir(run).log.read_text(encoding="utf-8").splitlines()]
+    return [record for record in found if record["kind"] == kind]
+
+
+def first_update(session: Session) -> Update:
+    settings = session.config.training
+    return epoch_updates(
+        session.pairs.lengths, BatchPlan(settings.update_tokens, settings.pool_pairs, settings.seed), 0
+    )[0]
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, steps: set[int], factor: float) -> None:
+    """Have the loss of these updates (counted from 0) multiplied by something that is not finite."""
+    real_step, real_objective, now = loop.train_step, loop.objective, [0]
+
+    def step(session: Session, update: Update) -> object:
+        now[0] = session.state.step
+        return real_step(session, update)
+
+    def objective(*arguments: object) -> LossSums:
+        sums = real_objective(*arguments)  # type: ignore[arg-type]
+        scale = factor if now[0] in steps else 1.0
+        return LossSums(sums.loss * scale, sums.nll * scale, sums.divergence, sums.n_correct, sums.n_tokens)
+
+    monkeypatch.setattr(loop, "train_step", step)
+    monkeypatch.setattr(loop, "objective", objective)
+
+
+# --- numbers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor", [math.nan, math.inf])
+@pytest.mark.parametrize("precision", ["float32", "fp16"])
+def test_an_update_that_is_not_finite_changes_nothing(tiny_data, text, tmp_path, monkeypatch, precision, factor):
+    session = start(tiny_settings(text, training={"precision": precision}), tiny_data, tmp_path / "run", resume=False)
+    update = first_update(session)
+    train_step(session, update)
+    weights = [p.detach().clone() for p in session.model.parameters()]
+    moments = [{k: v.clone() for k, v in session.optimizer.state[p].items()} for p in session.model.parameters()]
+    scale = session.scaler.get_scale()
+    with monkeypatch.context() as patch:
+        spoil(patch, {1}, factor)
+        train_step_now = loop.train_step
+        outcome = train_step_now(session, update)
+    assert not math.isfinite(outcome.numbers[0]) and not math.isfinite(outcome.numbers[-1])
+    for before, kept, p in zip(weights, moments, session.model.parameters(), strict=True):
+        assert torch.equal(before, p)
+        assert all(torch.equal(kept[key], value) for key, value in session.optimizer.state[p].items())
+    assert session.state.step == 2
+    if precision == "fp16":
+        assert session.scaler.get_scale() == scale / 2
+    train_step(session, update)
+    assert all(torch.isfinite(p).all() for p in session.model.parameters())
+    assert not all(torch.equal(b, p) for b, p in zip(weights, session.model.parameters(), strict=True))
+
+
+def test_a_loss_that_is_not_finite_is_enough(tiny_data, text, tmp_path, monkeypatch):
+    """Though its gradient is finite."""
+    session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
+    weights = [p.detach().clone() for p in session.model.parameters()]
+    real = loop.objective
+
+    def objective(*arguments: object) -> LossSums:
+        sums = real(*arguments)  # type: ignore[arg-type]
+        return LossSums(sums.loss + math.inf, sums.nll, sums.divergence, sums.n_correct, sums.n_tokens)
+
+    monkeypatch.setattr(loop, "objective", objective)
+    outcome = train_step(session, first_update(session))
+    assert math.isfinite(outcome.numbers[-1]) and not math.isfinite(outcome.numbers[0])
+    assert all(torch.equal(b, p) for b, p in zip(weights, session.model.parameters(), strict=True))
+
+
+def test_skipped_updates_are_counted_and_their_rows_logged(tiny_data, text, tmp_path, monkeypatch, capsys):
+    config = tiny_settings(text, training={"max_steps": 6, "log_every_steps": 2})
+    with monkeypatch.context() as patch:
+        spoil(patch, {1, 4}, math.nan)
+        fit(config, tiny_data, tmp_path / "run")
+    session = start(config, tiny_data, tmp_path / "run", resume=True)
+    settings = config.training
+    updates = epoch_updates(
+        session.pairs.lengths, BatchPlan(settings.update_tokens, settings.pool_pairs, settings.seed), 0
+    )
+    skipped = records(tmp_path / "run", "skipped")
+    assert [record["step"] for record in skipped] == [2, 5]
+    assert [record["rows"] for record in skipped] == [
+        sorted(updates[1].rows.tolist()),
+        sorted(updates[4].rows.tolist()),
+    ]
+    assert session.state.n_skipped == 2 and session.state.skipped_in_a_row == 0
+    train = records(tmp_path / "run", "train")
+    assert [record["n_skipped"] for record in train] == [1, 1, 2]
+    assert all(math.isfinite(value) for record in train for value in record.values() if isinstance(value, float))
+    assert f"step 2: loss or gradient is not finite, the update of {len(updates[1].rows)} pairs changes nothing" in (
+        capsys.readouterr().err
+    )
+
+
+def test_too_many_in_a_row_end_the_run_with_advice(tiny_data, text, tmp_path, monkeypatch):
+    monkeypatch.setattr("nmt.training.report.meter.MAX_SKIPPED_IN_A_ROW", 4)
+    spoil(monkeypatch, {1, 2, 3, 5, 6, 7, 8, 9}, math.nan)
+    advice = r"4 updates in a row was not finite at step 9; start another run with a lower .*precision float32"
+    with pytest.raises(DivergedError, match=advice):
+        fit(tiny_settings(text), tiny_data, tmp_path / "run")
+    assert DivergedError.exit_status == 3
+    weights = load_weights(RunDir(tmp_path / "run").step(6))
+    moments = load_optimizer(RunDir(tmp_path / "run").step(6))
+    assert all(torch.isfinite(tensor).all() for tensor in (*weights.values(), *moments.values()))
+
+
+def test_numbers_are_read_some_updates_later_where_the_device_is_far_away(tiny_data, text, tmp_path, monkeypatch):
+    monkeypatch.setattr("nmt.training.report.meter.LAG", {"cpu": 3})
+    config = tiny_settings(text, training={"max_steps": 6, "log_every_steps": 6})
+    with monkeypatch.context() as patch:
+        spoil(patch, {4}, math.nan)
+        fit(config, tiny_data, tmp_path / "late")
+    monkeypatch.setattr("nmt.training.report.meter.LAG", {"cpu": 0})
+    with monkeypatch.context() as patch:
+        spoil(patch, {4}, math.nan)
+        fit(config, tiny_data, tmp_path / "at once")
+    for kind in ("train", "skipped"):
+        late, at_once = (records(tmp_path / name, kind) for name in ("late", "at once"))
+        assert len(late) == 1
+        drop = ("minutes", "tokens_per_second")
+        assert [{k: v for k, v in r.items() if k not in drop} for r in late] == [
+            {k: v for k, v in r.items() if k not in drop} for r in at_once
+        ]
+
+
+def test_a_loss_that_climbs_is_told_once_a_climb():
+    state = TrainState()
+    losses = [6.0, 4.0, 3.0, 3.2, 3.9, 4.5, 5.0, 3.1, 2.9, 6.0]
+    said = [loss_alarm(state, loss, n_updates=500) for loss in losses]
+    assert [i for i, message in enumerate(said) if message] == [5, 9]
+    assert said[5] is not None and "climbed from 3.00 to 4.50" in said[5] and "with a lower training.peak_lr" in said[5]
+
+
+def test_single_noisy_updates_are_no_climb():
+    state = TrainState()
+    assert [loss_alarm(state, loss, n_updates=1) for loss in [3.0, 5.0] * 30] == [None] * 60
+
+
+def test_an_absurd_learning_rate_is_told(tiny_data, text, tmp_path, capsys):
+    settings = {"schedule": "constant", "peak_lr": 30.0, "warmup_steps": 1, "max_steps": 60, "log_every_steps": 20,
+                "clip_norm": 0.0, "validate_every_steps": 60}  # fmt: skip
+    fit(tiny_settings(text, training=settings), tiny_data, tmp_path / "run")
+    (warning, *_) = records(tmp_path / "run", "warning")
+    assert "the loss has climbed from" in str(warning["message"])
+    assert f"warning: {warning['message']}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("translations", "found"),
+    [
+        (["", " ", "", "a b"], "3 of 4 translations of the development set are empty"),
+        (
+            ["so it is", "so it is", "so it is", "no"],
+            "3 of 4 translations of the development set are the same: 'so it is'",
+        ),
+        (["a b " * 9, "the " * 8 + "cat", "I I I I I I you I", "no"], "3 of 4 translations .* repeat a word or two"),
+        (["a cat", "a dog", "", "no no no"], None),
+        (["the dog and the cat and the bird and the fish"] * 2 + ["x", "y"], None),
+    ],
+)
+def test_collapsed_output_is_told(translations, found):
+    message = collapse_alarm(["s1", "s2", "s3", "s4"], translations)
+    assert (message is None) == (found is None)
+    assert message is None or re.search(found, message)
+
+
+def test_the_same_translation_of_the_same_source_is_no_collapse():
+    assert collapse_alarm(["s", "s", "s", "t"], ["so", "so", "so", "no"]) is None
+
+
+def test_a_collapse_is_in_the_log(tiny_data, text, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("nmt.training.saving.best.collapse_alarm", lambda *_: "all of it is empty")
+    fit(tiny_settings(text, training={"max_steps": 6, "average_last": 1}), tiny_data, tmp_path / "run")
+    assert [record["message"] for record in records(tmp_path / "run", "warning")] == ["all of it is empty"]
+    assert "warning: all of it is empty" in capsys.readouterr().err
+
+
+# --- memory -------------------------------------------------------------------------------------
+
+
+class Scarce:
+    """Has a forward pass fail that is larger than there is memory for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, limit: int, error: type[BaseException] | None = None) -> None:
+        self.sizes: list[int] = []
+        real = loop.objective
+
+        def objective(model: object, batch: object, *others: object) -> LossSums:
+            size = batch.src.shape[0] * max(batch.src.shape[1], batch.tgt_in.shape[1])  # type: ignore[attr-defined]
+            self.sizes.append(size)
+            sums = real(model, batch, *others)  # type: ignore[arg-type]
+            if size > limit:
+                sums.loss.backward()  # the gradients of a failed attempt must not stay
+                raise error("…") if error else RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 bytes")
+            return sums
+
+        monkeypatch.setattr(loop, "objective", objective)
+
+
+@pytest.mark.parametrize("layout", ["padded", "packed"])
+@pytest.mark.parametrize("error", [None, torch.OutOfMemoryError, MemoryError])
+def test_out_of_memory_halves_and_learns_the_same(tiny_data, text, tmp_path, monkeypatch, layout, error):
+    config = tiny_settings(text, model=NO_DROPOUT, training={"max_tokens": 5000, "layout": layout})
+    plenty = start(config, tiny_data, tmp_path / "plenty", resume=False)
+    scarce = start(config, tiny_data, tmp_path / "scarce", resume=False)
+    update = first_update(plenty)
+    expected = train_step(plenty, update).numbers
+    with monkeypatch.context() as patch:
+        memory_of, freed = Scarce(patch, limit=100, error=error), []
+        patch.setattr(loop, "free_memory", lambda: freed.append(1))
+        outcome = train_step(scarce, update)
+    tried = [size for size in memory_of.sizes if size > 100]
+    assert len(tried) == len(freed) == int(outcome.numbers[4]) >= 2 and tried == sorted(tried, reverse=True)
+    torch.testing.assert_close(outcome.numbers[:3], expected[:3], rtol=1e-5, atol=1e-5)
+    for a, b in zip(plenty.model.parameters(), scarce.model.parameters(), strict=True):
+        exp_avg = plenty.optimizer.state[a]["exp_avg"], scarce.optimizer.state[b]["exp_avg"]
+        torch.testing.assert_close(*exp_avg, rtol=1e-4, atol=1e-7)
+    assert scarce.max_tokens == 5000, "the next update is tried whole again"
+
+
+def test_out_of_memory_is_counted_and_told_ever_more_rarely(tiny_data, text, tmp_path, monkeypatch, capsys):
+    Scarce(monkeypatch, limit=100)
+    fit(tiny_settings(text, training={"max_tokens": 150, "log_every_steps": 6}), tiny_data, tmp_path / "run")
+    first, last = (record["n_out_of_memory"] for record in records(tmp_path / "run", "train"))
+    assert isinstance(first, int) and isinstance(last, int) and 0 < first < last
+    n_told = capsys.readouterr().err.count("out of memory (")
+    assert 1 < n_told <= last.bit_length()
+
+
+def test_a_pair_that_does_not_fit_is_an_error_and_others_stay_what_they_are(tiny_data, text, tmp_path, monkeypatch):
+    session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
+    with monkeypatch.context() as patch:
+        Scarce(patch, limit=0)
+        with pytest.raises(NmtError, match="memory does not suffice to learn from a single pair"):
+            train_step(session, first_update(session))
+    with monkeypatch.context() as patch:
+        Scarce(patch, limit=0, error=ZeroDivisionError)
+        with pytest.raises(ZeroDivisionError):
+            train_step(session, first_update(session))
+    monkeypatch.setattr(loop, "objective", lambda *_: torch.zeros(2) @ torch.zeros(3))
+    with pytest.raises(RuntimeError, match="size"):
+        train_step(session, first_update(session))
+
+
+def test_out_of_memory_in_a_validation_is_one_line(tiny_data, text, tmp_path, monkeypatch):
+    def failing(*_: object, **__: object) -> object:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr("nmt.training.validate.cross_entropy", failing)
+    with pytest.raises(NmtError, match=r"memory does not suffice; lower training\.max_tokens or search\.batch_tokens"):
+        fit(tiny_settings(text), tiny_data, tmp_path / "run")
+    assert load_weights(RunDir(tmp_path / "run").step(6))
+
+
+def test_auto_finds_what_fits_and_keeps_it(tiny_data, text, tmp_path, monkeypatch):
+    config = tiny_settings(text, training={"max_tokens": "auto", "max_steps": 3, "update_tokens": 3000})
+    found = {}
+    for name, free in (("little", 6e6), ("middling", 24e6), ("plenty", 2**40)):
+        monkeypatch.setattr(memory, "free_bytes", lambda _, free=free: free)
+        found[name] = start(config, tiny_data, tmp_path / name, resume=False).max_tokens
+    assert 100 < found["little"] < found["middling"] < found["plenty"] == 4 * 3000
+    assert found["middling"] == pytest.approx(4 * found["little"], rel=0.3)
+
+    def probing(*_: object) -> int:
+        raise AssertionError("resuming never probes")
+
+    monkeypatch.setattr("nmt.training.setup.start.pick_max_tokens", probing)
+    assert start(config, tiny_data, tmp_path / "middling", resume=True).max_tokens == found["middling"]
+    assert json.loads(RunDir(tmp_path / "middling").info.read_text())["auto_max_tokens"] == found["middling"]
+
+
+def test_auto_has_room_for_the_longest_pair_and_learns_as_ever(tiny_data, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda _: 0.0)
+    losses = []
+    for max_tokens in ("auto", 5000):
+        config = tiny_settings(text, model=NO_DROPOUT, training={"max_tokens": max_tokens, "max_steps": 6})
+        fit(config, tiny_data, tmp_path / str(max_tokens))
+        losses.append([record["loss"] for record in records(tmp_path / str(max_tokens), "train")])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4) and losses[0] != losses[1]
+
+
+def test_free_memory_is_a_number_on_this_machine():
+    assert 1e6 < memory.free_bytes(torch.device("cpu")) < 1e14
+
+
+def test_the_estimate_of_memory_is_near_what_is_kept(tiny_data, text, tmp_path):
+    """Twice as many tokens keep about twice as much."""
+    session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
+    longest, found = session.pairs.lengths.longest(40), []
+    for consistency in ("none", "rdrop"):  # the second with a second pass
+        settings = TrainingConfig(consistency=consistency)
+        given = session.model, session.pairs, settings, "float32", session.device
+        one, two = (memory._bytes(given[0], given[1], longest[:n], *given[2:]) for n in (20, 40))
+        assert 1.5 * one < two < 2.5 * one
+        found.append(two)
+    assert 1.6 * found[0] < found[1]
+
+
+def test_the_meter_counts_what_a_skipped_update_leaves_out(tiny_data, text, tmp_path):
+    session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
+    update = first_update(session)
+    with TrainingLog(session.run, 0, 0, True, 12) as log:
+        meter = Meter(session, log)
+        good = train_step(session, update)
+        meter.add(
+            loop.Outcome(update, torch.full((7,), math.nan, dtype=torch.float64).index_fill(0, torch.tensor([4]), 0.0))
+        )
+        meter.add(good)
+        meter.record()
+    (record,) = records(tmp_path / "run", "train")
+    assert record["gradient_norm"] == float(good.numbers[-1]) and record["n_skipped"] == 1
+
+
+def test_an_overflow_of_fp16_is_logged_but_told_only_if_it_does_not_end(tiny_data, text, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("nmt.training.report.meter.OVERFLOWS_IN_A_ROW", 2)
+    spoil(monkeypatch, {1, 4, 5, 6, 7, 8}, math.inf)
+    fit(tiny_settings(text, training={"precision": "fp16"}), tiny_data, tmp_path / "run")
+    assert [record["step"] for record in records(tmp_path / "run", "skipped")] == [2, 5, 6, 7, 8, 9]
+    # the first, second, fourth … in a row, once there are more than two
+    assert [line[:7] for line in capsys.readouterr().err.splitlines() if "is not finite" in line] == ["step 8:"]
+
+
+def test_the_scaler_is_ready_for_a_process_that_has_nothing_to_learn_from(tiny_data, text, tmp_path):
+    session = start(tiny_settings(text, training={"precision": "fp16"}), tiny_data, tmp_path / "run", resume=False)
+    session.world = World(rank=1, size=2)
+    update = Update(first_update(session).rows[:1], 5)
+    assert len(update.share(1, 2)) == 0
+    numbers = loop.gather_gradients(session, update)
+    assert numbers.tolist() == [0.0] * 6
+    for parameter in session.model.parameters():
+        parameter.grad = torch.zeros_like(parameter)  # as after the sum over processes
+    session.scaler.unscale_(session.optimizer)
+    session.scaler.update()
+
+
+def test_processes_draw_their_own_dropout_and_share_the_update(tiny_data, text, tmp_path, monkeypatch):
+    session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
+    seeds, real = [], loop.objective
+    monkeypatch.setattr(loop, "objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
+    update, numbers = first_update(session), torch.zeros(6, dtype=torch.float64)
+    for step in (0, 1):
+        for rank in (0, 1):
+            session.world, session.state.step = World(rank=rank, size=2), step
+            numbers += loop.gather_gradients(session, update)
+    assert len(set(seeds)) == 4
+    first = math.log(330) + 0.5  # of logits with a variance of one
+    assert float(numbers[1]) / (2 * update.n_tokens) == pytest.approx(first, abs=0.2)  # all tokens, once a step
+
+
+@pytest.mark.parametrize("where", ["optimizer", "probe"])
+def test_out_of_memory_elsewhere_has_no_traceback(tiny_data, text, tmp_path, monkeypatch, where):
+    def failing(*_: object) -> object:
+        raise RuntimeError("CUDA error: out of memory")
+
+    if where == "probe":
+        monkeypatch.setattr(memory, "_bytes", failing)
+        config = tiny_settings(text, training={"max_tokens": "auto"})
+        session = start(config, tiny_data, tmp_path / "run", resume=False)
+        assert session.max_tokens == memory.slots(session.pairs.lengths, session.pairs.lengths.longest(1))
+        return
+    monkeypatch.setattr(optim.Adam, "step", failing)
+    with pytest.raises(NmtError, match="run: memory does not suffice"):
+        fit(tiny_settings(text), tiny_data, tmp_path / "run")
+
+
+def test_memory_that_files_take_in_a_container_is_free(monkeypatch):
+    group = {"memory.max": "16e9", "memory.current": "15e9", "memory.stat": "anon 5\ninactive_file 14000000000\n"}
+    real = Path.read_text
+
+    def read_text(path: Path) -> str:
+        if path.name == "meminfo":
+            return "MemTotal: 99000000 kB\nMemAvailable: 64000000 kB\n"
+        return group.get(path.name) or real(path)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert memory.free_bytes(torch.device("cpu")) == 15e9
+    group["memory.max"] = "max"
+    assert memory.free_bytes(torch.device("cpu")) == 64000000 * 1024
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert memory.free_bytes(torch.device("cpu")) == 16000000 * 1024

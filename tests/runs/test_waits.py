@@ -1,0 +1,146 @@
+"""An update never makes the host wait for a GPU, nor does what is left to decide in a step of the search.
+
+There need be no GPU: everything runs on the CPU by the ways that a GPU takes, and each operation is looked at.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+import gpu_check_right
+from gpu_check_fast import decode
+from gpu_check_setting import Check
+from nmt.config import SearchConfig
+from nmt.data.batching import Pairs
+from nmt.data.packing import Packing
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.dropout import Dropout
+from nmt.model.masks import Visible
+from nmt.search import beam, greedy, sample
+from nmt.search.constrained import Constraints
+from nmt.search.rules import Rules
+from nmt.search.sample import draw
+from nmt.training import schedule_free
+from nmt.training.loop import train_step
+
+aten = torch.ops.aten
+LOOKS = {aten._local_scalar_dense, aten.nonzero, aten.masked_select, aten.is_nonzero, aten.equal, aten._unique2}
+
+
+class Waits(TorchDispatchMode):
+    """Collects the operations that would wait for a GPU, if the tensors were on one: those whose result Python or the
+    shape of a tensor depends on, and copies of numbers that come from Python."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self._made: list[Tensor] = []  # alive, so that no address comes twice
+        self._known: set[int] = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        packet = function.overloadpacket
+        if packet in LOOKS or (packet in (aten.index, aten.index_put_) and self._by_mask(args[1])):
+            self.found.append(f"{function}")
+        if packet == aten.copy_ and args[1].dim() == 0 and id(args[1]) not in self._known:
+            self.found.append(f"{function} of a number")
+        result = function(*args, **(kwargs or {}))
+        if packet == aten.lift_fresh:  # a number of Python's
+            return result
+        for made in result if isinstance(result, (tuple, list)) else [result]:
+            if isinstance(made, Tensor):
+                self._made.append(made)
+                self._known.add(id(made))
+        return result
+
+    @staticmethod
+    def _by_mask(indices) -> bool:
+        return any(each is not None and each.dtype == torch.bool for each in indices)
+
+
+def unseen(plain):
+    """A function whose operations are not looked at."""
+
+    def done(*args, **kwargs):
+        with _disable_current_modes():
+            return plain(*args, **kwargs)
+
+    return done
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a CPU goes another way than a GPU, it goes the GPU's, or the nearest that there is."""
+
+    def attend(_self, query, key, value, see):
+        if see.packed is not None:
+            return query + key.mean() + value.mean()  # the kernel is not PyTorch's to run here, and does not wait
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=see.mask, is_causal=see.causal)
+
+    monkeypatch.setattr(MultiHeadAttention, "_attend", attend)
+    monkeypatch.setattr(Dropout, "forward", lambda self, x: F.dropout(x, self.p, self.training))
+    monkeypatch.setattr(schedule_free, "LOOKS", set())
+    counts = schedule_free._Counts  # whose answer is that of the last update, long there
+    monkeypatch.setattr(counts, "were_for_nothing", unseen(counts.were_for_nothing))
+    for maker in (Pairs, Packing):  # batches are made on the CPU
+        monkeypatch.setattr(maker, "batch", unseen(maker.batch))
+
+
+@pytest.fixture(scope="module")
+def check() -> Check:
+    return Check("cpu", small=True)
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+@pytest.mark.parametrize("way", gpu_check_right.WAYS, ids=lambda way: way.name)
+def test_an_update_waits_for_nothing(check, way):
+    session, updates = check.session(way, max_tokens=256), check.updates(128)
+    for update in updates[:2]:
+        train_step(session, update)
+    with Waits() as waits:
+        train_step(session, updates[2])
+    assert waits.found == []
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+@pytest.mark.parametrize("name", gpu_check_right.SEARCHES)
+def test_a_search_waits_only_to_see_who_is_done_and_what_was_found(check, name, monkeypatch):
+    settings = SearchConfig(max_length=6, **gpu_check_right.SEARCHES[name])
+    monkeypatch.setattr(Rules, "leaving", unseen(Rules.leaving))
+    monkeypatch.setattr(beam, "_results", unseen(beam._results))
+    monkeypatch.setattr(greedy, "_results", unseen(greedy._results))
+    monkeypatch.setattr(greedy, "_likeliest", lambda logits: logits.argmax(-1))
+    monkeypatch.setattr(Visible, "bias", unseen(Visible.bias))  # see below
+    monkeypatch.setattr(sample, "WIDTH", 300)  # all at once, as below
+    model = check.session(gpu_check_right.WAYS[0]).model.eval()
+    with Waits() as waits:
+        decode(check, model, np.arange(8), settings)
+    assert waits.found == []
+
+
+@pytest.mark.parametrize("settings", [{}, {"top_k": 5}, {"top_p": 0.9}, {"top_k": 5, "top_p": 0.9}], ids=str)
+def test_a_draw_needs_no_look_at_the_numbers(settings, monkeypatch):
+    monkeypatch.setitem(sample.AT_ONCE, "meta", 2**10)  # on this device there are no numbers to look at
+    logits, numbers = torch.empty(20, 700, device="meta"), torch.empty(20, dtype=torch.float64, device="meta")
+    assert draw(logits, numbers, SearchConfig(**settings)).shape == (20,)
+
+
+def test_attention_weights_need_no_look_at_the_mask():
+    mask = torch.empty(2, 1, 1, 5, dtype=torch.bool, device="meta")
+    bias, is_seen = Visible(mask).bias(torch.empty(4, 3, 8, device="meta"), 2, 5)
+    assert bias.shape == (4, 1, 5) and is_seen is not None
+
+
+def test_limits_known_here_are_not_asked_for_again():
+    limits = torch.tensor([4, 9, 6])
+    rules, constraints = Rules(torch.tensor([0]), limits), Constraints([[[5, 6]], [], []], limits)
+    with Waits() as waits:
+        kept, left = rules.keep(torch.tensor([0, 2])), constraints.keep(torch.tensor([0, 2]))
+        kept.apply(logits := torch.zeros(2, 1, 9), torch.zeros(2, 1, 5, dtype=torch.int64))
+    assert waits.found == [] and kept.longest == 9 and kept.limits.tolist() == [4, 6]
+    assert logits[1, 0].isfinite().nonzero().tolist() == [[3]]  # its sixth piece is the last
+    assert left._first_tight == 2

@@ -1,0 +1,258 @@
+"""The benchmark of translation beside other toolkits: what can be known without them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bench_translate
+from bench import rate
+from bench.install import FailedError, torch_of
+from bench.model import brief, model_of, train
+from bench.peer import Loaded, Output, Peer, Search, spelled
+from bench.peers import PEERS, ctranslate2, nmt
+from bench.task import MEASURED, THREADS, Plan
+from bench.testset import plain, prepare_own, prepare_test
+from bench.translate_table import BEAM, BEAM_ALONE, FORCED, GREEDY, GREEDY_ALONE, Row, best_peer, render
+from nmt.config.load import load_config
+from nmt.text.tokenizer import Tokenizer, train_tokenizer
+
+WORDS = ["ein", "Haus", "steht", "am", "Meer", "und", "der", "Hund", "sieht", "das", "Boot", "fährt"]
+
+
+def result(rate_: float, **changes: Any) -> dict[str, Any]:
+    """A result of a toolkit's process."""
+    return {
+        "tgt_per_s": rate_, "pairs_per_s": rate_ / 15, "quiet_windows": 2, "windows": 2, "start_s": 2.0,
+        "peak_rss_mb": 500.0, "pieces_least": 15, "pieces_most": 15, "pieces_mean": 15.0, "threads": THREADS,
+        "note": "", **changes,
+    }  # fmt: skip
+
+
+def row(name: str, *rates: float | None, **changes: Any) -> Row:
+    """A toolkit that was measured at equal work."""
+    return Row(PEERS[name], {FORCED: [None if each is None else result(each, **changes) for each in rates]})
+
+
+def test_the_table_of_equal_work_and_the_ratios() -> None:
+    rows = [
+        row("nmt-auto", 500, 520, 540, note="bf16"),
+        row("nmt-float32", 300, 300, 300, note="float32"),
+        row("ct2-float32", 600, 650, 700, threads=None),
+        row("eole", 200, 200, 180),
+        row("eole-bf16", 250, 260, 255),
+        row("onmt", 190, 190, 190, quiet_windows=0, threads=1),
+        row("hf", None, 100, 110, pieces_least=14),
+        Row(PEERS["sockeye"], {}),
+        Row(PEERS["joeynmt"], {FORCED: [None] * 3}, problem="its training failed: learn-joeynmt.log"),
+    ]
+    head, line, *body, blank = (lines := render(rows, "").split("\n"))[:12]
+    ours, float32, ct2, eole, bf16, onmt, hf, sockeye, joeynmt = body
+    assert {text.count("|") for text in (head, line, *body)} == {8}
+    assert ours.startswith("| nmt auto (bf16) | 520 (500 / 520 / 540) | 2.04 | 15 |")
+    assert float32.startswith("| nmt float32 | 300 (")
+    assert ct2.startswith("| CTranslate2 4.8.5 float32 | 650 (600 / 650 / 700) | 2.55 |")
+    assert eole.startswith("| Eole 0.6.4 | 200 (200 / 200 / 180) | 0.78 |")
+    assert bf16.startswith("| Eole 0.6.4 bf16 | 255 (250 / 260 / 255) | 1.00 |")
+    assert onmt.startswith("| OpenNMT-py 3.5.1 | 190 (190* / 190* / 190*) |")
+    assert "| 105 (failed / 100 / 110) | 0.41 | 14 to 15 | 2 of 2 / 2 of 2 | 500 | 2.0 |" in hf
+    assert sockeye == "| Sockeye 3.1.34 | – | – | – | – | – | – |"
+    assert joeynmt.startswith("| JoeyNMT 2.3.0 | failed |")
+    assert blank == ""
+    assert lines[12:] == [
+        "JoeyNMT 2.3.0: its training failed: learn-joeynmt.log",
+        "* no window was quiet: the median of all",
+        "OpenNMT-py 3.5.1: its torch had 1 threads, not 2",
+        "Sockeye 3.1.34: it has no minimum length",
+        "JoeyNMT 2.3.0: its own command does not hand the minimum length on; here it is",
+        "nmt auto (bf16) / Eole 0.6.4: 2.60 (by round 2.50 to 3.00)",
+        "nmt auto (bf16) / Eole 0.6.4 bf16: 2.04 (by round 2.00 to 2.12)",
+        "nmt auto (bf16) / CTranslate2 4.8.5 float32: 0.80 (by round 0.77 to 0.83)",
+        "nmt float32 / Eole 0.6.4: 1.50 (by round 1.50 to 1.67)",
+        "nmt float32 / Eole 0.6.4 bf16: 1.18 (by round 1.15 to 1.20)",
+        "nmt float32 / CTranslate2 4.8.5 float32: 0.46 (by round 0.43 to 0.50)",
+    ]
+
+
+def test_the_best_peer_is_none_of_ours_and_runs_on_pytorch() -> None:
+    rows = [row("nmt-float32", 900), row("ct2-int8", 800), row("hf", 100), row("hf-bf16", 120)]
+    best, in_float32 = best_peer(rows), best_peer(rows, ["float32"])
+    assert best is not None and best.peer.name == "hf-bf16"
+    assert in_float32 is not None and in_float32.peer.name == "hf"
+    assert best_peer(rows[:2]) is None
+    assert "CTranslate2 4.8.5 int8: 1.12" in render(rows[:2], "")
+
+
+def test_the_table_of_free_lengths() -> None:
+    measured: dict[Search, list[dict[str, Any] | None]] = {}
+    for search in (BEAM, GREEDY, BEAM_ALONE):
+        measured[search] = [result(150 * search.beam, pieces_mean=12.5)]
+    rows = [
+        Row(PEERS["hf"], {**measured, GREEDY_ALONE: [None]}, {BEAM: 13.25, GREEDY: 12.0}, "took too long: log"),
+        Row(PEERS["fairseq"], {GREEDY_ALONE: [result(30, quiet_windows=0)]}),
+    ]
+    text = render(rows, "BLEU|tok:13a").split("\n")
+    assert text[2] == "| Hugging Face Marian 5.23.0 | 50.0 | 13.2 | 12.5 | 10.0 | 12.0 | 50.0 | failed |"
+    assert text[3] == "| fairseq 0.12.2 | – | – | – | – | – | – | 2.0* |"
+    assert text[4:6] == ["", "BLEU: BLEU|tok:13a"]
+
+
+def test_what_is_measured_is_whole_passes_after_a_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    calls: list[int] = []
+
+    def translate(lines: Sequence[str]) -> list[Output]:
+        calls.append(len(lines))
+        clock[0] += 0.04 * len(lines)
+        return [spelled([line] * 15) for line in lines]
+
+    monkeypatch.setattr("bench.rate.time.time", lambda: clock[0])
+    monkeypatch.setattr(rate, "other_processes", lambda: 0.0)
+    found = rate.measure(Loaded(translate), ["wort"] * 50, Search(beam=5, batch=8, pieces=15), seconds=9.0)
+    assert calls == [16, 50, 50, 50, 50, 50]
+    assert found["tgt_per_s"] == pytest.approx(15 / 0.04)
+    assert found["pairs_per_s"] == pytest.approx(1 / 0.04)
+    assert (found["passes"], found["windows"], found["quiet_windows"]) == (5, 1, 1)
+    assert (found["pieces_least"], found["pieces_most"], found["pieces_mean"]) == (15, 15, 15.0)
+    assert found["translations"] == ["wort " * 14 + "wort"] * 50
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """A folder of the text with the tokenizer of nmt's data, and SentencePiece's of the peers, which is the same."""
+    lines = [f"{' '.join(WORDS[i % 7 :])} {i}" for i in range(300)]
+    own = train_tokenizer(lines, 400)
+    for path in (tmp_path / "text" / "bpe.model", tmp_path / "text" / "nmt" / "data" / "tokenizer" / "joint.model"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        own.save(path)
+    for language in ("de", "en"):
+        path = tmp_path / "data" / f"test_2016_flickr.{language}"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(f"{line} {language} \n" for line in lines[:20]), encoding="utf-8")
+    return tmp_path / "text"
+
+
+def test_pieces_are_plain_text_again(text: Path, tmp_path: Path) -> None:
+    reference = prepare_test(tmp_path / "data", text)
+    prepare_own(text)
+    raw = (text / "raw.test.de").read_text(encoding="utf-8").splitlines()
+    assert len(raw) == len(reference) == 20
+    assert reference[0] == raw[0].removesuffix("de") + "en"
+    for name in ("eole", "ct2-int8", "nmt-auto"):
+        decoding = PEERS[name].decoding
+        assert decoding is not None
+        source = (text / f"{decoding.source}.de").read_text(encoding="utf-8").splitlines()
+        assert [line.strip() for line in plain(decoding, text, source)] == raw
+    own = Tokenizer.load(text / "nmt" / "data" / "tokenizer" / "joint.model")
+    assert (text / "nmt" / "pieces.test.de").read_text(encoding="utf-8").split("\n")[0].split(" ") == own.pieces(
+        own.encode(raw[0])
+    )
+
+
+def test_every_toolkit_that_translates_has_a_model() -> None:
+    for peer in PEERS.values():
+        assert peer.decoding is not None
+        assert PEERS[peer.decoding.model].training is not None
+        assert (peer.training is None) or peer.decoding.model in (peer.name, "nmt-auto")
+        assert (peer.decoding.export is None) == (not peer.decoding.exported)
+    assert not torch_of(ctranslate2.ARMS[0])
+    assert torch_of(PEERS["hf-bf16"])
+
+
+def test_all_learn_for_equally_many_updates(tmp_path: Path) -> None:
+    plan = brief(600)
+    assert plan.peak_lr < MEASURED.peak_lr < 2 * plan.peak_lr
+    for peer in PEERS.values():
+        if peer.training is None:
+            continue
+        run = tmp_path / peer.name
+        run.mkdir()
+        words = peer.training.arguments(tmp_path / "text", run, plan)
+        written = " ".join([*words, *(file.read_text(encoding="utf-8") for file in run.iterdir())])
+        assert "600" in written and str(plan.batch_tokens) in written, peer.name
+    arm = nmt.ARMS[0].training
+    assert arm is not None
+    config = load_config(tmp_path / "nmt-auto" / "bench.yaml")
+    assert (config.training.max_steps, config.training.update_tokens) == (600, plan.batch_tokens)
+    assert Plan(*plan) == plan
+
+
+def test_a_model_is_made_once_and_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    status = [1, 0]
+
+    def run_python(peer: Peer, _: Path, words: Sequence[object], **__: object) -> int:
+        done.append(f"{peer.name} {words[1]}")
+        return status.pop(0)
+
+    monkeypatch.setattr("bench.model.install", lambda *_: None)
+    monkeypatch.setattr("bench.model.convert", lambda *_: None)
+    monkeypatch.setattr("bench.model.run_python", run_python)
+    monkeypatch.setattr("bench.model.logged", lambda command, _: done.append(" ".join(command[3:8])))
+    peer = PEERS["ct2-int8"]
+    assert peer.decoding is not None
+    with pytest.raises(FailedError, match=r"its training failed: .*learn-nmt-auto\.log"):
+        model_of(peer.decoding, tmp_path, tmp_path, brief(600))
+    for _ in range(2):
+        folder = model_of(peer.decoding, tmp_path, tmp_path, brief(600))
+    assert folder == tmp_path / "models" / "nmt-auto-600" / "ctranslate2-int8" / "model"
+    assert done == ["nmt-auto bench.learn"] * 2 + ["export --format ctranslate2 --quantization int8"]
+    with pytest.raises(FailedError, match="does not train"):
+        train(replace(peer, name="other"), tmp_path, tmp_path, brief(600))
+
+
+def test_what_is_measured_in_which_order(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare_test(tmp_path / "data", text)
+    ran: list[str] = []
+
+    def run_python(peer: Peer, _: Path, words: Sequence[object], **__: object) -> int:
+        options = dict(zip(words[3::2], words[4::2], strict=True))
+        ran.append(f"{peer.name} {options['--beam']} {options['--batch']} {options['--pieces']} {options['--lines']}")
+        if peer.name == "hf":
+            return 1
+        translations = [f"{' '.join(WORDS)}"] * 20
+        Path(str(options["--out"])).write_text(json.dumps(result(90) | {"translations": translations}))
+        return 0
+
+    monkeypatch.setattr(bench_translate, "prepare_text", lambda *_: text)
+    monkeypatch.setattr(bench_translate, "install", lambda *_: None)
+    monkeypatch.setattr(bench_translate, "model_of", lambda *_: tmp_path)
+    monkeypatch.setattr(bench_translate, "run_python", run_python)
+    words = ["--peers", "nmt-auto,hf,sockeye", "--parts", "latency,force", "--rounds", "2"]
+    places = ["--data", str(tmp_path / "data"), "--dir", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["bench_translate.py", *words, *places])
+    bench = bench_translate.Bench(bench_translate.parse())
+    bench.prepare()
+    bench.measure()
+    names = ("nmt-auto", "hf", "sockeye")
+    assert ran[:6] == [f"{name} {beam} 1 0 100" for beam in (5, 1) for name in names]
+    assert ran[6:] == ["nmt-auto 5 64 15 20", "hf 5 64 15 20"] * 2
+    assert [row.problem.partition(":")[0] for row in bench.rows] == ["", "was not measured", ""]
+    assert [len(row.rounds.get(FORCED, [])) for row in bench.rows] == [2, 2, 0]
+    assert set(bench.rows[0].bleu) == {BEAM_ALONE, GREEDY_ALONE} and "tok:13a" in bench.signature
+    records = [json.loads(line) for line in (tmp_path / "translate.jsonl").read_text().splitlines()]
+    assert len(records) == len(ran)
+    assert not any("translations" in record for record in records)
+
+
+def test_errors_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, problem in (
+        (["--data", str(tmp_path)], "no test_2016_flickr.de, test_2016_flickr.en; data/README.md says"),
+        (["--peers", "eole,marian"], "--peers: no marian; there are nmt-float32"),
+        (["--parts", "fast"], "--parts: no fast; there are force, free, latency"),
+        (["--seconds", "2"], "--seconds: a window has 5"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["bench_translate.py", "--dir", str(tmp_path / "home"), *words])
+        with pytest.raises(SystemExit) as end:
+            bench_translate.main()
+        assert end.value.code == 2
+        assert problem in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "home").exists()

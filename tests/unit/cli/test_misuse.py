@@ -1,0 +1,205 @@
+"""What is given on the command line is never ignored: it takes effect, or the answer says what to write instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from command import Command
+from nmt.cli import app
+from nmt.cli.hints import OTHER_COMMANDS, OTHER_OPTIONS
+from nmt.config.foreign import NO_SETTING, OTHER_NAMES
+from nmt.config.load import field_paths
+
+COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
+OPTIONS = [
+    (name, option)
+    for name, command in COMMANDS.items()
+    for option in command.params
+    if option.param_type_name == "option" and not option.is_flag
+]
+LISTS = {
+    *((name, "--set") for name in ("prepare", "train", "translate", "evaluate", "score", "sweep", "config")),
+    *((name, "--run") for name in ("translate", "evaluate", "score")),
+    ("evaluate", "--ref"),
+    ("sweep", "--grid"),
+}
+
+
+def message(nmt: Command, *arguments: str) -> str:
+    """What is said of a command line that cannot be meant."""
+    result = nmt(*arguments)
+    assert (result.status, result.out) == (2, "")
+    assert result.err.count("\n") == 1
+    return result.err.removeprefix("nmt: ").removesuffix("; --help shows what there is\n")
+
+
+def test_some_options_are_lists() -> None:
+    assert {(name, option.opts[0]) for name, option in OPTIONS if option.multiple} == LISTS
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [pytest.param(name, each.opts[0], id=f"{name} {each.opts[0]}") for name, each in OPTIONS if not each.multiple],
+)
+def test_an_option_of_one_value_is_not_given_twice(command: str, option: str, nmt: Command) -> None:
+    told = message(nmt, command, option, "1", f"{option}=2")
+    assert told.startswith(f"{option} is given twice, 1 and 2: ")
+
+
+def test_what_to_do_with_several_files(nmt: Command) -> None:
+    assert message(nmt, "evaluate", "--hyp", "a", "--hyp", "b", "--hyp", "c", "--ref", "d") == (
+        "--hyp is given 3 times, a and b and c: score one file of translations after the other"
+    )
+    assert message(nmt, "translate", "--input", "a b", "--input", "c").endswith("cat 'a b' c | nmt translate")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ("translate", "--beam", "3", "--set", "search.beam=5"),
+            "--beam 3 and --set search.beam=5 change the same setting: give one of them",
+        ),
+        (
+            ("score", "--src", "a", "--ref", "b", "--set", "search.length_penalty=0", "--length-penalty=1"),
+            "--length-penalty 1 and --set search.length_penalty=0 change the same setting: give one of them",
+        ),
+        *(
+            (
+                (*command, "--data", "x1", "--set", "data.dir=x2"),
+                "--data x1 and --set data.dir=x2 change the same setting: give one of them",
+            )
+            for command in (("prepare",), ("train",), ("sweep", "sample.yaml", "--grid", "training.seed=1,2"))
+        ),
+        (
+            ("train", "--run", "x1", "--set", "training.run_dir=x2"),
+            "--run x1 and --set training.run_dir=x2 change the same setting: give one of them",
+        ),
+    ],
+)
+def test_one_setting_by_two_ways(arguments: tuple[str, ...], expected: str, nmt: Command) -> None:
+    assert message(nmt, *arguments) == expected
+
+
+def test_the_last_of_several_changes_counts_and_that_is_told(nmt: Command) -> None:
+    both = nmt("config", "--config", "sample.yaml", "--set=training.seed=3", "--set=training.seed=4")
+    assert both.status == 0 and "\n  seed: 4\n" in both.out
+    assert both.err == "nmt: --set training.seed is given twice, 3 and 4: the last counts\n"
+    assert nmt("config", "--config", "sample.yaml", "--set=training.seed=3", "--set=training.seed=3").err == ""
+
+
+# --- names of other toolkits --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("train --lr 1", "write --set training.peak_lr=VALUE, with the schedule noam training.factor"),
+        ("train --epochs 1", "write --set training.max_epochs=VALUE"),
+        ("train --batch-size 64", "write --set training.update_tokens=VALUE, in target tokens"),
+        ("train --max-update 1", "write --set training.max_steps=VALUE"),
+        ("train --max_steps 1", "write --set training.max_steps=VALUE"),
+        ("train --seed 1", "write --set training.seed=VALUE"),
+        ("train --training.seed=1", "write --set training.seed=VALUE"),
+        ("train --layers 1", "write --set KEY=VALUE, where KEY is model.encoder_layers or model.decoder_layers"),
+        ("train --save-dir x", "write --run"),
+        ("train -c x", "write --config"),
+        ("train --num-workers 1", "the environment variable OMP_NUM_THREADS sets the number of threads"),
+        ("translate --src x", "write --input"),
+        ("translate -src x", "write --input"),
+        ("translate --tgt x", "nmt score --src F --ref F scores given translations"),
+        ("translate --beam-size 1", "write --beam"),
+        ("translate -beam 1", "write --beam"),
+        ("translate --batch-size 1", "write --set search.batch_sentences=VALUE"),
+        ("score --tgt x", "write --ref"),
+        ("evaluate -i x", "write --hyp"),
+        ("evaluate --spilt x", "write --split"),
+    ],
+)
+def test_options_of_other_toolkits_are_answered_with_ours(line: str, instead: str, nmt: Command) -> None:
+    option = line.split()[1]
+    assert message(nmt, *line.split()) == f"No such option: {option.partition('=')[0]}; {instead}"
+
+
+@pytest.mark.parametrize("line", ["train --banana 1", "translate --epochs 3", "runs --lr 1", "evaluate --metrics bleu"])
+def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
+    assert message(nmt, *line.split()) == f"No such option: {line.split()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ("translate", "Der Hund"),
+            'translate takes no words, found Der Hund: write echo "Der Hund" | nmt translate, '
+            "or nmt translate --input FILE",
+        ),
+        (("translate", "a", '"b"'), "write echo 'a \"b\"' | nmt translate, or nmt translate --input FILE"),
+        (("translate", "here"), "translate takes no words, found here: write nmt translate --input here"),
+        (("train", "mine.yaml"), "write nmt train --config mine.yaml"),
+        (("evaluate", "runs/a"), "write nmt evaluate --run runs/a"),
+        (("evaluate", "here"), "write nmt evaluate --hyp here --ref FILE"),
+        (
+            ("evaluate", "--hyp", "h", "--ref", "r1", "r2", "r 3", "--lowercase"),
+            "--ref takes one value at a time: repeat the option, --ref r1 --ref r2 --ref 'r 3'",
+        ),
+        (("evaluate", "--hyp=h", "--ref=r1", "r2"), "repeat the option, --ref r1 --ref r2"),
+        (("sweep", "a.yaml", "--grid", "a=1", "b=2"), "repeat the option, --grid a=1 --grid b=2"),
+        (("train", "--set", "a=1", "mine.yaml"), "write nmt train --config mine.yaml"),
+        (("train", "--set", "a.b", "3"), "a setting and its value stand together: write --set a.b=3"),
+        (("train", "there"), "write nmt train --data there"),
+        (("translate", "--run", "runs/a", "there"), "repeat the option, --run runs/a --run there"),
+        (("translate", "--run", "runs/a", "Hund"), 'write echo "Hund" | nmt translate, or nmt translate --input FILE'),
+        (
+            ("evaluate", "--hyp", "a", "b", "--ref", "r"),
+            "--hyp takes one value, found a and b: score one file of translations after the other",
+        ),
+        (("translate", "--input", "a", "b"), "or all at once: cat a b | nmt translate"),
+        (("score", "--src", "a", "--ref", "b", "c"), "write nmt score --src FILE --ref FILE"),
+        (("export", "runs/a", "--output", "b"), "write nmt export --run runs/a"),
+        (("runs", "a", "b"), "runs takes one DIR, found b too"),
+        (("--lr", "3", "train"), "No such option: --lr; options of a command stand behind it: nmt COMMAND --lr"),
+        (("preprocess",), "No such command 'preprocess'; it is nmt prepare"),
+    ],
+)
+def test_stray_words(
+    arguments: tuple[str, ...], expected: str, nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("here").write_text("a\n")
+    Path("there").mkdir()
+    assert message(nmt, *arguments).endswith(expected)
+
+
+@pytest.mark.parametrize("line", ["translate --help foo", "evaluate -h --bogus", "train x --lr 1 --help"])
+def test_whoever_asks_for_help_gets_it(line: str, nmt: Command) -> None:
+    result = nmt(*line.split())
+    assert (result.status, result.err) == (0, "") and result.out.startswith(f"Usage: nmt {line.split()[0]} ")
+
+
+def test_a_command_may_stand_behind_the_end_of_the_options(nmt: Command) -> None:
+    assert nmt("--", "config", "--config", "sample.yaml").status == 0
+
+
+def test_one_run_is_no_ensemble(nmt: Command, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").symlink_to("a")
+    for command in ("evaluate", "translate"):
+        told = message(nmt, command, "--run", str(tmp_path / "a"), "--run", str(tmp_path / "b"))
+        assert told == f"--run {tmp_path}/a and --run {tmp_path}/b are one run, and no ensemble: name it once\n"
+
+
+def test_the_tables_name_what_there_is() -> None:
+    paths = {*field_paths(), *(path.partition(".*")[0] for path in field_paths())}
+    paths |= {path.rpartition(".")[0] for path in paths if path.startswith("data.valid.")}
+    assert OTHER_NAMES.keys() <= paths
+    assert OTHER_OPTIONS.keys() <= {name for _, option in OPTIONS for name in option.opts} | {"--resume", "--lowercase"}
+    assert OTHER_COMMANDS.keys() <= COMMANDS.keys()
+    for key, names in OTHER_NAMES.items():
+        section = key.rpartition(".")[0]
+        assert not paths & {f"{section}.{name}" for name in names.split()}, f"{key}: a setting stands for itself"
+    ends = {path.rpartition(".")[2] for path in paths}
+    assert not ends & {name for names in NO_SETTING for name in names.split()}

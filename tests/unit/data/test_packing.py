@@ -1,0 +1,170 @@
+"""Packed batches: what they hold, and that they teach what padded ones teach."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models import tiny_model
+from nmt.data.packing import Packing
+from nmt.model import varlen
+from nmt.model.transformer import Transformer
+from nmt.text.tokenizer import BOS, EOS, PAD
+from nmt.training.objective import cross_entropy
+from packed import SRC, TGT, pairs_of
+
+CPU = torch.device("cpu")
+
+
+def learned(model: Transformer, batch: object) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Loss and gradients per token."""
+    model.zero_grad()
+    sums = cross_entropy(model, batch, 0.1)  # type: ignore[arg-type]
+    assert sums.n_tokens == sum(TGT) + len(TGT)
+    loss = sums.loss / sums.n_tokens
+    loss.backward()
+    return loss.detach(), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def assert_equal(found, expected, tolerance: float = 1e-5) -> None:
+    torch.testing.assert_close(found[0], expected[0], atol=tolerance, rtol=tolerance)
+    assert found[1].keys() == expected[1].keys()
+    for name in expected[1]:
+        torch.testing.assert_close(found[1][name], expected[1][name], atol=tolerance, rtol=tolerance)
+
+
+def test_the_example_of_the_module():
+    batch = Packing(pairs_of([2, 1], [4, 0]), step=4).batch(np.arange(2))
+    assert batch.src_bounds.tolist() == [0, 3, 5, 8]
+    assert batch.src_positions.tolist() == [0, 1, 2, 0, 1, 0, 1, 2]
+    assert batch.tgt_bounds.tolist() == [0, 5, 6, 8]
+    assert batch.tgt_positions.tolist() == [0, 1, 2, 3, 4, 0, 0, 1]
+    assert batch.src_bounds.dtype == torch.int32 and batch.max_len == 5 and batch.n_tokens == 6
+
+
+@pytest.mark.parametrize("step", [1, 4, 64])
+def test_a_packed_batch_holds_the_tokens_of_the_padded_one(step):
+    pairs = pairs_of(SRC, TGT)
+    rows = np.array([5, 0, 3, 1])
+    padded, batch = pairs.batch(rows), Packing(pairs, step).batch(rows)
+    n = batch.n_tokens
+    assert batch.src[0, : int(padded.src_mask.sum())].tolist() == padded.src[padded.src_mask].tolist()
+    assert batch.tgt_out[0, :n].tolist() == padded.tgt_out[padded.tgt_mask].tolist()
+    assert batch.tgt_in[0, :n].tolist() == padded.tgt_in[padded.tgt_mask].tolist()
+    assert (batch.tgt_in[0] == BOS).tolist() == (batch.tgt_positions == 0).tolist()
+    assert batch.src[0, batch.src_bounds[1:5].long() - 1].tolist() == [EOS] * 4
+    assert not batch.src.numel() % step and not batch.tgt_out.numel() % step
+    assert len(batch.src_bounds) == len(batch.tgt_bounds) and not len(batch.src_bounds) % step
+    for bounds, ids in ((batch.src_bounds, batch.src), (batch.tgt_bounds, batch.tgt_in)):
+        lengths = bounds.diff()
+        assert bounds[0] == 0 and bounds[-1] == ids.numel() and 0 < lengths[4] <= step and lengths[5:].sum() == 0
+        assert lengths.min() >= 0 and lengths.max() <= batch.max_len
+        assert (ids[0, bounds[4] + 1 :] == PAD).all()
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_batch_goes_to_a_gpu_from_pinned_memory(monkeypatch, is_packed):
+    pins: list[torch.Tensor] = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: pins.append(tensor) or tensor)
+    pairs = pairs_of(SRC, TGT)
+    batch = (Packing(pairs) if is_packed else pairs).batch(np.arange(6))
+    assert batch.to(CPU) is batch and not pins
+    moved = batch.to(torch.device("meta"))
+    kinds = {name: x.device.type for name, x in vars(moved).items() if isinstance(x, torch.Tensor)}
+    kinds.pop("index", None)  # nobody asks a GPU for the rows
+    assert set(kinds.values()) == {"meta"} and len(pins) == len(kinds)
+
+
+some_pairs = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=60)
+
+
+@given(some_pairs, st.integers(1, 100))
+def test_micro_batches_are_the_rows_in_their_order_within_the_budget(lengths, max_tokens):
+    pairs = pairs_of(*map(list, zip(*lengths, strict=True)))
+    rows = np.random.default_rng(0).permutation(len(lengths))
+    batches = list(Packing(pairs).split(rows, max_tokens))
+    assert np.concatenate(batches).tolist() == rows.tolist()
+
+    def tokens(rows) -> int:
+        return max(int(side[rows].sum()) for side in (pairs.lengths.src, pairs.lengths.tgt))
+
+    assert all(len(batch) == 1 or tokens(batch) <= max_tokens for batch in batches)
+    for batch, after in itertools.pairwise(batches):  # no batch is cut short
+        assert tokens([*batch, after[0]]) > max_tokens
+
+
+@pytest.mark.parametrize("step", [1, 4, 64])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        {"norm": "pre", "tie_embeddings": "all"},
+        {"norm": "post", "tie_embeddings": "none", "positions": "learned", "max_positions": 64},
+    ],
+)
+def test_packed_equals_padded_with_gradients(variant, step):
+    pairs, rows, model = pairs_of(SRC, TGT), np.arange(6), tiny_model(**variant)
+    found = learned(model, Packing(pairs, step).batch(rows))
+    assert_equal(found, learned(model, pairs.batch(rows)))
+    assert all(grad.isfinite().all() for grad in found[1].values())
+
+
+def test_the_tail_is_not_learned_from():
+    """Its embedding may be anything, even not a number, and gets no gradient."""
+    pairs, rows, model = pairs_of(SRC, TGT), np.arange(6), tiny_model(tie_embeddings="none")
+    batch = Packing(pairs).batch(rows)
+    expected = learned(model, batch)
+    embeddings = model.encoder.embedding.weight, model.decoder.embedding.weight
+    with torch.no_grad():
+        for weight in embeddings:
+            weight[PAD] = 99.0
+    assert_equal(learned(model, batch), expected)
+    assert all(weight.grad is not None and not weight.grad[PAD].any() for weight in embeddings)
+    with torch.no_grad():
+        for weight in embeddings:
+            weight[PAD] = torch.nan
+    assert float(cross_entropy(model, batch, 0.1).loss.detach()) / batch.n_tokens == pytest.approx(float(expected[0]))
+
+
+# --- the kernel, whose work is done here by its plain twin ---------------------------------------
+
+
+def test_the_kernel_gets_what_it_needs(calls):
+    pairs, rows, model = pairs_of(SRC, TGT), np.arange(6), tiny_model()
+    batch = Packing(pairs, step=4).batch(rows)
+    found = learned(model, batch)
+    both_ways = {"causal": False, "window": [-1, -1], "scale": None, "dtype": torch.float32}
+    back = {"causal": True, "window": [-1, 0], "scale": None, "dtype": torch.float32}
+    assert calls == [both_ways, both_ways, *[back, both_ways] * 2]  # two layers of the encoder, two of the decoder
+    assert_equal(found, learned(model, pairs.batch(rows)))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rough = cross_entropy(model, batch, 0.1).loss.detach() / batch.n_tokens
+    assert calls[-1]["dtype"] == torch.bfloat16 and abs(float(rough) - float(found[0])) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ((CPU, "bf16", 128, 0.0), None),
+        ((CPU, "float32", 5, 0.0), None),
+        ((CPU, "bf16", 128, 0.1), "attention_dropout has to be 0"),
+        ((torch.device("cuda"), "float32", 128, 0.0), "precision has to be bf16 or fp16"),
+        ((torch.device("cuda"), "bf16", 20, 0.0), "heads of 20"),
+        ((torch.device("cuda"), "bf16", 512, 0.0), "heads of 512"),
+        ((torch.device("cuda"), "fp16", 64, 0.0), "no flash attention"),
+    ],
+)
+def test_what_keeps_sentences_from_being_packed(monkeypatch, where, reason):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
+    found = varlen.why_not(*where)
+    assert (found is None) == (reason is None) and (reason or "") in (found or "")
+
+
+def test_a_newer_gpu_packs(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
+    assert varlen.why_not(torch.device("cuda"), "bf16", 128, 0.0) is None

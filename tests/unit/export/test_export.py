@@ -1,0 +1,348 @@
+"""`nmt export`: what it writes, what it finds out about it, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+import compare_engines
+from command import Command
+from export_run import LINES, tokenizer, write_run
+from nmt.config import SearchConfig
+from nmt.config.load import changed_config, dump_config, load_config
+from nmt.engine.compare import TOLERANCE, Comparison, compare, judge, made_up_lines, search_for_check
+from nmt.engine.convert import save_ctranslate2
+from nmt.engine.search import Engine
+from nmt.engine.translator import EngineTranslator
+from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.evaluate.metrics import corpus_score
+from nmt.evaluate.run import evaluate_run
+from nmt.export import export as stage
+from nmt.export.cached import engine_folder, engine_for
+from nmt.export.export import Request, export
+from nmt.layout import RunDir
+from nmt.model.transformer import Transformer
+from nmt.runs.folder import load_folder
+from nmt.translate.translator import Translator
+from screen import rows, terminal
+
+# --- the model card -------------------------------------------------------------------------------
+
+
+def card_of(path: Path) -> tuple[dict[str, Any], str]:
+    """Front matter and text."""
+    _, matter, text = (path / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    return yaml.safe_load(matter), text
+
+
+def section(text: str, name: str) -> str:
+    return text.split(f"## {name}\n")[1].split("\n## ")[0]
+
+
+def test_the_card_tells_what_the_run_knows(whole: Path, data: Path, tmp_path: Path) -> None:
+    export(Request(whole), tmp_path / "out", "folder")
+    matter, text = card_of(tmp_path / "out")
+    assert matter["language"] == ["aa", "bb"]
+    assert matter["pipeline_tag"] == "translation"
+    assert matter["metrics"] == ["bleu", "chrf"]
+    folder = load_folder(tmp_path / "out")
+    n_parameters = sum(tensor.numel() for tensor in folder.weights().tensors.values())
+    assert f"{n_parameters / 1e6:.2f} million (float32)" in text
+
+    records = [json.loads(line) for line in RunDir(whole).log.read_text().splitlines()]
+    kind = "average" if folder.info.weights == "average" else "valid"
+    [record] = [each for each in records if each["kind"] == kind and each["step"] == folder.info.step]
+    signature = corpus_score("bleu", ["x"], ["x"], "bb").signature.split("|version")[0]
+    quality = section(text, "Quality")
+    assert f"BLEU {record['bleu']:.2f} ({signature})" in quality
+    assert "development set, on which the weights were chosen" in quality
+    assert "test" not in quality, "nobody measured it"
+
+    manifest = json.loads((data / "manifest.json").read_text())
+    source = manifest["sources"]["train.0"]
+    told = section(text, "Training data")
+    assert f"- training: train.aa, {source['read']:,} pairs read, {source['kept']:,} pairs kept" in told
+    assert manifest["fingerprint"] in told
+    recipe = yaml.safe_load(section(text, "Recipe").split("```yaml\n")[1].split("```")[0])
+    assert recipe["model"]["d_model"] == 32
+    assert recipe["search"] == {"beam": 1}
+    assert "norm" not in recipe["model"], "that is the default"
+    assert str(data.parent) not in text, "where things lie on one machine is nobody's business"
+
+
+@pytest.mark.parametrize("kind", ["folder", "ctranslate2"])
+def test_the_use_that_the_card_tells_works(
+    kind: Any, whole: Path, data: Path, tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(Request(whole), tmp_path / "DIR", kind)
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(data / "test.aa", tmp_path / "text.aa")
+    shell, python = (block.split("\n", 1)[1] for block in section(card_of(Path("DIR"))[1], "Use").split("```")[1:4:2])
+    assert nmt(*shell.split()[1:]).status == 0
+    assert len((tmp_path / "text.bb").read_text().splitlines()) == 10
+    names: dict[str, Any] = {}
+    exec(python, names)
+    assert len(names["translations"]) == 1
+
+
+def test_test_sets_are_scored_only_if_asked_for(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    native = Translator.load(whole, device="cpu", precision="float32")
+    screen = terminal(monkeypatch)
+    wanted = evaluate_run(native, None, "test", native.config.search).report
+    assert any("100% translating test: " in row for row in rows(screen))
+    for kind in ("folder", "ctranslate2"):
+        found = export(Request(whole, evaluate=True), tmp_path / kind, kind)  # type: ignore[arg-type]
+        [report] = found.reports
+        assert report.scores == wanted.scores
+        quality = section(card_of(tmp_path / kind)[1], "Quality")
+        assert f"- test set test, {wanted.n_lines} lines, beam 1" in quality
+        for score in wanted.scores:
+            assert f"{score.value:.2f} ({score.signature})" in quality
+
+
+def test_weights_that_nobody_validated_have_no_score(whole: Path, tmp_path: Path) -> None:
+    export(Request(whole, checkpoint="4"), tmp_path / "out", "folder")
+    text = card_of(tmp_path / "out")[1]
+    assert "## Quality" not in text
+    assert "step 4 (asked for)" in text
+
+
+def test_without_its_data_directory_a_run_is_exported_all_the_same(tmp_path: Path) -> None:
+    found = export(Request(write_run(tmp_path / "run"), check_lines=5), tmp_path / "out", "ctranslate2")
+    assert found.comparison is not None
+    assert (found.comparison.n_lines, found.comparison.n_identical) == (5, 5)
+    text = card_of(tmp_path / "out")[1]
+    assert "5 of 5 translations identical (100.0%)" in text
+    assert "--engine ctranslate2" in section(text, "Use")
+    assert "pairs" not in section(text, "Training data")
+    with pytest.raises(DataError, match="nowhere: no such data directory"):
+        export(Request(tmp_path / "run", evaluate=True), tmp_path / "other", "folder")
+
+
+def test_a_development_set_that_was_split_off_is_told(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run") / "config.yaml"
+    config = changed_config(load_config(run), ["data.valid=300"])
+    run.write_text(dump_config(config), encoding="utf-8")
+    export(Request(tmp_path / "run"), tmp_path / "out", "folder")
+    training_data = section(card_of(tmp_path / "out")[1], "Training data")
+    assert training_data.count("development set") == 1
+    assert "- development set: split off the training text" in training_data
+
+
+# --- the comparison -------------------------------------------------------------------------------
+
+
+def spoil(change: Callable[[Transformer], None]) -> Callable[..., None]:
+    """`save_ctranslate2` of a model that is changed before it is written."""
+
+    def save(model: Transformer, *rest: Any) -> None:
+        changed = Transformer(rest[0], *map(len, rest[2]))
+        changed.load_state_dict(model.state_dict())
+        with torch.no_grad():
+            change(changed)
+        save_ctranslate2(changed, *rest)
+
+    return save
+
+
+CHANGES: dict[str, Callable[[Transformer], Any]] = {
+    "a bias": lambda model: model.encoder.layers[0].feed_forward.inner.bias[3].add_(0.3),
+    "a norm": lambda model: model.decoder.layers[0].attention_residual.norm.weight[5].mul_(1.1),
+    "a projection": lambda model: model.decoder.layers[0].cross_attention.in_weight[17].mul_(1.1),  # type: ignore[union-attr]
+    "a piece": lambda model: model.decoder.embedding.weight[40:].mul_(1.01),
+    "not a number": lambda model: model.decoder.layers[0].feed_forward.outer.bias[0].fill_(math.nan),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_model_that_is_not_the_run_s_is_an_error(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_run(tmp_path / "run")
+    monkeypatch.setattr(stage, "save_ctranslate2", spoil(CHANGES[name]))
+    with pytest.raises(CheckpointError, match=r"the exported model is not that of the run: .* should differ by less"):
+        export(Request(run, check_lines=5), tmp_path / "out", "ctranslate2")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+    monkeypatch.setattr(stage, "save_ctranslate2", spoil(lambda _: None))
+    export(Request(run, check_lines=5), tmp_path / "out", "ctranslate2")
+
+
+@pytest.mark.parametrize("quantization", ["float16", "int8"])
+def test_rounded_weights_differ_and_are_accepted(quantization: Any, whole: Path, tmp_path: Path) -> None:
+    exact = export(Request(whole), tmp_path / "exact", "ctranslate2").comparison
+    rounded = export(Request(whole), tmp_path / "rounded", "ctranslate2", quantization).comparison
+    assert exact is not None
+    assert rounded is not None
+    assert exact.n_identical == exact.n_lines
+    assert exact.forced_difference < 1e-4 < rounded.forced_difference < TOLERANCE[quantization]
+    sizes = [(tmp_path / name / "model.bin").stat().st_size for name in ("exact", "rounded")]
+    assert sizes[1] < 0.7 * sizes[0]
+    assert load_folder(tmp_path / "rounded").info.quantization == quantization
+
+
+def test_what_is_compared_is_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of another model no translation is the same, and BLEU tells."""
+    runs = [write_run(tmp_path / name, norm=name) for name in ("pre", "post")]
+    export(Request(runs[1], check_lines=2), tmp_path / "out", "ctranslate2")
+    native, other = Translator.load(runs[0], device="cpu"), EngineTranslator.of(tmp_path / "out")
+    screen = terminal(monkeypatch)
+    found = compare(native, other, LINES, SearchConfig(beam=2, max_length_ratio=1.0))
+    assert any("100% comparing the engines" in row for row in rows(screen))
+    assert found.n_lines == len(LINES)
+    assert found.n_identical < len(LINES) / 2
+    assert found.forced_difference > 0.1
+    assert found.bleu.value < 90
+
+
+def test_a_difference_is_judged_by_the_number_format() -> None:
+    bleu = corpus_score("bleu", ["a"], ["a"])
+    judge(Comparison(9, 9, 1e-6, 9e-4, bleu), "float32")
+    judge(Comparison(9, 9, 0.0, 0.1, bleu), "int8")
+    for differences in ((0.0, 2e-3), (2e-3, 0.0), (math.nan, 0.0), (0.0, math.nan)):
+        with pytest.raises(CheckpointError):
+            judge(Comparison(9, 9, *differences, bleu), "float32")
+
+
+def test_engines_are_compared_by_settings_that_both_have() -> None:
+    assert search_for_check(SearchConfig(beam=3)) == SearchConfig(beam=3)
+    for settings in ({"coverage_penalty": 0.1}, {"sample": True}, {"mbr": "chrf"}):
+        assert search_for_check(SearchConfig(beam=3, **settings)) == SearchConfig()  # type: ignore[arg-type]
+
+
+def test_lines_are_made_of_the_vocabulary() -> None:
+    lines = made_up_lines(tokenizer("joint"), 30)
+    assert len(set(lines)) > 25
+    assert all(line.strip() for line in lines)
+    assert lines == made_up_lines(tokenizer("joint"), 30)
+
+
+def test_lines_of_a_file(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    (tmp_path / "lines").write_text("".join(f"{line}\n" for line in ["", *LINES]), encoding="utf-8")
+    found = export(Request(run, check=tmp_path / "lines", check_lines=4), tmp_path / "a", "ctranslate2").comparison
+    assert found is not None
+    assert found.n_lines == 4
+    with pytest.raises(DataError, match=r"lines: its first 1 lines are blank: nothing to check with$"):
+        export(Request(run, check=tmp_path / "lines", check_lines=1), tmp_path / "b", "ctranslate2")
+    with pytest.raises(DataError, match=r"none: no such file$"):
+        export(Request(run, check=tmp_path / "none"), tmp_path / "b", "ctranslate2")
+
+
+def test_the_script_that_compares_whole_texts(whole: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["--src", str(data / "test.aa"), "--ref", str(data / "test.bb")]
+    compare_engines.main(["--run", str(whole), *files, "--set", "search.beam=3"])
+    native, *lines = capsys.readouterr().out.splitlines()
+    translator = Translator.load(whole, device="cpu", precision="float32")
+    found = translator.translate((data / "test.aa").read_text().splitlines(), beam=3)
+    bleu = corpus_score("bleu", found, (data / "test.bb").read_text().splitlines(), "bb")
+    assert native == f"native float32: {bleu.value:.2f} {bleu.signature}"
+    assert lines[0] == native.replace("native", "ctranslate2")
+    assert lines[1].startswith("ctranslate2 float32: 10 of 10 translations identical (100.0%), their scores differ by")
+    assert any(line.startswith("ctranslate2 int8: ") and "of 10 translations identical" in line for line in lines)
+
+
+# --- the engine of a run -----------------------------------------------------------------------------
+
+
+def test_the_engine_s_model_is_made_once(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(whole, run)
+    made = engine_folder(run, "float32")
+    assert made == run / "ctranslate2-float32"
+    assert "exporting" in capsys.readouterr().err
+    first = load_folder(made).info
+    stamp = (made / "model.bin").stat().st_mtime_ns
+    assert engine_folder(run, "float32") == made
+    assert capsys.readouterr().err == ""
+    assert (made / "model.bin").stat().st_mtime_ns == stamp
+
+    assert engine_folder(run, "int8") == run / "ctranslate2-int8"
+    engine_folder(run, "float32", checkpoint="4", weights="raw")
+    assert load_folder(made).info.step == 4 != first.step
+    (made / "translator.json").write_text("{")
+    engine_folder(run, "float32")
+    assert load_folder(made).info == first
+    assert not list(run.glob("*.part"))
+
+
+def test_the_engine_of_a_run_translates_as_the_run(whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(whole, run)
+    native = Translator.load(run, device="cpu", precision="float32")
+    texts = ["mali bo re", "", "ta gu"]
+    assert engine_for([run]).translate(texts) == native.translate(texts)
+    assert engine_for([run], int8=True).engine.quantization == "int8"
+    assert engine_for([run / "ctranslate2-int8"]).translate(texts) == engine_for([run], int8=True).translate(texts)
+
+
+def test_what_an_engine_has_no_choice_of(whole: Path, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    export(Request(whole), made, "ctranslate2")
+    for problem, call in {
+        "several runs: CTranslate2 translates with one": lambda: engine_for([whole, whole]),
+        "made: an exported folder has one set of weights": lambda: engine_for([made], checkpoint="last"),
+        "made: has weights in float32, found --int8": lambda: engine_for([made], int8=True),
+    }.items():
+        with pytest.raises(ConfigError, match=problem):
+            call()
+    export(Request(whole), tmp_path / "folder", "folder")
+    with pytest.raises(CheckpointError, match="folder: holds no CTranslate2 model"):
+        engine_for([tmp_path / "folder"])
+
+
+# --- the command --------------------------------------------------------------------------------------
+
+
+def test_the_command(whole: Path, tmp_path: Path, nmt: Command) -> None:
+    done = nmt("export", "--run", whole, "--output", tmp_path / "folder")
+    assert (done.status, done.err) == (0, "")
+    assert done.out == f"{tmp_path / 'folder'}: written\n"
+    options = ("--format", "ctranslate2", "--quantization", "int8", "--check-lines", "2", "--evaluate")
+    done = nmt("export", "--run", whole, "--output", tmp_path / "int8", *options)
+    assert done.status == 0
+    assert "of 2 translations identical" in done.out
+    assert "test: " in done.out
+    assert load_folder(tmp_path / "int8").info.quantization == "int8"
+
+
+def test_what_is_wrong_is_one_line(whole: Path, tmp_path: Path, nmt: Command) -> None:
+    taken = tmp_path / "taken"
+    (taken / "folder").mkdir(parents=True)
+    cases = {
+        ("--run", whole, "--output", taken): "taken: there is something in it already",
+        ("--run", tmp_path / "none", "--output", tmp_path / "x"): "not a run directory",
+        ("--run", whole, "--output", tmp_path / "x", "--checkpoint", "99"): "no checkpoint 99",
+        ("--run", whole, "--output", tmp_path / "x", "--quantization", "int8"): "belong to --format ctranslate2",
+        ("--run", whole, "--output", tmp_path / "x", "--format", "onnx"): "onnx",
+        ("--run", whole, "--output", tmp_path / "x", "--evaluate", "--data", tmp_path / "none"): "no such data",
+    }
+    for arguments, message in cases.items():
+        done = nmt("export", *arguments)
+        assert (done.status, done.out) == (2, "")
+        assert done.err.count("\n") == 1
+        assert message in done.err
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_package_that_is_not_installed_is_told(
+    whole: Path, tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(Request(whole), tmp_path / "made", "ctranslate2")
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    done = nmt("export", "--run", whole, "--output", tmp_path / "x", "--format", "ctranslate2")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("nmt: CTranslate2 is not installed; pip install ctranslate2")
+    assert done.err.count("\n") == 1
+    assert not (tmp_path / "x").exists()
+    with pytest.raises(ConfigError, match="is not installed"):
+        Engine(load_folder(tmp_path / "made"))
+    with pytest.raises(ConfigError, match="is not installed"):
+        engine_folder(whole, "float32")
+    assert not RunDir(whole).ctranslate2("float32").path.exists()

@@ -1,0 +1,40 @@
+"""The paper's two masks, and what each layout may see."""
+
+import pytest
+import torch
+
+from models import packed
+from nmt.model.masks import Padded, padding_mask, subsequent_mask, visible
+
+
+def test_the_example_of_the_module():
+    assert padding_mask(torch.tensor([3, 2])).tolist() == [[True, True, True], [True, True, False]]
+    assert subsequent_mask(3).int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+
+
+def test_true_means_may_be_attended():
+    """The polarity of scaled_dot_product_attention, the opposite of torch.nn.Transformer's key_padding_mask."""
+    value = torch.tensor([[[[1.0], [100.0]]]])  # (B, H, K, E)
+    query = key = torch.zeros(1, 1, 2, 1)
+    mask = padding_mask(torch.tensor([1]), 2)[:, None, None, :]
+    found = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    assert found.flatten().tolist() == [1.0, 1.0]
+
+
+def test_padded_causal_needs_no_mask_and_is_explicit_when_asked():
+    layout = Padded(padding_mask(torch.tensor([3, 2])))
+    see = visible(layout, layout, causal=True)
+    assert see.mask is None and see.causal
+    assert torch.equal(see.explicit(3, 3, torch.device("cpu"))[0, 0], subsequent_mask(3))
+
+
+def test_packed_layouts_go_on_to_the_kernel():
+    src, tgt = packed([2, 1]), packed([1, 2])
+    see = visible(tgt, src)
+    assert see.packed is not None and see.packed[0] is tgt and see.packed[1] is src
+    assert see.mask is None and not see.causal and visible(tgt, tgt, causal=True).causal
+
+
+def test_a_query_sees_one_kind_of_layout():
+    with pytest.raises(AssertionError, match="share one kind of layout"):
+        visible(packed([2]), Padded(padding_mask(torch.tensor([2]))))

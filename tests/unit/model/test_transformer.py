@@ -1,0 +1,230 @@
+"""What must be true of the Transformer, whatever its weights."""
+
+import math
+
+import pytest
+import torch
+
+from models import VOCAB, model_config, packed, pad, sentences, tiny_model
+from nmt.errors import DataError
+from nmt.model.embedding import Embedding, LearnedPositions, SinusoidalPositions, sinusoidal_table
+from nmt.model.masks import Padded, padding_mask
+from nmt.model.transformer import Decoder, Encoder, Transformer
+
+VARIANTS = [
+    {"norm": norm, "positions": positions, "tie_embeddings": tie, "activation": activation}
+    for norm, positions, tie, activation in [
+        ("pre", "sinusoidal", "all", "relu"),
+        ("post", "learned", "target", "gelu"),
+        ("pre", "learned", "none", "gelu"),
+        ("post", "sinusoidal", "all", "relu"),
+    ]
+]
+SRC_LENGTHS, TGT_LENGTHS = [7, 4, 1], [5, 6, 2]
+
+
+def forward(model: Transformer, src: list[torch.Tensor], tgt: list[torch.Tensor], room: int = 0) -> list[torch.Tensor]:
+    """Hidden states of each target sentence, from a padded batch with `room` columns to spare."""
+    src_mask = padding_mask(torch.tensor([len(row) for row in src]), max(map(len, src)) + room)
+    tgt_mask = padding_mask(torch.tensor([len(row) for row in tgt]), max(map(len, tgt)) + room)
+    wide = [torch.nn.functional.pad(pad(rows), (0, room)) for rows in (src, tgt)]
+    hidden = model(wide[0], Padded(src_mask), wide[1], Padded(tgt_mask))
+    return [row[: len(ids)] for row, ids in zip(hidden, tgt, strict=True)]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_alone_equals_padded_equals_packed_with_gradients(variant):
+    model = tiny_model(**variant)
+    src, tgt = sentences(SRC_LENGTHS), sentences(TGT_LENGTHS, seed=2)
+    probe = [torch.randn(length, 16) for length in TGT_LENGTHS]
+
+    def gradients(hidden: list[torch.Tensor]) -> list[torch.Tensor]:
+        loss = sum((h * p).sum() for h, p in zip(hidden, probe, strict=True))
+        parameters = [p for p in model.parameters() if p is not model.output]
+        return list(torch.autograd.grad(loss, parameters))
+
+    alone = [forward(model, [s], [t])[0] for s, t in zip(src, tgt, strict=True)]
+    padded = forward(model, src, tgt, room=3)
+    flat = model(torch.cat(src)[None], packed(SRC_LENGTHS), torch.cat(tgt)[None], packed(TGT_LENGTHS))
+    in_a_row = list(flat[0].split(TGT_LENGTHS))
+    for one, two, three in zip(alone, padded, in_a_row, strict=True):
+        torch.testing.assert_close(one, two, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(one, three, atol=1e-5, rtol=1e-5)
+    for one, two, three in zip(gradients(alone), gradients(padded), gradients(in_a_row), strict=True):
+        torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(one, three, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_no_position_sees_the_future(variant):
+    model = tiny_model(**variant).eval()
+    (src,), (tgt,) = sentences([6]), sentences([7], seed=2)
+    before = forward(model, [src], [tgt])[0]
+    changed = tgt.clone()
+    changed[3] = 20 if tgt[3] != 20 else 21
+    after = forward(model, [src], [changed])[0]
+    assert torch.equal(before[:3], after[:3])
+    assert all(not torch.equal(before[i], after[i]) for i in range(3, 7))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_step_by_step_equals_teacher_forcing(variant):
+    model = tiny_model(**variant).eval()
+    src, tgt = sentences(SRC_LENGTHS), sentences([6, 6, 6], seed=2)
+    mask = padding_mask(torch.tensor(SRC_LENGTHS))
+    expected = torch.stack(forward(model, src, tgt))
+    state = model.start(model.encode(pad(src), Padded(mask)), mask)
+    steps = [model.step(torch.stack(tgt)[:, i : i + 1], state) for i in range(6)]
+    torch.testing.assert_close(torch.cat(steps, dim=1), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_select_keeps_sentences_and_hypotheses_of_the_state():
+    """Two hypotheses a sentence, then only sentence 2 with its second hypothesis first: both go on as if alone."""
+    model = tiny_model().eval()
+    src = sentences(SRC_LENGTHS)
+    mask = padding_mask(torch.tensor(SRC_LENGTHS))
+    first, second = sentences([4, 4], seed=5)
+    state = model.start(model.encode(pad(src), Padded(mask)), mask)
+    model.step(torch.full((3, 1), 2), state)
+    state.select(torch.arange(3), torch.zeros(3, 2, dtype=torch.int64))
+    model.step(torch.stack((first, second), dim=1)[0].expand(3, 2), state)
+    state.select(torch.tensor([2]), torch.tensor([[1, 0]]))
+    found = model.step(torch.tensor([[second[1], first[1]]]), state)[0]
+    for row, hypothesis in zip(found, (second, first), strict=True):
+        expected = forward(model, [src[2]], [torch.cat((torch.tensor([2]), hypothesis[:2]))])[0][-1]
+        torch.testing.assert_close(row, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("tie", ["all", "target", "none"])
+@pytest.mark.parametrize("d_model", [32, 256, 512])
+def test_the_first_loss_is_little_above_the_logarithm_of_the_vocabulary(norm, tie, d_model):
+    """Logits of variance 1 add 1/2; with tied embeddings the token just read adds to it, in wide models no more."""
+    torch.manual_seed(0)
+    config = model_config(d_model=d_model, n_heads=4, d_ff=2 * d_model, norm=norm, tie_embeddings=tie)
+    model = Transformer(config, 8000, 8000)
+    src, tgt = torch.randint(20, 8000, (16, 9)), torch.randint(20, 8000, (16, 10))
+    layout = Padded(torch.ones(16, 9, dtype=torch.bool))
+    logits = model(src, layout, tgt[:, :-1], layout) @ model.output_weight.T
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tgt[:, 1:].flatten())
+    gain = 1.0 if tie == "none" else min(1.0, (128 / d_model) ** 0.5)
+    assert logits.std().item() == pytest.approx(gain, rel=0.1)
+    assert 0 < loss.item() - math.log(8000) < 1.5
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_untrained_stacks_of_any_depth_pass_the_embeddings_on(norm):
+    """What the sub-layers add is not more in a deep stack than in a shallow one."""
+    cosines = []
+    for depth in (1, 16):
+        torch.manual_seed(0)
+        config = model_config(d_model=64, n_heads=4, d_ff=128, norm=norm, encoder_layers=depth, decoder_layers=depth)
+        model = Transformer(config, 100, 100).eval()
+        ids = torch.randint(20, 100, (8, 9))
+        layout = Padded(torch.ones(8, 9, dtype=torch.bool))
+        read = model.encoder.embedding(ids, layout.positions, layout.max_len)
+        memory = model.encode(ids, layout)
+        for states in (memory, model.decoder(ids, layout, memory, layout)):
+            cosines.append(torch.cosine_similarity(states, read, dim=-1).mean().item())
+    assert min(cosines) > 0.7
+    assert max(cosines) - min(cosines) < 0.15
+
+
+@pytest.mark.parametrize(("tie", "n_embeddings"), [("all", 1), ("target", 2), ("none", 3)])
+def test_tying(tie, n_embeddings):
+    model = tiny_model(tie_embeddings=tie)
+    assert sum(tuple(p.shape) == (VOCAB, 16) for p in model.parameters()) == n_embeddings
+    assert (model.encoder.embedding.weight is model.decoder.embedding.weight) == (tie == "all")
+    assert (model.output_weight is model.decoder.embedding.weight) == (tie != "none")
+
+
+def test_separate_depths():
+    model = tiny_model(encoder_layers=3, decoder_layers=1)
+    assert (len(model.encoder.layers), len(model.decoder.layers)) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "dropout", ["embedding_dropout", "residual_dropout", "attention_dropout", "activation_dropout"]
+)
+def test_each_dropout_acts_in_training_and_not_in_evaluation(dropout):
+    model = tiny_model(**{dropout: 0.5})
+    src, tgt = sentences([6]), sentences([6], seed=2)
+    model.train()
+    assert not torch.equal(forward(model, src, tgt)[0], forward(model, src, tgt)[0])
+    model.eval()
+    assert torch.equal(forward(model, src, tgt)[0], forward(model, src, tgt)[0])
+    assert torch.equal(forward(model, src, tgt)[0], forward(tiny_model().eval(), src, tgt)[0])
+
+
+def test_encoder_and_decoder_stand_alone():
+    config = model_config()
+    ids = torch.stack(sentences([5, 5]))
+    layout = Padded(torch.ones(2, 5, dtype=torch.bool))
+    assert Encoder(config, Embedding(config, VOCAB))(ids, layout).shape == (2, 5, 16)
+    language_model = Decoder(config, Embedding(config, VOCAB), cross_attention=False)
+    assert not any("cross" in name for name, _ in language_model.named_parameters())
+    changed = ids.clone()
+    changed[:, 3] = 20
+    before, after = language_model(ids, layout), language_model(changed, layout)
+    assert before.shape == (2, 5, 16) and torch.equal(before[:, :3], after[:, :3])
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_what_encoder_and_decoder_give_out_is_normalised(norm):
+    """Pre-norm has a final norm, without which the residual stream would grow from layer to layer."""
+    torch.manual_seed(0)
+    model = Transformer(model_config(norm=norm), VOCAB, VOCAB)
+    ids = torch.stack(sentences([5, 5]))
+    layout = Padded(torch.ones(2, 5, dtype=torch.bool))
+    memory = model.encode(ids, layout)
+    hidden = model.decoder(ids, layout, memory, layout)
+    for states in (memory, hidden):
+        torch.testing.assert_close(states.mean(-1), torch.zeros(2, 5), atol=1e-5, rtol=0)
+        torch.testing.assert_close(states.std(-1, correction=0), torch.ones(2, 5), atol=1e-3, rtol=0)
+
+
+def test_attention_to_the_source_for_looking_at():
+    model = tiny_model().eval()
+    src, tgt = sentences(SRC_LENGTHS), sentences(TGT_LENGTHS, seed=2)
+    src_layout = Padded(padding_mask(torch.tensor(SRC_LENGTHS)))
+    tgt_layout = Padded(padding_mask(torch.tensor(TGT_LENGTHS)))
+    memory = model.encode(pad(src), src_layout)
+    kept: list[torch.Tensor] = []
+    hidden = model.decoder(pad(tgt), tgt_layout, memory, src_layout, kept)
+    torch.testing.assert_close(hidden, model.decoder(pad(tgt), tgt_layout, memory, src_layout))
+    [weights] = kept
+    assert weights.shape == (3, 2, 6, 7)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(3, 2, 6))
+    assert weights[2, :, :, 1:].max() == 0  # its source is one token long
+
+
+def test_sinusoidal_positions_are_those_of_the_paper_and_have_no_limit():
+    table = sinusoidal_table(100, 8)
+    assert table[7, 2].item() == pytest.approx(math.sin(7 / 10_000 ** (2 / 8)))
+    assert table[7, 3].item() == pytest.approx(math.cos(7 / 10_000 ** (2 / 8)))
+    positions = SinusoidalPositions(8)
+    assert torch.equal(positions(torch.tensor([3000]), 3001), sinusoidal_table(3001, 8)[3000:])
+
+
+def test_learned_positions_say_where_they_end():
+    positions = LearnedPositions(8, 10)
+    assert positions(torch.arange(10), 10).shape == (10, 8)
+    with pytest.raises(DataError, match=r"a sequence of 11 pieces is longer than the 10 positions"):
+        positions(torch.arange(11), 11)
+
+
+def test_padding_has_no_effect_after_training_moved_its_embedding():
+    """With tied embeddings the output layer moves the padding row too; masks keep it from mattering."""
+    model = tiny_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    src, tgt = sentences(SRC_LENGTHS), sentences(TGT_LENGTHS, seed=2)
+    for _ in range(10):
+        logits = torch.cat(forward(model, src, tgt)) @ model.output_weight.T
+        torch.nn.functional.cross_entropy(logits, torch.cat(tgt), label_smoothing=0.1).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    before = forward(model, src, tgt)
+    with torch.no_grad():
+        model.decoder.embedding.weight[0] = 99.0
+    for one, two in zip(before, forward(model, src, tgt), strict=True):
+        assert torch.equal(one, two)

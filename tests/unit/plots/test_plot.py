@@ -1,0 +1,403 @@
+"""The picture of runs: what is drawn, told apart without colour, and what is done about a log that lacks things."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from command import Command
+from logged_run import GOLDEN, make_run, train, valid
+from nmt.errors import CheckpointError, DataError
+from nmt.plots.curves import MOST_POINTS, MOST_RUNS, Curves, curves_of, draw, plot, thin
+
+LOG = [
+    train(100, 5.0), valid(100, 10.0), train(200, 4.0), valid(200, 20.0), train(300, 3.5), valid(300, 25.0),
+    valid(300, 26.0, kind="average", loss=2.0),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def lines(figure: Figure, row: int, column: int) -> list[Any]:
+    """The lines of a panel that have points, in the order of drawing."""
+    return [line for line in figure.axes[2 * row + column].lines if len(line.get_xdata())]
+
+
+def names(figure: Figure) -> list[str]:
+    """The runs in the legend."""
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+# --- what is drawn ------------------------------------------------------------------------------
+
+
+def test_every_curve_is_where_it_belongs() -> None:
+    figure = draw([curves_of("a", LOG)])
+    training, development, average = lines(figure, 0, 0)
+    np.testing.assert_allclose(training.get_xydata(), [[100, 5.0], [200, 4.0], [300, 3.5]])  # without the smoothing
+    np.testing.assert_allclose(development.get_xydata(), [[100, 2.5], [200, 2.5], [300, 2.5]])
+    np.testing.assert_allclose(average.get_xydata(), [[300, 2.0]])
+    bleu, average = lines(figure, 1, 0)
+    np.testing.assert_allclose(bleu.get_xydata(), [[100, 10], [200, 20], [300, 25]])
+    np.testing.assert_allclose(average.get_xydata(), [[300, 26]])
+    (rate,) = lines(figure, 2, 0)
+    np.testing.assert_allclose(rate.get_xydata(), [[100, 1e-4], [200, 2e-4], [300, 3e-4]])
+    for row in range(3):
+        for left, right in zip(lines(figure, row, 0), lines(figure, row, 1), strict=True):
+            np.testing.assert_allclose(right.get_xdata(), left.get_xdata() / 100)
+            np.testing.assert_allclose(right.get_ydata(), left.get_ydata())
+    assert [axes.get_ylabel() for axes in figure.axes[::2]] == [
+        "Loss (nats per token)", "Development set BLEU", "Learning rate",
+    ]  # fmt: skip
+    assert [axes.get_xlabel() for axes in figure.axes[4:]] == ["Steps (updates)", "Training time (minutes)"]
+    assert names(figure) == ["a"]
+
+
+def test_long_training_is_in_hours() -> None:
+    figure = draw([curves_of("a", LOG), curves_of("b", [train(30_000)])])
+    assert figure.axes[5].get_xlabel() == "Training time (hours)"
+    assert lines(figure, 2, 1)[1].get_xdata() == [5.0]
+
+
+def test_runs_are_told_apart_without_colour() -> None:
+    figure = draw([curves_of(f"run {i}", LOG) for i in range(28)])
+    curves = lines(figure, 1, 0)[::2]
+    assert len({(line.get_linestyle(), line.get_marker()) for line in curves}) == 28
+    assert len({(line.get_linestyle(), line.get_marker(), line.get_color()) for line in curves[:3]}) == 3
+    for axes in figure.axes:
+        for line in axes.lines:
+            assert 0.0 <= float(line.get_color()) <= 0.6  # a grey, and dark enough on white
+    shown = [
+        (handle.get_linestyle(), handle.get_marker(), handle.get_color()) for handle in figure.legends[0].legend_handles
+    ]
+    assert shown == [(line.get_linestyle(), line.get_marker(), line.get_color()) for line in curves]
+    average = lines(figure, 1, 0)[1]
+    assert (average.get_marker(), average.get_linestyle()) == ("*", "None")
+    assert len(figure.legends[1].get_texts()) == 3
+
+
+def test_a_moving_average_has_hollow_markers() -> None:
+    figure = draw(
+        [curves_of("run", [*LOG, *({**record, "kind": "ema"} for record in LOG if record["kind"] == "valid")])]
+    )
+    for row in (0, 1):
+        inside = [line.get_markerfacecolor() for line in lines(figure, row, 0) if line.get_marker() != "*"]
+        assert inside[-2:] == ["0.0", "1.0"]
+    assert "development set, moving average" in [text.get_text() for text in figure.legends[1].get_texts()]
+
+
+def test_the_picture_has_no_colour(folder: Path) -> None:
+    for name in ("a", "b"):
+        make_run(folder / name, LOG)
+    plot([Path("a"), Path("b")], Path("x.png"))
+    pixels = imread("x.png")[:, :, :3]
+    np.testing.assert_array_equal(pixels[:, :, 0], pixels[:, :, 1])
+    np.testing.assert_array_equal(pixels[:, :, 0], pixels[:, :, 2])
+    assert pixels.min() < 0.1 and (pixels < 0.7).mean() > 0.005  # and it is not blank
+
+
+def test_text_is_legible() -> None:
+    figure = draw([curves_of("a", LOG)])
+    texts = [text for axes in figure.axes for text in (axes.xaxis.label, axes.yaxis.label, *axes.get_xticklabels())]
+    texts += [text for legend in figure.legends for text in legend.get_texts()]
+    assert min(text.get_fontsize() for text in texts) >= 10
+    assert figure.get_figwidth() <= 12  # printed on a page it shrinks little
+
+
+def test_an_explosion_does_not_flatten_the_rest() -> None:
+    assert draw([curves_of("a", LOG)]).axes[0].get_yscale() == "linear"
+    exploded = curves_of("a", [*LOG, train(400, 700.0)])
+    assert exploded.train_loss[-1, 2] == pytest.approx(700.0)
+    assert draw([exploded]).axes[0].get_yscale() == "log"
+
+
+# --- long logs ----------------------------------------------------------------------------------
+
+
+def test_thinning_keeps_means_and_spikes() -> None:
+    n = 100_000
+    points = np.stack([np.arange(n), np.arange(n) / 60, np.sin(np.arange(n) / 1e4)], axis=1)
+    points[61_234, 2], points[99_999, 2] = 12.0, -7.0
+    means, extent = thin(points)
+    assert means.shape == (MOST_POINTS, 3) and extent.shape == (MOST_POINTS, 2)
+    assert extent.max() == 12.0 and extent.min() == -7.0
+    assert (extent[:, 0] <= means[:, 2]).all() and (means[:, 2] <= extent[:, 1]).all()
+    sizes = np.diff(np.arange(MOST_POINTS) * n // MOST_POINTS, append=n)
+    assert np.average(means[:, 2], weights=sizes) == pytest.approx(points[:, 2].mean())
+    assert (np.diff(means[:, 0]) > 0).all()
+
+
+@pytest.mark.parametrize("n", [0, 1, MOST_POINTS, MOST_POINTS + 1])
+def test_thinning_at_its_limit(n: int) -> None:
+    points = np.arange(3.0 * n).reshape(n, 3)
+    means, extent = thin(points)
+    assert len(means) == len(extent) == min(n, MOST_POINTS)
+    if n <= MOST_POINTS:
+        np.testing.assert_array_equal(means, points)
+
+
+def test_a_spike_in_a_long_log_is_in_the_picture() -> None:
+    records = [train(i, 15.0 if i == 1234 else 3.0) for i in range(1, 3001)]
+    figure = draw([curves_of("a", records)])
+    (training,) = lines(figure, 0, 0)
+    assert len(training.get_xdata()) == MOST_POINTS
+    (band,) = figure.axes[0].collections
+    assert band.get_datalim(figure.axes[0].transData).y1 == pytest.approx(15.0)
+    assert not draw([curves_of("a", LOG)]).axes[0].collections
+
+
+# --- what logs lack -----------------------------------------------------------------------------
+
+
+def missing(folder: Path, records: list[dict[str, Any]]) -> list[str]:
+    run = folder / "a"
+    shutil.rmtree(run, ignore_errors=True)
+    make_run(run, records)
+    found = plot([Path("a")], Path("x.svg"))
+    assert Path("x.svg").read_bytes().startswith(b"<?xml")
+    return found
+
+
+def test_what_is_missing_is_told_in_a_line(folder: Path) -> None:
+    assert missing(folder, LOG) == []
+    assert missing(folder, []) == ["a: its log has no training record yet, no validation yet"]
+    assert missing(folder, LOG[:1]) == ["a: its log has no validation yet"]
+    assert missing(folder, [valid(100, 3.0)]) == ["a: its log has no training record yet"]
+    without = [{key: value for key, value in train(100).items() if key != "perplexity"}, valid(100, 3.0)]
+    assert missing(folder, without) == [
+        "a: its log has records without perplexity, whose loss is drawn with label smoothing"
+    ]
+
+
+def panels_without_data(records: list[dict[str, Any]]) -> list[int]:
+    figure = draw([curves_of("a", records)])
+    empty = [i for i, axes in enumerate(figure.axes) if axes.texts]
+    # ticks of an axis on which nothing is would be numbers without a meaning
+    for row in range(3):
+        assert (len(figure.axes[2 * row].get_yticks()) == 0) == ({2 * row, 2 * row + 1} <= set(empty))
+    for column in range(2):
+        assert (len(figure.axes[column].get_xticks()) == 0) == ({column, column + 2, column + 4} <= set(empty))
+    return empty
+
+
+def test_an_empty_panel_says_so() -> None:
+    assert panels_without_data(LOG) == []
+    assert panels_without_data([]) == [0, 1, 2, 3, 4, 5]
+    assert panels_without_data(LOG[:1]) == [2, 3]
+    assert panels_without_data([valid(100, 3.0)]) == [4, 5]
+    old = [{key: value for key, value in record.items() if key != "minutes"} for record in LOG]
+    assert panels_without_data(old) == [1, 3, 5]
+
+
+def test_axes_begin_at_zero_and_count_whole_steps() -> None:
+    figure = draw([curves_of("a", [train(5)])])
+    assert [axes.get_xlim()[0] for axes in figure.axes] == [0.0] * 6
+    labels = [label.get_text() for label in figure.axes[4].get_xticklabels()]
+    assert len(set(labels)) == len(labels)
+    ticks = draw([curves_of("a", [train(60_000)])]).axes[4].get_xticklabels()
+    assert "20,000" in {label.get_text() for label in ticks}
+
+
+def test_many_validations_have_few_markers() -> None:
+    figure = draw([curves_of("a", [valid(step, step / 10) for step in range(1, 301)])])
+    (bleu,) = lines(figure, 1, 0)
+    assert len(bleu.get_xdata()) == 300
+    assert 300 / bleu.get_markevery() <= 20
+
+
+def test_a_single_record_is_seen() -> None:
+    figure = draw([curves_of("a", LOG[:1])])
+    assert lines(figure, 0, 0)[0].get_marker() == "."
+    assert lines(draw([curves_of("a", LOG)]), 0, 0)[0].get_marker() == ""
+
+
+def test_a_damaged_log_is_drawn_as_far_as_it_can_be_read(nmt: Command, folder: Path) -> None:
+    run = make_run(folder / "a", LOG)
+    wild = [
+        train(400) | {"loss": 1e308, "perplexity": 1e308, "lr": 1e308}, train(5) | {"step": 10**400},
+        valid(500, 1e300) | {"loss": -3.0, "minutes": -1e308},
+        {"kind": "train", "perplexity": 0.0, "loss": float("nan")}, {"kind": ["train"]}, {"kind": "valid", "bleu": "x"},
+        train(600) | {"perplexity": float("inf"), "loss": "x", "lr": None, "minutes": True},
+    ]  # fmt: skip
+    with run.log.open("ab") as log:
+        log.write(b"\n".join([b"\xff\xfe", *(json.dumps(record).encode() for record in wild), b'{"kind": "tra']))
+    result = nmt("plot", "a")
+    assert (result.status, result.out) == (0, "plot.png: written\n")
+    assert imread("plot.png").shape[1] == 1650
+    run.log.unlink()
+    assert nmt("plot", "./a").err == "nmt: a: its log has no training record yet, no validation yet\n"
+
+
+# --- the command --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "start"), [("x.png", b"\x89PNG"), ("x.PDF", b"%PDF"), ("x.y.svg", b"<?xml")])
+def test_kinds_of_picture(name: str, start: bytes, nmt: Command, folder: Path) -> None:
+    make_run(folder / "a", LOG)
+    result = nmt("plot", "a", "--output", name)
+    assert (result.status, result.out, result.err) == (0, f"{name}: written\n", "")
+    assert Path(name).read_bytes().startswith(start)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["a", name])
+
+
+def test_the_golden_run_and_others_in_one_picture(nmt: Command, folder: Path) -> None:
+    make_run(folder / "a", LOG)
+    result = nmt("plot", GOLDEN.path, "a")
+    assert result.status == 0
+    assert result.err == f"nmt: {GOLDEN.path}: its log has no training record yet, no validation yet\n"
+    assert Path("plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a", "nowhere"], "nowhere: no such directory; nmt runs shows which runs there are"),
+        (["a/log.jsonl"], "a/log.jsonl: a file, where a run directory is needed; nmt runs shows which runs there are"),
+        (["a.part"], "a.part: no run directory, and none in it; it holds nothing"),
+        (["b"], "b: no run directory, and none in it; it holds b.txt"),
+        (["outer"], "outer: no run directory here, but in outer/sweep"),
+        (["a", "--output", "x.jpg"], "x.jpg: the ending says which kind of picture; give one of .png, .pdf, .svg"),
+        (["a", "--output", "png"], "png: the ending says which kind of picture; give one of .png, .pdf, .svg"),
+        (["a", "--output", "no/x.png"], "no/x.png: there is no directory no to write it in"),
+        (["a", "--output", "d.png"], "d.png: a directory, where a file is to be written"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: list[str], message: str, nmt: Command, folder: Path) -> None:
+    make_run(folder / "a", LOG)
+    make_run(folder / "outer" / "sweep" / "a", LOG)
+    for name in ("a.part", "b", "d.png"):
+        Path(name).mkdir()
+    Path("b/b.txt").touch()
+    before = sorted(folder.rglob("*"))
+    result = nmt("plot", *arguments)
+    assert (result.status, result.out, result.err) == (2, "", f"nmt: {message}\n")
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_directory_of_runs_stands_for_the_runs_in_it(
+    nmt: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("b", "a", "c.part"):
+        make_run(folder / "runs" / name, LOG)
+    make_run(folder / "other", LOG)
+    drawn: list[str] = []
+
+    def noting(curves: list[Curves]) -> Figure:
+        drawn.extend(each.name for each in curves)
+        return draw(curves)
+
+    monkeypatch.setattr("nmt.plots.curves.draw", noting)
+    assert nmt("plot", "runs", "other").out == "plot.png: written\n"
+    assert drawn == ["a", "b", "other"]
+
+
+def test_a_directory_with_more_runs_than_can_be_told_apart(nmt: Command, folder: Path) -> None:
+    for i in range(MOST_RUNS + 1):
+        make_run(folder / "runs" / f"{i:02}")
+    told = nmt("plot", "runs")
+    assert (told.status, told.out) == (2, "")
+    assert told.err == (
+        "nmt: runs: holds 29 runs, more than the 28 that can be told apart; name some of "
+        "00, 01, 02, 03, 04, 05, 06, 07, 08, 09, …\n"
+    )
+
+
+def test_errors_of_the_function(folder: Path) -> None:
+    make_run(folder / "a")
+    with pytest.raises(CheckpointError, match="b: no such directory"):
+        plot([Path("b")], Path("x.png"))
+    with pytest.raises(DataError, match="kind of picture"):
+        plot([Path("a")], Path("x.txt"))
+
+
+def test_a_failure_leaves_the_old_picture(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_run(folder / "a", LOG)
+    Path("x.png").write_bytes(b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(DataError, match=r"x\.png: cannot be written: No space left on device"):
+        plot([Path("a")], Path("x.png"))
+    assert Path("x.png").read_bytes() == b"old"
+    assert sorted(path.name for path in folder.iterdir()) == ["a", "x.png"]
+
+
+def test_a_device_is_written_to(folder: Path) -> None:
+    make_run(folder / "a", LOG)
+    Path("null.png").symlink_to("/dev/null")
+    plot([Path("a")], Path("null.png"))
+    assert Path("null.png").is_char_device()
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("two words", "two words"),
+        ("$x_1$ ^{", r"\$x_1\$ ^{"),
+        ("_hidden", " _hidden"),
+        ("line\nend", r"line\nend"),
+        ("中文 ünï", "中文 ünï"),
+        ("x" * 200, "x" * 28 + " … " + "x" * 29),
+    ],
+)
+def test_names_in_the_legend(name: str, label: str, folder: Path) -> None:
+    make_run(folder / name, LOG)
+    assert names(draw([curves_of(name, LOG)])) == [label]
+    for output in ("x.png", "x.pdf", "x.svg"):
+        plot([Path(name)], Path(output))
+        assert Path(output).stat().st_size > 1000
+
+
+def drawn_names(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    seen: list[Curves] = []
+
+    def note(runs: list[Curves]) -> Figure:
+        seen.extend(runs)
+        return draw(runs)
+
+    monkeypatch.setattr("nmt.plots.curves.draw", note)
+    plot([Path(path) for path in paths], Path("x.svg"))
+    return [curves.name for curves in seen]
+
+
+def test_runs_of_one_name_have_their_path_in_the_legend(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in ("x/a", "y/a", "y/b"):
+        make_run(folder / path, LOG)
+    assert drawn_names(["x/a", "y/a", "y/b"], monkeypatch) == ["x/a", "y/a", "b"]
+    monkeypatch.chdir("y/b")
+    assert drawn_names(["."], monkeypatch) == ["b"]
+
+
+def test_long_names_have_a_line_each() -> None:
+    def width(n: int) -> float:
+        figure = draw([curves_of(f"{i}" * n, LOG) for i in range(4)])
+        figure.draw_without_rendering()
+        box = figure.legends[0].get_window_extent()
+        return float(box.width / figure.bbox.width)
+
+    assert width(5) < 1.0
+    assert width(60) < 1.0
+
+
+def test_the_loss_that_compares() -> None:
+    found = curves_of("a", [train(1, 2.0), {"kind": "train", "step": 2, "minutes": 1, "loss": 3.0}])
+    np.testing.assert_allclose(found.train_loss, [[1, 0.01, 2.0], [2, 1, 3.0]])
+    assert len(found.learning_rate) == 1
+    assert math.isnan(curves_of("a", [{"kind": "train", "loss": 3.0}]).train_loss[0, 0])

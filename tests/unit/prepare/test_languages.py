@@ -1,0 +1,137 @@
+"""Corpora whose sides are swapped or not of their languages: which are told, and which must not be."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from command import Command
+from folders import PAIRS, TEST, TRAIN, VALID, Folder, files
+from nmt.config.load import dump_config
+from nmt.prepare.languages import N_PAIRS, Sample, language_warnings
+from sentences import sentence_pairs
+
+RUSSIAN = [(f"Собака номер {n} видит поезд", f"Dog number {n} sees the train") for n in range(40)]
+GREEK = [(f"Ο σκύλος βλέπει {n} τρένα", f"The dog sees {n} trains") for n in range(40)]
+Pairs = list[tuple[str, str]]
+
+
+def told(languages: tuple[str, str] = ("de", "en"), **corpora: Pairs) -> list[str]:
+    """The warnings about corpora named train_0, train_1, valid, test_x."""
+    samples = {name.replace("_", "."): Sample.of(pairs) for name, pairs in corpora.items()}
+    return language_warnings(samples, languages, {key: f"{key}.txt" for key in samples})
+
+
+def other_way_round(pairs: Pairs) -> Pairs:
+    return [(second, first) for first, second in pairs]
+
+
+def test_a_sample_is_bounded_and_spread_over_the_whole() -> None:
+    for n in (0, 5, N_PAIRS, N_PAIRS + 1, 7 * N_PAIRS):
+        pairs = Sample.of((str(i), "x" * 1000) for i in range(n)).pairs
+        assert min(n, N_PAIRS // 2) <= len(pairs) <= N_PAIRS
+        steps = {int(after[0]) - int(before[0]) for before, after in itertools.pairwise(pairs)}
+        assert len(steps) <= 1
+        assert not pairs or (pairs[0][0] == "0" and int(pairs[-1][0]) > 0.99 * n - max(steps, default=1))
+        assert all(len(tgt) == 300 for _, tgt in pairs)
+
+
+def test_corpora_the_right_way_round_are_not_told() -> None:
+    assert told(train_0=TRAIN, valid=VALID, test_a=TEST) == []
+    assert told(train_0=TRAIN, train_1=sentence_pairs(300, seed=9)) == []
+    assert told(train_0=TRAIN) == []
+    assert told(train_0=TRAIN, valid=[]) == []
+    assert told(train_0=TRAIN, valid=[(f"{n}", f"{n}") for n in range(50)]) == []
+    assert told(train_0=[(a, a + "!") for a, _ in TRAIN], valid=[(a, a + "?") for a, _ in VALID]) == []
+
+
+def test_what_has_hardly_any_words_is_not_told() -> None:
+    """Of addresses the two sides differ by a word, and which one that is says little."""
+    urls = [(f"https://example.org/page{n}", f"https://example.org/de/seite{n}") for n in range(50)]
+    real = [(f"Sie sieht {n} Hunde und die große Seite", f"She sees {n} dogs and the large page") for n in range(50)]
+    assert told(valid=real, train_0=urls) == told(valid=real, train_0=other_way_round(urls)) == []
+    assert len(told(valid=real, train_0=other_way_round(real))) == 1
+
+
+def test_a_swapped_corpus_is_told_with_what_it_was_held_against() -> None:
+    (warning,) = told(train_0=TRAIN, train_1=other_way_round(TRAIN), valid=VALID, test_a=TEST)
+    assert warning == (
+        "data.train.1 (train.1.txt): de and en look swapped: 100% of its pairs fit data.valid (valid.txt) better the "
+        "other way round; check the files of both"
+    )
+    (warning,) = told(train_0=TRAIN, valid=VALID, test_a=other_way_round(TEST))
+    assert warning.startswith("data.test.a (test.a.txt): de and en look swapped: 100% of its pairs fit data.valid")
+    (warning,) = told(train_0=TRAIN, train_1=other_way_round(PAIRS))
+    assert "data.train.1 (train.1.txt): de and en look swapped: 100% of its pairs fit data.train.0 " in warning
+
+
+def test_where_most_say_so_the_development_set_is_what_is_swapped() -> None:
+    (warning,) = told(train_0=TRAIN[:120], train_1=TRAIN[120:], valid=other_way_round(VALID), test_a=TEST)
+    assert warning.startswith("data.valid (valid.txt): de and en look swapped: 100% of its pairs fit data.train.0 ")
+
+
+def test_of_a_few_pairs_nothing_is_said() -> None:
+    assert told(train_0=other_way_round(TRAIN[:19]), valid=VALID) == []
+    assert len(told(train_0=other_way_round(TRAIN[:20]), valid=VALID)) == 1
+
+
+def test_a_side_in_another_script_is_told() -> None:
+    (warning,) = told(train_0=TRAIN, train_1=RUSSIAN, valid=VALID)
+    assert warning == (
+        "data.train.1 (train.1.txt): most letters of the de side are Cyrillic, where Latin is expected; check its files"
+    )
+    assert told(("en", "ru"), train_0=other_way_round(RUSSIAN)) == []
+    assert told(("en", "sr"), train_0=other_way_round(RUSSIAN)) == []  # written in both
+    (warning,) = told(("en", "ru"), train_0=RUSSIAN)
+    assert warning == "data.train.0 (train.0.txt): en and ru look swapped, by their scripts; check its files"
+    (warning,) = told(("en", "xx"), train_0=other_way_round(GREEK), valid=other_way_round(RUSSIAN))
+    assert "train.0.txt): most letters of the xx side are Greek, where Cyrillic is expected" in warning
+    assert told(("aa", "bb"), train_0=GREEK, train_1=RUSSIAN) == []  # nobody knows which is right
+
+
+def test_kana_and_wide_letters_are_of_their_scripts() -> None:
+    katakana = [(f"Server number {n}", "サーバーのデータベースｻｰﾊﾞｰ人々") for n in range(40)]
+    assert told(("en", "ja"), train_0=katakana) == []
+    (warning,) = told(("en", "ja"), train_0=other_way_round(katakana))
+    assert warning.endswith("en and ja look swapped, by their scripts; check its files")
+    (warning,) = told(("en", "ja"), train_0=[(a, "Ｓｅｒｖｅｒ") for a, _ in katakana])
+    assert "most letters of the ja side are Latin, where CJK is expected" in warning
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_prepare_tells_it_again_and_again(place: Folder, nmt: Command) -> None:
+    place.write(more=other_way_round(sentence_pairs(600)[300:]), none=[("ja", "ja")] * 30)
+    changes = {"data__train": [files("train"), files("more"), files("none")]}
+    (place.folder / "c.yaml").write_text(dump_config(place.config(**changes)), encoding="utf-8")
+    command = ("prepare", "--config", place.folder / "c.yaml", "--data", place.data)
+    first, second = nmt(*command), nmt(*command)
+    assert first.status == second.status == 0
+    warnings = [line.removeprefix("warning: ") for line in first.out.split("\n") if line.startswith("warning: ")]
+    assert [warning.partition(": ")[0] for warning in warnings] == [
+        "data.train.2 (none.de)", "data.train.1 (more.de)",
+    ]  # fmt: skip
+    assert warnings[0].endswith(
+        "nothing of it is kept: copied source 30; both sides are identical: is this one file with both languages?"
+    )
+    assert warnings[1].startswith("data.train.1 (more.de): de and en look swapped: ")
+    assert json.loads((place.data / "manifest.json").read_text(encoding="utf-8"))["warnings"] == warnings
+    assert second.out.count("warning: ") == 2 and "nothing to do" in second.out
+
+
+def test_a_manifest_without_warnings_is_up_to_date(place: Folder) -> None:
+    place.prepare()
+    file = place.data / "manifest.json"
+    manifest = json.loads(file.read_bytes())
+    assert manifest.pop("warnings") == []
+    clean = manifest["splits"]["train"]["clean"]
+    clean["samples"] = {"overlap": [["alt", "old"]]}  # as it was before
+    del manifest["sources"]["train.0"]["dropped"]
+    file.write_text(json.dumps(manifest), encoding="utf-8")
+    assert place.prepare().endswith("up to date with 240 training pairs: nothing to do")

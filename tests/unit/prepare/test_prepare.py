@@ -1,0 +1,260 @@
+"""`prepare` with local files: what it writes and reports, and what it says about bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from folders import TEST, TRAIN, VALID, Folder, files
+from nmt.errors import ConfigError, DataError
+from nmt.prepare import prepare as module
+from nmt.prepare.report import table
+from nmt.text.tokenizer import EOS, UNK, Tokenizer, Tokenizers
+
+ODD = [("a\x00b", "c"), ("  zwei  ", ""), ("x\u2028y\ty", "z\u2581"), ("gleich", "gleich"), ("", ""), ("k" * 2000, "l")]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_text_and_ids_agree(place: Folder) -> None:
+    place.prepare()
+    corpus = place.corpus()
+    assert corpus.languages == ("de", "en")
+    assert corpus.splits == ("train", "valid", "test")
+    for name, pairs in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
+        split = corpus.split(name)
+        assert split.n == len(pairs)
+        for side, language in enumerate(corpus.languages):
+            lines = split.text(language)
+            assert lines == [pair[side] for pair in pairs]
+            ids, ends = split.ids(language), split.ends(language)
+            assert (ids.dtype, ends.dtype, split.lengths(language).dtype) == ("uint16", "int64", "int32")
+            starts = [0, *ends[:-1]]
+            tokenizer = corpus.tokenizers[language]
+            assert [tokenizer.decode(ids[s:e]) for s, e in zip(starts, ends, strict=True)] == lines
+            assert [tokenizer.encode(line) for line in lines] == [
+                ids[s:e].tolist() for s, e in zip(starts, ends, strict=True)
+            ]
+            assert split.lengths(language).tolist() == [len(tokenizer.encode(line)) for line in lines]
+            assert not {UNK, EOS} & set(ids.tolist())
+
+
+def test_the_report_on_screen(place: Folder) -> None:
+    place.write(
+        train=[*TRAIN, TRAIN[0], VALID[3], TEST[4], ("leer", " "), ("Berlin", "Berlin"), ("x" * 1001, "y" * 900)]
+    )
+    said = place.prepare(tokenizer__vocab_size=300)
+    assert [" ".join(line.split()) for line in said.split("\n")[:5]] == [
+        "split read kept dropped",
+        "train 246 240 6 empty side 1, in a dev or test set 2, too long (characters) 1, copied source 1, duplicate 1",
+        "valid 30 30 0",
+        "test 30 30 0",
+        "vocabulary: 300 pieces for de and en",
+    ]
+    assert "de: " in said
+    assert "pieces per word; of the pieces " in said
+    assert "valid: 60 lines come back exactly from their pieces (BLEU 100.0)\n" in said
+    assert said.endswith(f"wrote {place.data}")
+
+
+def test_the_manifest(place: Folder) -> None:
+    place.write(train=[*TRAIN, VALID[0], ("leer", "")])
+    place.prepare()
+    manifest = json.loads((place.data / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["format"] == 1
+    assert manifest["languages"] == ["de", "en"]
+    assert manifest["config"]["tokenizer"] == {"vocab_size": 400, "joint": True}
+    assert manifest["config"]["data"]["max_pieces"] == 250
+    assert manifest["tokenizer"]["pieces"] == {"de": 400, "en": 400}
+    assert manifest["sources"]["train.0"]["files"]["de"]["name"] == "train.de"
+    assert len(manifest["sources"]["train.0"]["files"]["de"]["sha256"]) == 64
+    assert (manifest["sources"]["train.0"]["read"], manifest["sources"]["train.0"]["kept"]) == (242, 240)
+    assert manifest["splits"]["train"]["clean"]["dropped"] == {"empty": 1, "overlap": 1}
+    sample = {"source": "train.0", "corpus": "train.de", "line": 241, "de": VALID[0][0], "en": VALID[0][1]}
+    assert manifest["splits"]["train"]["clean"]["samples"]["overlap"] == [sample]
+    assert manifest["splits"]["valid"]["round_trip"] == {"lines": 60, "exact": 60, "control": 0}
+    assert set(manifest["files"]) == set(place.content()) - {"manifest.json"}
+
+
+def test_references_are_never_dropped_or_altered(place: Folder) -> None:
+    place.write(valid=ODD)
+    said = place.prepare()
+    split = place.corpus().split("valid")
+    assert list(zip(split.text("de"), split.text("en"), strict=True)) == ODD
+    assert split.lengths("en").tolist()[1] == 0
+    assert "valid: 11 lines come back exactly from their pieces (BLEU 100.0); 1 with control characters do not" in said
+
+
+def test_only_training_text_is_learned_from(place: Folder) -> None:
+    place.write(valid=[("Quatsch", "xylophone")] * 500)
+    place.prepare(tokenizer__vocab_size=600)
+    tokenizer = place.corpus().tokenizers["de"]
+    assert len(tokenizer.encode("Quatsch")) > 3
+    assert len(tokenizer.encode("Pferd")) == 1
+
+
+def unequal(place: Folder) -> None:
+    (place.folder / "text" / "valid.en").write_bytes(b"one\n")
+
+
+def not_utf8(place: Folder) -> None:
+    with (place.folder / "text" / "train.en").open("ab") as file:
+        file.write(b"caf\xe9\n")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (unequal, "valid.de has 30 lines, valid.en 1: they must pair line by line"),
+        (not_utf8, "train.en: not UTF-8 at line 241, byte 4 of the line (0xE9)"),
+        (
+            lambda place: (place.folder / "text" / "test.de").unlink(),
+            "test.de: no such file; check data.root and files",
+        ),
+        (lambda place: place.write(train=[]), "data.train: the training corpus is empty: 0 pairs were read"),
+        (lambda place: place.write(valid=[]), "data.valid: valid.de is empty: 0 pairs were read"),
+        (lambda place: place.write(test=[]), "data.test.test: test.de is empty: 0 pairs were read"),
+        (
+            lambda place: place.write(valid=[("", ""), ("ja", " ")]),
+            "data.valid: valid.de has no pair with text on both sides, only blank lines",
+        ),
+        (
+            lambda place: place.write(train=[("a\x00", "b\x00")]),
+            "data.train: all 1 training pairs were dropped: control character 1; is it text, with a line feed",
+        ),
+        (
+            lambda place: place.write(train=[("a", "a"), ("b", "b"), ("", "")]),
+            "dropped: empty side 1, copied source 2; both sides are identical: is this one file with both languages?",
+        ),
+        (
+            lambda place: place.write(train=[("a", ""), ("b", "b"), *TEST]),
+            "data.train: all 32 training pairs were dropped: empty side 1, in a dev or test set 30, copied source 1",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    place: Folder, break_it: Callable[[Folder], object], message: str
+) -> None:
+    break_it(place)
+    with pytest.raises(DataError) as caught:
+        place.prepare()
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert place.left() == set()
+
+
+def test_a_held_out_set_whose_sides_are_identical_is_told(place: Folder) -> None:
+    same = [("eins", "eins"), ("zwei", "zwei")]
+    place.write(valid=same, test=same)
+    said = place.prepare()
+    for warning in (
+        "data.valid (valid.de): both sides are identical: is this one file with both languages?",
+        "data.test.test (test.de): both sides are identical: is this one file with both languages?",
+    ):
+        assert f"warning: {warning}" in said and warning in place.corpus().manifest["warnings"]
+
+
+def test_all_pairs_dropped_for_their_pieces(place: Folder) -> None:
+    with pytest.raises(DataError, match=r"all 240 training pairs were dropped: too long \(pieces\) 240"):
+        place.prepare(data__max_pieces=1)
+    assert place.left() == set()
+
+
+def test_the_longest_side_that_is_kept(place: Folder) -> None:
+    place.prepare()
+    split = place.corpus().split("train")
+    longest = max(split.lengths("de").max(), split.lengths("en").max())
+    place.prepare(data__max_pieces=int(longest))
+    assert place.corpus().split("train").n == 240
+    place.prepare(data__max_pieces=int(longest) - 1)
+    assert place.corpus().split("train").n < 240
+
+
+def test_a_reference_that_does_not_come_back_stops_it(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write(test=[("eins", "one"), ("zwei ", "two")])
+    decode = Tokenizer.decode
+    monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: decode(self, ids).replace("zwei ", "zwei"))
+    with pytest.raises(DataError, match=r"^test\.de, line 2: the tokenizer does not give it back as it was$"):
+        place.prepare()
+    assert place.left() == set()
+
+
+def test_several_sources_each_with_its_counts(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CHUNK", 7)
+    long = (" ".join(pair[0] for pair in TRAIN[:6]), " ".join(pair[1] for pair in TRAIN[:6]))
+    place.write(train=TRAIN[:100], more=[long, *TRAIN[90:], long[::-1]], last=[("eins", "one"), long])
+    said = place.prepare(data__train=[files("train"), files("more"), files("last")], data__max_pieces=60)
+    manifest = place.corpus().manifest
+    counts = [(manifest["sources"][f"train.{i}"]["read"], manifest["sources"][f"train.{i}"]["kept"]) for i in range(3)]
+    assert counts == [(100, 100), (152, 140), (2, 1)]
+    assert manifest["splits"]["train"]["clean"]["dropped"] == {"duplicate": 11, "pieces": 2}
+    of_first, *_, of_last = manifest["splits"]["train"]["clean"]["samples"]["pieces"]
+    assert of_first == {"source": "train.1", "corpus": "more.de", "line": 1, "de": long[0][:120], "en": long[1][:120]}
+    assert (of_last["source"], of_last["line"]) == ("train.1", 152)
+    assert manifest["sources"]["train.1"]["dropped"] == {"duplicate": 10, "pieces": 2}
+    assert manifest["sources"]["train.2"]["dropped"] == {"duplicate": 1}
+    assert [" ".join(line.split()) for line in said.split("\n")[:5]] == [
+        "split read kept dropped",
+        "train 254 241 13 duplicate 11, too long (pieces) 2",
+        "train.0 train.de 100 100 0",
+        "train.1 more.de 152 140 12 duplicate 10, too long (pieces) 2",
+        "train.2 last.de 2 1 1 duplicate 1",
+    ]
+    assert f"samples of what was dropped, with corpus and line: splits.train.clean.samples in {place.data}/man" in said
+    assert place.corpus().split("train").n == 241
+    assert place.corpus().split("train").text("de")[-1] == "eins"
+    assert place.corpus().split("train").lengths("de").max() <= 60
+
+
+def test_a_corpus_that_repeats(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CHUNK", 7)
+    place.write(train=TRAIN[:100], more=[*TRAIN[90:], ("eins", "one")])
+    place.prepare(data__train=[{**files("train"), "repeat": 3}, files("more")])
+    train = place.corpus().split("train")
+    n_other = len(TRAIN) - 100 + 1  # those that both have are of the first
+    assert train.n == 3 * 100 + n_other
+    for side, language in enumerate(("de", "en")):
+        lines = train.text(language)
+        assert lines[:300] == [pair[side] for pair in TRAIN[:100] for _ in range(3)]
+        assert len(set(lines[300:])) == n_other
+    with pytest.raises(ConfigError, match=r"data\.valid\.repeat: only training corpora are repeated"):
+        place.prepare(data__valid={**files("dev"), "repeat": 2})
+
+
+def test_separate_vocabularies(place: Folder) -> None:
+    said = place.prepare(tokenizer__joint=False, tokenizer__vocab_size=450, model__tie_embeddings="target")
+    assert "vocabulary: 450 pieces for de\nvocabulary: 450 pieces for en\n" in said
+    tokenizers = place.corpus().tokenizers
+    assert not tokenizers.joint
+    assert len(tokenizers["de"].encode("Pferd")) < len(tokenizers["en"].encode("Pferd"))
+
+
+def test_a_corpus_too_small_for_the_vocabulary(place: Folder) -> None:
+    said = place.prepare(tokenizer__vocab_size=30_000)
+    size = len(place.corpus().tokenizers["de"])
+    assert size < 1000
+    assert f"vocabulary: {size} pieces for de and en: this text has no more to merge, 30,000 were asked for" in said
+
+
+@pytest.mark.parametrize(
+    ("language", "words", "said"),
+    [
+        ("de", 1000, "2.50 pieces per word; of the pieces 0.00% are single bytes, 0.00% unknown"),
+        ("ko", 1000, "2.50 pieces per word; "),
+        ("zh", 1000, "2.20 characters per piece; of the pieces 0.00% are single bytes, 0.00% unknown"),
+        ("ja_JP", 1000, "2.20 characters per piece; "),
+        ("aa", 400, "2.20 characters per piece; "),  # 13.75 characters a word: no language with spaces has such
+    ],
+)
+def test_pieces_are_told_by_words_or_by_characters(tokenizer: Tokenizer, language: str, words: int, said: str) -> None:
+    counts = {"words": words, "characters": 5500, "pieces": 2500, "bytes": 0, "unknown": 0}
+    clean = {"read": 9, "kept": 9, "dropped": {}}
+    splits = {"train": {"clean": clean, "text": {language: counts}}, "valid": {"clean": clean}}
+    lines = list(table(splits, {}, Tokenizers({language: tokenizer}, joint=True), None))
+    assert lines[-1].startswith(f"{language}: {said}")

@@ -1,0 +1,221 @@
+"""`prepare` where a directory is already: when it works again, what it refuses, what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from folders import TEST, TRAIN, Folder, files
+from nmt.config.load import dump_config
+from nmt.data.corpus import Corpus
+from nmt.errors import DataError
+from nmt.layout import DataDir, RunDir
+from nmt.prepare import prepare as module
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_both_directions_are_the_same_bytes(place: Folder) -> None:
+    place.prepare()
+    first = place.content()
+    assert "nothing to do" in place.prepare(direction="en-de")
+    shutil.rmtree(place.data)
+    place.prepare(direction="en-de")
+    assert place.content() == first
+
+
+def test_again_with_nothing_changed_it_does_nothing(place: Folder) -> None:
+    place.prepare()
+    times = {path: path.stat().st_mtime_ns for path in place.data.rglob("*")}
+    said = place.prepare()
+    assert said == f"{place.data} is up to date with 240 training pairs: nothing to do"
+    assert {path: path.stat().st_mtime_ns for path in place.data.rglob("*")} == times
+    assert "nothing to do" in place.prepare(training__seed=7, data__dir="elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"tokenizer__vocab_size": 350}, "tokenizer.vocab_size was 400, is 350"),
+        ({"data__max_chars": 40}, "data.max_chars was 1000, is 40"),
+        ({"data__test": {}}, "data.test.test was removed"),
+        ({"data__test": {"test": files("test"), "more": files("valid")}}, "data.test.more was added"),
+        ({"data__train": [files("train") | {"name": "n"}]}, 'data.train.0.name was null, is "n"'),
+        ({"data__train": [files("train") | {"repeat": 2}]}, "data.train.0.repeat was 1, is 2"),
+        ({"tokenizer__joint": False, "model__tie_embeddings": "none"}, "tokenizer.joint was true, is false"),
+    ],
+)
+def test_a_changed_config_is_named_and_prepared_again(place: Folder, changes: dict[str, Any], said: str) -> None:
+    place.prepare()
+    before = place.corpus().fingerprint
+    assert place.prepare(**changes).split("\n")[0] == f"preparing {place.data} again: {said}"
+    assert "nothing to do" in place.prepare(**changes)
+    assert (place.corpus().fingerprint == before) == ("name" in said)
+    assert place.left() == {"data"}
+
+
+def test_a_setting_that_a_manifest_does_not_know_had_its_default(place: Folder) -> None:
+    place.prepare()
+    manifest = json.loads((place.data / "manifest.json").read_bytes())
+    del manifest["config"]["data"]["max_ratio"], manifest["config"]["data"]["valid"]["columns"]
+    (place.data / "manifest.json").write_text(json.dumps(manifest))
+    assert "nothing to do" in place.prepare()
+    assert "again: data.max_ratio was 4.0, is 3.0\n" in place.prepare(data__max_ratio=3.0)
+
+
+@pytest.mark.parametrize("config", [{}, [], {"data": None, "tokenizer": None}, {"data": {"train": 3, "test": []}}])
+def test_a_manifest_whose_config_is_damaged_is_written_anew(place: Folder, config: object) -> None:
+    place.prepare()
+    manifest = json.loads((place.data / "manifest.json").read_bytes())
+    (place.data / "manifest.json").write_text(json.dumps(manifest | {"config": config}))
+    assert place.prepare().startswith(f"preparing {place.data} again: ")
+    assert "nothing to do" in place.prepare()
+
+
+def test_a_changed_file_is_named_and_prepared_again(place: Folder) -> None:
+    place.prepare()
+    before = place.corpus().fingerprint
+    place.write(test=[*TEST, ("neu", "new")])
+    text = place.folder / "text"
+    said = f"preparing {place.data} again: {text / 'test.de'} has changed; {text / 'test.en'} has changed\n"
+    assert place.prepare().startswith(said)
+    assert place.corpus().split("test").n == 31
+    assert place.corpus().fingerprint != before
+
+
+def test_a_damaged_directory_is_prepared_again(place: Folder) -> None:
+    place.prepare()
+    first = place.content()
+    (place.data / "valid.en").write_bytes(first["valid.en"][:-5])
+    assert "valid.en: " in place.prepare().split("\n")[0]
+    assert place.content() == first
+    (place.data / "tokenizer" / "joint.model").unlink()
+    assert "joint.model: no such file" in place.prepare().split("\n")[0]
+    assert place.content() == first
+
+
+def test_another_format_is_prepared_again(place: Folder) -> None:
+    place.prepare()
+    manifest = json.loads((place.data / "manifest.json").read_bytes())
+    (place.data / "manifest.json").write_text(json.dumps(manifest | {"format": 0}))
+    with pytest.raises(DataError, match=r"manifest\.json: format 0, this version reads 1; run nmt prepare again"):
+        place.corpus()
+    assert "it has format 0, this version writes 1" in place.prepare()
+    assert "nothing to do" in place.prepare()
+
+
+def test_what_prepare_did_not_write_is_not_replaced(place: Folder) -> None:
+    place.data.mkdir()
+    (place.data / "thesis.txt").write_text("years of work")
+    with pytest.raises(DataError, match=r"data: holds thesis\.txt, which prepare did not write, so it is not replaced"):
+        place.prepare()
+    assert (place.data / "thesis.txt").read_text() == "years of work"
+    (place.data / "thesis.txt").unlink()
+    place.prepare()
+    (place.data / "notes").mkdir()
+    (place.data / "notes" / "a.txt").write_text("mine")
+    with pytest.raises(DataError, match=r"data: holds notes/a\.txt, which prepare did not write"):
+        place.prepare(data__max_chars=50)
+    assert (place.data / "notes" / "a.txt").exists()
+    shutil.rmtree(place.data)
+    place.data.write_text("")
+    with pytest.raises(DataError, match="data: a file, where a data directory is to be written"):
+        place.prepare()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"3", b"{", b"\xff", b"[" * 100_000, b'{"format": 1}', b'{"files": 3}']
+)
+def test_a_directory_with_a_damaged_manifest_is_not_replaced(place: Folder, content: bytes) -> None:
+    place.prepare()
+    before = place.content()
+    (place.data / "manifest.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"manifest\.json: damaged or not of nmt, so nothing here is replaced"):
+        place.prepare()
+    assert place.content() == before | {"manifest.json": content}
+
+
+@pytest.mark.parametrize("damage", [{}, [], {"train.0": 3}, {"train.0": {"files": []}}])
+def test_a_manifest_that_has_lost_its_sources(place: Folder, damage: object) -> None:
+    place.prepare()
+    manifest = json.loads((place.data / "manifest.json").read_bytes())
+    (place.data / "manifest.json").write_text(json.dumps(manifest | {"sources": damage}))
+    assert "train.de has changed" in place.prepare()
+    assert "nothing to do" in place.prepare()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+@pytest.mark.parametrize("step", ["train_tokenizer", "file_facts"])
+def test_interrupted_it_leaves_nothing(
+    place: Folder, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, step, interrupt)
+        with pytest.raises(error):
+            place.prepare()
+        assert place.left() == set()
+    place.prepare()
+    first = place.content()
+    with monkeypatch.context() as patch:
+        patch.setattr(module, step, interrupt)
+        with pytest.raises(error):
+            place.prepare(data__max_chars=50)
+    assert place.content() == first
+    assert place.left() == {"data"}
+
+
+def test_a_tokenizer_taken_from_a_data_directory(place: Folder) -> None:
+    place.prepare()
+    other = place.data.rename(place.folder / "other")
+    place.write(train=TRAIN[:50])
+    said = place.prepare(tokenizer_from=other)
+    assert "vocabulary: 400 pieces for de and en, not learned from this text" in said
+    assert place.corpus().tokenizers.fingerprint == Corpus.open(DataDir(other)).tokenizers.fingerprint
+    assert "nothing to do" in place.prepare(tokenizer_from=other)
+    said = "again: the tokenizer was taken from elsewhere (--tokenizer-from), is trained on this text\n"
+    assert said in place.prepare()
+
+
+def test_a_tokenizer_taken_from_a_run(place: Folder) -> None:
+    place.prepare()
+    run = RunDir(place.folder / "run")
+    run.path.mkdir()
+    shutil.copytree(place.data / "tokenizer", run.tokenizer.path)
+    with pytest.raises(DataError, match=r"run: neither manifest\.json nor config\.yaml tells the languages"):
+        place.prepare(tokenizer_from=run.path)
+    run.config.write_text(dump_config(place.config(direction="en-de")), encoding="utf-8")
+    assert "not learned from this text" in place.prepare(tokenizer_from=run.path)
+
+
+def test_a_tokenizer_that_does_not_suit(place: Folder) -> None:
+    place.prepare()
+    other = place.data.rename(place.folder / "other")
+    with pytest.raises(DataError, match="absent: neither a run nor a data directory: it has no tokenizer/"):
+        place.prepare(tokenizer_from=place.folder / "absent")
+    with pytest.raises(DataError, match=r"other: has one joint vocabulary, but .* false; set tokenizer\.joint=true"):
+        place.prepare(tokenizer_from=other, tokenizer__joint=False, model__tie_embeddings="none")
+    french = {"files": {"de": "train.de", "fr": "train.en"}}
+    changes: dict[str, Any] = {"data__train": [french], "data__valid": french, "data__test": {}}
+    with pytest.raises(DataError, match="other: its tokenizer is for de and en, the config is for de and fr"):
+        place.prepare(tokenizer_from=other, direction="de-fr", **changes)
+    assert place.left() == {"other"}
+
+
+def test_a_manifest_that_does_not_say_what_it_was_made_from(place: Folder) -> None:
+    place.prepare()
+    manifest = DataDir(place.data).manifest
+    facts = json.loads(manifest.read_bytes())
+    del facts["config"]
+    manifest.write_text(json.dumps(facts))
+    assert "manifest.json does not say what it was made from" in place.prepare().split("\n")[0]
+    assert "nothing to do" in place.prepare()

@@ -1,0 +1,165 @@
+"""Local files: what a line is, how lines pair, and what is said about files that will not do."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.config import Source
+from nmt.errors import DataError
+from nmt.files.read import checksum
+from nmt.prepare.pairs import SentencePair
+from nmt.prepare.prepare import prepare
+from nmt.prepare.sources import open_source, text_folder
+from nmt.text.lines import read_aligned, read_lines
+from tiny_corpus import tiny_settings, tiny_text
+
+
+def write(folder: Path, **files: bytes) -> None:
+    for name, data in files.items():
+        (folder / name.replace("_", ".")).write_bytes(data)
+
+
+def aligned(folder: Path) -> list[tuple[str, str]]:
+    return list(read_aligned(folder / "a.de", folder / "a.en"))
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\r\nb\r\n\r\n", ["a", "b", ""]),
+        (b"a\r\nb\r", ["a", "b"]),
+        (b"a\rb\n", ["a\rb"]),
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
+        ("a\u2028b\u0085c\x0bd\x0ce\x1cf\x00g\th\n".encode(), ["a\u2028b\u0085c\x0bd\x0ce\x1cf\x00g\th"]),
+        (" \U0001f600  a \n".encode(), [" \U0001f600  a "]),
+        (b"\n\n \n", ["", "", " "]),
+    ],
+)
+def test_what_a_line_is(tmp_path: Path, data: bytes, lines: list[str]) -> None:
+    (tmp_path / "a.de").write_bytes(data)
+    assert list(read_lines(tmp_path / "a.de")) == lines
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"))))
+def test_any_lines_are_read_as_they_were_written(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+    path = tmp_path_factory.mktemp("lines") / "a"
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    assert list(read_lines(path)) == lines
+
+
+def test_odd_lines_do_not_shift_the_pairing(tmp_path: Path) -> None:
+    odd = ["\x00", "a\u2028b", "\t", "", "\U0001f600", "wort " * 5000, "x\x0cy", "\ufeff", "z\rz"]
+    write(tmp_path, a_de="".join(f"{line}\r\n" for line in odd).encode())
+    write(tmp_path, a_en="".join(f"{i}\n" for i in range(len(odd))).encode())
+    assert [int(tgt) for _, tgt in aligned(tmp_path)] == list(range(len(odd)))
+    assert [src for src, _ in aligned(tmp_path)] == odd
+
+
+def test_compressed_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.de.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfeins\r\nzwei\n"))
+    assert list(read_lines(tmp_path / "a.de.gz")) == ["eins", "zwei"]
+
+
+@pytest.mark.parametrize(("n_de", "n_en"), [(3, 2), (2, 3), (0, 2), (2, 0), (1, 5000)])
+def test_unequal_numbers_of_lines(tmp_path: Path, n_de: int, n_en: int) -> None:
+    write(tmp_path, a_de=b"x\n" * n_de, a_en=b"x\n" * n_en)
+    with pytest.raises(DataError) as caught:
+        aligned(tmp_path)
+    assert str(caught.value) == f"a.de has {n_de} lines, a.en {n_en}: they must pair line by line (in {tmp_path})"
+
+
+def test_unequal_files_of_two_folders_are_named_in_full(tmp_path: Path) -> None:
+    (tmp_path / "de").mkdir()
+    (tmp_path / "en").mkdir()
+    (tmp_path / "de" / "t").write_bytes(b"x\n")
+    (tmp_path / "en" / "t").write_bytes(b"")
+    with pytest.raises(DataError) as caught:
+        list(read_aligned(tmp_path / "de" / "t", tmp_path / "en" / "t"))
+    assert str(caught.value) == f"{tmp_path}/de/t has 1 lines, {tmp_path}/en/t 0: they must pair line by line"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"gut\nschlecht\xe4\n", "not UTF-8 at line 2, byte 9 of the line (0xE4); perhaps WINDOWS-1252"),
+        (b"\xef\xbb\xbf\xffab\n", "not UTF-8 at line 1, byte 1 of the line (0xFF); perhaps WINDOWS-1252"),
+        (b"\x89PNG\r\n\x1a\n", "not UTF-8 at line 1, byte 1 of the line (0x89); "),
+        (b"\x00\x01\xf0\x02\n", "not UTF-8 at line 1, byte 3 of the line (0xF0); is it a text file?"),
+    ],
+)
+def test_files_that_are_no_text(tmp_path: Path, data: bytes, message: str) -> None:
+    path = tmp_path / "a.de"
+    path.write_bytes(data)
+    with pytest.raises(DataError) as caught:
+        list(read_lines(path))
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def test_missing_files_directories_and_broken_archives(tmp_path: Path) -> None:
+    for read in (checksum, lambda path: list(read_lines(path))):
+        with pytest.raises(DataError, match=r"absent: no such file; check data\.root and files in the config"):
+            read(tmp_path / "absent")
+        with pytest.raises(DataError, match="a directory, where a text file is needed"):
+            read(tmp_path)
+    (tmp_path / "a.gz").write_bytes(b"not gzip\n")
+    with pytest.raises(DataError, match=r"a\.gz: not readable as gzip after line 0: Not a gzipped file"):
+        list(read_lines(tmp_path / "a.gz"))
+    write(tmp_path, b_de=b"x")
+    with pytest.raises(DataError, match=r"a\.gz: not readable as gzip after line 0: Not a gzipped file"):
+        list(open_source(Source(files={"de": "b.de", "en": "a.gz"}), ("de", "en"), tmp_path).pairs())
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"a\n" * 10_000)[:-9])
+    with pytest.raises(DataError, match=r"cut\.gz: not readable as gzip after line \d+: Compressed file ended"):
+        list(read_lines(tmp_path / "cut.gz"))
+
+
+def test_a_source_of_files_can_be_read_twice_and_has_no_direction(tmp_path: Path) -> None:
+    write(tmp_path, t_de=b"eins\nzwei\n", t_en=b"one\ntwo\n")
+    source = Source(files={"en": "t.en", "de": "t.de"}, name="numbers")
+    opened = open_source(source, ("de", "en"), tmp_path)
+    assert list(opened.pairs()) == [SentencePair("eins", "one", "numbers"), SentencePair("zwei", "two", "numbers")]
+    assert list(opened.pairs()) == list(opened.pairs())
+    assert opened.record == {
+        "corpus": "numbers",
+        "files": {
+            "de": {"name": "t.de", "sha256": checksum(tmp_path / "t.de")},
+            "en": {"name": "t.en", "sha256": checksum(tmp_path / "t.en")},
+        },
+    }
+
+
+# --- the sample corpus ---------------------------------------------------------------------------
+
+
+def test_the_sample_corpus_is_found_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert text_folder("data/other") == Path("data/other")
+    in_checkout = text_folder("data/sample")
+    assert in_checkout.is_absolute() and (in_checkout / "train.de").is_file()
+    package = tmp_path / "site-packages" / "nmt"
+    (package / "sample").mkdir(parents=True)
+    monkeypatch.setattr("nmt.prepare.sources.__file__", str(package / "data" / "sources.py"))
+    assert text_folder("data/sample") == package / "sample"
+    (tmp_path / "data" / "sample").mkdir(parents=True)  # one's own comes first
+    assert text_folder("data/sample") == Path("data/sample")
+
+
+def test_prepare_takes_the_sample_corpus_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "nmt"
+    tiny_text(package / "sample")
+    monkeypatch.setattr("nmt.prepare.sources.__file__", str(package / "data" / "sources.py"))
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    said: list[str] = []
+    for _ in range(2):
+        prepare(tiny_settings(Path("data/sample")), Path("prepared"), echo=said.append)
+    assert said[0] == f"no data/sample here: taking the sample corpus that comes with nmt, {package / 'sample'}"
+    assert said[-1] == "prepared is up to date with 199 training pairs: nothing to do"

@@ -1,0 +1,184 @@
+"""A development set split off the training text: which pairs, what becomes of the others, what is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from folders import PAIRS, TEST, TRAIN, Folder, files
+from nmt.config.load import changed_config, dump_config, field_paths, load_config
+from nmt.errors import ConfigError, DataError
+from nmt.prepare import split_off
+from nmt.prepare.pairs import SentencePair
+from nmt.prepare.split_off import Draw
+from sentences import sentence_pairs
+
+MANY = [SentencePair(f"Satz {n}", f"sentence {n}", "") for n in range(20_000)]
+
+
+def drawn(amount: int | float, pairs: list[SentencePair]) -> list[SentencePair]:
+    draw = Draw(amount)
+    for pair in pairs:
+        draw.offer(pair)
+    return draw.chosen()
+
+
+def split(place: Folder, name: str) -> list[tuple[str, str]]:
+    corpus = place.corpus()
+    return list(zip(corpus.split(name).text("de"), corpus.split(name).text("en"), strict=True))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_a_share_stays_as_the_text_grows_and_wherever_its_pairs_stand() -> None:
+    few, many = drawn(0.05, MANY[:8000]), drawn(0.05, MANY)
+    assert few == [pair for pair in many if pair in set(MANY[:8000])]
+    assert 900 < len(many) < 1100
+    assert set(drawn(0.05, MANY[::-1])) == set(many)
+    assert many == sorted(many, key=MANY.index)
+
+
+def test_of_a_number_of_lines_a_pair_gives_way_only_to_a_new_one() -> None:
+    few, many = set(drawn(300, MANY[:18_000])), set(drawn(300, MANY))
+    assert len(few) == len(many) == 300
+    assert many - few <= set(MANY[18_000:])
+    assert len(few & many) > 240
+    assert set(drawn(100, MANY)) < many
+
+
+def test_a_number_of_lines_is_at_most_a_tenth() -> None:
+    assert [len(drawn(300, MANY[:n])) for n in (3000, 2999, 500, 10, 3, 1)] == [300, 299, 50, 1, 1, 1]
+
+
+def test_a_share_that_is_too_small_or_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError, match=r"^data\.valid: none of 5 pairs is in a share of 1e-05 of them; take a larger"):
+        drawn(1e-5, MANY[:5])
+    monkeypatch.setattr(split_off, "MOST_LINES", 100)
+    with pytest.raises(DataError, match=r"^data\.valid: a share of 0\.5 is more than 100 pairs of this text"):
+        drawn(0.5, MANY)
+
+
+@pytest.mark.parametrize("amount", [20, 0.1])
+def test_no_side_of_the_development_set_is_learned_from(place: Folder, amount: int | float) -> None:
+    again = [(de, f"{en} Really.") for de, en in TRAIN] + [(f"Doch: {de}", en) for de, en in TRAIN]
+    place.write(train=[*TRAIN, *again, *TEST[:3]])
+    said = place.prepare(data__valid=amount)
+    train, valid = split(place, "train"), split(place, "valid")
+    assert valid and set(valid) <= {*TRAIN, *again}
+    for side in (0, 1):
+        assert not {pair[side] for pair in train} & {pair[side] for pair in valid}
+    manifest = place.corpus().manifest
+    dropped = manifest["splits"]["train"]["clean"]["dropped"]
+    assert dropped == {"overlap": 3, "valid": len(valid), "shared": 720 - len(train) - len(valid)}
+    assert dropped["shared"] >= len(valid)
+    assert manifest["splits"]["valid"]["split_off"] == {"asked": amount, "of": 720, "left_out": dropped["shared"]}
+    assert manifest["splits"]["valid"]["clean"]["read"] == manifest["splits"]["valid"]["pairs"] == len(valid)
+    assert "valid" not in manifest["sources"]
+    samples = manifest["splits"]["train"]["clean"]["samples"]
+    assert list(samples) == ["overlap", "shared"]
+    for sample in samples["shared"]:
+        assert [*TRAIN, *again, *TEST[:3]][sample["line"] - 1] == (sample["de"], sample["en"])
+    asked = "20 lines" if amount == 20 else "a share of 0.1"
+    assert f"valid: {len(valid)} of 720 training pairs, split off by a hash of their text ({asked}); " in said
+    assert f"; {dropped['shared']} that share a side with them were left out\n" in said
+    assert sorted(path.name for path in place.data.glob("cleaned*")) == []
+
+
+def test_the_pairs_are_learned_from_as_if_they_had_never_been_there(place: Folder) -> None:
+    place.prepare(data__valid=0.1)
+    valid, first = split(place, "valid"), place.content()
+    place.write(train=[pair for pair in TRAIN if pair not in valid], valid=valid)
+    place.prepare()
+    again = place.content()
+    names = set(first) - {"manifest.json"}
+    assert {name: first[name] for name in names} == {name: again[name] for name in names}
+
+
+def test_by_default_a_thousand_lines_but_at_most_a_tenth(place: Folder) -> None:
+    tree = place.config().model_dump()
+    del tree["data"]["valid"]
+    assert place.config(data__valid=1000) == place.config().model_validate(tree)
+    said = place.prepare(data__valid=1000)
+    assert len(split(place, "valid")) == 24
+    assert (
+        "split off by a hash of their text (1,000 lines, but at most a tenth; a share, such as 0.2, may be mo" in said
+    )
+    assert "nothing to do" in place.prepare(data__valid=1000)
+    assert "nothing to do" in place.prepare(direction="en-de", data__valid=1000)
+    assert "again: data.valid was 1000, is 20" in place.prepare(data__valid=20)
+    assert 'again: data.valid was 20, is {"files": {"de": "valid.de"' in place.prepare()
+    assert "again: data.valid was {" in place.prepare(data__valid=0.2)
+
+
+def test_of_a_corpus_that_repeats_a_pair_is_split_off_once(place: Folder) -> None:
+    place.prepare(data__train=[{**files("train"), "repeat": 3}], data__valid=20)
+    train, valid = split(place, "train"), split(place, "valid")
+    assert (len(valid), len(train)) == (20, 3 * 220)
+    assert not set(train) & set(valid)
+
+
+def test_one_pair_is_not_enough(place: Folder) -> None:
+    place.write(train=PAIRS[:1])
+    with pytest.raises(DataError, match=r"all 1 training pairs were dropped: split off for development 1$"):
+        place.prepare(data__valid=300)
+    assert place.left() == set()
+
+
+def test_several_corpora_give_in_proportion(place: Folder) -> None:
+    place.write(train=sentence_pairs(400)[:300], more=sentence_pairs(400)[300:])
+    place.prepare(data__train=[files("train"), files("more")], data__valid=30)
+    sources = place.corpus().manifest["sources"]
+    of_first, of_second = (sources[f"train.{i}"]["dropped"]["valid"] for i in (0, 1))
+    assert of_first + of_second == 30 and of_first > of_second > 0
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("data.valid=0", "data.valid: must be greater than or equal to 1, found 0"),
+        ("data.valid=1.5", "data.valid: a number of lines is whole, such as 300; a share is below 1; found 1.5"),
+        ("data.valid=200000", "data.valid: must be less than or equal to 100000, found 200000"),
+        (
+            "data.valid=dev.de",
+            "data.valid: must be a source with files or hub, or what to split off the training text: a number of lines "
+            "such as 300 or a share such as 0.01, found 'dev.de'",
+        ),
+        (
+            "data.valid=true",
+            "data.valid: must be a source with files or hub, or what to split off the training text: a",
+        ),
+        (
+            "data.train.0.repeat=0.5",
+            "data.train.0.repeat: must be a whole number, found 0.5: each pair stands in the training text so many "
+            "times; for a corpus to count less, repeat the others, such as repeat: 2",
+        ),
+        (
+            "data.train.0.weight=0.5",
+            "data.train.0.weight: no such setting; the nearest is repeat: 2, for each pair to stand in the training "
+            "text twice (whole numbers; for a corpus to count less, repeat the others)",
+        ),
+    ],
+)
+def test_what_the_config_says_otherwise(override: str, expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config("sample.yaml", [override])
+    (problem,) = caught.value.problems
+    assert problem.startswith(f"--set {expected}")
+
+
+@pytest.mark.parametrize("valid", ["300", "0.01"])
+def test_it_is_dumped_and_loaded(tmp_path: Path, valid: str) -> None:
+    config = load_config("sample.yaml", [f"data.valid={valid}"])
+    path = tmp_path / "c.yaml"
+    for comments in (False, True):
+        path.write_text(dump_config(config, comments), encoding="utf-8")
+        assert load_config(path) == config
+    assert changed_config(config, []) == config
+    assert json.loads(config.model_dump_json())["data"]["valid"] == config.data.valid
+    assert {"data.valid.files", "data.train.*.repeat"} <= set(field_paths())
+    assert [key for key, _ in config.data.sources()] == ["train.0", "test.test"]

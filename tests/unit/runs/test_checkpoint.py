@@ -1,0 +1,288 @@
+"""Checkpoints are whole or not there, verified before use, and rotated."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from disk import hook
+from kept_run import make_data, quicken, resumable_steps, save, settings, three_checkpoints
+from models import tiny_model
+from nmt.errors import CheckpointError
+from nmt.layout import RunDir
+from nmt.runs import checkpoint
+from nmt.runs.checkpoint import (
+    TrainState,
+    assign,
+    load_optimizer,
+    load_state,
+    load_weights,
+    most_bytes,
+    optimizer_tensors,
+    recent_steps,
+    restore_optimizer,
+    saved_steps,
+    update_state,
+)
+from nmt.runs.info import read_info
+from nmt.training.loop import fit
+from nmt.training.saving.checkpoints import rotate
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    return three_checkpoints(tmp_path / "run")
+
+
+def test_saved_and_loaded(run):
+    assert load_weights(run.step(20))["w"].tolist() == [20.0] * 3
+    assert load_optimizer(run.step(20))["w/m"].tolist() == [0.0] * 3
+    assert TrainState(**load_state(run.step(20))) == TrainState(20)
+    assert saved_steps(run) == resumable_steps(run) == [10, 20, 30]
+
+
+def test_saving_again_replaces(run):
+    save(run, 20, 21.0)
+    assert load_weights(run.step(20))["w"].tolist() == [21.0] * 3
+
+
+def test_a_checkpoint_is_on_the_disk_before_it_gets_its_name_and_then_its_name_is(run, monkeypatch):
+    steps = []
+
+    def note(name: str, first: Any, _: Any) -> None:
+        path = Path(f"/proc/self/fd/{first}").readlink() if isinstance(first, int) else Path(first)
+        if name in ("fsync", "rename"):
+            steps.append(f"{name} {path.relative_to(run.path)}")
+
+    with monkeypatch.context() as patch:
+        hook(patch, note)
+        save(run, 40, 1.0)
+    part = "checkpoints/step-00000040.part"
+    files = [f"fsync {part}/{name}" for name in ("weights.safetensors", "optimizer.safetensors", "state.json")]
+    assert steps == [*files, f"fsync {part}", f"rename {part}", "fsync checkpoints"]
+
+
+def test_a_save_that_fails_leaves_nothing_that_looks_finished(run, monkeypatch):
+    def full_disk(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "sync", full_disk)
+        for step in (30, 40):
+            with pytest.raises(OSError, match="No space left"):
+                save(run, step, 1.0)
+    assert saved_steps(run) == [10, 20, 30]
+    assert not list(run.checkpoints.glob("*.part"))
+    assert load_weights(run.step(30))["w"].tolist() == [30.0] * 3
+    save(run, 40, 1.0)
+    assert saved_steps(run) == [10, 20, 30, 40]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "emptied", "gone", "pickle"])
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "state.json"])
+def test_damage_is_recognised_and_named(run, damage, name):
+    path = run.step(20).path / name
+    data = path.read_bytes()
+    match damage:
+        case "cut":
+            path.write_bytes(data[:-2])
+        case "flipped":
+            path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        case "emptied":
+            path.write_bytes(b"")
+        case "gone":
+            path.unlink()
+        case "pickle":
+            torch.save({"w": torch.zeros(3)}, path)
+    load = {"weights": load_weights, "optimizer": load_optimizer, "state": load_state}[path.stem]
+    with pytest.raises(CheckpointError, match=rf"step-00000020/{name}: (damaged|missing or damaged)"):
+        load(run.step(20))
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        ('"step": 20', '"step": 10'),
+        ('"best_score": null', '"best_score": 99.0'),
+        ('"weights.safetensors": "', "\\g<0>0"),
+    ],
+)
+def test_a_number_that_was_changed_is_recognised(run, found, wanted):
+    """The seal is over all of it, checksums too: who changes them all changes the seal."""
+    state = run.step(20).state
+    text, n = re.subn(found, wanted, state.read_text())
+    assert n == 1
+    state.write_text(text)
+    for load in (load_state, load_weights, load_optimizer):
+        with pytest.raises(CheckpointError, match=r"state.json: damaged, its checksum is not what was written"):
+            load(run.step(20))
+
+
+def test_the_state_is_replaced_and_the_tensors_stay(run):
+    update_state(run.step(20), asdict(TrainState(20, best_score=3.5)))
+    assert TrainState.of(load_state(run.step(20)), "here").best_score == 3.5
+    assert load_weights(run.step(20))["w"].tolist() == [20.0] * 3
+    run.step(20).state.write_text("{}")
+    with pytest.raises(CheckpointError, match=r"state.json: missing or damaged"):
+        update_state(run.step(20), {})
+
+
+def test_a_checkpoint_of_before_the_seal_translates_but_cannot_go_on(run):
+    saved = run.step(20)
+    sums = {name.name: hashlib.sha256(name.read_bytes()).hexdigest() for name in (saved.weights, saved.optimizer)}
+    saved.old_checksums.write_text(json.dumps(sums))
+    saved.state.write_text(json.dumps({"format": 1, "step": 20}))
+    assert load_weights(saved)["w"].tolist() == [20.0] * 3
+    with pytest.raises(CheckpointError, match=r"step-00000020: written in format 1, which translates but cannot go on"):
+        load_state(saved)
+    saved.weights.write_bytes(saved.weights.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match=r"weights.safetensors: damaged, its checksum"):
+        load_weights(saved)
+
+
+def test_rotation_keeps_the_newest_and_the_best(run):
+    save(run, 40, 40.0)
+    rotate(run, keep_last=2, step=40, best_step=10)
+    assert saved_steps(run) == [10, 30, 40]
+    assert resumable_steps(run) == [30, 40]
+    assert load_weights(run.step(10))["w"][0] == 10.0
+
+
+def test_a_best_that_was_kept_alone_is_no_recent_one_again(run):
+    """Not with a larger keep_last, and not when another is the best."""
+    save(run, 40, 40.0)
+    rotate(run, keep_last=2, step=40, best_step=10)
+    save(run, 50, 50.0)
+    rotate(run, keep_last=9, step=50, best_step=10)
+    assert saved_steps(run) == [10, 30, 40, 50] and recent_steps(run, 50) == [30, 40, 50]
+    save(run, 60, 60.0)
+    rotate(run, keep_last=9, step=60, best_step=60)
+    assert saved_steps(run) == [30, 40, 50, 60]
+
+
+def test_rotation_keeps_nothing_of_a_life_that_ended(run):
+    """A run that went on from step 10, for all after it was damaged, and saved at 15: the others are not newer."""
+    save(run, 15, 15.0)
+    rotate(run, keep_last=2, step=15, best_step=None)
+    assert saved_steps(run) == [10, 15]
+
+
+def test_the_most_that_checkpoints_take_is_never_passed(tmp_path, monkeypatch):
+    """With a best that is older than the newest, and the average of a run that goes on."""
+    data, run, sizes = make_data(tmp_path), RunDir(tmp_path / "run"), [0]
+    quicken(monkeypatch)
+
+    def note(*_: object) -> None:
+        sizes.append(sum(path.stat().st_size for path in run.checkpoints.rglob("*") if path.is_file()))
+
+    with monkeypatch.context() as patch:
+        hook(patch, note)
+        for n in (6, 12):
+            fit(settings(data, max_steps=n, save_every_steps=1, average_last=2), data, run.path, resume=n > 6)
+    n_parameters = sum(tensor.numel() for tensor in load_weights(run.step(12)).values())
+    monkeypatch.setattr(checkpoint, "NAMES_BYTES", 1 << 14)  # so small a model has few names
+    # three optimizers of two numbers per weight; weights: two newest, the best, the average, and one being written
+    assert 4 * n_parameters * (3 * 2 + 5) < max(sizes) <= most_bytes(n_parameters, keep_last=2, has_ema=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "not a run directory, run.json is missing"),
+        ("{", "damaged"),
+        ("[1]", "damaged"),
+        ('{"format": 1, "corpus": "", "precision": ""}', "damaged: it lacks data_dir, tokenizer"),
+        ('{"format": 99}', "written in format 99, this version of nmt reads 2"),
+    ],
+)
+def test_a_run_directory_that_is_none(tmp_path, text, message):
+    run = RunDir(tmp_path)
+    if text is not None:
+        run.info.write_text(text)
+    with pytest.raises(CheckpointError, match=message):
+        read_info(run)
+
+
+def test_weights_of_another_model():
+    model = tiny_model()
+    tensors = {name: p.detach().clone() for name, p in tiny_model(seed=1).named_parameters()}
+    assign(model, tensors, "here")
+    assert all(torch.equal(p, tensors[name]) for name, p in model.named_parameters())
+    with pytest.raises(CheckpointError, match=r"here: the weights are of another model than config.yaml describes"):
+        assign(tiny_model(tie_embeddings="none"), tensors, "here")
+    with pytest.raises(CheckpointError, match=r"here: .* has shape .*, the model of config.yaml needs"):
+        assign(tiny_model(d_ff=48), tensors, "here")
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW])
+def test_the_optimizer_comes_back_bit_for_bit(kind):
+    def stepped(model: torch.nn.Module, optimizer: torch.optim.Optimizer, n: int) -> None:
+        for i in range(n):
+            for j, p in enumerate(model.parameters()):
+                p.grad = torch.full_like(p, 0.01 * (i + j))
+            optimizer.step()
+
+    first, second = tiny_model(), tiny_model()
+    names = [name for name, _ in first.named_parameters()]
+    ours, theirs = kind(first.parameters(), lr=0.1, fused=True), kind(second.parameters(), lr=0.1, fused=True)
+    stepped(first, ours, 3)
+    assign(second, dict(first.named_parameters()), "here")
+    kept = {name: tensor.clone() for name, tensor in optimizer_tensors(ours, names).items()}
+    restore_optimizer(theirs, names, kept, "here")
+    stepped(first, ours, 2)
+    stepped(second, theirs, 2)
+    assert all(torch.equal(p, q) for p, q in zip(first.parameters(), second.parameters(), strict=True))
+
+
+def test_the_optimizer_of_another_model_is_refused_and_changes_nothing():
+    model = tiny_model()
+    names = [name for name, _ in model.named_parameters()]
+    ours = torch.optim.Adam(model.parameters())
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    ours.step()
+    before = {name: tensor.clone() for name, tensor in optimizer_tensors(ours, names).items()}
+    name = f"{names[0]}/exp_avg"
+    wrong = [
+        ({**before, "else/exp_avg": torch.zeros(3)}, r"here: else/exp_avg \(3,\) belongs to the optimizer of another"),
+        ({**before, name: torch.zeros(3)}, rf"here: {name} \(3,\) belongs to the optimizer of another model"),
+        (
+            {key: tensor + 1 for key, tensor in before.items() if not key.startswith(f"{names[0]}/")},
+            "lacks 1 parameter",
+        ),
+    ]
+    for tensors, message in wrong:
+        with pytest.raises(CheckpointError, match=message):
+            restore_optimizer(ours, names, tensors, "here")
+    now = optimizer_tensors(ours, names)
+    assert all(torch.equal(now[key], tensor) for key, tensor in before.items())
+
+
+@pytest.mark.parametrize("number", [1, 3, "2"])
+def test_a_checkpoint_of_another_format(run, monkeypatch, number):
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "FORMAT", number)
+        save(run, 20, 1.0)
+    for load in (load_state, load_weights, load_optimizer):
+        with pytest.raises(
+            CheckpointError, match=rf"step-00000020: written in format {number}, this version of nmt re"
+        ):
+            load(run.step(20))
+
+
+def test_a_state_of_another_version():
+    with pytest.raises(CheckpointError, match=r"here: written by another version of nmt: .*'news'"):
+        TrainState.of({**asdict(TrainState()), "news": 1}, "here")
+
+
+def test_what_a_save_that_died_left_is_removed(run):
+    (run.checkpoints / "step-00000035.part").mkdir()
+    rotate(run, keep_last=3, step=30, best_step=None)
+    assert sorted(path.name for path in run.checkpoints.iterdir()) == [f"step-000000{n}" for n in (10, 20, 30)]

@@ -1,0 +1,224 @@
+"""An exported folder is the run, anywhere; what is damaged or of another version is told."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from export_run import LINES, write_run
+from nmt.config import SearchConfig
+from nmt.errors import CheckpointError, DataError, NmtError
+from nmt.export.export import Request, export
+from nmt.files.write import write_file
+from nmt.layout import RunDir
+from nmt.model.transformer import Transformer
+from nmt.runs.checkpoint import assign, load_weights
+from nmt.runs.folder import Folder, alone_in, is_folder, load_folder, new_folder
+from nmt.translate.translator import Translator
+
+BEAM = SearchConfig(beam=3, max_length_ratio=1.0)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Exports of one run: `folder`, and `ctranslate2` in int8."""
+    path = tmp_path_factory.mktemp("exported")
+    run = write_run(path / "run", joint=False, tie_embeddings="target")
+    export(Request(run), path / "folder", "folder")
+    export(Request(run, check_lines=2), path / "ctranslate2", "ctranslate2", "int8")
+    return path
+
+
+def translator_of(folder: Folder) -> Translator:
+    """What a folder holds, as a translator."""
+    data, tokenizers = folder.config.data, folder.tokenizers
+    model = Transformer(folder.config.model, len(tokenizers[data.src]), len(tokenizers[data.tgt]))
+    assign(model, folder.weights().tensors, "folder")
+    return Translator(model.eval(), tokenizers, folder.config, torch.device("cpu"), "float32")
+
+
+def test_a_moved_folder_translates_as_its_run_did(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", joint=False, tie_embeddings="target")
+    weights = load_weights(RunDir(run).step(7))
+    before = list(Translator.load(run, device="cpu", precision="float32").translate_lines(LINES, BEAM, 3))
+    export(Request(run), tmp_path / "folder", "folder")
+    shutil.rmtree(run)
+    moved = shutil.move(tmp_path / "folder", tmp_path / "else where")
+
+    assert is_folder(moved)
+    folder = load_folder(moved)
+    chosen = folder.weights()
+    assert (chosen.step, chosen.kind, folder.info.precision) == (7, "raw", "float32")
+    assert chosen.tensors.keys() == weights.keys()
+    assert all(torch.equal(chosen.tensors[name], weights[name]) for name in weights)
+    assert list(translator_of(folder).translate_lines(LINES, BEAM, 3)) == before
+
+
+def test_a_run_is_no_folder(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    assert not is_folder(run)
+    with pytest.raises(CheckpointError, match=r"run: no exported translator, translator\.json is missing$"):
+        load_folder(run)
+
+
+def test_weights_for_the_other_engine_are_told(exported: Path) -> None:
+    with pytest.raises(CheckpointError, match="holds a CTranslate2 model; translate with --engine ctranslate2"):
+        load_folder(exported / "ctranslate2").weights()
+
+
+# --- damage -----------------------------------------------------------------------------------------
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+DAMAGES: list[Callable[[Path], None]] = [flip, Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-1])]
+FILES = {
+    "folder": ["config.yaml", "tokenizer/de.model", "tokenizer/en.model", "weights.safetensors"],
+    "ctranslate2": [
+        "config.yaml", "tokenizer/de.model", "model.bin", "config.json", "source_vocabulary.json",
+        "target_vocabulary.json",
+    ],
+}  # fmt: skip
+
+
+def read_all(path: Path) -> None:
+    folder = load_folder(path)
+    if folder.info.kind == "folder":
+        folder.weights()
+    else:
+        folder.verify()
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=["flipped", "missing", "cut"])
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in FILES.items() for name in names])
+def test_each_file_is_verified(
+    kind: str, name: str, damage: Callable[[Path], None], exported: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / kind
+    shutil.copytree(exported / kind, path)
+    read_all(path)
+    damage(path / name)
+    with pytest.raises(CheckpointError) as told:
+        read_all(path)
+    assert str(path / name) in str(told.value)
+    assert "damaged" in str(told.value)
+
+
+def say_otherwise(path: Path) -> None:
+    path.write_text(path.read_text().replace('"step": 7', '"step": 8'))
+
+
+def write(text: str) -> Callable[[Path], None]:
+    return lambda path: path.write_text(text) and None
+
+
+@pytest.mark.parametrize("damage", [flip, say_otherwise, write("[]"), write("")])
+def test_damage_of_the_seal_is_told(damage: Callable[[Path], None], exported: Path, tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    shutil.copytree(exported / "folder", path)
+    damage(path / "translator.json")
+    with pytest.raises(CheckpointError, match=r"translator\.json: damaged"):
+        load_folder(path)
+
+
+def sealed(path: Path, **changes: object) -> None:
+    """Write translator.json with changes and a seal that is right."""
+    content = json.loads((path / "translator.json").read_text())
+    del content["seal"]
+    content |= changes
+    content["seal"] = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    (path / "translator.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("number", [0, 2, "x"])
+def test_another_format_is_told(number: object, exported: Path, tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    shutil.copytree(exported / "folder", path)
+    sealed(path)
+    load_folder(path)
+    sealed(path, format=number)
+    with pytest.raises(CheckpointError, match=f"exported in format {number}, this version of nmt reads 1; export"):
+        load_folder(path)
+
+
+def test_a_seal_that_lacks_something_is_damaged(exported: Path, tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    shutil.copytree(exported / "folder", path)
+    for changes in ({"translator": {}}, {"checksums": 3}):
+        sealed(path, **changes)
+        with pytest.raises(CheckpointError, match=r"translator\.json: damaged"):
+            load_folder(path)
+
+
+def test_the_tokenizer_of_another_translator_is_told(exported: Path, tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    shutil.copytree(exported / "folder", path)
+    content = json.loads((path / "translator.json").read_text())
+    sealed(path, translator=content["translator"] | {"tokenizer": "0" * 16})
+    with pytest.raises(CheckpointError, match="not the tokenizer of this translator"):
+        load_folder(path)
+
+
+# --- writing ------------------------------------------------------------------------------------------
+
+
+def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    output = tmp_path / "taken"
+    output.mkdir()
+    (output / "letter").write_text("dear")
+    with pytest.raises(DataError, match=r"taken: there is something in it already; name another directory"):
+        export(Request(run), output, "folder")
+    assert [path.name for path in output.iterdir()] == ["letter"]
+    (output / "letter").unlink()
+    export(Request(run), output, "folder")  # an empty one is taken
+    load_folder(output)
+    with pytest.raises(DataError, match=r"README\.md: a file, where a directory is to be written"):
+        export(Request(run), output / "README.md", "folder")
+
+
+def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_run(tmp_path / "run")
+
+    def full(path: Path, data: bytes) -> None:
+        if path.name == "weights.safetensors":
+            raise OSError(28, "No space left on device", str(path))
+        write_file(path, data)
+
+    monkeypatch.setattr("nmt.runs.folder.write_file", full)
+    with pytest.raises(DataError, match="out: cannot be written: No space left on device"):
+        export(Request(run), tmp_path / "out", "folder")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+
+
+def test_remains_of_a_killed_export_are_no_hindrance(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    (tmp_path / "out.part" / "tokenizer").mkdir(parents=True)
+    (tmp_path / "out.part" / "model.bin").write_text("half")
+    export(Request(run), tmp_path / "out", "folder")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "run"]
+    assert not (tmp_path / "out" / "model.bin").exists()
+
+
+def test_the_directory_above_must_be_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="file: cannot be written"), alone_in(tmp_path / "file"):
+        pass
+
+
+def test_new_folder_is_whole_or_not_there(exported: Path, tmp_path: Path) -> None:
+    folder = load_folder(exported / "folder")
+    with pytest.raises(NmtError, match="stop"), new_folder(tmp_path / "out", folder.config, folder.tokenizers) as part:
+        assert part.config.is_file()
+        raise NmtError("stop")
+    assert list(tmp_path.iterdir()) == []

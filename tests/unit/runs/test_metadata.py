@@ -1,0 +1,66 @@
+"""run.json and selected.json that hold something else than `train` wrote; a screen that takes nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command import Command
+from tiny_run import make, tiny_config, tiny_tokenizer, write_run
+
+SCRIPT = Path(sys.executable).with_name("nmt")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    tokenizer, config = tiny_tokenizer(), tiny_config()
+    return write_run(tmp_path / "run", config, tokenizer, make(tokenizer, config).models[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("run.json", {"precision": "float31"}),
+        ("run.json", {"precision": None}),
+        ("run.json", {"data_dir": 5}),
+        ("run.json", {"corpus": []}),
+        ("run.json", {"auto_max_tokens": "many"}),
+        ("selected.json", {"best_step": "x"}),
+        ("selected.json", {"best_step": 7, "weights": "mean"}),
+        ("selected.json", {"weights": "average", "average_steps": 3}),
+        ("selected.json", {"finished_step": [1]}),
+        ("selected.json", {"finished_by": 90}),
+    ],
+)
+def test_a_value_of_another_kind(run: Path, name: str, changes: dict[str, object], nmt: Command) -> None:
+    path = run / name
+    before = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(before | changes))
+    (run / "in").write_text("mali\n")
+    result = nmt("translate", "--run", run, "--input", run / "in")
+    assert (result.status, result.err.count("\n"), result.out) == (2, 1, "")
+    assert result.err.startswith(f"nmt: {path}: damaged: ")
+
+
+@pytest.mark.parametrize("name", ["run.json", "selected.json", "checkpoints/step-00000007/state.json"])
+def test_brackets_without_end(run: Path, name: str, nmt: Command) -> None:
+    (run / name).write_text("[" * 100_000)
+    (run / "in").write_text("mali\n")
+    result = nmt("translate", "--run", run, "--input", run / "in")
+    assert (result.status, result.err.count("\n"), result.out) == (2, 1, "")
+    assert f"{run / name}: " in result.err
+
+
+def test_standard_streams_that_are_closed(run: Path) -> None:
+    (run / "in").write_text("mali\n")
+    command = f"{SCRIPT} translate --run {run} --input {run / 'in'}"
+    whole = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
+    assert whole.stdout.count(b"\n") == 1
+    no_err = subprocess.run(["bash", "-c", f"{command} 2>&-"], capture_output=True, check=True)
+    assert (no_err.stdout, no_err.stderr) == (whole.stdout, b"")
+    no_out = subprocess.run(["bash", "-c", f"{SCRIPT} config >&-"], capture_output=True, check=False)
+    assert (no_out.returncode, no_out.stdout, no_out.stderr) == (0, b"", b"")

@@ -1,0 +1,336 @@
+"""The list of runs: every state, whatever is damaged in one of them, and names of all kinds."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from command import Command
+from logged_run import GOLDEN, make_run, train, valid
+from nmt.errors import CheckpointError
+from nmt.files.write import Lock
+from nmt.runs.listing import Summary, number, read_log, render_text, summarise, summarise_all
+
+HEADER = ["run", "state", "step", "BLEU", "trained", "age"]
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("runs").mkdir()
+    return Path("runs")
+
+
+def written(run: Path, seconds_ago: float) -> None:
+    """Have everything in a run look that old."""
+    for path in [*run.rglob("*"), run]:
+        os.utime(path, (time.time() - seconds_ago,) * 2)
+
+
+def table(text: str) -> dict[str, list[str]]:
+    """The cells of each row by the run's name (names without double spaces)."""
+    header, *rows = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in text.splitlines()]
+    assert header == HEADER
+    return {name: cells for name, *cells in rows}
+
+
+# --- what is shown ------------------------------------------------------------------------------
+
+
+def test_the_table_of_a_directory(nmt: Command, runs: Path) -> None:
+    records = [train(100), valid(100, 12.34), train(200), valid(200, 31.26), train(400), valid(400, 30.0)]
+    done = make_run(runs / "done", [*records, valid(400, 33.3, kind="average")], steps=[200, 400], finished=400)
+    stopped = make_run(runs / "stopped", records[:4], steps=[100, 200])
+    fresh = make_run(runs / "fresh")
+    hours = make_run(runs / "hours", [train(15_000)])
+    written(done.path, 3 * 86_400 + 5)
+    written(stopped.path, 2 * 3_600 + 5)
+    written(fresh.path, 3 * 60 + 5)
+    written(hours.path, 7)
+    result = nmt("runs")
+    assert (result.status, result.err) == (0, "")
+    rows = table(result.out)
+    assert list(rows) == ["hours", "fresh", "stopped", "done"]  # what was written to last is first
+    assert rows["done"] == ["finished", "400 / 400", "33.3", "4 min", "3 d"]
+    assert rows["stopped"] == ["stopped", "200 / 400", "31.3", "2 min", "2 h"]
+    assert rows["fresh"] == ["stopped", "0 / 400", "-", "-", "3 min"]
+    assert rows["hours"][:4] == ["stopped", "15,000 / 400", "-", "2.5 h"]
+    assert rows["hours"][4] in ("7 s", "8 s", "9 s")
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "checkpoints", "selected.json", "lock"])
+def test_whatever_is_written_is_activity(name: str, runs: Path) -> None:
+    run = make_run(runs / "a", steps=[100], finished=100)
+    run.lock.touch()
+    written(run.path, 500)
+    os.utime(run.path / name, (time.time() - 100,) * 2)
+    assert 100 <= time.time() - summarise(run).last_written < 200
+
+
+def test_columns_stand_under_each_other(runs: Path) -> None:
+    make_run(runs / "a", [train(7)])
+    make_run(runs / "a much longer name", [train(12_345), valid(12_345, 9.0)])
+    make_run(runs / "中文", [train(100)])
+    lines = render_text(summarise_all(runs)).splitlines()
+    ends = {line.index(" / 400") - line.count("中文") * -2 for line in lines[1:]}
+    assert len(ends) == 1
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_json_has_everything(nmt: Command, runs: Path) -> None:
+    run = make_run(runs / "a", [train(100), valid(100, 12.5)], steps=[100], finished=100)
+    os.utime(run.path, (0, 0))
+    for path in run.path.iterdir():
+        os.utime(path, (86_400, 86_400))
+    (found,) = json.loads(nmt("runs", "runs", "--json").out)
+    assert found == {
+        "name": "a", "path": "runs/a", "state": "finished", "step": 100, "max_steps": 400, "checkpoint": 100,
+        "best_bleu": 12.5, "minutes": 1.0, "last_written": "1970-01-02T00:00:00+00:00", "holder": None, "problem": None,
+    }  # fmt: skip
+
+
+def test_the_golden_run(nmt: Command) -> None:
+    result = nmt("runs", GOLDEN.path.parent)
+    assert table(result.out)["run"][:4] == ["finished", "400 / 400", "-", "-"]
+
+
+def test_a_running_one_names_its_holder(nmt: Command, runs: Path) -> None:
+    run = make_run(runs / "a", [train(100)], steps=[100], finished=100)
+    lock = Lock(run.lock, "trains")
+    try:
+        row = table(nmt("runs").out)["a"]
+        assert row[:3] == ["running", "100 / 400", "-"]
+        assert row[-1] == f"{socket.gethostname()}:{os.getpid()}"
+        (found,) = json.loads(nmt("runs", "--json").out)
+        assert found["holder"].keys() == {"host", "pid", "since"}
+        run.lock.write_text("")  # as in the instant before its holder writes into it
+        run.selected.write_text("[")
+        assert table(nmt("runs").out)["a"][-1].startswith("?:?; selected.json: damaged: ")
+    finally:
+        lock.release()
+    run.selected.unlink()
+    assert summarise(run).state == "stopped"
+
+
+def test_finished_is_only_what_stands_where_it_ended(runs: Path) -> None:
+    run = make_run(runs / "a", [train(400)], steps=[200, 400], finished=400)
+    assert summarise(run).state == "finished"
+    shutil.rmtree(run.step(400).path)  # to go on from an earlier one
+    assert (summarise(run).state, summarise(run).checkpoint) == ("stopped", 200)
+    run.step(600).path.mkdir()  # of a copy that broke off: no checkpoint
+    assert summarise(run).checkpoint == 200
+    run = make_run(runs / "b", [train(400)], steps=[200, 400], finished=200)  # went on with more steps, and was stopped
+    assert summarise(run).state == "stopped"
+    shutil.rmtree(run.checkpoints)
+    assert (summarise(run).state, summarise(run).problem) == ("broken", "checkpoints: missing")
+    run.checkpoints.mkdir()
+    assert (summarise(run).state, summarise(run).checkpoint, summarise(run).problem) == ("stopped", None, None)
+
+
+# --- what is damaged ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("config.yaml", b"", "config.yaml: a config is a mapping of sections, found nothing"),
+        ("config.yaml", b"training: [", "config.yaml: not readable as YAML: "),
+        ("config.yaml", b"\xff\xfe", "config.yaml: not UTF-8 at byte 1"),
+        ("run.json", None, "runs/broken: not a run directory, run.json is missing"),
+        ("run.json", b'{"format": ', "run.json: damaged: "),
+        ("run.json", b"[1]", "run.json: damaged: no JSON object"),
+        ("selected.json", b"\x80\x81", "selected.json: damaged: "),
+        ("selected.json", b"[" * 100_000, "selected.json: damaged: "),
+        ("selected.json", b"7", "selected.json: damaged: not what nmt train writes"),
+    ],
+)
+def test_a_broken_run_says_what_is_damaged_and_hides_no_other(
+    name: str, content: bytes | None, problem: str, nmt: Command, runs: Path
+) -> None:
+    make_run(runs / "good", [train(100)])
+    broken = make_run(runs / "broken", [train(200), valid(200, 20.0)], steps=[200], finished=200)
+    if content is None:
+        (broken.path / name).unlink()
+    else:
+        (broken.path / name).write_bytes(content)
+    result = nmt("runs")
+    assert (result.status, result.err, result.out.count("\n")) == (0, "", 3)
+    rows = table(result.out)
+    assert rows["good"][0] == "stopped"
+    assert rows["broken"][0] == "broken"
+    assert rows["broken"][1].startswith("200") and rows["broken"][2] == "20.0"  # what can be read is told
+    assert rows["broken"][-1].startswith(problem)
+    assert json.loads(nmt("runs", "--json").out)[0]["problem"].startswith(problem)
+
+
+def test_checkpoints_that_are_all_hollow(runs: Path) -> None:
+    run = make_run(runs / "a", steps=[100, 200])
+    for step in (100, 200):
+        run.step(step).state.unlink()
+    found = summarise(run)
+    assert (found.state, found.problem) == (
+        "broken", "checkpoints: damaged: no checkpoint here has both weights and state.json",
+    )  # fmt: skip
+    run.step(100).state.touch()
+    assert (summarise(run).state, summarise(run).checkpoint) == ("stopped", 100)
+
+
+def test_a_first_save_that_died_can_start_over(runs: Path) -> None:
+    run = make_run(runs / "a", [train(50)])
+    (run.checkpoints / "step-00000100.part").mkdir(parents=True)
+    assert (summarise(run).state, summarise(run).problem) == ("stopped", None)
+
+
+def test_directories_in_the_place_of_files(runs: Path) -> None:
+    run = make_run(runs / "a")
+    run.log.unlink()
+    run.log.mkdir()
+    assert (summarise(run).state, summarise(run).problem) == ("broken", "log.jsonl: Is a directory")
+    run.checkpoints.rmdir()
+    run.checkpoints.write_text("")
+    run.dev.symlink_to(run.path / "nowhere")
+    assert summarise(run).state == "broken"
+
+
+def test_a_directory_that_may_not_be_read(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_run(runs / "good")
+    shut = make_run(runs / "shut")
+    stat = Path.stat
+
+    def refused(path: Path, **options: bool) -> os.stat_result:
+        if shut.path in path.parents:
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refused)  # permissions do not keep root out
+    found = {each.name: each for each in summarise_all(runs)}
+    assert found["good"].state == "stopped"
+    assert (found["shut"].state, found["shut"].problem) == ("broken", "config.yaml: Permission denied")
+
+
+def test_the_log_with_torn_and_damaged_lines(runs: Path) -> None:
+    run = make_run(runs / "a")
+    good = [train(100), valid(100, 20.0), train(200)]
+    lines = [json.dumps(record).encode() for record in good]
+    bad = [b"", b"\xff\xfe\x00", b"[1, 2]", b"17", b"null", b'{"kind": "valid", "bleu": \xff}', b"[" * 50_000]
+    odd = [b'{"kind": "valid", "bleu": "high"}', b'{"bleu": 99}', b'{"kind": "valid", "bleu": NaN, "step": true}']
+    torn = lines[1][:-9].replace(b"20.0", b"90.0")
+    run.log.write_bytes(b"\n".join([*bad, lines[0], *odd, *lines[1:], *bad, torn]))
+    assert [record for record in read_log(run.log) if record.get("step") in (100, 200)] == good
+    found = summarise(run)
+    assert (found.state, found.step, found.minutes, found.best_bleu) == ("stopped", 200, 2.0, 20.0)
+
+
+def test_an_older_log_may_lack_anything(runs: Path) -> None:
+    run = make_run(runs / "a", [{"kind": "valid"}, {"step": 7}, {"minutes": 3}, {}, {"kind": "average", "bleu": 4}])
+    found = summarise(run)
+    assert (found.step, found.minutes, found.best_bleu) == (7, None, 4.0)
+    run.log.unlink()
+    assert (summarise(run).step, summarise(run).state) == (0, "stopped")
+
+
+@pytest.mark.parametrize("value", [None, "3", True, [3], float("nan"), float("inf"), -1e16, 10**400])
+def test_what_is_no_number(value: object) -> None:
+    assert number({"x": value}, "x") is None
+    assert number({}, "x") is None
+    assert number({"x": -3}, "x") == -3.0
+
+
+# --- which runs there are -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "nowhere: no such directory; nmt train makes run directories, by default in runs/"),
+        (["runs/file"], "runs/file: no such directory; nmt train makes run directories, by default in runs/"),
+        ([], "runs: no run directory here; make one with nmt train"),
+        (["--json"], "runs: no run directory here; make one with nmt train"),
+        (["one"], "one: a run directory itself; name the directory that holds it"),
+    ],
+)
+def test_no_runs_is_one_line(arguments: list[str], message: str, nmt: Command, runs: Path) -> None:
+    (runs / "file").write_text("no run")
+    (runs / "data").mkdir()
+    make_run(runs / "died.part")
+    make_run(Path("one"))
+    result = nmt("runs", *arguments)
+    assert (result.status, result.out, result.err) == (2, "", f"nmt: {message}\n")
+    with pytest.raises(CheckpointError):
+        summarise_all(Path("nowhere"))
+
+
+def test_what_is_no_run_is_left_out(runs: Path) -> None:
+    make_run(runs / "a")
+    make_run(runs / "a.part")
+    (runs / "data").mkdir()
+    (runs / "gone").symlink_to("nowhere")
+    (runs / "linked").symlink_to("a")
+    assert {each.name for each in summarise_all(runs)} == {"a", "linked"}
+
+
+@pytest.mark.parametrize(
+    "name", ["two words", "-x", "ünï", "$x_1$", "a\nb", "\x1b[31mred", "tab\t", "[bold]", "\u202e"]
+)
+def test_names(name: str, nmt: Command, runs: Path) -> None:
+    make_run(runs / name, [train(100)])
+    make_run(runs / "other")
+    result = nmt("runs")
+    assert result.out.count("\n") == 3
+    assert all(line.isprintable() for line in result.out.splitlines())
+    assert name in {each["name"] for each in json.loads(nmt("runs", "--json").out)}
+
+
+def test_a_name_that_is_no_utf8(nmt: Command, runs: Path) -> None:
+    make_run(runs / os.fsdecode(b"caf\xe9"))
+    assert "caf\\udce9  stopped" in nmt("runs").out
+    assert json.loads(nmt("runs", "--json").out)[0]["name"] == os.fsdecode(b"caf\xe9")
+
+
+def test_a_clock_that_is_ahead(runs: Path) -> None:
+    run = make_run(runs / "a")
+    written(run.path, -1000)
+    assert render_text([summarise(run)]).endswith(" 0 s")
+
+
+# --- speed --------------------------------------------------------------------------------------
+
+
+def test_it_answers_without_torch(runs: Path) -> None:
+    make_run(runs / "a", [train(100), valid(100, 3.0)], steps=[100])
+    code = """
+import sys
+from nmt.cli import main
+try:
+    main(["runs"])
+except SystemExit as end:
+    assert end.code == 0, end.code
+print("heavy:", sorted({"torch", "numpy", "matplotlib", "safetensors", "sacrebleu"} & set(sys.modules)))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.endswith("heavy: []\n")
+
+
+def test_of_a_long_log_few_lines_are_parsed(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(runs / "a", [record for i in range(1, 501) for record in (train(i), valid(i, i / 10))][:-100])
+    parsed = []
+    loads = json.loads
+    monkeypatch.setattr("nmt.runs.listing.json.loads", lambda text: parsed.append(text) or loads(text))
+    found = summarise(run)
+    assert isinstance(found, Summary) and (found.step, found.best_bleu) == (450, 45.0)
+    assert len(parsed) < 460  # run.json, the validations and the last line
+
+
+def test_the_time_of_a_run_is_that_of_its_last_checkpoint_if_that_is_later(runs: Path) -> None:
+    run = make_run(runs / "a", [train(100)], steps=[100])
+    assert summarise(run).minutes == 1.0
+    run.step(100).state.write_text(json.dumps({"state": {"seconds": 150.0}}))
+    assert summarise(run).minutes == 2.5

@@ -1,0 +1,94 @@
+"""Which weights translate is chosen by a rule that can be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from kept_run import save, three_checkpoints
+from models import tiny_model
+from nmt.config import TrainingConfig
+from nmt.errors import CheckpointError
+from nmt.layout import RunDir
+from nmt.runs.checkpoint import save_checkpoint
+from nmt.runs.info import write_selected
+from nmt.runs.weights import average, choose_weights
+from nmt.training.saving.checkpoints import rotate
+
+SETTINGS = TrainingConfig(keep_last=4, average_last=3)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    return three_checkpoints(tmp_path / "run")
+
+
+def test_the_average_of_identical_ones_is_identical(run):
+    model = tiny_model()
+    weights = dict(model.named_parameters())
+    for step in (1, 2, 3):
+        save_checkpoint(run.step(step), weights, None, {})
+    mean = average(run, [1, 2, 3])
+    assert mean.keys() == weights.keys()
+    assert all(torch.equal(mean[name], weights[name]) for name in weights)
+    assert average(run, [10, 20, 30])["w"].tolist() == [20.0] * 3
+
+
+def test_which_weights_are_chosen(run):
+    def chosen(*arguments: str) -> tuple[int, str, float]:
+        found = choose_weights(run, SETTINGS, *arguments)
+        return found.step, found.kind, float(found.tensors["w"][0])
+
+    assert chosen() == (30, "raw", 30.0)  # nothing is validated yet
+    write_selected(run, {"best_step": None, "weights": "raw", "reason": "its checkpoint was removed"})
+    assert chosen() == (30, "raw", 30.0)
+    write_selected(run, {"best_step": 20, "weights": "raw", "reason": "because"})
+    assert chosen() == (20, "raw", 20.0)
+    assert chosen("last") == (30, "raw", 30.0)
+    assert chosen("10") == (10, "raw", 10.0)
+    assert chosen("20", "average") == (20, "average", 15.0)
+    assert chosen("last", "average") == (30, "average", 20.0)
+    save_checkpoint(run.average, {"w": torch.full((3,), 25.0)}, None, {})
+    write_selected(run, {"best_step": 20, "weights": "average", "reason": "better", "average_steps": [20, 30]})
+    assert chosen() == (30, "average", 25.0)
+    assert chosen("best", "raw") == (20, "raw", 20.0)
+    assert chosen("last", "auto") == (30, "raw", 30.0)
+    assert choose_weights(run, SETTINGS).reason == "better"
+
+
+@pytest.mark.parametrize("wanted", ["15", "newest", "-1", ""])
+def test_a_checkpoint_that_is_not_there(run, wanted):
+    with pytest.raises(CheckpointError, match=rf"run: no checkpoint {wanted}; there are 10, 20, 30, best and last"):
+        choose_weights(run, SETTINGS, wanted)
+
+
+def test_an_average_takes_the_newest_and_not_the_lone_best(run):
+    for step in (40, 50):
+        save(run, step, float(step))
+        rotate(run, 4, step, best_step=10)  # 10 is kept as the best; the newest four are 20 to 50
+    settings = TrainingConfig(keep_last=9, average_last=3)  # more than there were when 10 was set apart
+
+    def mean(*arguments: str) -> float:
+        return float(choose_weights(run, settings, *arguments).tensors["w"][0])
+
+    assert mean("last", "average") == 40.0
+    assert mean("30", "average") == 25.0
+    assert mean("10", "average") == 10.0
+
+
+def test_a_run_without_a_checkpoint(tmp_path):
+    with pytest.raises(CheckpointError, match=r"run: no checkpoint yet; nmt train writes one every"):
+        choose_weights(RunDir(tmp_path / "run"), SETTINGS)
+
+
+def test_a_damaged_selection_is_one_line(run):
+    run.selected.write_text("{")
+    with pytest.raises(CheckpointError, match=r"selected.json: damaged: .*; remove it to translate with the last"):
+        choose_weights(run, SETTINGS)
+
+
+def test_an_average_before_any_validation_is_of_the_newest(run):
+    found = choose_weights(run, SETTINGS, "best", "average")
+    assert (found.step, found.tensors["w"].tolist()) == (30, [20.0] * 3)

@@ -1,0 +1,415 @@
+"""Lexical constraints: every phrase stands in every translation, and otherwise search finds what it should."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nmt.config import SearchConfig
+from nmt.search.beam import beam_search
+from nmt.search.constrained import Constraints
+from nmt.search.phrases import Phrases, room, term_ids, width, with_phrases, word_parts
+from nmt.search.rules import Rules
+from nmt.search.step import Hypothesis, length_penalty
+from nmt.text.tokenizer import CONTROL, EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer
+from sentences import sentence_pairs
+from tables import BANNED, A, B, Prefix, Table, TableModel, forced_log_prob, random_table
+
+B_IS_PART = torch.arange(6) == B
+
+
+def run(
+    table: Table,
+    phrases: Sequence[Phrases],
+    config: SearchConfig,
+    limits: Sequence[int],
+    parts: Tensor | None = None,
+    sentences: Sequence[int] | None = None,
+    n_best: int = 1,
+    prefix: Tensor | None = None,
+    n_ordered: Sequence[int] | None = None,
+) -> list[list[Hypothesis]]:
+    limit = torch.tensor(limits)
+    constraints = Constraints(phrases, limit, parts, n_ordered)
+    model = TableModel(table, range(len(limits)) if sentences is None else sentences)
+    return beam_search(model, Rules(BANNED, limit, prefix=prefix), config, n_best, constraints)
+
+
+def count(ids: Sequence[int], phrase: Sequence[int], parts: Tensor | None = None) -> int:
+    """How often a phrase stands in ids, without overlap, followed by nothing that goes on with a word."""
+    place = n = 0
+    while place < len(ids):
+        end = place + len(phrase)
+        is_whole = end >= len(ids) or parts is None or not parts[ids[end]]
+        if tuple(ids[place:end]) == tuple(phrase) and is_whole:
+            n, place = n + 1, end
+        else:
+            place += 1
+    return n
+
+
+def holds(ids: Sequence[int], phrases: Phrases, parts: Tensor | None = None) -> bool:
+    wanted = [tuple(phrase) for phrase in phrases]
+    return all(count(ids, phrase, parts) >= wanted.count(phrase) for phrase in wanted)
+
+
+def best_by_enumeration(
+    table: Table, sentence: int, phrases: Phrases, limit: int, config: SearchConfig, parts: Tensor | None = None
+) -> list[tuple[float, Prefix]]:
+    """Score and ids of all outputs that hold the phrases, best first."""
+    outputs = (ids for length in range(limit) for ids in itertools.product((A, B), repeat=length))
+    scored = []
+    for ids in outputs:
+        if holds(ids, phrases, parts):
+            scored.append((forced_log_prob(table, sentence, ids) / length_penalty(len(ids) + 1, config), ids))
+    return sorted(scored, reverse=True)
+
+
+def same(found: Sequence[Hypothesis], expected: Sequence[tuple[float, Prefix]]) -> None:
+    assert [tuple(hypothesis.ids) for hypothesis in found] == [ids for _, ids in expected]
+    assert [hypothesis.score for hypothesis in found] == pytest.approx([score for score, _ in expected], abs=1e-5)
+
+
+SHARE_NOTHING: list[Phrases] = [[(A,)], [(B, B)], [(A, A), (A, A)], [(A, B, A)], [], [(A,), (A,), (B,)]]
+
+
+@pytest.mark.parametrize("parts", [None, B_IS_PART])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_beam_as_wide_as_all_outputs_finds_the_best_that_hold_the_phrases(seed: int, parts: Tensor | None) -> None:
+    table, limit = random_table(seed, sharpness=0.5 + seed / 2), 6
+    phrases = [each for each in SHARE_NOTHING if parts is None or all(phrase[0] != B for phrase in each)]
+    config = SearchConfig(beam=64, length_penalty=(1.0, 0.0, 0.6, -0.5)[seed % 4])
+    found = run(table, phrases, config, [limit] * len(phrases), parts, n_best=3)
+    for sentence, wanted in enumerate(phrases):
+        same(found[sentence], best_by_enumeration(table, sentence, wanted, limit, config, parts)[:3])
+
+
+SHARE: list[Phrases] = [[(A, B), (A, A)], [(A, B), (A, B, B)], [(A,), (A, B)], [(B, A), (A, B)]]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_phrases_may_share_ids_where_there_is_room(seed: int) -> None:
+    def brief(sentence: int, prefix: Prefix) -> Tensor:
+        logits = random_table(seed)(sentence, prefix)
+        logits[EOS] += 8.0
+        return logits
+
+    config = SearchConfig(beam=256, length_penalty=0.0)
+    limits = [4 + room(each) for each in SHARE]
+    found = run(brief, SHARE, config, limits)
+    n_shared = 0
+    for sentence, wanted in enumerate(SHARE):
+        [best] = best_by_enumeration(brief, sentence, wanted, 6, config)[:1]
+        same(found[sentence], [best])
+        n_shared += len(best[1]) < room(wanted)
+    assert n_shared
+
+
+def random_phrases(rng: random.Random, vocab: int) -> list[tuple[int, ...]]:
+    """Up to five phrases; some start as another does, some are repeated, and their ids are few."""
+    phrases: list[tuple[int, ...]] = []
+    for _ in range(rng.randint(0, 5)):
+        ids = tuple(rng.choice(range(4, vocab)) for _ in range(rng.randint(1, 4)))
+        if phrases and rng.random() < 0.5:
+            ids = phrases[-1][: rng.randint(1, len(phrases[-1]))] + rng.choice([(), ids])
+        phrases.append(ids)
+    return phrases
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+@pytest.mark.parametrize("has_parts", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_every_phrase_stands_in_every_hypothesis(seed: int, has_parts: bool, beam: int) -> None:
+    rng, vocab = random.Random(seed), 8
+    parts = torch.arange(vocab) >= 7 if has_parts else None
+    phrases = [random_phrases(rng, vocab) for _ in range(8)]
+    if parts is not None:  # no phrase starts with a part of a word
+        phrases = [[phrase for phrase in each if not parts[phrase[0]]] for each in phrases]
+    limits = [1 + room(each) + rng.randint(0, 6) for each in phrases]
+    table = random_table(seed, vocab, sharpness=3.0)
+    for sentence, hypotheses in enumerate(run(table, phrases, SearchConfig(beam=beam), limits, parts, n_best=beam)):
+        assert hypotheses
+        for hypothesis in hypotheses:
+            assert holds(hypothesis.ids, phrases[sentence], parts)
+            assert len(hypothesis.ids) < limits[sentence]
+            log_prob = forced_log_prob(table, sentence, tuple(hypothesis.ids))
+            assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-4)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_phrases_longer_than_what_the_model_would_say_are_said_all_the_same(beam: int) -> None:
+    def short(_: int, __: Prefix) -> Tensor:
+        logits = torch.zeros(10)
+        logits[9] += 10.0
+        logits[EOS] += 30.0
+        return logits
+
+    phrases = [(6, 7, 8, 6, 7, 8, 8), (5, 5, 5), (5, 5, 5), (6, 7, 4)]
+    [[tight]] = run(short, [phrases], SearchConfig(beam=beam), [1 + room(phrases)])
+    assert sorted(tight.ids) == sorted(itertools.chain(*phrases)), "no room for anything else"
+    assert holds(tight.ids, phrases)
+
+
+@pytest.mark.parametrize(("spare", "allowed"), [(0, {6}), (1, {1, 2, 4, 5, 6, 8}), (2, {1, 2, 4, 5, 6, 7, 8})])
+def test_a_phrase_is_not_undone_unless_there_is_room_to_say_it_again(spare: int, allowed: set[int]) -> None:
+    phrases = [(4, 5, 6), (6, 7)]  # 7 goes on with the word that 6 ends
+    limits = torch.tensor([1 + room(phrases) + spare])
+    constraints = Constraints([phrases], limits, torch.arange(9) == 7)
+    for token in phrases[0]:
+        constraints.follow(torch.tensor([[0]]), torch.tensor([[token]]))
+    logits = torch.zeros(1, 1, 9)
+    logits[..., PAD] = -math.inf
+    constraints.apply(logits, 4)
+    assert {int(i) for i in logits[0, 0].isfinite().nonzero()} == allowed
+
+
+def test_what_the_model_says_by_itself_counts() -> None:
+    def long(sentence: int, prefix: Prefix) -> Tensor:
+        logits = random_table(5, vocab=9, sharpness=4.0)(sentence, prefix)
+        logits[EOS] = 20.0 if len(prefix) > 5 else -20.0
+        return logits
+
+    config = SearchConfig(beam=3)
+    [[plain]] = run(long, [[]], config, [12])
+    assert len(plain.ids) == 6
+    phrases = [tuple(plain.ids[:2]), tuple(plain.ids[1:4])]
+    [[found]] = run(long, [phrases], config, [12 + room(phrases)])
+    assert found == plain
+
+
+def test_a_prefix_may_hold_phrases_or_begin_one() -> None:
+    table = random_table(6, vocab=9)
+    prefix = torch.tensor([[6, 7, 8], [6, 7, 8], [4, 0, 0]])
+    phrases: list[Phrases] = [[(6, 7)], [(8, 5), (8, 5)], [(8,)]]
+    found = run(table, phrases, SearchConfig(beam=4), [4 + room(each) for each in phrases], prefix=prefix)
+    for [hypothesis], wanted, start in zip(found, phrases, ((6, 7, 8), (6, 7, 8), (4,)), strict=True):
+        assert holds(hypothesis.ids, wanted)
+        assert tuple(hypothesis.ids[: len(start)]) == start
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+def test_sentences_without_phrases_are_as_if_there_were_none(beam: int) -> None:
+    table, limits = random_table(11, vocab=10), [7, 9, 4, 8, 9]
+    config = SearchConfig(beam=beam)
+    rules = Rules(BANNED, torch.tensor(limits))
+    plain = beam_search(TableModel(table, range(5)), rules, config, beam)
+    phrases: list[Phrases] = [[], [(7, 8), (5,)], [], [(4, 4, 4)], []]
+    found = run(table, phrases, config, limits, n_best=beam)
+    assert [found[i] for i in (0, 2, 4)] == [plain[i] for i in (0, 2, 4)]
+    assert found[1] != plain[1]
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_results_do_not_depend_on_the_batch(beam: int) -> None:
+    rng, table, config = random.Random(3), random_table(12, vocab=10), SearchConfig(beam=beam)
+    phrases = [random_phrases(rng, 10) for _ in range(6)]
+    limits = [1 + room(each) + rng.randint(0, 6) for each in phrases]
+    together = run(table, phrases, config, limits, n_best=beam)
+    for order in ([5, 4, 3, 2, 1, 0], [2], [0, 4], [3, 1]):
+        some = [phrases[i] for i in order]
+        assert run(table, some, config, [limits[i] for i in order], None, order, beam) == [together[i] for i in order]
+
+
+def places(ids: Sequence[int], phrase: Sequence[int]) -> list[int]:
+    """Where a phrase begins in ids."""
+    return [i for i in range(len(ids)) if tuple(ids[i : i + len(phrase)]) == tuple(phrase)]
+
+
+TAGS = [(4, 5), (6,), (7, 8, 5), (7, 9, 5)]  # what a tag is like: it shares its first and last ids with others
+
+
+@pytest.mark.parametrize(("seed", "beam"), [*enumerate([1, 2, 4, 1, 2, 4])])
+def test_ordered_phrases_stand_in_their_order_and_no_more_often(seed: int, beam: int) -> None:
+    rng, vocab = random.Random(seed), 12
+    tags = [[rng.choice(TAGS) for _ in range(rng.randint(0, 4))] for _ in range(6)]
+    others = [[(10,), (11, 10), (9, 11)][: rng.randint(0, 3)] for _ in tags]
+    phrases = [[*ordered, *free] for ordered, free in zip(tags, others, strict=True)]
+    limits = [1 + room(each) + rng.randint(0, 6) for each in phrases]
+    parts = torch.arange(vocab) == 3 if seed % 2 else None
+    config, table = SearchConfig(beam=beam), random_table(seed, vocab, sharpness=3.0)
+    found = run(table, phrases, config, limits, parts, n_best=beam, n_ordered=[len(each) for each in tags])
+    for hypotheses, wanted, ordered in zip(found, phrases, tags, strict=True):
+        for hypothesis in hypotheses:
+            assert holds(hypothesis.ids, wanted, parts)
+            at = sorted((i, tag) for tag in set(ordered) for i in places(hypothesis.ids, tag))
+            assert [tag for _, tag in at] == ordered
+    free = run(table, phrases, config, limits, parts, n_best=beam)
+    assert free != found, "without an order they stand in another one"
+
+
+def test_the_best_of_all_outputs_with_the_order_is_found() -> None:
+    table, limit, config = random_table(4, sharpness=2.0), 7, SearchConfig(beam=256)
+    phrases = [(B,), (A, A), (B,)]
+
+    def in_order(ids: Prefix) -> bool:
+        b = places(ids, (B,))
+        return len(b) == 2 and (A, A) in zip(ids[b[0] :], ids[b[0] + 1 : b[1]], strict=False)
+
+    wanted = [each for each in best_by_enumeration(table, 0, phrases, limit, config) if in_order(each[1])]
+    wanted = [each for each in wanted if count(each[1], (A, A)) == 1]
+    [found] = run(table, [phrases], config, [limit], n_best=3, n_ordered=[3])
+    same(found, wanted[:3])
+
+
+def test_an_order_yields_to_prefixes_and_to_other_phrases() -> None:
+    table, limits = random_table(6, vocab=12), [12, 12]
+    ordered = [(4,), (5, 6)]
+    phrases: list[Phrases] = [ordered, [*ordered, (7, 5, 6, 8)]]
+    prefix = torch.tensor([[5, 6, 9], [0, 0, 0]])
+    [[first], [second]] = run(table, phrases, SearchConfig(beam=4), limits, prefix=prefix, n_ordered=[2, 2])
+    assert first.ids[:3] == [5, 6, 9]
+    [start] = places(first.ids, (4,))
+    assert [i > start for i in places(first.ids, (5, 6))] == [False, True], "that of the prefix does not count"
+    assert holds(second.ids, phrases[1])
+    assert max(places(second.ids, (5, 6))) > places(second.ids, (4,))[0]
+
+
+def test_results_with_an_order_do_not_depend_on_the_batch() -> None:
+    table, config = random_table(12, vocab=10), SearchConfig(beam=3)
+    phrases: list[Phrases] = [[(4, 5), (6, 5), (7,)], [(7,), (8, 9)], [], [(6,), (4, 5), (6,), (4, 5)]]
+    n_ordered, limits = [2, 0, 0, 4], [14, 9, 6, 12]
+    together = run(table, phrases, config, limits, n_best=3, n_ordered=n_ordered)
+    for i in range(4):
+        alone = run(table, [phrases[i]], config, [limits[i]], sentences=[i], n_best=3, n_ordered=[n_ordered[i]])
+        assert alone == [together[i]]
+
+
+def test_no_continuation_is_taken_twice() -> None:
+    phrases: list[Phrases] = [[(A,), (B, A), (B, B)]]
+    hypotheses = run(random_table(2), phrases, SearchConfig(beam=30), [8], n_best=30)[0]
+    assert len({tuple(hypothesis.ids) for hypothesis in hypotheses}) == len(hypotheses) == 30
+
+
+@pytest.mark.parametrize("n_phrases", [1, 2, 3, 4])
+def test_phrases_go_where_they_fit(n_phrases: int) -> None:
+    usual, rare, n_pieces = list(range(10, 30)), list(range(40, 60)), 20
+
+    def table(sentence: int, prefix: Prefix) -> Tensor:
+        """Piece n is the usual one or, seldom, the rare one; elsewhere rarer still. Sentence 1 ends at once."""
+        logits = torch.full((70,), math.log(1e-5))
+        if sentence == 0 and len(prefix) < n_pieces:
+            logits[usual[len(prefix)]] = 0.0
+            logits[rare[len(prefix)]] = math.log(1e-3)
+            if prefix and rare[0] <= prefix[-1] < 69:  # within a phrase the rest of it is likely
+                logits[prefix[-1] + 1] = 0.0
+        else:
+            logits[EOS] = 0.0
+        return logits
+
+    starts = [2, 7, 11, 15][:n_phrases]
+    lengths = [1, 2, 3, 4][:n_phrases]
+    phrases = [tuple(rare[i : i + n]) for i, n in zip(starts, lengths, strict=True)]
+    expected = list(usual)
+    for start, phrase in zip(starts, phrases, strict=True):
+        expected[start : start + len(phrase)] = phrase
+    config = SearchConfig(beam=width(phrases, 5))
+    [[found], _] = run(table, [phrases, []], config, [30 + room(phrases)] * 2)
+    assert found.ids == expected
+
+
+def test_room_and_width() -> None:
+    assert room([]) == 0
+    assert width([], 5) == 5
+    phrases = [(4, 5), (6,), (6,)]
+    assert room(phrases) == 4
+    assert width(phrases, 5) == 10
+    assert width(phrases, 1) == 5
+
+
+def test_settings_with_phrases() -> None:
+    config = SearchConfig(beam=5, patience=2.0, length_penalty=1.0, coverage_penalty=0.1)
+    changed = with_phrases(config, width([(4, 5), (6,)], 5))
+    assert changed.beam == 10
+    assert changed.beam * changed.patience == config.beam * config.patience
+    assert 0 < changed.length_penalty < config.length_penalty
+    assert changed.coverage_penalty == config.coverage_penalty
+
+
+def test_padding_does_not_make_up_for_an_unlikely_phrase() -> None:
+    def table(_: int, prefix: Prefix) -> Tensor:
+        """A sentence of five pieces; after it, padding is unlikely, but likelier than the mean with the phrase."""
+        logits = torch.full((20,), -40.0)
+        logits[9] = math.log(1e-6)  # the phrase
+        if len(prefix) < 5:
+            logits[A] = 0.0
+        else:
+            logits[EOS], logits[B] = 0.0, -1.0
+        return logits
+
+    config, limits = SearchConfig(beam=4), [40]
+    padded, plain = (
+        run(table, [[(9,)]], each, limits)[0][0]
+        for each in (with_phrases(config, 8).model_copy(update={"length_penalty": 1.0}), with_phrases(config, 8))
+    )
+    assert B in padded.ids
+    assert B not in plain.ids
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer([text for pair in sentence_pairs(300) for text in pair], 420)
+
+
+TERMS = [
+    "Hund", "in front of", "Dog", "dog", "3.5", "-5", "1,000", "%", "%s", "100 %", ",", ".", "...", "?!", "'s", "-ing",
+    ":", ":-)", ")", "(c)", "https://example.org/a?b=c&d=%20#e", "me@example.org", "😀", "👩‍👩‍👧", "é", "東京", "、",
+    "ไทย", "Ω ≈ ç", "<s>", "</s>", "<unk>", "<reserved_0>", "<0x41>", "▁", "a▁b", "x  y", "日本 Japan", "{name}", "<b>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_the_ids_of_a_term_give_its_text_wherever_they_stand(tokenizer: Tokenizer, term: str) -> None:
+    ids = term_ids(tokenizer, term)
+    assert ids
+    assert min(ids) >= N_SPECIAL
+    assert tokenizer.decode(ids) == term
+    for before, after in itertools.product(("", "a", "the dog"), repeat=2):
+        assert term in tokenizer.decode([*tokenizer.encode(before), *ids, *tokenizer.encode(after)])
+
+
+@pytest.mark.parametrize(
+    ("term", "text"),
+    [
+        ("dog", "the dog"), (".5", "the .5"), ("-5", "the -5"), ("%s", "the %s"), ("(c)", "the (c)"),
+        ("- x", "the - x"), (",", "the,"), (".", "the."), ("%", "the%"), ("'s", "the's"),
+        ("-ing", "the-ing"), ("東京", "the東京"),
+    ],
+)  # fmt: skip
+def test_a_space_stands_before_a_term_unless_it_is_punctuation(tokenizer: Tokenizer, term: str, text: str) -> None:
+    assert tokenizer.decode([*tokenizer.encode("the"), *term_ids(tokenizer, term)]) == text
+
+
+def test_white_space_and_control_characters_of_a_term(tokenizer: Tokenizer) -> None:
+    assert term_ids(tokenizer, " dog\r\n") == term_ids(tokenizer, "dog")
+    assert tokenizer.decode(term_ids(tokenizer, "a\x07b")) == CONTROL.sub(" ", "a\x07b")
+    assert term_ids(tokenizer, "") == term_ids(tokenizer, " \x00 ") == []
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+@example("１２")
+@example("๑ๆ")
+@example("-ing")
+def test_any_text_is_a_term(tokenizer: Tokenizer, term: str) -> None:
+    ids = term_ids(tokenizer, term)
+    assert tokenizer.decode(ids) == CONTROL.sub(" ", term).strip()
+    assert all(i >= N_SPECIAL for i in ids)
+    assert not ids or not word_parts(tokenizer)[ids[0]], "nothing goes on with a word at the start of a term"
+
+
+def test_what_goes_on_with_a_word(tokenizer: Tokenizer) -> None:
+    parts = word_parts(tokenizer)
+    assert parts.shape == (len(tokenizer),)
+    by_piece = dict(zip(tokenizer.pieces(range(len(tokenizer))), parts.tolist(), strict=True))
+    assert by_piece["e"]
+    assert not any(by_piece[piece] for piece in ("</s>", "<unk>", "▁", ".", "<0x41>"))
+    assert not any(is_part for piece, is_part in by_piece.items() if piece.startswith("▁"))
+    for term in TERMS:
+        assert not parts[term_ids(tokenizer, term)[0]]

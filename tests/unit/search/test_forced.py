@@ -1,0 +1,207 @@
+"""Forced decoding: probabilities and attention are those of the model, in any batch, and those that search reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from models import VOCAB, model_config, sentences, tiny_model
+from nmt.config import SearchConfig
+from nmt.data.batching import Pairs, even_batches
+from nmt.data.corpus import Corpus
+from nmt.errors import CheckpointError
+from nmt.layout import DataDir
+from nmt.model.masks import Padded
+from nmt.model.transformer import Transformer
+from nmt.search import forced as module
+from nmt.search.forced import ForcedDecoder, Pair
+from nmt.search.rules import Rules
+from nmt.search.search import search
+from nmt.search.step import Ensemble, Hypothesis, StepModel, TransformerStep, length_penalty
+from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD
+from nmt.training.objective import cross_entropy
+
+CPU = torch.device("cpu")
+PAIRS: list[Pair] = [
+    (src.tolist(), tgt.tolist())
+    for src, tgt in zip(sentences([5, 1, 9, 3, 7, 2]), sentences([4, 0, 6, 8, 1, 12], seed=2), strict=True)
+]
+
+
+def decoder(*models: Transformer, max_tokens: int = 1000, precision: str = "float32") -> ForcedDecoder:
+    return ForcedDecoder(models, CPU, precision, max_tokens)
+
+
+@torch.inference_mode()
+def by_hand(model: Transformer, pair: Pair) -> Tensor:
+    """Log-probabilities (T,) of a pair alone, from logits over the whole vocabulary."""
+    src, tgt_in = torch.tensor([[*pair[0], EOS]]), torch.tensor([[BOS, *pair[1]]])
+    layouts = [Padded(torch.ones(ids.shape, dtype=torch.bool)) for ids in (src, tgt_in)]
+    logits = model(src, layouts[0], tgt_in, layouts[1])[0] @ model.output_weight.T
+    return logits.log_softmax(-1)[torch.arange(len(logits)), torch.tensor([*pair[1], EOS])]
+
+
+@pytest.mark.parametrize("max_tokens", [1, 20, 1000])
+@pytest.mark.parametrize("changes", [{}, {"positions": "learned", "tie_embeddings": "none", "norm": "post"}])
+def test_every_piece_has_its_probability_in_any_batch(max_tokens: int, changes: dict[str, object]) -> None:
+    model = tiny_model(**changes).eval()
+    found = decoder(model, max_tokens=max_tokens).log_probs(PAIRS)
+    backwards = decoder(model, max_tokens=max_tokens).log_probs(PAIRS[::-1])[::-1]
+    for pair, values, others in zip(PAIRS, found, backwards, strict=True):
+        assert len(values) == len(pair[1]) + 1
+        torch.testing.assert_close(torch.tensor(values), by_hand(model, pair), atol=1e-5, rtol=0)
+        assert others == pytest.approx(values, abs=1e-5)
+    assert decoder(model).log_probs([]) == decoder(model).attention([]) == []
+
+
+def test_logits_never_exist_all_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model().eval()
+    whole = decoder(model).log_probs(PAIRS)
+    rows = []
+    linear = torch.nn.functional.linear
+
+    def spy(x: Tensor, weight: Tensor) -> Tensor:
+        rows.append(len(x))
+        return linear(x, weight)
+
+    monkeypatch.setitem(module.LOGITS, "cpu", 3 * VOCAB)
+    monkeypatch.setattr(
+        module.F, "linear", lambda x, w, *b: spy(x, w) if w is model.output_weight else linear(x, w, *b)
+    )
+    in_blocks = decoder(model).log_probs(PAIRS)
+    n_tokens = sum(len(tgt) + 1 for _, tgt in PAIRS)
+    assert (max(rows), sum(rows)) == (3, n_tokens)
+    for values, others in zip(whole, in_blocks, strict=True):
+        assert others == pytest.approx(values, abs=1e-5)
+
+
+def test_an_ensemble_has_the_mean_probability() -> None:
+    one, other = tiny_model(0).eval(), tiny_model(1).eval()
+    first, second = (decoder(model).log_probs(PAIRS) for model in (one, other))
+    both, twice = decoder(one, other).log_probs(PAIRS), decoder(one, one).log_probs(PAIRS)
+    for row in range(len(PAIRS)):
+        assert twice[row] == pytest.approx(first[row], abs=1e-5)
+        mean = [(math.exp(a) + math.exp(b)) / 2 for a, b in zip(first[row], second[row], strict=True)]
+        assert [math.exp(value) for value in both[row]] == pytest.approx(mean, rel=1e-4)
+
+
+@torch.inference_mode()
+def searched(models: Sequence[Transformer], config: SearchConfig, n_best: int) -> list[list[Hypothesis]]:
+    src = pad_sequence([torch.tensor([*src, EOS]) for src, _ in PAIRS], batch_first=True, padding_value=PAD)
+    mask = src != PAD
+    steps: list[StepModel] = [TransformerStep(each, each.encode(src, Padded(mask)), mask) for each in models]
+    rules = Rules(torch.tensor([i for i in range(N_SPECIAL) if i != EOS]), torch.tensor([15] * len(PAIRS)))
+    step = steps[0] if len(steps) == 1 else Ensemble(steps)
+    return search(step, rules, config, range(len(PAIRS)), n_best)
+
+
+@pytest.mark.parametrize("n_models", [1, 2])
+@pytest.mark.parametrize(
+    ("config", "n_best"),
+    [
+        (SearchConfig(beam=1), 1),
+        (SearchConfig(beam=4, length_penalty=0.7), 4),
+        (SearchConfig(beam=4, length_penalty_kind="gnmt"), 1),
+        (SearchConfig(sample=True), 3),
+    ],
+    ids=["greedy", "n-best", "beam", "sample"],
+)
+def test_what_search_found_has_the_log_probability_that_search_said(
+    config: SearchConfig, n_best: int, n_models: int
+) -> None:
+    models = [tiny_model(seed).eval() for seed in range(n_models)]
+    for (src, _), hypotheses in zip(PAIRS, searched(models, config, n_best), strict=True):
+        assert len(hypotheses) == n_best
+        for hypothesis, values in zip(
+            hypotheses, decoder(*models).log_probs([(src, each.ids) for each in hypotheses]), strict=True
+        ):
+            assert hypothesis.log_prob == pytest.approx(sum(values), abs=1e-4)
+            if not config.sample:
+                score = sum(values) / length_penalty(len(values), config)
+                assert hypothesis.score == pytest.approx(score, abs=1e-4)
+
+
+def test_the_sum_over_a_corpus_is_the_loss_of_training(tiny_data: Path) -> None:
+    """As validation adds it up, in other batches."""
+    corpus = Corpus.open(DataDir(tiny_data))
+    split, n_pieces = corpus.split("train"), len(corpus.tokenizers["aa"])
+    torch.manual_seed(2)
+    model = Transformer(model_config(), n_pieces, n_pieces).eval()
+    pairs = Pairs(split, "aa", "bb")
+    with torch.inference_mode():
+        sums = [cross_entropy(model, pairs.batch(rows), 0.0) for rows in even_batches(pairs.lengths, 300)]
+    nll, n_tokens = math.fsum(float(each.nll) for each in sums), sum(each.n_tokens for each in sums)
+    texts = zip(*(corpus.tokenizers[side].encode_all(split.text(side)) for side in ("aa", "bb")), strict=True)
+    found = decoder(model, max_tokens=4000).log_probs(list(texts))
+    assert sum(map(len, found)) == n_tokens > 1000
+    assert -math.fsum(math.fsum(values) for values in found) == pytest.approx(nll, rel=1e-5)
+
+
+def test_models_are_asked_without_dropout_and_train_on() -> None:
+    dropped = tiny_model(residual_dropout=0.5, embedding_dropout=0.5)
+    expected = decoder(dropped.eval()).log_probs(PAIRS)
+    assert not dropped.training
+    dropped.train()
+    assert decoder(dropped).log_probs(PAIRS) == expected
+    assert dropped.training
+    with pytest.raises(IndexError):
+        decoder(dropped).log_probs([([VOCAB + 1], [20])])
+    assert dropped.training
+
+
+def test_a_model_of_no_numbers_is_refused() -> None:
+    model = tiny_model()
+    with torch.no_grad():
+        model.output_weight[30] = math.nan
+    with pytest.raises(CheckpointError, match=r"probabilities are not numbers; the checkpoint is damaged or diverged"):
+        decoder(model).log_probs(PAIRS)
+
+
+# --- attention ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_tokens", [1, 1000])
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_rows_of_attention_sum_to_one_over_the_source(max_tokens: int, precision: str) -> None:
+    asked = decoder(tiny_model(), max_tokens=max_tokens, precision=precision)
+    for (src, tgt), weights in zip(PAIRS, asked.attention(PAIRS), strict=True):
+        assert weights.shape == (len(tgt) + 1, len(src) + 1)
+        assert weights.dtype == torch.float32
+        assert (weights >= 0).all()
+        torch.testing.assert_close(weights.sum(1), torch.ones(len(tgt) + 1), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("n_layers", "chosen"), [(1, 0), (2, 0), (4, 2)])
+def test_the_layer_before_the_last_is_looked_at(n_layers: int, chosen: int) -> None:
+    """A model that ends after that layer says the same; the heads have equal shares."""
+    model = tiny_model(decoder_layers=n_layers).eval()
+    [found] = decoder(model).attention(PAIRS[:1])
+    seen = {}
+    for i, layer in enumerate(model.decoder.layers):
+        attention = layer.cross_attention
+        assert attention is not None
+        explicit = attention.cross_weights
+
+        def spy(x: Tensor, memory: object, see: object, i: int = i, explicit: object = explicit) -> Tensor:
+            output, seen[i] = explicit(x, memory, see)  # type: ignore[operator]
+            return output
+
+        attention.cross = spy  # type: ignore[method-assign, assignment]
+    by_hand(model, PAIRS[0])
+    assert sorted(seen) == list(range(n_layers))
+    torch.testing.assert_close(found, seen[chosen][0].mean(0))
+    others = [seen[i][0].mean(0) for i in range(n_layers) if i != chosen]
+    assert not any(torch.allclose(found, other, atol=1e-3) for other in others)
+
+
+def test_attention_of_an_ensemble_is_the_mean() -> None:
+    one, other = tiny_model(0), tiny_model(1)
+    both = decoder(one, other).attention(PAIRS)
+    for mean, *each in zip(both, decoder(one).attention(PAIRS), decoder(other).attention(PAIRS), strict=True):
+        torch.testing.assert_close(mean, torch.stack(each).mean(0))

@@ -1,0 +1,304 @@
+"""Sampling from tables of probabilities: how often each output is drawn must be how probable it is."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from models import pad, sentences, tiny_model
+from nmt.config import SearchConfig
+from nmt.errors import CheckpointError
+from nmt.model.masks import Padded
+from nmt.search import sample
+from nmt.search.greedy import greedy_search
+from nmt.search.rules import Rules
+from nmt.search.sample import draw, sample_search, uniform
+from nmt.search.step import Hypothesis, TransformerStep, length_penalty
+from nmt.text.tokenizer import BOS, EOS, PAD
+from tables import BANNED, Prefix, Table, TableModel, forced_log_prob, random_table, waiting
+
+N_DRAWS = 20_000
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "cold": {"temperature": 0.6},
+    "hot": {"temperature": 1.7},
+    "top_k": {"top_k": 3},
+    "top_p": {"top_p": 0.8},
+    "all": {"temperature": 1.3, "top_k": 4, "top_p": 0.9, "seed": 2**70},
+}
+
+
+def run(
+    table: Table, sentences: Sequence[int], limits: Sequence[int], config: SearchConfig, n: int, **rules: Any
+) -> list[list[Hypothesis]]:
+    """Draws whose key is the sentence."""
+    model = TableModel(table, sentences)
+    return sample_search(model, Rules(BANNED, torch.tensor(limits), **rules), config, sentences, n)
+
+
+def chances(logits: Sequence[float], config: SearchConfig) -> dict[int, float]:
+    """The probability of every id that may be drawn, as the settings describe it."""
+    top = max(logits)
+    weights = {i: math.exp((logit - top) / config.temperature) for i, logit in enumerate(logits)}
+    likeliest = sorted((i for i in weights if weights[i]), key=lambda i: -weights[i])
+    if config.top_k:
+        likeliest = likeliest[: config.top_k]
+    total = sum(weights[i] for i in likeliest)
+    kept, mass = [], 0.0
+    for i in likeliest:
+        if config.top_p < 1.0 and mass >= config.top_p * total:
+            break
+        kept.append(i)
+        mass += weights[i]
+    return {i: weights[i] / mass for i in kept}
+
+
+def outputs(table: Table, config: SearchConfig, limit: int, prefix: Prefix = ()) -> dict[Prefix, float]:
+    """The probability of every output, `</s>` not written."""
+    if len(prefix) == limit - 1:
+        return {prefix: 1.0}
+    logits = table(0, prefix).clone()
+    logits[BANNED] = -math.inf
+    found = {}
+    for token, chance in chances(logits.tolist(), config).items():
+        longer = {prefix: 1.0} if token == EOS else outputs(table, config, limit, (*prefix, token))
+        found |= {output: chance * probability for output, probability in longer.items()}
+    return found
+
+
+def check_fit(counts: Mapping[Any, int], probabilities: Mapping[Any, float]) -> None:
+    """Fail if a chi-squared test says that so many draws come from another distribution (one in 1,000 true ones)."""
+    assert set(counts) <= set(probabilities), "something was drawn that cannot be"
+    n_draws = sum(counts.values())
+    rare = [x for x in probabilities if probabilities[x] * n_draws < 5]
+    cells = [(counts.get(x, 0), probabilities[x] * n_draws) for x in probabilities if x not in rare]
+    if sum(probabilities[x] for x in rare) * n_draws >= 5:
+        cells.append((sum(counts.get(x, 0) for x in rare), sum(probabilities[x] for x in rare) * n_draws))
+    freedom = len(cells) - 1
+    assert freedom >= 2
+    statistic = sum((observed - expected) ** 2 / expected for observed, expected in cells)
+    spread = 2 / (9 * freedom)  # Wilson and Hilferty's approximation of the quantile
+    assert statistic < freedom * (1 - spread + 3.09 * math.sqrt(spread)) ** 3
+
+
+def cached(table: Table) -> Table:
+    by_prefix = functools.cache(table)
+    return lambda sentence, prefix: by_prefix(sentence, prefix)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_outputs_are_drawn_as_often_as_they_are_probable(kind: str) -> None:
+    config = SearchConfig(**KINDS[kind])
+    table = cached(random_table(5, vocab=10, sharpness=1.0))
+    keys, limit = range(20), 3
+    model = TableModel(lambda _, prefix: table(0, prefix), keys)
+    rules = Rules(BANNED, torch.full((20,), limit))
+    drawn = sample_search(model, rules, config, keys, N_DRAWS // 20)
+    assert [len(draws) for draws in drawn] == [N_DRAWS // 20] * 20
+    check_fit(Counter(tuple(each.ids) for draws in drawn for each in draws), outputs(table, config, limit))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pieces_of_a_large_vocabulary_are_drawn_as_often_as_they_are_probable(kind: str) -> None:
+    config = SearchConfig(**{**KINDS[kind], **({"top_k": 100} if "top_k" in KINDS[kind] else {})})
+    logits = torch.randn(333, generator=torch.Generator().manual_seed(3))
+    logits[::7] = -math.inf
+    numbers = torch.from_numpy(uniform(4, [9], N_DRAWS, 1))[0, 0]
+    drawn = draw(logits.expand(N_DRAWS, -1), numbers, config)
+    check_fit(Counter(drawn.tolist()), chances(logits.tolist(), config))
+
+
+def test_draws_are_independent_of_each_other() -> None:
+    def pairs(numbers: Tensor) -> Counter[tuple[int, int]]:
+        first, second = (numbers * 7).ceil().long().unbind(-1)
+        return Counter(zip(first.tolist(), second.tolist(), strict=True))
+
+    numbers = torch.from_numpy(uniform(1, range(200), 100, 2))  # (2, 200, 100)
+    expected = dict.fromkeys(itertools.product(range(1, 8), repeat=2), 1 / 49)
+    check_fit(pairs(numbers.permute(1, 2, 0).reshape(-1, 2)), expected)  # positions
+    check_fit(pairs(numbers[0].reshape(-1, 2)), expected)  # neighbouring draws
+    check_fit(pairs(numbers[0].T.reshape(-1, 2)), expected)  # neighbouring sentences
+    seeds = torch.from_numpy(np.stack([uniform(seed, range(100), 200, 1) for seed in (1, 2)]))
+    check_fit(pairs(seeds.reshape(2, -1).T), expected)
+
+
+def test_no_random_number_is_used_twice() -> None:
+    numbers = np.concatenate([uniform(seed, range(5), 6, 30).flatten() for seed in range(4)])
+    assert len(np.unique(numbers)) == len(numbers) == 4 * 5 * 6 * 30
+
+
+def test_random_numbers_stay_what_they_are() -> None:
+    assert uniform(1, [0], 1, 1).item() == 0.3035680343067587, "earlier samples cannot be drawn again"
+
+
+def test_a_draw_depends_on_seed_key_and_number_alone() -> None:
+    table, config = cached(random_table(7, vocab=12)), SearchConfig(seed=3, temperature=1.2, top_p=0.95)
+    limits = [8, 2, 5, 9, 1, 7]
+    together = run(table, range(6), limits, config, 9)
+    assert together == run(table, range(6), limits, config, 9), "the seed repeats"
+    for order in ([5, 4, 3, 2, 1, 0], [3, 0], [2]):
+        assert run(table, order, [limits[i] for i in order], config, 9) == [together[i] for i in order]
+    assert run(table, range(6), limits, config, 4) == [draws[:4] for draws in together]
+    assert run(table, range(6), limits, config.model_copy(update={"seed": 4}), 9) != together
+    model = TableModel(table, range(6))
+    other_keys = sample_search(model, Rules(BANNED, torch.tensor(limits)), config, [6, 7, 8, 9, 10, 11], 9)
+    assert all(a != b for a, b, limit in zip(other_keys, together, limits, strict=True) if limit > 2)
+
+
+def test_it_does_not_matter_when_sentences_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, limits = cached(random_table(8, vocab=7)), [9, 3, 1, 6, 9, 2]
+    config = SearchConfig(no_repeat_ngram=1)
+    at_once = run(table, range(6), limits, config, 5)
+    for every in (2, 3, 100):
+        monkeypatch.setattr(Rules, "leaving", waiting(every))
+        assert run(table, range(6), limits, config, 5) == at_once
+
+
+def test_sentences_leave_when_all_their_draws_have_ended() -> None:
+    def endless_from_two(sentence: int, prefix: Prefix) -> Tensor:
+        logits = torch.zeros(6)
+        logits[EOS] = 30.0 if len(prefix) >= sentence else -30.0
+        return logits
+
+    model = TableModel(endless_from_two, range(4))
+    sample_search(model, Rules(BANNED, torch.tensor([9] * 4)), SearchConfig(), range(4), 5)
+    assert model.rows_seen == [4, 3, 2, 1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_log_probability_is_the_model_s_own(kind: str) -> None:
+    table = cached(random_table(9, vocab=15))
+    config = SearchConfig(**KINDS[kind], length_penalty=0.8, length_penalty_kind="gnmt")
+    limits = [7, 1, 9, 4]
+    for sentence, draws in enumerate(run(table, range(4), limits, config, 8)):
+        for drawn in draws:
+            log_prob = forced_log_prob(table, sentence, tuple(drawn.ids))
+            assert drawn.log_prob == pytest.approx(log_prob, abs=1e-5)
+            assert drawn.score == pytest.approx(log_prob / length_penalty(len(drawn.ids) + 1, config), abs=1e-5)
+            assert drawn.finished is (len(drawn.ids) + 1 < limits[sentence])
+
+
+COLD = ({"temperature": 1e-3}, {"temperature": 1e-300}, {"top_k": 1}, {"top_p": 1e-9}, {"top_k": 1, "temperature": 9.0})
+
+
+@pytest.mark.parametrize("settings", COLD, ids=str)
+def test_without_chance_it_is_greedy_search(settings: dict[str, Any]) -> None:
+    table, limits = random_table(11, vocab=70), [9, 4, 1, 9]
+    config = SearchConfig(**settings)
+    rules = Rules(BANNED, torch.tensor(limits), no_repeat_ngram=2)
+    best = greedy_search(TableModel(table, range(4)), rules, config)
+    assert run(table, range(4), limits, config, 3, no_repeat_ngram=2) == [[each] * 3 for each in best]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_samples_obey_the_rules(kind: str) -> None:
+    table, n = cached(random_table(12, vocab=12)), 100
+    limits = [5 + sentence % 8 for sentence in range(n)]
+    prefix = torch.tensor(
+        [[4 + sentence % 8, 4][: 1 + sentence % 2] + [0] * (1 - sentence % 2) for sentence in range(n)]
+    )
+    rules = {"min_length": 6, "no_repeat_ngram": 2, "prefix": prefix}
+    for sentence, draws in enumerate(run(table, range(n), limits, SearchConfig(**KINDS[kind]), 10, **rules)):
+        begin = [i for i in prefix[sentence].tolist() if i != PAD]
+        for drawn in draws:
+            ids = list(drawn.ids)
+            assert ids[: len(begin)] == begin
+            assert min(6, limits[sentence] - 1) <= len(ids) < limits[sentence]
+            assert len(set(itertools.pairwise(ids))) == len(ids) - 1
+            assert not set(ids) & {*BANNED.tolist(), EOS}
+            assert math.isfinite(drawn.log_prob)
+
+
+@pytest.mark.parametrize("settings", [{}, {"top_k": 2}, {"top_p": 0.5}, {"temperature": 0.5}], ids=str)
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_scores_that_are_no_numbers_are_an_error(settings: dict[str, Any], value: float) -> None:
+    def broken(sentence: int, _: Prefix) -> Tensor:
+        return torch.full((6,), value if sentence == 1 else 0.0)
+
+    with pytest.raises(CheckpointError, match="the model's scores are not numbers"):
+        run(broken, range(3), [4] * 3, SearchConfig(**settings), 2)
+
+
+def test_a_batch_without_sentences() -> None:
+    assert run(random_table(1), [], [], SearchConfig(), 3) == []
+
+
+LOGITS = st.lists(st.floats(-12, 12, width=32) | st.just(-math.inf), min_size=1, max_size=200)
+
+
+@given(
+    logits=LOGITS,
+    temperature=st.sampled_from([0.3, 1.0, 4.0]),
+    top_k=st.integers(0, 9),
+    top_p=st.sampled_from([0.1, 0.5, 0.9, 0.999, 1.0]),
+)
+def test_every_random_number_draws_what_may_be_drawn(
+    logits: list[float], temperature: float, top_k: int, top_p: float
+) -> None:
+    values = [x for x in logits if x > -math.inf]
+    assume(values and min(b - a for a, b in itertools.pairwise([*sorted(values), math.inf])) > 1e-3)
+    config = SearchConfig(temperature=temperature, top_k=top_k, top_p=top_p)
+    expected = chances(logits, config)
+    mass = list(itertools.accumulate(chances(logits, config.model_copy(update={"top_p": 1.0})).values()))
+    assume(all(abs(x - top_p) > 1e-5 for x in mass[:-1]))
+    grid = torch.cat((torch.linspace(2.0**-9, 1, 2**9), torch.tensor([2.0**-53]))).double()
+    drawn = draw(torch.tensor(logits).expand(len(grid), -1), grid, config).tolist()
+    assert set(drawn) <= set(expected)
+    for i, chance in expected.items():
+        assert drawn.count(i) / 2**9 == pytest.approx(chance, abs=2.1 / 2**9)
+
+
+def test_the_likeliest_pieces_are_found_however_many_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits = torch.linspace(0.0, 1.0, 700).repeat(1000, 1)
+    logits[::3, 7] = 30.0  # where a single piece is enough
+    logits[1::3, :600] -= 8.0  # where 64 are not, and 8 times as many are
+    numbers = torch.from_numpy(uniform(1, [1], 1000, 1))[0, 0]
+    drawn = draw(logits, numbers, SearchConfig(top_p=0.95))
+    monkeypatch.setattr(sample, "WIDTH", 700)
+    assert torch.equal(draw(logits, numbers, SearchConfig(top_p=0.95)), drawn)
+    for row in range(3):
+        assert set(drawn[row::3].tolist()) <= set(chances(logits[row].tolist(), SearchConfig(top_p=0.95)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_how_many_rows_are_drawn_together_does_not_matter(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    logits = torch.randn(100, 150, generator=torch.Generator().manual_seed(5))
+    numbers = torch.from_numpy(uniform(1, [1], 100, 1))[0, 0]
+    drawn = draw(logits, numbers, SearchConfig(**KINDS[kind]))
+    monkeypatch.setitem(sample.AT_ONCE, "cpu", 1000)
+    assert torch.equal(draw(logits, numbers, SearchConfig(**KINDS[kind])), drawn)
+
+
+def test_pieces_that_have_the_probability_exactly_are_enough() -> None:
+    numbers = torch.from_numpy(uniform(1, [1], 100, 1))[0, 0]
+    assert len(set(draw(torch.zeros(100, 4), numbers, SearchConfig(top_p=0.5)).tolist())) == 2
+
+
+@torch.inference_mode()
+def test_samples_of_a_transformer_have_the_probability_of_teacher_forcing() -> None:
+    model = tiny_model(seed=2).eval()
+    src = pad(sentences([7, 2, 12, 5]))
+    memory = model.encode(src, Padded(src != PAD))
+    limits = torch.tensor([9, 14, 5, 14])
+    config = SearchConfig(temperature=1.5)
+    drawn = sample_search(TransformerStep(model, memory, src != PAD), Rules(BANNED, limits), config, range(4), 6)
+    for sentence, draws in enumerate(drawn):
+        assert len({tuple(each.ids) for each in draws}) > 1
+        mask = (src != PAD)[sentence : sentence + 1]
+        for each in draws:
+            tokens = torch.tensor([[BOS, *each.ids, EOS]])
+            layout = Padded(torch.ones_like(tokens[:, :-1], dtype=torch.bool))
+            hidden = model.decoder(tokens[:, :-1], layout, memory[sentence : sentence + 1], Padded(mask))
+            log_probs = (hidden[0] @ model.output_weight.T).log_softmax(-1)
+            assert each.log_prob == pytest.approx(float(log_probs.gather(-1, tokens[0, 1:, None]).sum()), abs=1e-4)

@@ -1,0 +1,372 @@
+"""Search over tables of probabilities: what it finds must be what trying everything finds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.config import SearchConfig
+from nmt.errors import CheckpointError
+from nmt.search import beam as beam_module
+from nmt.search.beam import beam_search
+from nmt.search.greedy import greedy_search
+from nmt.search.rules import Rules
+from nmt.search.search import search
+from nmt.search.step import Ensemble, Hypothesis, length_penalty
+from nmt.text.tokenizer import BOS, EOS, PAD, UNK
+from tables import BANNED, A, B, Prefix, Table, TableModel, attention, forced_log_prob, random_table, waiting
+
+
+def every_output(
+    table: Table, sentence: int, symbols: Sequence[int], limit: int, config: SearchConfig
+) -> list[Hypothesis]:
+    """All outputs of up to `limit` pieces, `</s>` counted, best score first."""
+    outputs = []
+    for length in range(1, limit + 1):
+        for ids in itertools.product(symbols, repeat=length - 1):
+            log_prob = forced_log_prob(table, sentence, ids)
+            received = sum(attention(sentence, ids[:i]) for i in range(length))
+            coverage = config.coverage_penalty * float(torch.as_tensor(received).clamp(max=1).log().sum())
+            score = log_prob / length_penalty(length, config) + coverage
+            outputs.append(Hypothesis(ids, log_prob, score, length < limit))
+    return sorted(outputs, key=lambda hypothesis: -hypothesis.score)
+
+
+def rules(limits: Sequence[int]) -> Rules:
+    return Rules(BANNED, torch.tensor(limits))
+
+
+def run(
+    table: Table, sentences: Sequence[int], limits: Sequence[int], config: SearchConfig, n_best: int = 1
+) -> list[list[Hypothesis]]:
+    return search(TableModel(table, sentences), rules(limits), config, sentences, n_best)
+
+
+def same(found: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:
+    assert [tuple(hypothesis.ids) for hypothesis in found] == [tuple(hypothesis.ids) for hypothesis in expected]
+    assert [hypothesis.finished for hypothesis in found] == [hypothesis.finished for hypothesis in expected]
+    for name in ("log_prob", "score"):
+        values = [getattr(hypothesis, name) for hypothesis in found]
+        assert values == pytest.approx([getattr(hypothesis, name) for hypothesis in expected], abs=1e-5)
+
+
+PENALTIES = [(kind, a) for kind in ("power", "gnmt") for a in (0.0, 0.6, 1.0, 2.5, -0.7)]
+
+
+@pytest.mark.parametrize("coverage", [0.0, 0.4])
+@pytest.mark.parametrize(("kind", "a"), PENALTIES)
+@pytest.mark.parametrize("seed", range(8))
+def test_a_beam_as_wide_as_all_outputs_is_exhaustive(seed: int, kind: str, a: float, coverage: float) -> None:
+    table = random_table(seed, sharpness=(0.5, 3.0)[seed % 2])
+    limits = [4, 1, 5, 2]
+    config = SearchConfig(beam=32, length_penalty=a, length_penalty_kind=kind, coverage_penalty=coverage)
+    found = run(table, range(4), limits, config, n_best=3)
+    for sentence, limit in enumerate(limits):
+        same(found[sentence], every_output(table, sentence, (A, B), limit, config)[:3])
+
+
+@pytest.mark.parametrize("kind", ["power", "gnmt"])
+def test_a_beam_wider_than_all_candidates_works(kind: str) -> None:
+    table = random_table(1)
+    config = SearchConfig(beam=1000, length_penalty_kind=kind)
+    same(run(table, [0], [4], config, n_best=1000)[0], every_output(table, 0, (A, B), 4, config))
+
+
+def from_probabilities(tables: dict[Prefix, dict[int, float]]) -> Table:
+    """The table with these probabilities; after every other prefix `</s>` is certain."""
+
+    def table(_: int, prefix: Prefix) -> Tensor:
+        logits = torch.full((6,), -math.inf)
+        for token, probability in tables.get(prefix, {EOS: 1.0}).items():
+            logits[token] = math.log(probability)
+        return logits
+
+    return table
+
+
+BY_HAND = from_probabilities(  # the greedy choice is wrong
+    {
+        (): {A: 0.6, B: 0.4},
+        (A,): {A: 0.3, B: 0.3, EOS: 0.4},
+        (B,): {A: 0.05, B: 0.05, EOS: 0.9},
+    }
+)
+
+
+def test_products_of_a_table_written_by_hand() -> None:
+    plain = SearchConfig(beam=2, length_penalty=0.0)
+    [[best, second]] = run(BY_HAND, [0], [6], plain, n_best=2)
+    assert (best.ids, second.ids) == ([B], [A])
+    assert math.exp(best.log_prob) == pytest.approx(0.4 * 0.9)
+    assert math.exp(second.log_prob) == pytest.approx(0.6 * 0.4)
+    assert best.score == best.log_prob
+
+    [[greedy]] = run(BY_HAND, [0], [6], SearchConfig(beam=1))
+    assert greedy.ids == [A]
+    assert greedy.score == pytest.approx(math.log(0.24) / 2)
+
+    # with a reward of length the three pieces of A A </s> (0.18) outdo B </s>: ln 0.18 / 9 > ln 0.36 / 4
+    [[rewarded]] = run(BY_HAND, [0], [6], SearchConfig(beam=4, length_penalty=2.0))
+    assert rewarded.ids == [A, A]
+    assert rewarded.score == pytest.approx(math.log(0.18) / 9)
+
+
+LOWER_HALF = {
+    "of one hypothesis": ({(): {A: 0.4, B: 0.35, EOS: 0.25}}, []),
+    "of all": (
+        {
+            (): {A: 0.5, B: 0.5},
+            (A,): {A: 0.6, EOS: 0.4},  # 0.3, 0.2
+            (B,): {A: 0.55, B: 0.45},  # 0.275, 0.225
+            (A, A): {A: 0.5, B: 0.5},
+            (B, A): {A: 0.5, B: 0.5},
+        },
+        [A],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LOWER_HALF)
+def test_an_end_that_is_not_among_the_best_k_does_not_finish(case: str) -> None:
+    probabilities, ended = LOWER_HALF[case]
+    table = from_probabilities(probabilities)
+    for beam, is_found in ((2, False), (4, True)):
+        [found] = run(table, [0], [4], SearchConfig(beam=beam, length_penalty=0.0), n_best=beam)
+        assert (ended in [hypothesis.ids for hypothesis in found]) is is_found
+
+
+def test_a_finished_hypothesis_is_not_continued() -> None:
+    found = run(random_table(3), range(5), [6] * 5, SearchConfig(beam=4), n_best=4)
+    for hypotheses in found:
+        assert len({tuple(hypothesis.ids) for hypothesis in hypotheses}) == len(hypotheses) == 4
+        assert all(EOS not in hypothesis.ids for hypothesis in hypotheses)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_beam_of_one_is_greedy(seed: int) -> None:
+    table, limits = random_table(seed, vocab=9), rules([1, 5, 8, 3, 8])
+    config = SearchConfig(beam=1, length_penalty=0.7, patience=1.0)
+    greedy = greedy_search(TableModel(table, range(5)), limits, config)
+    beam = beam_search(TableModel(table, range(5)), limits, config)
+    assert [[hypothesis] for hypothesis in greedy] == beam
+    for sentence, hypothesis in enumerate(greedy):
+        prefix: Prefix = ()
+        for token in hypothesis.ids:
+            logits = table(sentence, prefix)
+            logits[BANNED] = -math.inf
+            assert token == int(logits.argmax())
+            prefix = (*prefix, token)
+
+
+def flat(_: int, __: Prefix) -> Tensor:
+    """All logits equal: everything is a tie."""
+    return torch.zeros(40)
+
+
+def test_ties_are_broken_alike_in_every_batch() -> None:
+    [[greedy]] = run(flat, [0], [4], SearchConfig(beam=1))
+    assert greedy.ids == [], "greedy search takes the lowest id"
+    for beam in (7, 37):
+        config = SearchConfig(beam=beam)
+        first, second = run(flat, range(2), [4, 4], config, n_best=beam)
+        assert first == second == run(flat, [5], [4], config, n_best=beam)[0]
+        assert len({tuple(hypothesis.ids) for hypothesis in first}) == beam
+
+
+@pytest.mark.parametrize(("kind", "a"), PENALTIES)
+def test_stopping_early_misses_nothing(kind: str, a: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    def when_nothing_lives(rows: beam_module._Rows, *_: object) -> Tensor:
+        return rows.log_prob.amax(1) == -math.inf
+
+    found, steps = {}, {}
+    for early in (True, False):
+        if not early:
+            monkeypatch.setattr(beam_module, "_done", when_nothing_lives)
+        found[early], steps[early] = [], 0
+        for seed in range(12):
+            model = TableModel(random_table(seed, vocab=8, sharpness=3.0), range(4))
+            config = SearchConfig(beam=3, length_penalty=a, length_penalty_kind=kind, patience=0)
+            found[early].append(beam_search(model, rules([9, 4, 12, 7]), config, n_best=2))
+            steps[early] += sum(model.rows_seen)
+    assert found[True] == found[False]
+    assert steps[True] < steps[False] or a > 2, "a strong reward of length leaves little to stop"
+
+
+def test_patience_is_how_many_must_end() -> None:
+    def table(_: int, prefix: Prefix) -> Tensor:  # the end becomes likelier step by step
+        logits = torch.zeros(6)
+        logits[EOS] = len(prefix) - 2.0
+        return logits
+
+    lengths = {}
+    for patience in (0.5, 1.0, 2.0, 0.0):
+        model = TableModel(table, [0])
+        beam_search(model, rules([30]), SearchConfig(beam=4, patience=patience, length_penalty=2.0))
+        lengths[patience] = len(model.rows_seen)
+    assert lengths[0.5] < lengths[1.0] < lengths[2.0] < lengths[0.0]
+
+
+def test_finished_sentences_leave_the_batch() -> None:
+    def short_and_long(sentence: int, prefix: Prefix) -> Tensor:
+        logits = torch.zeros(6)
+        logits[EOS] = 20.0 if len(prefix) >= sentence else -20.0
+        return logits
+
+    for beam in (1, 3):
+        model = TableModel(short_and_long, range(4))
+        search(model, rules([9] * 4), SearchConfig(beam=beam), range(4))
+        assert model.rows_seen == [4, 3, 2, 1]
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("coverage", [0.0, 0.3])
+def test_sentences_that_wait_to_leave_find_nothing_more(
+    groups: int, coverage: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU they wait until the next look."""
+    config = SearchConfig(beam=4, diversity_groups=groups, coverage_penalty=coverage)
+    limits = [8, 2, 5, 9, 1, 7, 12, 12]
+    at_once = run(random_table(6, vocab=12), range(8), limits, config, n_best=2)
+    monkeypatch.setattr(Rules, "leaving", waiting(8))
+    assert run(random_table(6, vocab=12), range(8), limits, config, n_best=2) == at_once
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_results_do_not_depend_on_the_batch(beam: int) -> None:
+    table, config = random_table(7, vocab=12), SearchConfig(beam=beam)
+    limits = [8, 2, 5, 9, 1, 7]
+    together = run(table, range(6), limits, config, n_best=beam)
+    for order in ([5, 4, 3, 2, 1, 0], [2, 0, 5, 1, 4, 3]):
+        shuffled = run(table, order, [limits[i] for i in order], config, n_best=beam)
+        assert shuffled == [together[i] for i in order]
+    assert [run(table, [i], [limits[i]], config, n_best=beam)[0] for i in range(6)] == together
+
+
+@pytest.mark.parametrize("beam", [1, 5])
+def test_the_score_is_that_of_the_output(beam: int) -> None:
+    table, config = random_table(9, vocab=15), SearchConfig(beam=beam, length_penalty=0.8, length_penalty_kind="gnmt")
+    for sentence, hypotheses in enumerate(run(table, range(6), [7] * 6, config, n_best=beam)):
+        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+        for hypothesis in hypotheses:
+            log_prob = forced_log_prob(table, sentence, tuple(hypothesis.ids))
+            assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-5)
+            assert hypothesis.score == pytest.approx(
+                log_prob / length_penalty(len(hypothesis.ids) + 1, config), abs=1e-5
+            )
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_the_greatest_length_counts_the_end_and_is_marked(beam: int) -> None:
+    def endless(sentence: int, prefix: Prefix) -> Tensor:
+        logits = random_table(2)(sentence, prefix)
+        logits[EOS] = -30.0
+        return logits
+
+    limits = [1, 2, 6]
+    found = run(endless, range(3), limits, SearchConfig(beam=beam), n_best=1)
+    for limit, [hypothesis] in zip(limits, found, strict=True):
+        assert len(hypothesis.ids) == limit - 1
+        assert not hypothesis.finished
+        assert hypothesis.log_prob < -30.0, "the end that was forced counts"
+
+
+def test_banned_ids_are_never_taken_and_keep_their_probability() -> None:
+    def tempting(_: int, __: Prefix) -> Tensor:
+        logits = torch.zeros(6)
+        logits[[PAD, UNK, BOS]] = 3.0
+        return logits
+
+    for beam in (1, 4):
+        [[hypothesis]] = run(tempting, [0], [1], SearchConfig(beam=beam))
+        z = 3 * math.exp(3.0) + 3
+        assert math.exp(hypothesis.log_prob) == pytest.approx(1 / z)
+        [hypotheses] = run(tempting, [0], [5], SearchConfig(beam=beam), n_best=beam)
+        assert all(set(hypothesis.ids) <= {A, B} for hypothesis in hypotheses)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_scores_that_are_no_numbers_are_an_error(beam: int, value: float) -> None:
+    def broken(sentence: int, _: Prefix) -> Tensor:
+        logits = torch.zeros(6)
+        return torch.full_like(logits, value) if sentence == 1 else logits
+
+    with pytest.raises(CheckpointError, match="the model's scores are not numbers"):
+        run(broken, range(3), [4] * 3, SearchConfig(beam=beam))
+
+
+def test_length_penalties() -> None:
+    power, gnmt = SearchConfig(length_penalty=0.6), SearchConfig(length_penalty=0.6, length_penalty_kind="gnmt")
+    assert length_penalty(10, power) == pytest.approx(3.9810717)
+    assert length_penalty(20, power) == pytest.approx(6.0341763)
+    assert length_penalty(10, gnmt) == pytest.approx(1.7328621)
+    assert length_penalty(20, gnmt) == pytest.approx(2.3543621)
+    assert length_penalty(10, SearchConfig(length_penalty=1.0)) == 10.0
+    assert length_penalty(7, SearchConfig(length_penalty=1.0, length_penalty_kind="gnmt")) == 2.0
+    assert length_penalty(20, SearchConfig(length_penalty=0.0)) == 1.0
+    assert length_penalty(20, SearchConfig(length_penalty=-1.0)) == pytest.approx(0.05)
+
+
+# --- diverse beam search ------------------------------------------------------------------------
+
+
+def diverse(seed: int, groups: int, diversity: float, beam: int = 6, n_best: int = 6) -> list[list[Hypothesis]]:
+    config = SearchConfig(beam=beam, diversity_groups=groups, diversity=diversity)
+    return run(random_table(seed, vocab=12), range(5), [7, 3, 8, 8, 5], config, n_best)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_diversity_0_is_plain_beam_search_of_one_group(seed: int) -> None:
+    plain = run(random_table(seed, vocab=12), range(5), [7, 3, 8, 8, 5], SearchConfig(beam=2), n_best=2)
+    assert diverse(seed, groups=3, diversity=0.0) == plain
+    assert diverse(seed, groups=1, diversity=9.0, beam=2, n_best=2) == plain
+
+
+def test_groups_differ_more_the_more_it_costs() -> None:
+    distinct = []
+    for diversity in (0.0, 0.5, 3.0):
+        found = [hypotheses for seed in range(6) for hypotheses in diverse(seed, 3, diversity)]
+        for hypotheses in found:
+            assert len({tuple(hypothesis.ids) for hypothesis in hypotheses}) == len(hypotheses)
+            assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+        distinct.append(sum(map(len, found)))
+    assert distinct[0] < distinct[1] < distinct[2]
+
+
+def test_the_first_pieces_of_the_groups_differ() -> None:
+    for hypotheses in diverse(3, groups=6, diversity=100.0):
+        first = [(*hypothesis.ids, EOS)[0] for hypothesis in hypotheses]
+        assert len(set(first)) == 6
+
+
+def test_what_diverse_search_finds_has_its_own_probability() -> None:
+    for sentence, hypotheses in enumerate(diverse(2, groups=3, diversity=2.0)):
+        for hypothesis in hypotheses:
+            log_prob = forced_log_prob(random_table(2, vocab=12), sentence, tuple(hypothesis.ids))
+            assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-5)
+
+
+# --- ensembles ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_an_ensemble_of_a_model_with_itself_is_the_model(beam: int) -> None:
+    table, config = random_table(5, vocab=10), SearchConfig(beam=beam)
+    alone = run(table, range(4), [6] * 4, config, n_best=beam)
+    ensemble = Ensemble([TableModel(table, range(4)) for _ in range(3)])
+    for found, expected in zip(search(ensemble, rules([6] * 4), config, range(4), beam), alone, strict=True):
+        same(found, expected)
+
+
+def test_an_ensemble_averages_probabilities() -> None:
+    tables = [from_probabilities({(): {A: 0.9, B: 0.1}}), from_probabilities({(): {A: 0.2, B: 0.8}})]
+    [[best, second]] = search(
+        Ensemble([TableModel(table, [0]) for table in tables]), rules([5]), SearchConfig(beam=2), [0], 2
+    )
+    assert (best.ids, second.ids) == ([A], [B])
+    assert (math.exp(best.log_prob), math.exp(second.log_prob)) == pytest.approx((0.55, 0.45))

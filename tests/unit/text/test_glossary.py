@@ -1,0 +1,313 @@
+"""Glossaries: how they are read, where their terms stand, and what translations then hold."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from command import Command
+from nmt.config import SearchConfig
+from nmt.errors import ConfigError, DataError
+from nmt.text.asked import asked_of
+from nmt.text.glossary import Applied, Glossary
+from nmt.text.tokenizer import Tokenizer
+from nmt.text.words import is_boundary
+from nmt.translate.files import Files, translate_file
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line, phrases_of
+from tiny_run import BEAM, PLAIN, texts, tiny_config, write_run
+
+OFF, ON = SearchConfig(), SearchConfig(protect=True)
+
+
+def read(tmp_path: Path, text: str) -> Glossary:
+    (tmp_path / "g.tsv").write_text(text, encoding="utf-8")
+    return Glossary.read(tmp_path / "g.tsv")
+
+
+def applied(text: str, terms: dict[str, str], search: SearchConfig = OFF) -> list[str]:
+    return [span.wanted for span in asked_of(text, search, Glossary(terms))]
+
+
+def test_a_file_of_terms(tmp_path: Path) -> None:
+    text = (
+        "\ufeff# German\tEnglish\n\n Hund \t hound \r\nHund\thound\n#1\tfirst\n  \n#\n#\tnumber\nneue Katze\tnew cat\n"
+    )
+    glossary = read(tmp_path, text)
+    assert len(glossary) == 4
+    assert [span.wanted for span in asked_of("Hund, neue Katze, #1 #", OFF, glossary)] == [
+        "hound",
+        "new cat",
+        "first",
+        "number",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\tb\nHund hound\n", r"line 2: a term and its translation, separated by a tab, are needed; found no tab$"),
+        ("#comment\n", r"line 1: .* found no tab$"),
+        ("a\tb\tc\n", r"line 1: .* found 3 columns$"),
+        ("Hund\t \n", r"line 1: .* the translation is blank$"),
+        ("\thound\n", r"line 1: .* the term is blank$"),
+        ("Hund\ta\n\nHund\tb\n", r"line 3: 'Hund' has two translations, 'a' in line 1 and 'b'; keep one$"),
+        ("", r"g\.tsv: has no terms"),
+        ("# x\n", r"g\.tsv: has no terms"),
+    ],
+)
+def test_a_file_that_is_no_glossary(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read(tmp_path, text)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        Glossary.read(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("glossary", "message"),
+    [
+        ({}, "glossary: has no terms"),
+        ({"a": 1}, "glossary: 'a' with the translation 1: both must be text"),
+        ({None: "a"}, "glossary: None with the translation 'a': both must be text"),
+        ([("a", "b")], "glossary: must be a file or map terms to their translations, found list"),
+        (3, "glossary: must be a file or map terms to their translations, found int"),
+        (b"g.tsv", "glossary: must be a file or map terms to their translations, found bytes"),
+        ({"x": " "}, "glossary: 'x' with the translation '': neither may be blank"),
+        ({"x": "y", " x": "z"}, "glossary: 'x' has two translations, 'y' and 'z'"),
+    ],
+)
+def test_a_value_that_is_no_glossary(translator: Translator, glossary: Any, message: str) -> None:
+    with pytest.raises(DataError, match=f"^{message}"):
+        translator.translate(PLAIN, glossary=glossary)
+
+
+@pytest.mark.parametrize(
+    ("text", "term", "n"),
+    [
+        ("Der Hund und der Hund.", "Hund", 2), ("Hunde, Wachhund, hund, HUND", "Hund", 0),
+        ("„Hund“-Hund/Hund", "Hund", 3),
+        ("Müller", "M", 0), ("Cafe\u0301", "Cafe", 0), ("C++ und C", "C++", 1), ("C++ und C", "C", 2),
+        (".NET", ".NET", 1),
+        ("Hund_1 Hund2", "Hund", 0), ("我住在北京市", "北京", 1), ("我住在ABC市", "ABC", 1), ("ตัวอย่าง", "ตัว", 1),
+        ("ที่", "ท", 0), ("собаки собака", "собака", 1), ("कुत्ते कुत्ता", "कुत्ता", 1), ("서울에서 서울", "서울", 1),
+        ("👩\u200d👧 👩", "👩", 1), ("a b  c", "a b", 1), ("aaa", "a", 0), ("l'hôtel", "hôtel", 1),
+    ],
+)  # fmt: skip
+def test_a_term_stands_between_boundaries_of_words(text: str, term: str, n: int) -> None:
+    assert applied(text, {term: "x"}) == ["x"] * n
+
+
+def test_the_longest_term_is_taken() -> None:
+    terms = {"Bank": "bank", "Bank A": "bank A", "die Bank": "the bank", "A B C": "abc", "D": "D"}
+    assert applied("die Bank A B C D", terms) == ["the bank", "abc", "D"]
+    assert applied("die Bank A, Bank", terms) == ["the bank", "bank"], "the first of equally long ones"
+
+
+@pytest.mark.parametrize("search", [OFF, ON])
+def test_no_term_stands_within_what_is_no_word(search: SearchConfig) -> None:
+    terms = {"title": "Titel", "5": "five", "name": "Name", "100 %": "100 percent", "see x.org": "x.org"}
+    text = '<p class="title">title</p> 5.5 und 5, https://title.org/name {name} name 100 % 7 see x.org'
+    found = [span.wanted for span in asked_of(text, search, Glossary(terms)) if span.kind == "term"]
+    assert found == ["Titel", "five", "Name", "100 percent", "x.org"]
+    others = [span.wanted for span in asked_of(text, search, Glossary(terms)) if span.kind != "term"]
+    known = ['<p class="title">', "</p>", "5.5", "https://title.org/name", "{name}", "7"]
+    assert others == (known if search.protect else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "term", "number"),
+    [
+        ("Das sind 3.5 GB", "5 GB", "3.5"), ("Die -5 Grad", "5 Grad", "-5"), ("Nr. 1,000", "Nr. 1", "1,000"),
+        ("Windows 8.1", "Windows 8", "8.1"), ("Um 12:30 Uhr", "Um 12", "12:30"),
+        ("www.x.org/a neue Katze", "a neue Katze", "www.x.org/a"), ("{Katze} kommt", "Katze} kommt", "{Katze}"),
+    ],
+)  # fmt: skip
+def test_a_term_that_cuts_a_number_is_none(text: str, term: str, number: str) -> None:
+    assert applied(text, {term: "x"}) == []
+    assert applied(text, {term: "x"}, ON) == [number]
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("Das sind 5 GB", "5 GB"), ("Das sind 3.5 GB", "3.5 GB"), ("Das sind 3.5 GB", "3.5"),
+        ("Windows 8.1", "Windows 8.1"), ("Um 12:30 Uhr", "Um 12:30 Uhr"),
+    ],
+)  # fmt: skip
+def test_a_term_may_hold_a_whole_number(text: str, term: str) -> None:
+    for search in (OFF, ON):
+        assert applied(text, {term: "x"}, search) == ["x"]
+
+
+@given(st.text("ab \u0301-1你", max_size=12), st.dictionaries(st.text("ab 1你", min_size=1, max_size=3), st.just("x")))
+def test_terms_are_found_where_they_are_and_nowhere_else(text: str, terms: dict[str, str]) -> None:
+    terms = {term.strip(): "x" for term in terms if term.strip()}
+    assume(terms)
+    found = {(span.start, span.end) for span in Glossary(terms).spans(text)}
+    every = {(i, j) for i in range(len(text)) for j in range(i + 1, len(text) + 1) if text[i:j] in terms}
+    assert found == {(i, j) for i, j in every if is_boundary(text, i) and is_boundary(text, j)}
+    chosen = asked_of(text, OFF, Glossary(terms))
+    assert all(a.end <= b.start for a, b in itertools.pairwise(chosen))
+
+
+def test_translations_hold_the_terms(translator: Translator) -> None:
+    first, second, *others = PLAIN
+    word, end = first.split()[0], first.split()[-1]
+    terms = {word: "Zürich 7", second: second, f"{word} {end}x": "never"}
+    lines = [f"{first} {word}", second, *others]
+    found = translator.translate(lines, glossary=terms, **BEAM.model_dump())
+    assert found[0].count("Zürich 7") == 1 + first.split().count(word)
+    assert second in found[1], "it is not translated"
+    free = texts(translator, others, BEAM)
+    unasked = [i for i, line in enumerate(others) if not applied(line, terms)]
+    assert unasked and [found[2 + i] for i in unasked] == [free[i] for i in unasked]
+
+
+@pytest.mark.parametrize("metric", ["chrf", "bleu"])
+def test_least_risk_is_among_hypotheses_that_hold_the_terms(translator: Translator, metric: str) -> None:
+    lines = [Line(line, terms=("Ünrú 7",), glossary=Glossary({line.split()[0]: "Zürich"})) for line in PLAIN]
+    asked = [("Ünrú 7", *applied(line.text, {line.text.split()[0]: "Zürich"})) for line in lines]
+    found = list(translator.translate_lines(lines, BEAM, n_best=BEAM.beam))
+    assert all(len(of_line) == BEAM.beam for of_line in found)
+    least = list(translator.translate_lines(lines, BEAM.model_copy(update={"mbr": metric})))
+    assert any(chosen.text != of_line[0].text for of_line, [chosen] in zip(found, least, strict=True))
+    for of_line, [chosen], terms in zip(found, least, asked, strict=True):
+        texts_of_line = [each.text for each in of_line]
+        assert all(text.count(term) >= terms.count(term) for text in texts_of_line for term in terms)
+        assert chosen.text in texts_of_line
+
+
+def test_a_term_of_the_line_too_stands_once(translator: Translator) -> None:
+    line = Line(PLAIN[0], terms=("kolo", "rita", "rita"), glossary=Glossary({PLAIN[0]: "kolo"}))
+    tokenizer = translator.tokenizers["en"]
+    phrases, n_ordered = phrases_of(line, line.text, BEAM, tokenizer)
+    assert n_ordered == 0
+    decoded = [tokenizer.decode(ids) for ids in phrases]
+    assert decoded == ["kolo", "rita", "rita"]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms", "expected"),
+    [
+        ("Bank", {"Bank": "mali"}, ["mali"]),
+        ("Die Bank hat ein Bankkonto", {"Bank": "mali", "Bankkonto": "mali bore"}, ["mali"] * 2 + ["mali bore"]),
+        ("a a c", {"a": "mali", "c": "bore mali mali"}, ["mali"] * 4 + ["bore mali mali"]),
+        ("a b c", {"a": "mali", "b": "mali bore", "c": "mali bore re"},
+         ["mali"] * 3 + ["mali bore"] * 2 + ["mali bore re"]),
+        ("a b", {"a": "ma", "b": "mali bore"}, ["ma", "mali bore"]),
+        ("a b", {"a": "mali", "b": "mali"}, ["mali"] * 2),
+        ("7 ab", {"ab": "bo 7"}, ["7"] * 2 + ["bo 7"]),
+    ],
+)  # fmt: skip
+def test_a_translation_within_another_stands_once_more(
+    tokenizer: Tokenizer, text: str, terms: dict[str, str], expected: list[str]
+) -> None:
+    phrases, _ = phrases_of(Line(text, glossary=Glossary(terms)), text, ON, tokenizer)
+    assert sorted(tokenizer.decode(ids) for ids in phrases) == sorted(expected)
+
+
+def test_what_the_line_is_given_may_stand_within_another(tokenizer: Tokenizer) -> None:
+    line = Line("7 ab", terms=("7 bore",), glossary=Glossary({"ab": "bore"}))
+    phrases, _ = phrases_of(line, line.text, ON, tokenizer)
+    assert [tokenizer.decode(ids) for ids in phrases] == ["7 bore", "7", "bore"]
+
+
+def test_a_line_that_is_split_keeps_its_terms(translator: Translator) -> None:
+    always = BEAM.model_copy(update={"split": "always"})
+    line = Line("Mali bore. Tago ri.", glossary=Glossary({"bore": "Ünrú", "Tago": "[x]"}))
+    [[best]] = translator.translate_lines([line], always)
+    assert len(best.parts) == 2
+    assert best.text.index("Ünrú") < best.text.index("[x]")
+
+
+def test_a_term_across_a_split_is_told(
+    translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    always = BEAM.model_copy(update={"split": "always"})
+    (tmp_path / "in").write_text("Mali. Bore.\nMali bore. Tago ri.\n", encoding="utf-8")
+    (tmp_path / "g.tsv").write_text("Mali\tÜnrú\nbore. Tago\tZürich\n", encoding="utf-8")
+    translate_file(translator, tmp_path / "in", tmp_path / "out", always, files=Files(glossary=tmp_path / "g.tsv"))
+    first, second = (tmp_path / "out").read_text(encoding="utf-8").splitlines()
+    assert ("Ünrú" in first, "Ünrú" in second, "Zürich" in second) == (True, True, False)
+    told = capsys.readouterr().err
+    assert "glossary: 3 terms in 2 lines\n" in told
+    assert "glossary: 1 term was not translated as given, in line 2\n" in told
+
+
+def test_what_finds_no_terms_refuses_them(translator: Translator) -> None:
+    for setting in ({"sample": True}, {"diversity_groups": 3}, {"no_repeat_ngram": 2}):
+        with pytest.raises(ConfigError, match="terms go with plain beam search"):
+            translator.translate(PLAIN, glossary={"x": "y"}, **{**BEAM.model_dump(), **setting})
+    with pytest.raises(DataError, match=r"nowhere\.tsv: no such file"):
+        translator.translate(PLAIN, glossary="nowhere.tsv")
+
+
+def test_what_was_applied_is_counted() -> None:
+    glossary = Glossary({"a": "x", "b": "y z"})
+    counts = Applied(glossary)
+    assert list(counts.lines()) == ["glossary: no line has any of its 2 terms"]
+    for number, (text, translation) in enumerate((("a b a", "x y z x"), ("-", "-"), ("a a b", "x z")), start=1):
+        counts.see(number, asked_of(text, OFF, glossary), translation)
+    assert list(counts.lines()) == [
+        "glossary: 6 terms in 2 lines",
+        "glossary: 2 terms were not translated as given, in line 3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("translation", "n_missing"),
+    [
+        ("It has a bank account", 1), ("The bank has a bank account", 0), ("A bank account of a bank.", 0),
+        ("The bank has no banking account", 1), ("Our bank-account, the bank account", 0), ("banking bank account", 1),
+        ("nothing", 2),
+    ],
+)  # fmt: skip
+def test_no_translation_counts_within_another_or_within_a_word(translation: str, n_missing: int) -> None:
+    glossary = Glossary({"Bank": "bank", "Bankkonto": "bank account"})
+    counts = Applied(glossary)
+    counts.see(1, asked_of("Die Bank hat ein Bankkonto", OFF, glossary), translation)
+    told = ["glossary: 2 terms in 1 line"]
+    if n_missing:
+        told += [
+            f"glossary: {n_missing} {'term was' if n_missing == 1 else 'terms were'} not translated as given, in line 1"
+        ]
+    assert list(counts.lines()) == told
+
+
+@pytest.mark.parametrize(
+    ("wanted", "translation"),
+    [("系统", "使用Windows系统。"), ("서울", "서울에서"), ("北京", "我住在北京市"), ("C++", "C++-Kurs"),
+     ("bank", "(bank),"), ("Ünrú", "'Ünrú'"), (".NET", "in .NET"), ("[x]", "a [x]b")],
+)  # fmt: skip
+def test_what_search_takes_for_placed_is_counted(wanted: str, translation: str) -> None:
+    glossary = Glossary({"a": wanted})
+    counts = Applied(glossary)
+    counts.see(1, asked_of("a", OFF, glossary), translation)
+    assert list(counts.lines()) == ["glossary: 1 term in 1 line"]
+
+
+def test_the_command(nmt: Command, tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", tiny_config(), tokenizer, translator.models[0])
+    word = PLAIN[0].split()[0]
+    (tmp_path / "g.tsv").write_text(f"{word}\tZürich\nnichts davon\tnothing\n", encoding="utf-8")
+    (tmp_path / "in").write_text(f"{PLAIN[0]}\n\n{word}, {word}\n", encoding="utf-8")
+    (tmp_path / "terms").write_text("\n\nrita\n", encoding="utf-8")
+    command = ["translate", "--run", run, "--input", tmp_path / "in", "--set", "search.beam=2"]
+    done = nmt(*command, "--glossary", tmp_path / "g.tsv", "--constraints", tmp_path / "terms")
+    assert done.status in (None, 0)
+    first, blank, third, _ = done.out.split("\n")
+    assert ("Zürich" in first, blank, third.count("Zürich"), "rita" in third) == (True, "", 2, True)
+    n = 2 + PLAIN[0].split().count(word)
+    assert f"nmt: glossary: {n} terms in 2 lines\n" in done.err
+    assert "not translated" not in done.err
+    refused = nmt(*command, "--glossary", tmp_path / "g.tsv", "--set", "search.sample=true")
+    assert (refused.status, refused.err.count("\n"), refused.out) == (2, 1, "")
+    assert "terms go with plain beam search" in refused.err

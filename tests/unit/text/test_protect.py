@@ -1,0 +1,167 @@
+"""What must not be translated is found, whole and without what is beside it, and counted where it survives."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.config import SearchConfig
+from nmt.config.load import dump_config, load_config
+from nmt.errors import ConfigError
+from nmt.text.asked import asked_of
+from nmt.text.protect import find, protected, survival
+from protection import MAKERS, make_lines
+
+FOUND = {
+    "url": [
+        "https://example.org", "http://x.org/a_(b)/c?d=1&e=2#f", "www.example.com/de", "ftp://x.org/1.tar.gz",
+        "https://de.wikipedia.org/wiki/Köln", "https://x.org/{id}/$y", "http://10.0.0.1:8080/",
+    ],
+    "email": ["anna.b@example.org", "a+b-c_1@mail.example.co.uk"],
+    "tag": ["<b>", "</a>", "<br/>", "<br />", '<a href="http://x.org/1">', "<g id='3'>", "&amp;", "&#160;", "&#x1F60;"],
+    "placeholder": [
+        "{name}", "{0}", "{}", "{0:.2f}", "%s", "%d", "%1$s", "%.2f", "%(name)s", "$VAR", "${x}", "{{x}}", "{{ x y }}",
+        "__NAME__", "%ld", "%{count}",
+    ],
+    "number": [
+        "7", "1000", "3,5", "3.5", "1.234.567,89", "1'000", "1\u00a0000", "50%", "12:30", "12:30:05", "2026-11-20",
+        "20.11.2026", "20/11/2026", "-5", "+3", "−4,5", "10-15",
+    ],
+}  # fmt: skip
+
+
+FRAMES = [
+    "{}", "Siehe {} hier.", "Ende {}.", "({})", "„{}“, sagt er", "Was, {}?", "{}: ja", "看{}吧。", "Gibt es {}!", "{}…",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FOUND)
+@pytest.mark.parametrize("frame", FRAMES)
+def test_each_is_found_in_any_place(kind: str, frame: str) -> None:
+    for text in FOUND[kind]:
+        assert list(find(frame.replace("{}", text))) == [(kind, text)]
+
+
+def test_they_are_in_order_and_none_is_within_another() -> None:
+    text = 'Am 3. Mai 2026 schrieb <b>{name}</b> an a1@x.org: "50 %, siehe www.x.org/2." 24/7, %s'
+    expected = ["3", "2026", "<b>", "{name}", "</b>", "a1@x.org", "50", "www.x.org/2", "24/7", "%s"]
+    assert protected(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "Ein Satz ohne all das.", "A380, H2O und COVID19", "x < y und y > z", "Geld in US$ oder $",
+        "AT&T & Söhne", "ein@", "{Menge von Dingen}", "a_b und __", "http", "Er sagt: % ist ein Zeichen.", "½ ٣", "§",
+    ],
+)  # fmt: skip
+def test_what_is_none(text: str) -> None:
+    assert protected(text) == []
+
+
+def asked(text: str, **search: object) -> list[str]:
+    return [span.wanted for span in asked_of(text, SearchConfig(**search))]  # type: ignore[arg-type]
+
+
+def test_patterns_of_ones_own_with_and_without_the_others() -> None:
+    text = "AB-12 kostet 5 €, siehe https://x.org/AB-13 (AB-14.5)"
+    patterns = ["[A-Z]{2}-[0-9]+", "€", "(?i)KOSTET"]
+    assert asked(text, protect_patterns=patterns) == ["AB-12", "kostet", "€", "AB-13", "AB-14"]
+    found = asked(text, protect=True, protect_patterns=patterns)
+    assert found == ["AB-12", "kostet", "5", "€", "https://x.org/AB-13", "AB-14"]
+    assert asked(text, protect=True) == ["12", "5", "https://x.org/AB-13", "14.5"]
+    assert asked("aaa bb", protect_patterns=["a", "aa", "(?=b)"]) == ["aa", "a"], "the longest is taken"
+    assert asked(text) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("(a", "not a regular expression: missing ), unterminated subpattern at position 0"),
+        ("a{99999999999}", "not a regular expression: "),
+        ("[[a]", "not a regular expression: Possible nested set at position 1"),
+        ("(?L)a", "not a regular expression: "),
+        ("(" * 5000 + ")" * 5000, "not a regular expression: "),
+        ("a*", "matches the empty text, found 'a*'"),
+        ("", "matches the empty text, found ''"),
+    ],
+    ids=lambda text: text[:10],
+)
+def test_a_pattern_that_is_none_is_refused_with_the_configuration(pattern: str, problem: str) -> None:
+    override = f"search.protect_patterns={json.dumps(['b', pattern])}"
+    with pytest.raises(ConfigError) as caught:
+        load_config("sample.yaml", [override])
+    [line] = caught.value.problems
+    assert line.startswith(f"--set search.protect_patterns.1: {problem}")
+
+
+def test_patterns_survive_the_saving_of_a_configuration(tmp_path: Path) -> None:
+    config = load_config("sample.yaml", [r"search.protect_patterns=['\d+ #', \w+-€]"])
+    assert config.search.protect_patterns == [r"\d+ #", r"\w+-€"]
+    (tmp_path / "c.yaml").write_text(dump_config(config, comments=True), encoding="utf-8")
+    assert load_config(tmp_path / "c.yaml") == config
+
+
+@given(st.text(st.sampled_from("ab1.,:/-%${}()<>_@&; #wht\u00e9你"), max_size=60))
+def test_all_of_them_stand_in_the_text(text: str) -> None:
+    place = 0
+    for kind, each in find(text):
+        assert each and kind in FOUND
+        place = text.index(each, place) + len(each)
+    found = protected(text)
+    assert survival(text, " ".join(found)) == (len(found), len(found))
+    assert survival(text, "") == (0, len(found))
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "counts"),
+    [
+        ("Ich habe 5 Äpfel.", "I have 5 apples.", (1, 1)),
+        ("Ich habe 5 Äpfel.", "I have five apples.", (0, 1)),
+        ("5", "50 15 5.5 0,5 5:30 A5", (0, 1)),
+        ("5 und 5", "5 and five", (1, 2)),
+        ("5 und 5", "5, 5", (2, 2)),
+        ("10 oder 15", "10-15.", (2, 2)),
+        ("3,5", "3.5", (0, 1)),
+        ("Siehe http://x.org/5 und 5.", "See http://x.org/5.", (1, 2)),
+        ("Siehe http://x.org/5 und 5.", "See http://x.org/5 and 5.", (2, 2)),
+        ("访问http://x.org。", "访问http://x.org。", (1, 1)),
+        ("$VAR", "$VARIABLE", (0, 1)),
+        ("http://x.org/", "http://x.org/y", (0, 1)),
+        ("<b>Ja</b> {0}", "<b>Yes</b> {1}", (2, 3)),
+        ("nichts", "nothing", (0, 0)),
+    ],
+)
+def test_survival(source: str, translation: str, counts: tuple[int, int]) -> None:
+    assert survival(source, translation) == counts
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 10**6, "a." * 500_000, "1." * 500_000, "{" * 10**6, "http://x" + ")." * 500_000, "<a " * 300_000,
+             "a@" * 500_000, "__a" * 300_000, "%" * 10**6, "&a" * 500_000, "1" * 10**6],
+    ids=lambda text: text[:10],
+)  # fmt: skip
+def test_a_line_of_a_megabyte_is_no_trouble(text: str) -> None:
+    begin = time.process_time()
+    assert all(each in text for each in protected(text)[:10])
+    assert time.process_time() - begin < 20  # about 1; what is quadratic takes hours
+
+
+@pytest.mark.parametrize(("kind", "make"), list(zip(FOUND, MAKERS, strict=True)))
+def test_what_is_made_to_measure_survival_is_found(kind: str, make: Callable[[random.Random], str]) -> None:
+    rng = random.Random(2)
+    for made in (make(rng) for _ in range(300)):
+        assert list(find(f"Das ist {made} hier.")) == [(kind, made)]
+
+
+def test_lines_to_measure_survival_are_always_the_same() -> None:
+    lines = make_lines(100)
+    assert lines == make_lines(100)
+    assert all(map(protected, lines))

@@ -1,0 +1,222 @@
+"""A long line is cut where a reader would cut it, and nothing of it is lost."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+import unicodedata
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.text.split import CountPieces, join, split
+from sentences import sentence_pairs
+from tiny_run import tiny_tokenizer
+
+TOKENIZER = tiny_tokenizer()
+
+
+def by_tokenizer(texts: list[str]) -> list[int]:
+    return [len(ids) for ids in TOKENIZER.encode_all(texts)]
+
+
+def by_character(texts: list[str]) -> list[int]:
+    return [len(text) for text in texts]
+
+
+def by_letter(texts: list[str]) -> list[int]:
+    return [len("".join(text.split())) for text in texts]
+
+
+def by_word(texts: list[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+COUNTERS = [by_tokenizer, by_character, by_letter, by_word]
+MARKS = [
+    ". ",
+    "! ",
+    "? ",
+    "… ",
+    ".» ",
+    "。",
+    "！",
+    "؟ ",
+    "।",
+    "። ",
+    "; ",
+    ", ",
+    "，",
+    " – ",
+    " ",
+    "  ",
+    "\u3000",
+    "\u00a0",
+]
+WORDS = ["a", "Ab", "3", "z", "Dr", "你好", "สวัสดี", "e\u0301e\u0301", "👩\u200d🔬", "가", "किताब", "x" * 30, "\u0301"]
+TEXTS = st.one_of(
+    st.text(max_size=60),
+    st.lists(st.sampled_from(MARKS + WORDS), max_size=60).map("".join),
+    st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(MARKS)).map("".join), max_size=60).map("".join),
+)
+
+
+def parts_of(text: str, n_pieces: CountPieces, longest: int) -> list[str]:
+    return [part for part, _ in split(text, n_pieces, longest)]
+
+
+@given(TEXTS, st.sampled_from(COUNTERS), st.integers(1, 40))
+def test_nothing_is_lost_and_no_part_is_too_long(text: str, n_pieces: CountPieces, longest: int) -> None:
+    parts = split(text, n_pieces, longest)
+    assert "".join(part + after for part, after in parts) == text
+    if n_pieces([text])[0] <= longest:
+        assert parts == [(text, "")]
+        return
+    for i, (part, after) in enumerate(parts):
+        assert not after.strip()
+        assert part == part.strip() and (part or i == 0)
+        bases = [c for c in part if unicodedata.category(c)[0] != "M" and c != "\u200d"]
+        assert n_pieces([part])[0] <= longest or len(bases) <= 2
+        assert i == 0 or not part or after or unicodedata.category(part[0])[0] != "M" or parts[i - 1][1]
+
+
+@given(TEXTS, st.integers(1, 40))
+def test_a_long_sentence_is_in_parts_as_long_as_can_be(text: str, longest: int) -> None:
+    """Two that follow each other would be too long together."""
+    sentence = re.sub("[.!?…؟۔।॥。！？｡።။។]", "-", text).strip()
+    for (one, _), (other, _) in pairwise(split(sentence, by_letter, longest)):
+        assert by_letter([one + other])[0] > longest
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        [
+            "Er kam am 3. Mai.",
+            "Sie ging, z. B. heute.",
+            "„Geht das?“",
+            "«Nein!» rief er.",
+            "Dr. Kurz bzw. J. Lang kam.",
+        ],
+        ["Is it?!", "(It is.)", "It costs $3.50 at 10:30 a.m. here...", "Ask St. Peter.", 'He said "No."', "Good!"],
+        ["यह एक घर है।", "वह आया।", "क्या?"],
+        ["هل هذا بيت؟", "نعم.", "لا!"],
+        ["ይህ ቤት ነው።", "እሱ መጣ።"],
+    ],
+)
+def test_sentence_ends_of_scripts_with_spaces(sentences: list[str]) -> None:
+    for gap in (" ", "  ", "\t"):
+        parts = split(gap.join(sentences), by_character, max(map(len, sentences)))
+        assert parts == [*((sentence, gap) for sentence in sentences[:-1]), (sentences[-1], "")]
+
+
+def test_sentence_ends_of_scripts_without_spaces() -> None:
+    sentences = ["你好！", "我是王先生。", "「你来吗？」", "来。"]
+    assert split("".join(sentences), by_character, 7) == [(each, "") for each in sentences]
+    assert parts_of("一二三，四五六；七八九。十", by_character, 8) == ["一二三，四五六；", "七八九。", "十"]
+    assert parts_of("一二三，四五六；七八九。十", by_character, 7) == ["一二三，", "四五六；", "七八九。", "十"]
+
+
+def test_weaker_places_one_after_the_other() -> None:
+    text = "one two, three four; five six: seven"
+    assert parts_of(text, by_word, 6) == ["one two, three four; five six:", "seven"]
+    assert parts_of(text, by_word, 5) == ["one two, three four;", "five six: seven"]
+    assert parts_of(text, by_word, 3) == ["one two,", "three four;", "five six: seven"]
+    assert parts_of(text, by_word, 1) == text.split()
+    assert parts_of("eins zwei – drei vier", by_word, 3) == ["eins zwei –", "drei vier"]
+    assert parts_of("das kostet 10\u00a0000 Euro", by_character, 12) == ["das kostet", "10\u00a0000 Euro"]
+    assert parts_of("klein geht es. weiter. So.", by_word, 4) == ["klein geht es. weiter.", "So."]
+    assert parts_of("klein geht es. weiter. So.", by_word, 3) == ["klein geht es.", "weiter.", "So."]
+
+
+def test_a_word_without_end_is_cut_between_characters() -> None:
+    word = "".join(
+        random.Random(1).choices(["a", "b\u0301\u0323", "👩\u200d🔬", "가", "ᄀ\u1161\u11a8", "कि"], k=10_000)
+    )
+    for n_pieces, longest in ((by_character, 50), (by_tokenizer, 50)):
+        parts = parts_of(word, n_pieces, longest)
+        assert "".join(parts) == word
+        assert max(n_pieces(parts)) <= longest
+        assert len(parts) < 1.5 * n_pieces([word])[0] / longest
+        assert not any(unicodedata.category(part[0])[0] == "M" or part[0] in "\u200d\u1161\u11a8" for part in parts)
+        assert not any(part.endswith("\u200d") for part in parts)
+    stacked = "e" + "\u0301" * 400  # one character
+    assert parts_of(f"ab{stacked}cd", by_character, 3) == ["ab", stacked, "cd"]
+
+
+def test_a_paragraph_of_three_thousand_words() -> None:
+    sentences = [german for german, _ in sentence_pairs(500)]
+    text = " ".join(sentences)
+    assert len(text.split()) > 3000
+    assert split(text, by_tokenizer, 250) == [*((sentence, " ") for sentence in sentences[:-1]), (sentences[-1], "")]
+    without_ends = text.replace(".", "")
+    parts = parts_of(without_ends, by_tokenizer, 250)
+    assert " ".join(parts) == without_ends
+    lengths = by_tokenizer(parts)
+    assert max(lengths) <= 250
+    assert min(lengths[:-1]) > 250 - max(by_tokenizer(without_ends.split()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Der Hund schläft heute nicht. " * 35_000,
+        "wort " * 200_000,
+        "x" * 1_000_000,
+        "." * 1_000_000,
+        ",;" * 500_000,
+        "你好。" * 340_000,
+        "e" + "\u0301" * 1_000_000,
+        "ab" + "\u0301" * 1_000_000 + "c" * 1000,
+        "a" + " " * 1_000_000 + "b",
+        "z. B. " * 170_000,
+    ],
+    ids=lambda text: text[:10],
+)
+def test_a_line_of_a_megabyte_is_no_trouble(text: str) -> None:
+    begin, n_counted = time.process_time(), 0
+
+    def counted(texts: list[str]) -> list[int]:
+        nonlocal n_counted
+        n_counted += sum(map(len, texts))
+        return by_character(texts)
+
+    parts = split(text, counted, 250)
+    assert "".join(part + after for part, after in parts) == text
+    assert n_counted <= 12 * len(text)
+    assert time.process_time() - begin < 20  # about 2; what is quadratic takes hours
+
+
+def test_a_line_of_white_space() -> None:
+    assert split(" \t\u2028 ", by_character, 3) == [("", " \t\u2028 ")]
+    assert split(" \t a b", by_character, 3) == [("", " \t "), ("a b", "")]
+
+
+@pytest.mark.parametrize(
+    ("parts", "translations", "joined"),
+    [
+        ([("Ja.", "  "), ("Nein.", "")], ["Yes.", "No."], "Yes. No."),
+        ([("你好。", ""), ("我来。", "")], ["Hello.", "I come."], "Hello. I come."),
+        ([("Hello.", " "), ("I come.", "")], ["你好。", "我来。"], "你好。我来。"),
+        ([("Hello.", " "), ("Hi.", "")], ["สวัสดี", "หวัดดี"], "สวัสดี หวัดดี"),
+        ([("สวัสดี", ""), ("หวัดดี", "")], ["สวัสดี", "หวัดดี"], "สวัสดีหวัดดี"),
+        ([("xxx", ""), ("yyy", "")], ["xxx", "yyy"], "xxxyyy"),
+        ([("", " "), ("Ja.", " "), ("Nein.", "\t")], ["", "Yes.", "No."], "Yes. No."),
+        ([("Ja.", " "), ("\x00", " "), ("Nein.", "")], ["Yes.", "", "No."], "Yes. No."),
+        ([("a", " ")], [""], ""),
+    ],
+)
+def test_joined(parts: list[tuple[str, str]], translations: list[str], joined: str) -> None:
+    assert join(parts, translations) == joined
+
+
+@given(TEXTS, st.integers(1, 40))
+def test_a_copy_of_the_parts_is_the_line_but_for_its_white_space(text: str, longest: int) -> None:
+    parts = split(text, by_character, longest)
+    copied = join(parts, [part for part, _ in parts])
+    assert "".join(copied.split()) == "".join(text.split())
+    if all(after in ("", " ") for _, after in parts) and text == text.strip() and text.isascii():
+        assert copied == text

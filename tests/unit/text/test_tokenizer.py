@@ -1,0 +1,203 @@
+"""The tokenizer: every line comes back as it was, special ids, training, files."""
+
+from __future__ import annotations
+
+import io
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sentencepiece
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fragments import parts
+from nmt.errors import DataError
+from nmt.layout import TokenizerDir
+from nmt.text import tokenizer as module
+from nmt.text.tokenizer import BOS, EOS, N_RESERVED, N_SPECIAL, PAD, UNK, Tokenizer, Tokenizers, train_tokenizer
+from sentences import sentence_pairs
+
+LINES = [line for pair in sentence_pairs(300) for line in pair]
+SPACE_SIGN = "\u2581"
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer(LINES, 500)
+
+
+def control(character: str) -> bool:
+    return unicodedata.category(character) == "Cc" and character != "\t"
+
+
+@given(st.lists(parts, max_size=30).map("".join))
+def test_any_line_without_control_characters_comes_back(tokenizer: Tokenizer, line: str) -> None:
+    ids = tokenizer.encode(line)
+    assert tokenizer.decode(ids) == line
+    assert all(N_SPECIAL <= i < len(tokenizer) for i in ids)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", " ", "  ", " a", "a ", "a  b", "\t", "a\tb\t", "\u00a0a\u00a0", "\ufeffa", "a\u2028b", "e\u0301", "Ⅷ ﬁ … Ａ",
+     SPACE_SIGN, f" {SPACE_SIGN}", f"{SPACE_SIGN} ", f"a{SPACE_SIGN}{SPACE_SIGN}b", "<s> </s> <pad> <0x41>", "👩‍👩‍👧"],
+)  # fmt: skip
+def test_these_lines_come_back(tokenizer: Tokenizer, line: str) -> None:
+    assert tokenizer.decode(tokenizer.encode(line)) == line
+
+
+def test_the_sign_sentencepiece_uses_for_a_space_is_spelled_in_bytes(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode(f"Hund{SPACE_SIGN}")
+    assert tokenizer.pieces(ids[-3:]) == ["<0xE2>", "<0x96>", "<0x81>"]
+    assert ids[:-3] == tokenizer.encode("Hund")
+
+
+def test_control_characters_are_spaces(tokenizer: Tokenizer) -> None:
+    for code in [*range(0x20), *range(0x7F, 0xA0)]:
+        character = chr(code)
+        expected = f"a{' ' if control(character) else character}b"
+        assert tokenizer.encode(f"a{character}b") == tokenizer.encode(expected), hex(code)
+
+
+def test_a_translation_never_holds_a_line_break(tokenizer: Tokenizer) -> None:
+    line_feed, carriage_return = N_SPECIAL + 0x0A, N_SPECIAL + 0x0D
+    assert tokenizer.decode([*tokenizer.encode("Hund"), line_feed, carriage_return]) == "Hund  "
+
+
+def test_decode_skips_special_ids_and_marks_bytes_that_are_no_utf8(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("Der Hund")
+    assert tokenizer.decode([BOS, *ids, EOS, PAD, UNK, N_SPECIAL - 1]) == "Der Hund"
+    assert tokenizer.decode([N_SPECIAL + 0xFF]) == "\ufffd"
+
+
+def test_special_ids(tokenizer: Tokenizer) -> None:
+    assert (PAD, UNK, BOS, EOS, N_RESERVED) == (0, 1, 2, 3, 16)
+    assert tokenizer.pieces([0, 1, 2, 3]) == ["<pad>", "<unk>", "<s>", "</s>"]
+    assert tokenizer.pieces([4, 19]) == ["<reserved_0>", "<reserved_15>"]
+    assert tokenizer.pieces([20, 275]) == ["<0x00>", "<0xFF>"]
+    assert len(tokenizer) == 500
+
+
+def test_a_word_has_the_same_pieces_at_the_start_and_within_a_line(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("Hund")
+    assert tokenizer.encode("Hund Hund") == ids + ids
+    assert tokenizer.pieces(tokenizer.encode("Der")) == [f"{SPACE_SIGN}Der"]
+
+
+def test_many_lines_at_once_are_the_same_as_one_by_one(tokenizer: Tokenizer) -> None:
+    lines = [*LINES[:50], "", " ", f"a{SPACE_SIGN}b", f"{SPACE_SIGN}", "a\x00b"]
+    assert tokenizer.encode_all(lines) == [tokenizer.encode(line) for line in lines]
+    assert tokenizer.encode_all([]) == []
+    assert tokenizer.encode("") == []
+
+
+def test_training_is_a_function_of_its_lines_and_not_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = train_tokenizer(LINES, 400), train_tokenizer(iter(LINES), 400)
+    assert first.fingerprint == second.fingerprint
+    monkeypatch.setattr(module, "_THREADS", 1)
+    alone = train_tokenizer(LINES, 400)
+    assert alone.pieces(range(400)) == first.pieces(range(400))
+    assert alone.encode_all(LINES) == first.encode_all(LINES)
+    assert train_tokenizer(LINES[:100], 400).fingerprint != first.fingerprint
+
+
+def test_a_small_text_has_fewer_pieces_than_asked_and_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    small = train_tokenizer(["ein Hund", "a dog"], 5000)
+    assert 276 < len(small) < 350
+    assert small.decode(small.encode("eine Katze")) == "eine Katze"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_script_of_many_signs_fits_into_a_small_vocabulary() -> None:
+    lines = ["".join(chr(0x4E00 + (37 * i + j) % 5000) for j in range(40)) for i in range(300)]
+    small = train_tokenizer(["Hund und Hund"] * 5000 + lines, 320)
+    assert len(small) == 320
+    assert small.decode(small.encode(lines[0])) == lines[0]
+    assert small.pieces(small.encode("Hund")) == [f"{SPACE_SIGN}Hund"]
+
+
+@pytest.mark.parametrize("sign", ["\u2585", SPACE_SIGN, "\x00", "\t", "\n", "\ufffd"])
+def test_long_lines_and_odd_signs_are_learned_from(sign: str) -> None:
+    learned = train_tokenizer([f"Quark{sign}Quark " * 2000], 400)
+    assert learned.pieces(learned.encode("Quark")) == [f"{SPACE_SIGN}Quark"]
+
+
+@pytest.mark.parametrize("lines", [[], [""], ["  ", "\x00"], [SPACE_SIGN]])
+def test_no_text_to_learn_from(lines: list[str]) -> None:
+    with pytest.raises(DataError, match="no text to learn a vocabulary from"):
+        train_tokenizer(lines, 300)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), DataError("line 3"), ValueError("odd")])
+def test_what_ends_the_reading_ends_the_training_as_it_is(error: BaseException) -> None:
+    def lines() -> Iterator[str]:
+        yield from LINES[:100]
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        train_tokenizer(lines(), 330, {"a": 1})
+    assert caught.value is error
+
+
+def test_loading(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path / "a.model")
+    loaded = Tokenizer.load(tmp_path / "a.model")
+    assert loaded.fingerprint == tokenizer.fingerprint
+    assert len(loaded.fingerprint) == 16
+    assert loaded.encode_all(LINES) == tokenizer.encode_all(LINES)
+
+
+def test_what_is_no_tokenizer_of_ours_is_refused(
+    tokenizer: Tokenizer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(DataError, match=r"absent\.model: the tokenizer cannot be read: No such file"):
+        Tokenizer.load(tmp_path / "absent.model")
+    (tmp_path / "garbage.model").write_bytes(b"garbage")
+    with pytest.raises(DataError, match=r"garbage\.model: not a SentencePiece model"):
+        Tokenizer.load(tmp_path / "garbage.model")
+    (tmp_path / "empty.model").write_bytes(b"")
+    with pytest.raises(DataError, match=r"empty\.model: not a SentencePiece model"):
+        Tokenizer.load(tmp_path / "empty.model")
+    tokenizer.save(tmp_path / "cut.model")
+    (tmp_path / "cut.model").write_bytes((tmp_path / "cut.model").read_bytes()[:5000])
+    with pytest.raises(
+        DataError, match=r"cut\.model: (not a SentencePiece model|a SentencePiece model that nmt did not)"
+    ):
+        Tokenizer.load(tmp_path / "cut.model")
+    foreign = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES), model_writer=foreign, vocab_size=80, minloglevel=2
+    )
+    (tmp_path / "foreign.model").write_bytes(foreign.getvalue())
+    with pytest.raises(DataError, match=r"foreign\.model: a SentencePiece model that nmt did not train"):
+        Tokenizer.load(tmp_path / "foreign.model")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_joint_tokenizers_are_one_object(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    both = Tokenizers({"de": tokenizer, "en": tokenizer}, joint=True)
+    both.save(TokenizerDir(tmp_path))
+    loaded = Tokenizers.load(TokenizerDir(tmp_path), ("en", "de"))
+    assert loaded.joint
+    assert loaded["de"] is loaded["en"]
+    assert loaded.languages == ("de", "en")
+    assert loaded.fingerprint == both.fingerprint
+
+
+def test_separate_tokenizers(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    other = train_tokenizer(LINES[:100], 400)
+    both = Tokenizers({"en": tokenizer, "de": other}, joint=False)
+    both.save(TokenizerDir(tmp_path))
+    loaded = Tokenizers.load(TokenizerDir(tmp_path), ("de", "en"))
+    assert not loaded.joint
+    assert loaded["de"].fingerprint == other.fingerprint
+    assert loaded["en"].fingerprint == tokenizer.fingerprint
+    assert loaded.fingerprint == both.fingerprint
+    swapped = Tokenizers({"de": tokenizer, "en": other}, joint=False)
+    assert swapped.fingerprint != both.fingerprint
+    with pytest.raises(DataError, match="vocabularies for de and en, needed are en and fr"):
+        Tokenizers.load(TokenizerDir(tmp_path), ("en", "fr"))
+    with pytest.raises(DataError, match="absent: no tokenizer here"):
+        Tokenizers.load(TokenizerDir(tmp_path / "absent"), ("en", "fr"))

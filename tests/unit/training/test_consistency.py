@@ -1,0 +1,205 @@
+"""R-Drop and SimCut against their formulas, written out with PyTorch's own functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from models import tiny_model
+from nmt.config import TrainingConfig
+from nmt.data.packing import Packing
+from nmt.model.masks import Padded
+from nmt.model.transformer import Transformer
+from nmt.text.tokenizer import BOS, EOS
+from nmt.training import loss as loss_module
+from nmt.training.loss import Divergence, consistency_loss
+from nmt.training.objective import cross_entropy, objective
+from nmt.training.setup.compiled import compiled
+from packed import SRC, TGT, pairs_of
+
+ROWS = np.arange(len(SRC))
+WEIGHTS = [Divergence(1.7, 0.0, 0.0), Divergence(2.5, 2.5, 1.0), Divergence(0.7, 1.1, 0.3)]
+
+
+def by_hand(first: Tensor, second: Tensor, weight: Tensor, targets: Tensor, how: Divergence) -> Tensor:
+    """The formula, with nothing detached."""
+    p, q = ((hidden @ weight.T).log_softmax(-1) for hidden in (first, second))
+    entropy = [F.cross_entropy(each, targets, label_smoothing=0.1, reduction="sum") for each in (p, q)]
+    p_to_q, q_to_p = (F.kl_div(b, a, log_target=True, reduction="sum") for a, b in ((p, q), (q, p)))
+    return entropy[0] + how.second * entropy[1] + how.p_to_q * p_to_q + how.q_to_p * q_to_p
+
+
+def two_passes() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    first, noise, weight = (torch.randn(n, 5, dtype=torch.float64, generator=generator) for n in (12, 12, 30))
+    leaves = first, first + 0.3 * noise, weight
+    first, second, weight = (each.clone().requires_grad_() for each in leaves)
+    return first, second, weight, torch.randint(0, 30, (12,), generator=generator)
+
+
+@pytest.mark.parametrize("how", WEIGHTS)
+@pytest.mark.parametrize("rows", [1, 5, 100])
+def test_loss_and_gradients_are_those_of_the_formula(how, rows, monkeypatch):
+    first, second, weight, targets = two_passes()
+    monkeypatch.setitem(loss_module.BLOCK_ELEMENTS, "cpu", rows * len(weight))
+    found = consistency_loss(first, second, weight, targets, 0.1, how)
+    grads = torch.autograd.grad(found.loss * 0.25, (first, second, weight))
+    expected = by_hand(first, second, weight, targets, how)
+    torch.testing.assert_close(found.loss, expected)
+    for one, two in zip(grads, torch.autograd.grad(expected * 0.25, (first, second, weight)), strict=True):
+        torch.testing.assert_close(one, two)
+
+
+def test_in_half_precision_it_is_about_the_same():
+    first, second, weight, targets = (each.detach() for each in two_passes())
+    leaves = [each.float().requires_grad_() for each in (first, second, weight)]
+    for how in WEIGHTS:
+        expected = by_hand(*leaves, targets, how)
+        exact = torch.autograd.grad(expected, leaves)
+        with torch.autocast("cpu", torch.bfloat16):
+            found = consistency_loss(*leaves, targets, 0.1, how)
+        torch.testing.assert_close(found.loss, expected, rtol=2e-2, atol=0.0)
+        for one, two in zip(torch.autograd.grad(found.loss, leaves), exact, strict=True):
+            assert F.cosine_similarity(one.flatten(), two.flatten(), dim=0) > 0.999
+
+
+def test_counts_are_those_of_the_first_pass():
+    first, second, weight, targets = two_passes()
+    found = consistency_loss(first, second, weight, targets, 0.1, WEIGHTS[1])
+    p, q = ((hidden @ weight.T).log_softmax(-1).detach() for hidden in (first, second))
+    assert found.n_tokens == 12 and int(found.n_correct) == int((p.argmax(-1) == targets).sum())
+    assert float(found.nll) == pytest.approx(float(F.nll_loss(p, targets, reduction="sum")))
+    both = (p.exp() * (p - q)).sum() + (q.exp() * (q - p)).sum()
+    assert float(found.divergence) == pytest.approx(float(both) / 2)
+
+
+def test_equal_passes_do_not_diverge():
+    first, _, weight, targets = two_passes()
+    assert float(consistency_loss(first, first, weight, targets, 0.1, WEIGHTS[0]).divergence) == pytest.approx(0.0)
+
+
+def settings(**changes: Any) -> TrainingConfig:
+    return TrainingConfig(**changes)
+
+
+def learned(model: Transformer, batch: Any, how: TrainingConfig) -> tuple[Tensor, list[Tensor]]:
+    torch.manual_seed(3)
+    model.zero_grad()
+    loss = objective(model, batch, how).loss
+    loss.backward()  # type: ignore[no-untyped-call]
+    return loss.detach(), [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+
+@pytest.mark.parametrize("kind", ["rdrop", "simcut"])
+def test_no_weight_is_plain_training(kind):
+    model, batch = tiny_model(residual_dropout=0.3), pairs_of(SRC, TGT).batch(ROWS)
+    loss, grads = learned(model, batch, settings(consistency=kind, consistency_weight=0.0))
+    expected, expected_grads = learned(model, batch, settings())
+    assert torch.equal(loss, expected)
+    assert all(torch.equal(one, two) for one, two in zip(grads, expected_grads, strict=True))
+
+
+def test_it_may_begin_later():
+    model, batch = tiny_model(), pairs_of(SRC, TGT).batch(ROWS)
+    how, plain = settings(consistency="rdrop", consistency_start=7), cross_entropy(model, batch, 0.1).loss.detach()
+    before, after, at_any_step = (objective(model, batch, how, step=step).loss.detach() for step in (6, 7, None))
+    assert torch.equal(before, plain) and torch.equal(after, at_any_step)
+    torch.testing.assert_close(after, 2 * plain, rtol=1e-5, atol=0.0)
+
+
+def test_rdrop_is_two_passes_with_other_dropout():
+    model, batch = tiny_model(residual_dropout=0.3), pairs_of(SRC, TGT).batch(ROWS)
+    torch.manual_seed(3)
+    layouts = Padded(batch.src_mask), Padded(batch.tgt_mask)
+    passes = [model(batch.src, layouts[0], batch.tgt_in, layouts[1]).flatten(0, 1)[batch.places] for _ in range(2)]
+    targets = batch.tgt_out.flatten()[batch.places]
+    expected = by_hand(*passes, model.output_weight, targets, Divergence(2.5, 2.5, 1.0))
+    assert not torch.equal(*passes)
+    found, _ = learned(model, batch, settings(consistency="rdrop", consistency_weight=5.0))
+    torch.testing.assert_close(found, expected.detach(), rtol=1e-5, atol=0.0)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_rdrop_without_dropout_is_twice_the_cross_entropy(is_packed):
+    model, pairs = tiny_model(), pairs_of(SRC, TGT)
+    batch = Packing(pairs, step=4).batch(ROWS) if is_packed else pairs.batch(ROWS)
+    found, _ = learned(model, batch, settings(consistency="rdrop"))
+    torch.testing.assert_close(found, 2 * cross_entropy(model, batch, 0.1).loss.detach(), rtol=1e-5, atol=0.0)
+
+
+class Watch:
+    """Stands for a model, and keeps what the second pass is to leave out."""
+
+    def __init__(self, model: Transformer) -> None:
+        self.model, self.kept = model, list[tuple[Tensor | None, Tensor | None]]()
+
+    def __call__(self, src: Any, a: Any, tgt: Any, b: Any, src_kept: Any, tgt_kept: Any) -> Tensor:
+        self.kept.append((src_kept, tgt_kept))
+        hidden: Tensor = self.model(src, a, tgt, b, src_kept, tgt_kept)
+        return hidden
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_simcut_is_a_second_pass_with_tokens_cut_on_both_sides(is_packed):
+    model, pairs = tiny_model(), pairs_of(SRC, TGT)
+    batch = Packing(pairs, step=4).batch(ROWS) if is_packed else pairs.batch(ROWS)
+    watch = Watch(model)
+    found = objective(model, batch, settings(consistency="simcut", cut_rate=0.3), watch)
+    (none, nothing), (src_kept, tgt_kept) = watch.kept
+    assert none is nothing is None and src_kept is not None and tgt_kept is not None
+    assert src_kept.shape == batch.src.shape and tgt_kept.shape == batch.tgt_in.shape
+    assert src_kept[batch.src == EOS].all() and not src_kept.all() and not tgt_kept.all()
+    plain = cross_entropy(model, batch, 0.1)
+    assert float(found.divergence) > 0 and torch.equal(found.nll, plain.nll)
+    torch.testing.assert_close(found.loss.detach(), (plain.loss + 3 * found.divergence).detach(), rtol=1e-5, atol=0.0)
+
+
+def test_the_rate_of_cutting():
+    model = tiny_model()
+    batch = pairs_of([40] * 200, [50] * 200).batch(np.arange(200))
+    watch = Watch(model)
+    with torch.no_grad():
+        objective(model, batch, settings(consistency="simcut", cut_rate=0.05), watch)
+    src_kept, tgt_kept = watch.kept[1]
+    assert src_kept is not None and tgt_kept is not None
+    for kept in (src_kept[:, :-1], tgt_kept):  # five standard deviations of 8,000 and 10,200 draws
+        assert float((~kept).float().mean()) == pytest.approx(0.05, abs=0.0125)
+    assert not tgt_kept[batch.tgt_in == BOS].all()  # the start of a target is cut like any other token
+
+
+@pytest.mark.parametrize("kind", ["none", "rdrop", "simcut"])
+def test_the_compiled_model_serves_both_passes(kind, monkeypatch):
+    """By PyTorch's compiler without a C++ compiler behind it, which would take a minute."""
+    monkeypatch.setattr("nmt.training.setup.compiled.BACKEND", "eager")
+    model, how = tiny_model(), settings(consistency=kind, cut_rate=0.3)
+    forward = compiled(model)
+    for n in (6, 4):
+        batch = pairs_of(SRC, TGT).batch(np.arange(n))
+        losses = []
+        for each in (forward, None):
+            torch.manual_seed(3)
+            losses.append(objective(model, batch, how, each).loss)
+        torch.testing.assert_close(*losses)
+
+
+def test_of_a_cut_token_the_position_is_left():
+    embedding = tiny_model().encoder.embedding
+    ids, positions = torch.tensor([[21, 22, 23]]), torch.arange(3)
+    kept = torch.tensor([[True, False, True]])
+    found = embedding(ids, positions, 3, kept)[0]
+    whole = embedding(ids, positions, 3)[0]
+    assert torch.equal(found[[0, 2]], whole[[0, 2]])
+    assert torch.equal(found[1], embedding.positions(positions, 3)[1])
+
+
+def test_what_is_cut_is_a_function_of_the_seed():
+    model, batch = tiny_model(residual_dropout=0.3), pairs_of(SRC, TGT).batch(ROWS)
+    how = settings(consistency="simcut", cut_rate=0.3)
+    torch.testing.assert_close(learned(model, batch, how)[0], learned(model, batch, how)[0], rtol=0.0, atol=0.0)
+    torch.manual_seed(4)
+    assert float(objective(model, batch, how).loss.detach()) != float(learned(model, batch, how)[0])

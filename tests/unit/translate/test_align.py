@@ -1,0 +1,238 @@
+"""Alignments of words: which pieces make a word on any line, and the diagonal for a model that copies."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from fragments import parts as fragments
+from nmt.config import ModelConfig
+from nmt.model.masks import Padded
+from nmt.model.transformer import Transformer
+from nmt.search.forced import ForcedDecoder, Pair
+from nmt.text.tokenizer import BOS, CONTROL, EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer
+from nmt.training.loss import label_smoothed_cross_entropy
+from nmt.translate.align import alignments, attention_of, pharaoh, word_shares
+from nmt.translate.types import BLANK, Part, Translation
+from sentences import sentence_pairs
+
+CPU = torch.device("cpu")
+ODD = [
+    "", " ", "  ", " a", "a ", "a  b", "\t", "a\tb\t", "\u00a0a\u00a0", "a\u2028b", "\ufeffa", "\u2581 \u2581",
+    "x \U0001f600\U0001f600 y", "a\u2581b c", "Der  Hund, ja!", "  Der Hund", "e\u0301 f", "你好 世界", "a\u3000b",
+    "ta\x00go", "\x1fa\x85b",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer([line for pair in sentence_pairs(300) for line in pair], 500)
+
+
+# --- which piece belongs to which word ----------------------------------------------------------
+
+
+def check_words(tokenizer: Tokenizer, ids: Sequence[int]) -> None:
+    """Every piece with a letter has its words, which are those of the line; every other has none but that it begins."""
+    words = tokenizer.decode(ids).split()
+    shares = word_shares(tokenizer, ids)
+    assert shares.shape == (len(words), len(ids))
+    totals = shares.sum(0)
+    assert np.isin(totals, (0.0, 1.0)).all()
+    assert tokenizer.decode([i for i, total in zip(ids, totals, strict=True) if not total]).strip() == ""
+    for word, row in zip(words, shares, strict=True):
+        pieces = row.nonzero()[0]
+        assert (np.diff(pieces) == 1).all(), "the pieces of a word stand together"
+        assert (row[pieces] == 1.0).all(), "no piece of this vocabulary reaches across white space"
+        assert tokenizer.decode([ids[piece] for piece in pieces]).strip() == word
+
+
+@pytest.mark.parametrize("line", ODD)
+def test_the_words_of_odd_lines(tokenizer: Tokenizer, line: str) -> None:
+    check_words(tokenizer, tokenizer.encode(line))
+    assert len(word_shares(tokenizer, tokenizer.encode(line))) == len(CONTROL.sub(" ", line).split())
+
+
+@given(st.lists(fragments, max_size=30).map("".join))
+def test_the_words_of_any_line(tokenizer: Tokenizer, line: str) -> None:
+    check_words(tokenizer, tokenizer.encode(line))
+
+
+@given(st.lists(st.integers(0, 400), max_size=30))
+def test_the_words_of_any_ids(tokenizer: Tokenizer, ids: list[int]) -> None:
+    """What a model may say: special ids, bytes that are no UTF-8."""
+    words = tokenizer.decode(ids).split()
+    shares = word_shares(tokenizer, ids)
+    assert shares.shape == (len(words), len(ids))
+    assert not shares[:, [place for place, i in enumerate(ids) if i < N_SPECIAL]].any()
+    assert (shares.sum(1) > 0).all()
+
+
+def test_a_space_belongs_to_the_word_after_it_alone(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("Hund  \U0001f600 ")
+    pieces = tokenizer.pieces(ids)
+    assert pieces[-7:] == ["\u2581", "\u2581", "<0xF0>", "<0x9F>", "<0x98>", "<0x80>", "\u2581"]
+    _, emoji = word_shares(tokenizer, ids)
+    assert emoji[-7:].tolist() == [0, 1, 1, 1, 1, 1, 0]
+
+
+def test_a_piece_of_two_words_is_shared(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vocabulary may have a piece with a no-break space within: 10 %."""
+    pieces = ["\u2581", "1", "0\u00a0%", "\u2581ja"]
+    monkeypatch.setattr(tokenizer, "pieces", lambda ids: pieces[: len(ids)])
+    ids = range(N_SPECIAL + 256, N_SPECIAL + 260)
+    assert word_shares(tokenizer, ids).tolist() == [[1, 1, 0.5, 0], [0, 0, 0.5, 0], [0, 0, 0, 1]]
+
+
+# --- from attention to pairs of words -----------------------------------------------------------
+
+
+class Told(ForcedDecoder):
+    """Attention that is given."""
+
+    def __init__(self, weights: Sequence[Tensor]) -> None:
+        super().__init__([], CPU, "float32", 1)
+        object.__setattr__(self, "weights", weights)
+
+    def attention(self, pairs: Sequence[Pair]) -> list[Tensor]:
+        weights: list[Tensor] = self.__dict__["weights"]
+        assert [each.shape for each in weights] == [(len(tgt) + 1, len(src) + 1) for src, tgt in pairs]
+        return weights
+
+
+def copied(tokenizer: Tokenizer, parts: Sequence[str]) -> tuple[Told, Translation]:
+    """Each piece of the parts translated by itself."""
+    ids = [tokenizer.encode(part) for part in parts]
+    made = Translation("".join(parts), 0.0, 0.0, parts=tuple(Part(each, each) for each in ids))
+    return Told([torch.eye(len(each) + 1) for each in ids]), made
+
+
+@given(st.lists(fragments, max_size=20).map("".join), st.lists(st.integers(0, 40), max_size=3))
+def test_a_copy_is_the_diagonal_wherever_the_line_was_split(tokenizer: Tokenizer, line: str, cuts: list[int]) -> None:
+    """Within a word, too: then it is the same word of the line in both parts."""
+    places = sorted({0, len(line), *(min(cut, len(line)) for cut in cuts)})
+    parts = [line[start:end] for start, end in itertools.pairwise(places)]
+    decoder, translation = copied(tokenizer, parts)
+    [found] = alignments(decoder, tokenizer, tokenizer, [line], [translation])
+    assert found == [(i, i) for i in range(len(line.split()))]
+
+
+def test_words_of_parts_are_counted_in_the_whole_line(tokenizer: Tokenizer) -> None:
+    """There may be other white space between the parts of a line than between those of its translation, or none."""
+    decoder, translation = copied(tokenizer, ["aa bb", "cc dd", "", "ee"])
+    for line, text, expected in (
+        ("aa bb cc dd ee", "aa bb cc dd ee", "0-0 1-1 2-2 3-3 4-4"),
+        ("  aa bb \t cc dd    ee", "aa bb cc dd ee", "0-0 1-1 2-2 3-3 4-4"),
+        ("aa bbcc dd ee", "aa bb cc ddee", "0-0 1-1 1-2 2-3"),
+        ("aa bbcc ddee", "aa bb cc dd ee", "0-0 1-1 1-2 2-3 2-4"),
+    ):
+        spaced = replace(translation, text=text)
+        [found] = alignments(decoder, tokenizer, tokenizer, [line], [spaced])
+        assert pharaoh(found) == expected
+
+
+def test_a_word_takes_the_sum_of_its_pieces(tokenizer: Tokenizer) -> None:
+    src, tgt = tokenizer.encode("\U0001f600 b"), tokenizer.encode("a \U0001f600")
+    assert tokenizer.pieces(src)[-1].endswith("b")
+    n_emoji = len(src) - len(tokenizer.encode("b"))
+    weights = torch.zeros(len(tgt) + 1, len(src) + 1)
+    n_first = len(tgt) - n_emoji
+    weights[:n_first, :n_emoji] = 0.6 / n_emoji  # of each piece of the emoji less than of the one piece
+    weights[:n_first, n_emoji:-1] = 0.4 / (len(src) - n_emoji)
+    weights[n_first:, -1] = 1.0
+    weights[n_first, :] = torch.eye(len(src) + 1)[-2]
+    told = Told([weights])
+    translation = Translation("a \U0001f600", 0.0, 0.0, parts=(Part(src, tgt),))
+    [found] = alignments(told, tokenizer, tokenizer, ["\U0001f600 b"], [translation])
+    assert found == [(0, 0)], "of the second word one piece looks at b, all others at the end of sentence"
+
+
+def test_attention_to_the_end_of_sentence_and_to_idle_spaces_is_no_alignment(tokenizer: Tokenizer) -> None:
+    src = tokenizer.encode("Hund   Katze")
+    shares = word_shares(tokenizer, src)
+    idle = int((shares.sum(0) == 0).nonzero()[0][0])
+    tgt = tokenizer.encode("Hund")
+    for nowhere in (idle, len(src)):
+        for most, expected in ((0.6, []), (0.4, [(1, 0)])):
+            weights = torch.zeros(len(tgt) + 1, len(src) + 1)
+            weights[:, nowhere] = most
+            weights[:, len(src) - 1] = 1 - most
+            translation = Translation("Hund", 0.0, 0.0, parts=(Part(src, tgt),))
+            found = alignments(Told([weights]), tokenizer, tokenizer, ["Hund   Katze"], [translation])
+            assert found == [expected]
+
+
+def test_nothing_is_aligned_in_what_is_blank(tokenizer: Tokenizer) -> None:
+    empty = Translation("", 0.0, 0.0, parts=(Part(tokenizer.encode("Hund"), []),))
+    n = len(tokenizer.encode("Hund")) + 1
+    told = Told([torch.full((1, n), 1 / n)])
+    assert alignments(told, tokenizer, tokenizer, ["", "Hund"], [BLANK, empty]) == [[], []]
+    assert pharaoh([]) == ""
+
+
+def test_the_words_of_a_line_that_was_cut(tokenizer: Tokenizer) -> None:
+    """In the midst of a character, which is then no text of the line."""
+    line = "Hund \U0001f600\U0001f600"
+    src = tokenizer.encode(line)[:-2]
+    translation = Translation(line, 0.0, 0.0, parts=(Part(src, src),))
+    assert alignments(Told([torch.eye(len(src) + 1)]), tokenizer, tokenizer, [line], [translation]) == [
+        [(0, 0), (1, 1)]
+    ]
+
+
+# --- a model that copies ------------------------------------------------------------------------
+
+WORDS = [f"{first}{vowel}m{vowel}" for first in "bdfg" for vowel in "aeiou"]
+N_STEPS, N_ROWS = 350, 16
+
+
+@pytest.fixture(scope="module")
+def copier() -> tuple[Transformer, Tokenizer]:
+    """A model that has learned in a few seconds to say its source again. No word stands twice in a line: which of the
+    two is looked at would not matter."""
+    rng = random.Random(1)
+    tokenizer = train_tokenizer([" ".join(rng.sample(WORDS, k=4)) for _ in range(200)], 420)
+    torch.manual_seed(1)
+    config = ModelConfig(
+        d_model=32, n_heads=4, d_ff=64, encoder_layers=1, decoder_layers=1, embedding_dropout=0.0, residual_dropout=0.0
+    )
+    model = Transformer(config, len(tokenizer), len(tokenizer))
+    optimizer = torch.optim.Adam(model.parameters())
+    for step in range(N_STEPS):
+        optimizer.param_groups[0]["lr"] = 8e-3 * min(1, (step + 1) / 30, 2 * (1 - step / N_STEPS))
+        ids = tokenizer.encode_all([" ".join(rng.sample(WORDS, k=rng.randint(3, 10))) for _ in range(N_ROWS)])
+        tgt_out = pad_sequence([torch.tensor([*each, EOS]) for each in ids], batch_first=True, padding_value=PAD)
+        tgt_in = torch.cat((torch.full((N_ROWS, 1), BOS), tgt_out[:, :-1]), 1)
+        layout = Padded(tgt_out != PAD)
+        hidden = model(tgt_out, layout, tgt_in, layout)[layout.mask]
+        sums = label_smoothed_cross_entropy(hidden, model.output_weight, tgt_out[layout.mask], 0.0)
+        optimizer.zero_grad()
+        (sums.loss / sums.n_tokens).backward()
+        optimizer.step()
+    return model.eval(), tokenizer
+
+
+def test_a_model_that_copies_aligns_the_diagonal(copier: tuple[Transformer, Tokenizer]) -> None:
+    model, tokenizer = copier
+    decoder = ForcedDecoder([model], CPU, "float32", 1000)
+    rng = random.Random(2)
+    lines = [" ".join(rng.sample(WORDS, k=rng.randint(3, 10))) for _ in range(50)]
+    ids = tokenizer.encode_all(lines)
+    translations = [Translation(line, 0.0, 0.0, parts=(Part(i, i),)) for line, i in zip(lines, ids, strict=True)]
+    found = alignments(decoder, tokenizer, tokenizer, lines, translations)
+    n_words = sum(len(line.split()) for line in lines)
+    assert sum(map(len, found)) >= 0.97 * n_words
+    assert sum(i == j for aligned in found for i, j in aligned) >= 0.97 * n_words
+    seen = attention_of(decoder, tokenizer, tokenizer, (ids[0], ids[0]))
+    assert seen.src_pieces == seen.tgt_pieces == [*tokenizer.pieces(ids[0]), "</s>"]
+    assert seen.weights.argmax(1).tolist() == list(range(len(ids[0]) + 1))

@@ -1,0 +1,281 @@
+"""What a user can ask of a translation: each wish, asked of a whole translator, is fulfilled."""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+
+from command import run_command
+from nmt import Translator
+from nmt.config import SearchConfig
+from nmt.errors import ConfigError
+from nmt.search.step import Hypothesis
+from nmt.text.protect import protected
+from nmt.text.tokenizer import Tokenizer
+from nmt.translate.files import Files, translate_file
+from nmt.translate.mbr import choose
+from nmt.translate.types import Line, Translation, phrases_of
+from tiny_run import BEAM, GREEDY, PLAIN, texts, tiny_config, tiny_model, tiny_tokenizer, words, write_run
+
+LINES = [" ".join(words(1 + n % 11, seed=n)) for n in range(1000)]
+
+
+@pytest.fixture(scope="module")
+def run_dir(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = tiny_config()
+    return write_run(tmp_path_factory.mktemp("runs") / "tiny", config, tokenizer, tiny_model(config, tokenizer))
+
+
+def changed(search: SearchConfig, **settings: object) -> SearchConfig:
+    return SearchConfig.model_validate(search.model_dump() | settings)
+
+
+def ids_of(translator: Translator, lines: list[str], search: SearchConfig) -> list[list[int]]:
+    return [list(best.parts[0].tgt_ids) for best, *_ in translator.translate_lines(lines, search)]
+
+
+def repeats(ids: list[int], n: int) -> bool:
+    ngrams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
+    return len(set(ngrams)) < len(ngrams)
+
+
+@pytest.mark.parametrize("search", [GREEDY, BEAM, changed(GREEDY, sample=True)], ids=["greedy", "beam", "sample"])
+def test_lengths_and_repeats_of_a_thousand_sentences(translator: Translator, search: SearchConfig) -> None:
+    free = ids_of(translator, LINES, search)
+    assert any(repeats(ids, 2) for ids in free)
+    assert not any(repeats(ids, 2) for ids in ids_of(translator, LINES, changed(search, no_repeat_ngram=2)))
+    assert not all(4 <= len(ids) <= 6 for ids in free)
+    held = ids_of(translator, LINES, changed(search, min_length=4, max_length=6))
+    assert all(4 <= len(ids) <= 6 for ids in held)
+    assert all(len(ids) == 15 for ids in ids_of(translator, LINES[:50], changed(search, min_length=15, max_length=15)))
+
+
+@pytest.mark.parametrize("search", [GREEDY, BEAM, changed(GREEDY, sample=True)], ids=["greedy", "beam", "sample"])
+def test_a_translation_starts_with_its_prefix(translator: Translator, search: SearchConfig) -> None:
+    lines = [
+        Line(line, prefix) for line, prefix in zip(PLAIN, ["", "mali bore ", "Ünrú \U0001f600", "ta"] * 2, strict=True)
+    ]
+    found = [best.text for best, *_ in translator.translate_lines(lines, search)]
+    assert all(text.startswith(line.prefix.rstrip()) for text, line in zip(found, lines, strict=True))
+    free = texts(translator, PLAIN, search)
+    assert found[0] == free[0]
+    # what a search would have said anyway is no constraint at all
+    if not search.sample:
+        same = [Line(line, text[: len(text) // 2]) for line, text in zip(PLAIN, free, strict=True)]
+        assert all(
+            best.text.startswith(line.prefix.rstrip())
+            for line, [best] in zip(same, translator.translate_lines(same, search), strict=True)
+        )
+
+
+def test_the_prefix_and_terms_of_a_line_that_is_long(translator: Translator, tmp_path: Path) -> None:
+    config = translator.config
+    short = config.model_copy(update={"data": config.data.model_copy(update={"max_pieces": 20})})
+    strict = Translator(translator.models, translator.tokenizers, short, translator.device, "float32")
+    text = " ".join(f"{line.capitalize()}." for line in PLAIN)
+    [[best]] = strict.translate_lines([Line(text, "mali")], BEAM)
+    [[free]] = strict.translate_lines([text], BEAM)
+    assert best.text.startswith("mali")
+    assert len(best.parts) == len(free.parts) > 1
+    assert best.parts[1:] == free.parts[1:]
+    for name, content in (("in", f"{text}\n\n"), ("terms", "mali\nbore\n"), ("prefix", "\nmali\n")):
+        (tmp_path / name).write_text(content)
+    files = Files(tmp_path / "prefix", tmp_path / "terms")
+    with pytest.MonkeyPatch.context() as patch:
+        said = io.StringIO()
+        patch.setattr("sys.stderr", said)
+        translate_file(strict, tmp_path / "in", tmp_path / "out", BEAM, files=files)
+    assert "mali" in (tmp_path / "out").read_text()
+    assert "1 line not split, because of their terms" in said.getvalue()
+    assert "1 blank line had a prefix or terms, and stayed blank" in said.getvalue()
+
+
+def test_a_blank_term_asks_for_nothing(translator: Translator) -> None:
+    lines = [Line(PLAIN[0], terms=("\x01", "")), *map(Line, PLAIN[1:])]
+    assert [best for [best] in translator.translate_lines(lines, BEAM)] == [
+        best for [best] in translator.translate_lines(PLAIN, BEAM)
+    ]
+
+
+def test_the_greatest_length_holds_for_prefixes_and_terms(translator: Translator) -> None:
+    search = changed(BEAM, max_length=8)
+    lines = [Line(PLAIN[0], "mali bore"), Line(PLAIN[1], terms=("ta",)), Line(PLAIN[2])]
+    found = [best for [best] in translator.translate_lines(lines, search)]
+    assert all(len(best.parts[0].tgt_ids) <= 8 for best in found)
+    assert found[0].text.startswith("mali bore")
+    assert "ta" in found[1].text
+
+
+def test_batches_have_at_most_so_many_sentences(translator: Translator) -> None:
+    made = []
+    search = translator._search
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translator, "_search", lambda *args: (made.append(len(args[0])), search(*args))[1])
+        for settings in (changed(BEAM, batch_sentences=3), changed(BEAM, sample=True, batch_sentences=3)):
+            texts(translator, PLAIN * 2, settings)
+    assert max(made) == 3
+
+
+def test_a_gpu_takes_larger_batches_unless_the_settings_say_otherwise(translator: Translator) -> None:
+    def sizes(device: str, settings: SearchConfig) -> list[int]:
+        made = []
+        patch.setattr(translator, "device", torch.device(device))
+        patch.setattr(translator, "_search", lambda rows, *_: made.append(len(rows)) or [[found]] * len(rows))
+        texts(translator, PLAIN[:1] * 600, settings)
+        return sorted(made, reverse=True)
+
+    found = Hypothesis([7], -1.0, -1.0, finished=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translator, "_context", nullcontext)
+        assert sizes("cpu", GREEDY) == [*[64] * 9, 24]
+        assert sizes("cuda", GREEDY) == [512, 88]
+        assert sizes("cuda", changed(GREEDY, batch_sentences=64)) == [*[64] * 9, 24]
+        assert sizes("cuda", changed(GREEDY, batch_tokens=4096))[0] < 512
+        assert translator.forced_decoder(GREEDY).max_tokens == 16384
+
+
+def test_terms_stand_in_the_translation(translator: Translator) -> None:
+    terms = [
+        (),
+        ("mali",),
+        ("Ünrú \U0001f600", "7,5 %"),
+        ("ta", "ta"),
+        ("https://a.example/b?c=1",),
+        (),
+        ("x",),
+        ("bore go",),
+    ]
+    lines = [Line(line, terms=wanted) for line, wanted in zip(PLAIN, terms, strict=True)]
+    for search in (GREEDY, BEAM):
+        found = [best.text for best, *_ in translator.translate_lines(lines, search)]
+        for text, wanted in zip(found, terms, strict=True):
+            assert all(text.count(term) >= wanted.count(term) for term in wanted)
+        free = texts(translator, PLAIN, search)
+        assert [text for text, wanted in zip(found, terms, strict=True) if not wanted] == [
+            text for text, wanted in zip(free, terms, strict=True) if not wanted
+        ]
+    for settings in ({"sample": True}, {"diversity_groups": 3}, {"no_repeat_ngram": 2}):
+        with pytest.raises(ConfigError, match="terms go with plain beam search"):
+            list(translator.translate_lines(lines, changed(BEAM, **settings)))
+        with pytest.raises(ConfigError, match=r"search\.protect: terms go with plain beam search"):
+            translator.translate_lines(lines, changed(BEAM, protect=True, **settings))
+
+
+def test_what_is_protected_stands_in_the_translation(translator: Translator) -> None:
+    things = ["https://example.org/a?b=c", "who@example.org", "1.234,5", "<b>", "{name}", "%s", "12:30"]
+    lines = [f"{line} {thing} {line}" for line, thing in zip(PLAIN, things, strict=False)]
+    for line, text, thing in zip(lines, texts(translator, lines, changed(BEAM, protect=True)), things, strict=True):
+        assert thing in text, line
+    assert not all(thing in text for text, thing in zip(texts(translator, lines, BEAM), things, strict=True))
+
+
+def test_tags_keep_their_order(translator: Translator) -> None:
+    wrapped = ["<b>{}</b>", "<i>{0}</i> <b>{0}</b>", '<a href="x">{0}<br/></a> {0}', "<b>{0}</b> <b>{0}</b> &amp; 7"]
+    lines = [each.format(line) for each, line in zip(wrapped, PLAIN, strict=False)]
+    for text, line in zip(texts(translator, lines, changed(BEAM, protect=True)), lines, strict=True):
+        assert re.findall("<[^<>]*>", text) == re.findall("<[^<>]*>", line)
+        assert all(other in text for other in protected(line))
+
+
+@pytest.mark.parametrize("pattern", ["<[^>]+>", "<g[^>]*>", "x"])
+def test_patterns_leave_tags_their_order(tokenizer: Tokenizer, pattern: str) -> None:
+    search = changed(BEAM, protect=True, protect_patterns=[pattern])
+    text = "<g>a</g> 7"
+    phrases, n_ordered = phrases_of(Line(text), text, search, tokenizer)
+    assert [tokenizer.decode(ids) for ids in phrases] == ["<g>", "</g>", "7"]
+    assert n_ordered == 2
+
+
+def test_patterns_of_ones_own(translator: Translator) -> None:
+    own = changed(BEAM, protect_patterns=["Ü[A-Z]+-[0-9]+"])
+    assert "ÜB-12" in texts(translator, [f"{PLAIN[0]} ÜB-12"], own)[0]
+    with pytest.raises(ConfigError, match=r"search\.protect_patterns: terms go with plain beam search"):
+        translator.translate_lines(PLAIN, changed(own, sample=True))
+
+
+@pytest.mark.parametrize("search", [GREEDY, BEAM], ids=["greedy", "beam"])
+def test_sentences_one_by_one(translator: Translator, search: SearchConfig) -> None:
+    sentences = [f"{line.capitalize()}." for line in PLAIN]
+    lines = [f"{a} {b}" for a, b in zip(sentences, reversed(sentences), strict=True)]
+    alone = texts(translator, sentences, search)
+    always = changed(search, split="always")
+    assert texts(translator, lines, always) == [f"{a} {b}" for a, b in zip(alone, reversed(alone), strict=True)]
+    assert texts(translator, sentences, always) == alone
+    for split in ("long", "never"):
+        assert all(len(best.parts) == 1 for [best] in translator.translate_lines(lines, changed(search, split=split)))
+    for found in translator.translate_lines(lines, changed(BEAM, split="always"), n_best=3):
+        assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    [[first]] = translator.translate_lines(lines[:1], always)
+    assert first.log_prob == pytest.approx(sum(sum(each) for each in _forced(translator, first)), abs=1e-4)
+
+
+def _forced(translator: Translator, translation: Translation) -> list[list[float]]:
+    return translator.forced_decoder().log_probs([(part.src_ids, part.tgt_ids) for part in translation.parts])
+
+
+def test_minimum_bayes_risk_takes_what_choose_takes(translator: Translator) -> None:
+    samples = changed(BEAM, sample=True, seed=5)
+    for metric in ("chrf", "bleu"):
+        for search, n in ((samples, 8), (BEAM, 3)):
+            found = translator.translate_lines(PLAIN, search, n_best=n)
+            expected = [
+                [each.text for each in sorted(candidates, key=lambda each: -each.score)] for candidates in found
+            ]
+            risk = changed(search, mbr=metric, mbr_candidates=n)
+            assert texts(translator, PLAIN, risk) == [each[choose(each, metric, tgt_lang="en")] for each in expected]
+    with pytest.raises(ConfigError, match=r"search\.mbr: chrf chooses among several translations"):
+        translator.translate_lines(PLAIN, changed(GREEDY, mbr="chrf"))
+    with pytest.raises(ConfigError, match=r"n_best: search\.mbr chooses one translation, found n_best 2"):
+        translator.translate_lines(PLAIN, changed(BEAM, mbr="chrf"), n_best=2)
+
+
+def test_samples_are_repeated_by_their_seed_in_whatever_batch(translator: Translator) -> None:
+    search = changed(GREEDY, sample=True)
+    found = texts(translator, PLAIN, search)
+    assert texts(translator, PLAIN, changed(search, batch_tokens=20)) == found
+    assert texts(translator, PLAIN, changed(search, seed=2)) != found
+    five = [[each.text for each in line] for line in translator.translate_lines(PLAIN, search, n_best=5)]
+    assert all(len(line) == 5 for line in five)
+    assert [line[0] for line in five] == found
+    assert len({text for line in five for text in line}) > 20
+
+
+def test_an_ensemble_of_a_run_with_itself_is_the_run(run_dir: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    alone, twice = (Translator.load(path, device="cpu", precision="float32") for path in (run_dir, [run_dir, run_dir]))
+    for one, two in zip(alone.translate_lines(PLAIN, BEAM, 3), twice.translate_lines(PLAIN, BEAM, 3), strict=True):
+        assert [each.text for each in one] == [each.text for each in two]
+        assert [each.score for each in one] == pytest.approx([each.score for each in two], abs=1e-5)
+    config = tiny_config()
+    other = write_run(tmp_path / "other", config, tokenizer, tiny_model(config, tokenizer, seed=8))
+    assert texts(Translator.load([run_dir, other], device="cpu"), PLAIN) != texts(alone, PLAIN)
+    strange = write_run(tmp_path / "strange", config, tiny_tokenizer(seed=500), tiny_model(config, tokenizer))
+    with pytest.raises(ConfigError, match=r"strange: has another tokenizer than .*tiny; they make no ensemble"):
+        Translator.load([run_dir, strange])
+
+
+def test_the_fewest_positions_of_an_ensemble_count(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    long = " ".join(words(400))
+    few = tiny_config(positions="learned", max_positions=260)
+    runs = [
+        write_run(tmp_path / name, config, tokenizer, tiny_model(config, tokenizer))
+        for name, config in (("many", tiny_config()), ("few", few))
+    ]
+    for order in (runs, runs[::-1]):
+        [[best]] = Translator.load(order, device="cpu").translate_lines([long], changed(GREEDY, split="never"))
+        assert best.cut
+
+
+def test_in_python_as_on_the_command_line(run_dir: Path, tmp_path: Path) -> None:
+    by_hand = Translator.load(str(run_dir)).translate(PLAIN, beam=3, length_penalty=0.5)
+    (tmp_path / "in").write_text("\n".join(PLAIN))
+    said = run_command("translate", "--run", run_dir, "--beam", 3, "--length-penalty", 0.5, "--input", tmp_path / "in")
+    assert (said.status, said.out.splitlines()) == (0, by_hand)
+    with pytest.raises(TypeError, match="takes a list of texts"):
+        Translator.load(run_dir).translate("mali")
+    with pytest.raises(ConfigError, match=r"search\.bream: no such setting; did you mean search\.beam\?"):
+        Translator.load(run_dir).translate(PLAIN, bream=3)

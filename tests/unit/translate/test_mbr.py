@@ -1,0 +1,93 @@
+"""Minimum Bayes risk: the candidate chosen must be the one that scoring every pair with sacrebleu would choose."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from nmt.evaluate.metrics import default_tokenizer
+from nmt.translate import mbr
+from nmt.translate.mbr import choose, pairwise
+
+METRICS = ("chrf", "bleu")
+
+
+def brute_force(candidates: Sequence[str], metric: str, tgt_lang: str | None = None) -> list[list[float]]:
+    """The score of each candidate against each."""
+    scorer = CHRF() if metric == "chrf" else BLEU(tokenize=default_tokenizer(tgt_lang), effective_order=True)
+    return [[scorer.sentence_score(hyp, [ref]).score for ref in candidates] for hyp in candidates]
+
+
+def variants(n: int, seed: int, length: int = 20) -> list[str]:
+    """`n` sentences of about `length` words, which have most words in common, as samples of a model have."""
+    rng = random.Random(seed)
+    words = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(1, 9))) for _ in range(2 * length)]
+    common = rng.choices(words, k=length)
+    return [" ".join(rng.choice(words) if rng.random() < 0.2 else word for word in common) + "." for _ in range(n)]
+
+
+# few letters, so that much is equal; every kind of space, punctuation that 13a splits off, entities, no letters at all
+TEXTS = st.text(alphabet="aab .,'-&;\n 猫\u0301", max_size=12) | st.sampled_from(
+    ["", " ", "a", "a a", "a b a b a b a", "It's 3.5 &quot;a&quot;, a-b.", "the the the the", "猫が好きです。"]
+)
+
+
+@pytest.mark.parametrize("tgt_lang", [None, "de", "zh", "ja"])
+@pytest.mark.parametrize("metric", METRICS)
+@given(candidates=st.lists(TEXTS, min_size=1, max_size=7))
+def test_pairs_score_what_sacrebleu_says(metric: str, tgt_lang: str | None, candidates: list[str]) -> None:
+    expected = brute_force(candidates, metric, tgt_lang)
+    for found, by_sacrebleu in zip(pairwise(candidates, metric, tgt_lang).tolist(), expected, strict=True):
+        assert found == pytest.approx(by_sacrebleu, abs=1e-6)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_long_candidates_score_what_sacrebleu_says(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    candidates = variants(12, seed=1)
+    expected = [pytest.approx(row, abs=1e-6) for row in brute_force(candidates, metric)]
+    assert pairwise(candidates, metric).tolist() == expected
+    monkeypatch.setattr(mbr, "MAX_COUNTS", 700)  # n-grams are counted in parts
+    assert pairwise(candidates, metric).tolist() == expected
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@given(
+    candidates=st.lists(TEXTS | st.sampled_from(variants(8, seed=2, length=5)), min_size=1, max_size=9),
+    seed=st.none() | st.integers(0, 9),
+)
+def test_the_choice_is_that_of_brute_force(metric: str, candidates: list[str], seed: int | None) -> None:
+    rng = random.Random(seed)
+    weights = None if seed is None else [rng.random() for _ in candidates]
+    scores = brute_force(candidates, metric)
+    utility = [sum(w * s for w, s in zip(weights or [1.0] * len(row), row, strict=True)) for row in scores]
+    best = max(utility)
+    assert choose(candidates, metric, weights) == next(i for i, u in enumerate(utility) if u > best - 1e-7)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_candidate_counts_as_often_as_it_was_drawn(metric: str) -> None:
+    like, unlike = ["a cat sat there", "a cat sat here"], "dogs run through our garden"
+    assert choose([unlike, *like], metric) in (1, 2)
+    assert choose([unlike, *like, unlike, unlike, unlike], metric) == 0
+    assert choose([unlike, *like], metric, [4.0, 1.0, 1.0]) == 0
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_of_equals_the_first_is_chosen(metric: str) -> None:
+    assert choose(["ab cd", "ab cd"], metric) == 0
+    assert choose(["ab cd ef gh", "ij kl mn op"], metric) == 0
+    assert choose(["", "ij kl", "ab cd", "ij kl", "ab cd"], metric) == 1
+    assert choose(["ij kl", "ab cd", "ab cd"], metric, [0.3, 0.1, 0.2]) == 0, "0.1 + 0.2 is rounded"
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_blank_candidates(metric: str) -> None:
+    assert choose([""], metric) == 0
+    assert choose(["", " "], metric) == 0
+    assert choose(["", "", "", "ab"], metric) == 3, "nothing is like a blank line, not even another"

@@ -1,0 +1,160 @@
+"""Progress is one line on a terminal, gone at the end; nowhere else is it seen, and it is never in the way."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from folders import Folder
+from nmt.cli.score import score
+from nmt.console import Progress, n_lines
+from nmt.layout import RunDir
+from nmt.training.report.log import TrainingLog
+from nmt.translate.files import translate_file
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line
+from screen import Terminal, rows, terminal
+
+
+class Gone(Terminal):
+    def write(self, _: str) -> int:
+        raise OSError(5, "Input/output error")
+
+
+def test_the_time_left_comes_first_and_the_line_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = terminal(monkeypatch)
+    with Progress("translating newstest2014", 12345) as progress:
+        progress.add(5000)
+    last = rows(screen)[-1]
+    assert last.partition(" ")[2].startswith("left, 41% translating")
+    assert all(len(row) <= 40 for row in rows(screen))
+    assert screen.getvalue().endswith("\r")
+
+
+def test_where_the_end_is_unknown_the_time_passed_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = terminal(monkeypatch)
+    with Progress("cleaning", unit="pairs") as progress:
+        progress.add(1200)
+    assert rows(screen)[-1].startswith("00:00 cleaning: 1,200 pairs, ")
+
+
+def test_nothing_is_shown_of_what_is_quickly_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = terminal(monkeypatch, delay=100.0)
+    with Progress("translating", 3) as progress:
+        assert list(progress.track("abc")) == ["a", "b", "c"]
+    assert screen.getvalue() == ""
+
+
+def test_a_text_in_place_of_numbers_is_shown_at_once_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = terminal(monkeypatch, delay=100.0)
+    with Progress("learning") as progress:
+        progress.say("learning {de}")
+    assert rows(screen) == ["learning {de}"]
+    assert screen.getvalue().endswith("\r")
+
+
+def test_without_a_terminal_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress("translating", 3) as progress:
+        progress.say("soon")
+        assert list(progress.track("abc")) == ["a", "b", "c"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_that_is_gone_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal(monkeypatch)
+    monkeypatch.setattr("sys.stderr", Gone())
+    with Progress("translating", 3) as progress:
+        progress.say("soon")
+        assert list(progress.track("abc")) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("text", "n"), [("", 0), ("a\n", 1), ("a\nb", 2), ("a\n\n\n", 3)])
+def test_lines_are_counted_where_someone_sees_it(
+    text: str, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "text"
+    file.write_text(text)
+    assert n_lines(file) is None
+    terminal(monkeypatch)
+    assert n_lines(file) == n
+    assert n_lines(tmp_path / "none") is None
+    assert n_lines(file.rename(tmp_path / "text.gz")) is None
+
+
+def test_prepare_shows_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, screen = Folder(tmp_path), terminal(monkeypatch)
+    folder.prepare()
+    shown = rows(screen)
+    assert any("left, 50% cleaning: 120 of 240" in row for row in shown)
+    assert "learning a vocabulary for de and en …"[:39] in shown
+    assert any("100% encoding: " in row for row in shown)
+
+
+def test_checksums_and_splitting_off_show_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, screen = Folder(tmp_path), terminal(monkeypatch)
+    folder.prepare(data__valid=20)
+    shown = rows(screen)
+    assert any("100% splitting off: 480 of" in row for row in shown)
+    before, _, after = "\n".join(shown).partition("cleaning: ")
+    assert "checksum of " in before and "checksum of manifest" not in after and "100% checksum of train" in after
+
+
+def test_a_validation_is_shown_below_the_training_and_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = terminal(monkeypatch)
+    with TrainingLog(RunDir(tmp_path), 0, 0, True, 6000) as log:
+        log.progress(1740, 2.51, 123.4, 7e-4, 12345.6, 3725)
+        with Progress("validating", 1000) as progress:
+            progress.add(500)
+        before = len(screen.getvalue())
+        log.progress(1800, 2.51, 123.4, 7e-4, 12345.6, 3700)
+    below = screen.getvalue()[:before].split("\n")
+    assert any("left, 50% validating: 500" in row for row in below)
+    assert screen.getvalue()[:before].count("\n") == screen.getvalue()[:before].count("\x1b[A")  # and up again
+    assert "validating" not in screen.getvalue()[before:] and "30% 1800/6000" in screen.getvalue()[before:]
+
+
+def test_searching_tells_of_all_lines(translator: Translator) -> None:
+    class Counted(Progress):
+        n = 0.0
+
+        def add(self, n: float = 1) -> None:
+            self.n += n
+
+    lines = ["abc. " * (1 + i % 5) for i in range(20)] + ["", " "]
+    counted, search = Counted("translating"), translator.config.search.model_copy(update={"batch_sentences": 3})
+    found = list(translator.translate_lines(lines, search, progress=counted))
+    assert len(found) == 22 and counted.n == pytest.approx(22)
+    assert list(translator.translate_window([Line("")], search, 1, 0, counted)) and counted.n == pytest.approx(22)
+
+
+def test_scoring_into_a_file_shows_progress(
+    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Translator, "load", lambda *_, **__: translator)
+    (tmp_path / "text").write_text("abc.\n" * 69 + "\n")
+    for output, is_shown in ((tmp_path / "out", True), ("-", False)):
+        screen = terminal(monkeypatch)
+        score(tmp_path / "text", tmp_path / "text", run=[tmp_path], output=str(output))
+        assert any("100% scoring: 70 of" in row for row in rows(screen)) == is_shown
+
+
+def test_translating_into_a_file_shows_progress(
+    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").write_text("abc.\n" * 70)
+    screen = terminal(monkeypatch)
+    translate_file(translator, tmp_path / "in", tmp_path / "out")
+    assert any("left, 91% translating: 64 of 70" in row for row in rows(screen))
+
+
+def test_at_a_terminal_translate_says_that_it_waits(
+    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = io.BytesIO(b"")
+    file.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file))
+    screen = terminal(monkeypatch)
+    translate_file(translator, "-", tmp_path / "out")
+    assert screen.getvalue() == "nmt: waiting for lines to translate; Ctrl-D on an empty line ends\n"

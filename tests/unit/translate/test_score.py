@@ -1,0 +1,215 @@
+"""`nmt score` and `score_pairs`: a line for every pair, equal to the loss of training and to what search reports."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from command import Command
+from nmt.config import SearchConfig
+from nmt.search.forced import ForcedDecoder
+from nmt.text.tokenizer import Tokenizer
+from nmt.translate.score import Scored, Totals, score_pairs
+from nmt.translate.translator import Translator
+from tiny_run import PLAIN, STRANGE, make, tiny_config, words, write_run
+
+SEARCH = SearchConfig(beam=3, length_penalty=0.6, max_length_ratio=1.0)
+REFS = [" ".join(words(n, seed=100 + n)) for n in (4, 1, 9, 2, 13, 6, 5, 3)]
+
+
+def score(
+    translator: Translator,
+    pairs: list[tuple[str, str]] | Iterator[tuple[str, str]],
+    search: SearchConfig = SEARCH,
+    longest: int = 1000,
+    window: int = 4096,
+) -> Iterator[Scored]:
+    src, tgt = (
+        translator.tokenizers[language] for language in (translator.config.data.src, translator.config.data.tgt)
+    )
+    decoder = ForcedDecoder(translator.models, translator.device, translator.precision, search.batch_size("cpu").tokens)
+    return score_pairs(decoder, src, tgt, search, longest, pairs, window)
+
+
+def test_every_pair_has_its_own_score_in_its_place(translator: Translator, tokenizer: Tokenizer) -> None:
+    pairs = [(line, ref) for line in PLAIN + STRANGE for ref in REFS[:3] + STRANGE]
+    found = list(score(translator, pairs))
+    assert len(found) == len(pairs)
+    tight = SEARCH.model_copy(update={"batch_tokens": 30})
+    for others in (list(score(translator, pairs, tight, window=7)), [*score(translator, pairs[::-1])][::-1]):
+        for one, other in zip(found, others, strict=True):
+            assert other.pieces == one.pieces
+            assert other.log_probs == pytest.approx(one.log_probs, abs=1e-4)
+    for (_, ref), one in zip(pairs, found, strict=True):
+        if one.pieces:
+            assert one.pieces == (*tokenizer.pieces(tokenizer.encode(ref)), "</s>")
+            assert one.log_prob == math.fsum(one.log_probs) < 0
+            assert one.score == pytest.approx(one.log_prob / len(one.pieces) ** 0.6)
+    assert len({round(one.log_prob, 3) for one in found[:3]}) == 3
+
+
+def test_translations_have_the_scores_that_search_reported(translator: Translator) -> None:
+    for search in (SEARCH, SEARCH.model_copy(update={"beam": 1})):
+        n_best = search.beam
+        by_line = list(translator.translate_lines(PLAIN, search, n_best=n_best))
+        finished = [
+            (line, each)
+            for line, translations in zip(PLAIN, by_line, strict=True)
+            for each in translations
+            if [*map(tuple, [part.tgt_ids for part in each.parts])]
+            == [
+                tuple(translator.tokenizers[translator.config.data.tgt].encode(each.text))
+            ]  # else other pieces spell it
+        ]
+        assert finished
+        for scored, (_, each) in zip(
+            score(translator, [(line, each.text) for line, each in finished], search), finished, strict=True
+        ):
+            assert scored.log_prob == pytest.approx(each.log_prob, abs=1e-4)
+            assert scored.score == pytest.approx(each.score, abs=1e-4)
+
+
+def test_a_blank_side_is_not_scored_and_the_model_not_asked(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for model in translator.models:
+        monkeypatch.setattr(model, "forward", None)  # calling it would fail
+    blank = ["", " ", "\t \u3000", "\u2028", "\x00", "\x1f\x85\r"]
+    found = list(score(translator, [*((line, "ta go") for line in blank), *(("ta go", line) for line in blank)]))
+    assert len(found) == 12
+    assert all((one.pieces, one.log_probs, one.n_words) == ((), (), 0) for one in found)
+    assert all(math.isnan(one.score) and math.isnan(one.log_prob) for one in found)
+    assert list(score(translator, [])) == []
+
+
+def test_pairs_are_read_as_far_as_a_window(translator: Translator) -> None:
+    read = []
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        for pair in zip(PLAIN, REFS, strict=True):
+            read.append(pair)
+            yield pair
+
+    found = score(translator, pairs(), window=3)
+    next(found)
+    assert len(read) == 3
+    assert len(list(found)) == len(PLAIN) - 1
+
+
+def test_what_is_too_long_is_scored_as_far_as_it_is_read(translator: Translator, tokenizer: Tokenizer) -> None:
+    long = " ".join(words(40, seed=3))
+    start = tokenizer.decode(tokenizer.encode(long)[:20])
+    cut_src, cut_tgt, whole = score(translator, [(long, "ta go"), ("ta go", long), ("ta go", "ta go")], longest=20)
+    assert (cut_src.cut, cut_tgt.cut, whole.cut) == (True, True, False)
+    [short] = score(translator, [(start, "ta go")])
+    assert cut_src.log_probs == pytest.approx(short.log_probs, abs=1e-4)
+    [of_start] = score(translator, [("ta go", start)])
+    assert (cut_tgt.pieces, cut_tgt.log_probs) == (
+        of_start.pieces[:-1],
+        pytest.approx(of_start.log_probs[:-1], abs=1e-4),
+    )
+    assert (cut_tgt.n_words, of_start.n_words) == (len(start.split()), len(start.split()) + 1)
+
+
+def test_learned_positions_are_enough_for_the_longest_line(tokenizer: Tokenizer) -> None:
+    translator = make(tokenizer, tiny_config(positions="learned", max_positions=20))
+    long = " ".join(words(40))
+    assert len(tokenizer.encode(long)) > 20
+    [found] = score(translator, [(long, long)], longest=19)
+    assert found.cut and len(found.pieces) == 19
+
+
+def test_totals() -> None:
+    totals = Totals()
+    totals.add(1, Scored(("a", "b", "</s>"), (-1.0, -2.0, -3.0), -2.0, 2))
+    totals.add(2, Scored((), (), math.nan, 0))
+    totals.add(3, Scored(("a",), (-2.0,), -2.0, 1, cut=True))
+    for number in range(4, 16):
+        totals.add(number, Scored((), (), math.nan, 0))
+    per_piece, per_word = math.exp(8 / 4), math.exp(8 / 3)
+    assert list(totals.lines()) == [
+        "13 pairs with a blank side, not scored: 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, …",
+        "1 pair with more pieces on a side than the model takes (model.max_positions, or a multiple of "
+        "data.max_pieces), scored as far as that: 3",
+        f"log-probability -8.00, perplexity {per_piece:.4g} per piece, {per_word:.4g} per word (2 pairs, 4 pieces, "
+        "3 words, ends of sentence counted)",
+    ]
+    assert list(Totals().lines()) == ["no pair was scored"]
+
+
+# --- the command --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.models[0])
+
+
+def write(name: str, lines: list[str]) -> None:
+    Path(name).write_bytes("".join(f"{line}\n" for line in lines).encode())
+
+
+def test_the_command_writes_a_line_for_every_pair(nmt: Command, run_dir: Path, translator: Translator) -> None:
+    write("a.src", [*PLAIN, "", "mali"])
+    write("a.ref", [*REFS, "ta", "go"])
+    options = ("--length-penalty", "0.6", "--output", "scores")
+    result = nmt("score", "--run", run_dir, "--src", "a.src", "--ref", "a.ref", *options)
+    assert (result.status, result.out) == (0, ""), result.err
+    rows = [line.split("\t") for line in Path("scores").read_text().splitlines()]
+    expected = list(score(translator, list(zip([*PLAIN, "", "mali"], [*REFS, "ta", "go"], strict=True))))
+    assert len(rows) == 10
+    assert rows[8] == ["nan", "nan", "0"]
+    for row, one in zip(rows, expected, strict=True):
+        if one.pieces:
+            assert [float(row[0]), float(row[1])] == pytest.approx([one.score, one.log_prob], abs=1e-4)
+            assert int(row[2]) == len(one.pieces)
+    total = math.fsum(float(row[1]) for row in rows if row[2] != "0")
+    n_pieces = sum(int(row[2]) for row in rows)
+    assert "nmt: 1 pair with a blank side, not scored: 9\n" in result.err
+    assert f"nmt: log-probability {total:,.2f}, perplexity {math.exp(-total / n_pieces):.4g} per piece, " in result.err
+    assert f"(9 pairs, {n_pieces} pieces, {sum(len(ref.split()) for ref in REFS) + 1 + 9} words, " in result.err
+
+
+def test_the_command_tells_of_every_piece(nmt: Command, run_dir: Path, tokenizer: Tokenizer) -> None:
+    lines = ["mali bo\u2028re", "\U0001f600 \t x", '"\\'] * 2
+    write("a.src", lines)
+    write("a.ref", [*lines[:5], " "])
+    result = nmt("score", "--run", run_dir, "--src", "a.src", "--ref", "a.ref", "--tokens")
+    assert result.status == 0, result.err
+    found = [json.loads(line) for line in result.out.split("\n")[:-1]]
+    assert len(found) == 6
+    assert found[5] == {"score": None, "log_prob": None, "pieces": [], "log_probs": [], "cut": False}
+    for line, one in zip(lines[:5], found, strict=False):
+        assert one["pieces"] == [*tokenizer.pieces(tokenizer.encode(line)), "</s>"]
+        assert len(one["log_probs"]) == len(one["pieces"])
+        assert sum(one["log_probs"]) == pytest.approx(one["log_prob"], abs=1e-4)
+        assert one["score"] == pytest.approx(one["log_prob"] / len(one["pieces"]), abs=1e-4)
+
+
+def test_files_that_do_not_pair_are_refused(nmt: Command, run_dir: Path) -> None:
+    write("a.src", PLAIN)
+    write("a.ref", REFS[:5])
+    Path("bad").write_bytes(b"mali\ncaf\xe9\n")
+    for src, ref, message in (
+        ("a.src", "a.ref", "nmt: a.src has 8 lines, a.ref 5: they must pair line by line (in .)\n"),
+        ("a.ref", "a.src", "nmt: a.ref has 5 lines, a.src 8: they must pair line by line (in .)\n"),
+        ("a.src", "none", "nmt: none: no such file\n"),
+        (
+            "a.src",
+            "bad",
+            "nmt: bad: not UTF-8 at line 2, byte 4 of the line (0xE9); perhaps WINDOWS-1252; "
+            "convert it first and look at the result, which may be wrong: "
+            "iconv -f WINDOWS-1252 -t UTF-8 bad > bad.utf8\n",
+        ),
+    ):
+        result = nmt("score", "--run", run_dir, "--src", src, "--ref", ref, "--output", "scores")
+        assert (result.status, result.out, result.err) == (2, "", message)
+        assert not Path("scores").exists()
+    write("empty", [])
+    result = nmt("score", "--run", run_dir, "--src", "empty", "--ref", "empty")
+    assert (result.status, result.out, result.err) == (0, "", "nmt: no pair was scored\n")

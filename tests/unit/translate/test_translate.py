@@ -1,0 +1,188 @@
+"""Line n in is line n out, whatever the lines are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmt.config import SearchConfig
+from nmt.errors import ConfigError
+from nmt.model.masks import Padded
+from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
+from nmt.translate.files import Warnings, translate_file
+from nmt.translate.translator import Translator
+from nmt.translate.types import BLANK
+from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, words
+
+
+@pytest.mark.parametrize("search", [GREEDY, BEAM], ids=["greedy", "beam"])
+def test_every_line_has_its_own_translation_in_its_place(translator: Translator, search: SearchConfig) -> None:
+    lines = [line for pair in zip(STRANGE, PLAIN * 3, strict=False) for line in pair]
+    alone = [texts(translator, [line], search)[0] for line in lines]
+    assert texts(translator, lines, search) == alone
+    assert texts(translator, lines[::-1], search) == alone[::-1]
+    tight = search.model_copy(update={"batch_tokens": 24})
+    assert texts(translator, lines, tight) == alone
+    assert len(set(texts(translator, PLAIN, search))) == len(PLAIN), "the model tells the lines apart"
+
+
+def test_blank_lines_stay_blank_and_are_not_searched(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translator.models[0], "encode", None)  # calling it would fail
+    blank = ["", " ", "\t \u3000", "\u2028", "\x00", "\x1f\x85\r"]
+    assert list(translator.translate_lines(blank, BEAM, n_best=3)) == [[BLANK]] * len(blank)
+    assert list(translator.translate_lines([])) == []
+
+
+def test_a_translation_is_one_line(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = make(tokenizer, tiny_config())
+    bytes_of_breaks = [N_SPECIAL + byte for byte in b"\n\r"]
+    with torch.no_grad():  # now these are the likeliest pieces
+        translator.models[0].output_weight[bytes_of_breaks] *= 32.0
+    decoded: list[int] = []
+    decode = Tokenizer.decode
+    monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: (decoded.extend(ids), decode(self, ids))[1])
+    assert not any({"\n", "\r"} & set(text) for text in texts(translator, [*STRANGE, *PLAIN], BEAM))
+    assert set(bytes_of_breaks) & set(decoded)
+
+
+def test_batches_keep_to_the_budget(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = []
+    encode = translator.models[0].encode
+
+    def spy(src: torch.Tensor, layout: Padded) -> torch.Tensor:
+        shapes.append(tuple(src.shape))
+        return encode(src, layout)
+
+    monkeypatch.setattr(translator.models[0], "encode", spy)
+    lines = [" ".join(words(1 + i % 13, seed=i)) for i in range(60)] + [" ".join(words(90))]
+    search = GREEDY.model_copy(update={"batch_tokens": 100, "max_length_ratio": 0.2})
+    assert len(texts(translator, lines, search)) == 61
+    assert all(rows * longest <= 100 or rows == 1 for rows, longest in shapes)
+    assert sum(rows for rows, _ in shapes) == 61
+    assert sum(longest > 100 for _, longest in shapes) == 1, "the line beyond the budget is alone, and is translated"
+    assert len(shapes) < 20
+
+
+def test_the_first_line_is_given_out_after_one_batch(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # several would begin several batches
+    batches = []
+    search = translator._search
+    monkeypatch.setattr(translator, "_search", lambda *args: (batches.append(1), search(*args))[1])
+    lines = sorted(PLAIN, key=len, reverse=True)
+    found = translator.translate_lines(["", *lines], GREEDY.model_copy(update={"batch_tokens": 1}))
+    assert next(found) == [BLANK]
+    assert len(batches) == 0
+    next(found)
+    assert len(batches) == 1
+
+
+def test_a_line_is_given_out_before_the_next_window_is_read(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.translate.translator.WINDOW", 1)
+    read = []
+
+    def lines() -> Iterator[str]:
+        for line in PLAIN:
+            read.append(line)
+            yield line
+
+    found = translator.translate_lines(lines(), GREEDY)
+    next(found)
+    assert read == PLAIN[:1]
+    next(found)
+    assert read == PLAIN[:2]
+    assert [best.text for best, *_ in found] == texts(translator, PLAIN[2:])
+
+
+def test_n_best(translator: Translator) -> None:
+    for translations, [best] in zip(
+        translator.translate_lines(PLAIN, BEAM, n_best=3), translator.translate_lines(PLAIN, BEAM), strict=True
+    ):
+        assert len(translations) == 3
+        assert translations[0].text == best.text
+        scores = [translation.score for translation in translations]
+        assert scores == sorted(scores, reverse=True)
+        assert all(translation.log_prob < translation.score < 0 for translation in translations)
+    with pytest.raises(ConfigError, match=r"^n_best: 4 needs a beam of at least 4, found search\.beam 3$"):
+        translator.translate_lines(PLAIN, BEAM, n_best=4)
+
+
+def test_the_model_translates_without_dropout_and_trains_on(tokenizer: Tokenizer) -> None:
+    translator = make(tokenizer, tiny_config())
+    expected = texts(translator, PLAIN)
+    translator.models[0].train()
+    assert texts(translator, PLAIN) == expected
+    assert translator.models[0].training
+    # the table of positions grows while gradients are off
+    list(translator.translate_lines([" ".join(words(700))], GREEDY.model_copy(update={"max_length_ratio": 0.0})))
+    ids = torch.randint(20, 40, (2, 600))
+    layout = Padded(torch.ones(2, 600, dtype=torch.bool))
+    translator.models[0](ids, layout, ids, layout).sum().backward()
+    assert all(parameter.grad is not None for parameter in translator.models[0].parameters())
+
+
+def test_a_line_of_five_thousand_words(translator: Translator) -> None:
+    search = GREEDY.model_copy(update={"max_length_ratio": 0.0, "max_length_offset": 12})
+    lines = [PLAIN[0], " ".join(words(5000)), PLAIN[1]]
+    found = texts(translator, lines, search)
+    assert found[0] == texts(translator, PLAIN[:1], search)[0]
+    assert found[1]
+    assert found[2] == texts(translator, PLAIN[1:2], search)[0]
+
+
+def test_learned_positions_cut_a_line_and_say_so(tokenizer: Tokenizer, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    translator = make(tokenizer, tiny_config(positions="learned", max_positions=20))
+    long = " ".join(words(40))
+    whole = GREEDY.model_copy(update={"split": "never"})
+    [first], [second] = translator.translate_lines([PLAIN[2], long], whole)
+    assert (first.cut, second.cut) == (False, True)
+    start = tokenizer.decode(tokenizer.encode(long)[:19])
+    assert second.text == texts(translator, [start])[0]
+    (tmp_path / "in").write_text(f"{PLAIN[2]}\n{long}\n")
+    translate_file(translator, tmp_path / "in", tmp_path / "out", whole)
+    assert (
+        "nmt: 1 line had more pieces than the model takes (model.max_positions, or 4 times data.max_pieces); "
+        "only the start was translated: 2\n"
+    ) in capsys.readouterr().err
+
+
+def test_a_line_that_is_no_sentence_is_cut(tokenizer: Tokenizer) -> None:
+    config = tiny_config()
+    config = config.model_copy(update={"data": config.data.model_copy(update={"max_pieces": 5})})
+    long = " ".join(words(400))
+    whole = GREEDY.model_copy(update={"split": "never"})
+    [first], [second] = make(tokenizer, config).translate_lines([PLAIN[2], long], whole)
+    assert (first.cut, second.cut) == (False, True)
+    start = tokenizer.decode(tokenizer.encode(long)[:20])
+    assert second.text == texts(make(tokenizer, config), [start], whole)[0]
+
+
+def test_translations_that_reach_the_greatest_length_are_counted(
+    translator: Translator, tmp_path: Path, capsys
+) -> None:  # type: ignore[no-untyped-def]
+    endless = SearchConfig(beam=2, max_length_ratio=0.0, max_length_offset=2)
+    found = list(translator.translate_lines(PLAIN, endless))
+    n_unfinished = sum(not best.finished for [best] in found)
+    assert n_unfinished > 1
+    (tmp_path / "in").write_text("\n".join([*PLAIN, ""]))
+    translate_file(translator, tmp_path / "in", tmp_path / "out", endless)
+    assert capsys.readouterr().err == (
+        f"nmt: {n_unfinished} translations were cut off at the length limit "
+        "(search.max_length, max_length_ratio, max_length_offset)\n"
+    )
+    assert Warnings().lines() == []
+
+
+def test_the_source_that_is_read_ends_in_its_end_of_sentence(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch):
+    """As in training: see test_a_batch_holds_the_sentences_with_their_special_ids."""
+    translator = make(tokenizer, tiny_config())
+    read = []
+    encode = translator.models[0].encode
+    monkeypatch.setattr(translator.models[0], "encode", lambda src, layout: read.append(src) or encode(src, layout))
+    texts(translator, PLAIN[:3])
+    rows = {tuple(i for i in row.tolist() if i != PAD) for src in read for row in src}
+    assert rows == {(*tokenizer.encode(line), EOS) for line in PLAIN[:3]}

@@ -1,0 +1,99 @@
+"""Several batches at once: in order, with errors, and without a trace afterwards."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+import pytest
+import torch
+
+from nmt.translate.workers import NAME, run_all
+from tiny_run import BEAM, PLAIN, make, texts, tiny_config, tiny_tokenizer
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def four_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_results_come_in_order_from_several_threads() -> None:
+    meet, entered = threading.Barrier(4, timeout=30), []
+
+    @contextmanager
+    def context() -> Iterator[None]:
+        entered.append(threading.get_ident())
+        yield
+
+    def work(job: int) -> tuple[int, int]:
+        assert threading.current_thread().name == NAME
+        if job < 4:
+            meet.wait()  # all four are needed for any of the first to end
+        return job * job, torch.get_num_threads()
+
+    found = list(run_all(work, range(20), CPU, context))
+    assert found == [(job * job, 1) for job in range(20)], "each has its share of the threads"
+    assert len(set(entered)) == 4
+    assert threading.get_ident() not in entered
+    assert torch.get_num_threads() == 4
+
+
+def test_a_single_job_has_all_threads_and_the_context_is_left_between_jobs() -> None:
+    inside = []
+
+    @contextmanager
+    def context() -> Iterator[None]:
+        inside.append(1)
+        yield
+        inside.pop()
+
+    [n_threads] = run_all(lambda _: torch.get_num_threads(), [0], CPU, context)
+    assert n_threads == 4
+    torch.set_num_threads(1)
+    for _ in run_all(lambda _: None, range(3), CPU, context):
+        assert not inside
+    assert list(run_all(lambda _: None, [], CPU, context)) == []
+
+
+def test_an_error_is_raised_where_the_results_are_taken() -> None:
+    def work(job: int) -> int:
+        if job == 5:
+            raise ValueError("number 5")
+        return job
+
+    found, before = run_all(work, range(100), CPU, nullcontext), []
+    with pytest.raises(ValueError, match="number 5"):
+        for result in found:
+            before.append(result)
+    assert before == [0, 1, 2, 3, 4], "what comes before it is not lost"
+    assert not any(thread.name == NAME for thread in threading.enumerate())
+
+
+def test_no_job_is_begun_after_the_caller_has_left() -> None:
+    begun = []
+
+    def work(job: int) -> None:
+        begun.append(job)
+        time.sleep(0.001)
+
+    found = run_all(work, range(100_000), CPU, nullcontext)
+    next(found)
+    found.close()
+    n_begun = len(begun)
+    assert not any(thread.name == NAME for thread in threading.enumerate())
+    assert len(begun) == n_begun < 100_000
+
+
+def test_translations_do_not_depend_on_the_number_of_threads() -> None:
+    translator = make(tiny_tokenizer(), tiny_config())
+    search = BEAM.model_copy(update={"batch_tokens": 20})
+    several = texts(translator, PLAIN * 5, search)
+    torch.set_num_threads(1)
+    assert several == texts(translator, PLAIN * 5, search)
