@@ -1,4 +1,4 @@
-"""The application that the commands belong to."""
+"""The Typer application that the commands are added to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nmt.cli.exits import errors_for_people
 from nmt.cli.hints import command_meant
 
 ORDER = ("prepare", "train", "translate", "evaluate", "score", "sweep", "export", "runs", "plot", "config")
-"""Of the commands in the help."""
+"""Order of the commands in the help."""
 
 
 class _Commands(TyperGroup):
@@ -24,7 +24,7 @@ class _Commands(TyperGroup):
         return sorted(super().list_commands(ctx), key=ORDER.index)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or ctx.resilient_parsing:  # which shows the help, or is while a shell asks how a word could go on
+        if not args or ctx.resilient_parsing:  # shows the help, or completes a word for a shell
             return super().parse_args(ctx, args)
         known = {name for option in self.get_params(ctx) for name in option.opts}
         with errors_for_people():
@@ -42,7 +42,7 @@ class _Commands(TyperGroup):
             raise Misuse(f"No such command '{args[0]}'; it is nmt {meant}")
         return super().resolve_command(ctx, args)
 
-    # Here and not around the whole program, because Typer has its own way with interrupts and closed pipes.
+    # Here rather than around the whole program, because Typer handles interrupts and closed pipes itself.
     def invoke(self, ctx: Any) -> Any:
         with errors_for_people():
             result = super().invoke(ctx)
@@ -80,22 +80,22 @@ def nmt(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Train a translator from raw parallel text and measure it honestly.
+    """Train a machine-translation model from raw parallel text and measure it honestly.
 
     Four stages, each of which reads a directory and writes one:
 
     \b
       nmt prepare    text -> data directory    clean, train a tokenizer, encode
       nmt train      data -> run directory     train a Transformer
-      nmt translate  run -> translations       a line for every line
+      nmt translate  run -> translations       one line per input line
       nmt evaluate   run -> BLEU, chrF, TER    score a test set
 
-    `nmt sweep` compares values of settings, `nmt runs` lists the runs there are, `nmt plot` draws their curves.
+    `nmt sweep` compares values of settings, `nmt runs` lists runs, `nmt plot` draws their curves.
     One YAML file holds every setting; without --config it is base.yaml (IWSLT 2017, German-English).
-    `nmt config` prints it with an explanation of each. `nmt COMMAND --help` is the manual of a command.
+    `nmt config` prints it with a description of each setting. `nmt COMMAND --help` is the manual of a command.
 
     \b
-    Example, on the German-English corpus that comes with nmt:
+    Example, with the German-English corpus that is installed with nmt:
       nmt prepare --config sample.yaml
       nmt train --config sample.yaml
       echo "Der Hund schläft." | nmt translate

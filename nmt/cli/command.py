@@ -1,4 +1,4 @@
-"""What every command does with its command line before it begins: nothing on it is ignored in silence."""
+"""Checks of the command line that all commands share: nothing on it is silently ignored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INSTEAD = {
     ("evaluate", "--hyp"): "score one file of translations after the other",
     ("translate", "--input"): "translate one file after the other, or all at once: cat {all} | nmt translate",
 }
-"""What to do where a command takes one value and several are given."""
+"""Advice if an option that takes one value is given several."""
 
 SETTING_OF = {
     "--beam": "search.beam",
@@ -27,31 +27,31 @@ SETTING_OF = {
     "--data": "data.dir",
     "--run": "training.run_dir",
 }
-"""Options that set what --set can set, too."""
+"""Options for settings that --set can change as well."""
 
 
 class Misuse(typer.BadParameter):
-    """A command line that cannot be meant; the message says it all."""
+    """An invalid command line. The message is complete: no usage line is added."""
 
     def format_message(self) -> str:
         return self.message
 
 
 class Command(TyperCommand):
-    """A command that refuses an option of one value that is given twice, of which the last would win in silence, and
-    that says what to write for what it does not take."""
+    """A command that refuses a single-value option given twice (the last would silently win) and suggests corrections
+    for unknown options and words."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments of the command. Raises Misuse."""
-        if ctx.resilient_parsing:  # which is while a shell asks how a word could go on
+        """Parse the arguments. Raises Misuse."""
+        if ctx.resilient_parsing:  # a shell asks for completions
             return super().parse_args(ctx, args)
-        if {*ctx.help_option_names} & {*itertools.takewhile("--".__ne__, args)}:  # whatever else is there
+        if {*ctx.help_option_names} & {*itertools.takewhile("--".__ne__, args)}:  # --help wins over everything else
             return super().parse_args(ctx, ctx.help_option_names[:1])
         self._check(ctx, args)
         return super().parse_args(ctx, args)
 
     def _refuse_values(self, args: list[str], extra: list[str]) -> None:
-        """Raise Misuse if the words that are too many are further values of an option."""
+        """Raise Misuse if the `extra` words are further values of an option."""
         several = {option.opts[0] for option in self.params if getattr(option, "multiple", False)}
         single = {option: instead for (command, option), instead in INSTEAD.items() if command == self.name}
         if found := values_behind({*several, *single}, args, extra):
@@ -109,7 +109,7 @@ def _repeated(command: str | None, option: str, values: Sequence[str]) -> str:
 
 
 def _changed(overrides: Sequence[str]) -> dict[str, str]:
-    """The settings that --set changes, and to what. Tells of one that is changed twice."""
+    """Return the settings changed by --set with their values; warn about one that is changed twice."""
     changed: dict[str, str] = {}
     for override in overrides:
         key, _, value = override.partition("=")

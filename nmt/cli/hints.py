@@ -1,4 +1,4 @@
-"""What to write in place of an option or a word that a command does not take."""
+"""Suggestions for options, words and commands that do not exist."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OTHER_OPTIONS = {
     "--quantization": "quantize quantise compute_type int8 float16",
     "--format": "f type",
 }
-"""For each option, what it is called elsewhere."""
+"""For each option, its names in other toolkits."""
 
 OTHER_COMMANDS = {
     "prepare": "preprocess preprocessing prep build_vocab binarize tokenize data",
@@ -53,10 +53,10 @@ OTHER_COMMANDS = {
     "plot": "draw graph curves",
     "config": "settings init show options",
 }
-"""For each command, what it is called elsewhere."""
+"""For each command, its names in other toolkits."""
 
 SEARCHING = ("translate", "evaluate", "score")
-"""Commands whose --set takes settings of the search alone."""
+"""Commands whose --set takes search settings only."""
 
 NOT_HERE = {
     ("translate", "tgt ref target reference"): "nmt score --src F --ref F scores given translations",
@@ -65,16 +65,16 @@ NOT_HERE = {
     "training.update_tokens=VALUE (target tokens); training.max_tokens is what fits into memory",
     ("evaluate", "src source"): "BLEU, chrF and TER compare translations with references alone, --hyp F --ref F",
 }
-"""What there is in place of an option that a command does not have."""
+"""Advice on options that a command does not have: (command, names in other toolkits) -> advice."""
 
 
 def command_meant(given: str) -> str | None:
-    """The command that another toolkit's `given` stands for."""
+    """Return the command that is called `given` in another toolkit, or None."""
     return next((name for name, others in OTHER_COMMANDS.items() if plain(given) in others.split()), None)
 
 
 def no_such_option(command: str, options: Collection[str], given: str) -> str:
-    """The message on `given`, which is none of the `options` of a command."""
+    """Return the error message on `given`, which is not in the `options` of a command."""
     name = plain(given)
     start = f"No such option: {given}"
     named = [option for option in options if plain(option) == name or name in OTHER_OPTIONS.get(option, "").split()]
@@ -99,7 +99,7 @@ def _set(keys: Sequence[str]) -> str:
 
 
 def _settings(command: str, given: str) -> list[str]:
-    """The settings that an option may stand for: by its own name, or by what other toolkits call it."""
+    """Return the settings that an unknown option may mean, by its name here or in other toolkits."""
     paths = [path for path in field_paths() if "*" not in path]
     dotted, name = given.lstrip("-").replace("-", "_"), plain(given)
     section = "search" if command in SEARCHING else "training"
@@ -110,8 +110,8 @@ def _settings(command: str, given: str) -> list[str]:
 
 
 def stray_words(command: str, argument: str | None, words: Sequence[str]) -> str:
-    """The message on words that a command does not take, with what to write in their place; `argument` is what it does
-    take, if anything."""
+    """Return the error message on unexpected words, with a correction; `argument` is the argument that the command
+    takes, if any."""
     shown = textwrap.shorten(" ".join(words), 60, placeholder=" …") or repr(words[0])
     if argument is not None:
         return f"{command} takes one {argument}, found {shown} too"
@@ -119,7 +119,7 @@ def stray_words(command: str, argument: str | None, words: Sequence[str]) -> str
 
 
 def setting_without_equals(args: Sequence[str], words: Sequence[str]) -> str | None:
-    """What to write for `--set KEY VALUE`, where VALUE is one of the stray `words`; None where there is no such."""
+    """Return the correction of `--set KEY VALUE`, where VALUE is one of the unexpected `words`, or None."""
     for option, key, value in zip(args, args[1:], args[2:], strict=False):
         if option in ("--set", "--grid") and "=" not in key and value in words:
             return f"{option} {shlex.quote(f'{key}={value}')}"
@@ -127,8 +127,10 @@ def setting_without_equals(args: Sequence[str], words: Sequence[str]) -> str | N
 
 
 def values_behind(options: Collection[str], args: Sequence[str], words: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Which of the `options` has stray `words` behind its value, and all the values, as in --ref a b; None where there
-    is no such option, or the words are no values of it."""
+    """Return which of the `options` is followed by unexpected `words`, and all its values, as in --ref a b.
+
+    None if there is no such option, or the words cannot be its values.
+    """
     for place in range(1, len(args)):
         option, value = args[max(place - 2, 0)], args[place - 1]
         if value.startswith("--"):

@@ -12,15 +12,14 @@ from nmt.cli.app import app
 
 @app.command()
 def runs(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of runs.")] = Path("runs"),
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory that contains runs.")] = Path("runs"),
     json: Annotated[bool, typer.Option("--json", help="Print a list of JSON objects.")] = False,
 ) -> None:
-    """List the runs of a directory, the newest first.
+    """List the runs in a directory, newest first.
 
-    Each with its state, its last step of training.max_steps, its best BLEU on the development set, how long it has
-    trained, and how long ago it last wrote something. A run is running (the last column says on which host and in
-    which process), finished, stopped (nmt train --resume goes on with it) or broken (the last column says what is
-    damaged).
+    Columns: state, last step of training.max_steps, best BLEU on the development set, training time, and time since the
+    last write. A run is running (the last column names host and process), finished, stopped (nmt train --resume
+    continues it) or broken (the last column says what is damaged).
 
     \b
     Examples:

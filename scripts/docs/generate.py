@@ -212,13 +212,11 @@ def _name(parameter: Any, hint: Any) -> str:
         return f"`{_argument(parameter)}`"
     names = ", ".join(f"`{name}`" for name in parameter.opts)
     values = [] if parameter.is_flag else parameter.metavar.split("|") if parameter.metavar else _choices(hint)
-    match values:
-        case []:
-            return names
-        case [value]:
-            return f"{names[:-1]} {value}`"
-        case [*others, last]:  # not as F|-, because a bar ends a cell of the table
-            return f"{names} {', '.join(f'`{value}`' for value in others)} or `{last}`"
+    if len(values) < 2:
+        return " ".join([names[:-1], *values]) + "`"
+    # not as F|-, because a bar ends a cell of the table
+    *others, last = (f"`{value}`" for value in values)
+    return f"{names} {', '.join(others)} or {last}"
 
 
 def _choices(hint: Any) -> list[str]:
