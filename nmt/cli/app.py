@@ -14,6 +14,7 @@ from nmt.cli.command import Command, Misuse
 from nmt.cli.complete import SHELLS, shell
 from nmt.cli.exits import errors_for_people
 from nmt.cli.hints import command_meant
+from nmt.cli.version import commit
 
 ORDER = ("prepare", "train", "translate", "evaluate", "score", "sweep", "export", "runs", "plot", "config")
 """Order of the commands in the help."""
@@ -70,14 +71,15 @@ app = _App(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"nmt {__version__}")
+        found = commit()
+        print(f"nmt {__version__} ({found})" if found else f"nmt {__version__}")
         raise typer.Exit()
 
 
 @app.callback()
 def nmt(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show version and commit, and exit.")
     ] = False,
 ) -> None:
     """Train a machine-translation model from raw parallel text and measure it honestly.

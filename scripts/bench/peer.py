@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.task import MAX_OUTPUT, Plan
+from scripts.bench.task import MAX_OUTPUT, Plan
 
 
 class Counts(NamedTuple):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.peer import Peer
-from bench.task import THREADS
+from scripts.bench.peer import Peer
+from scripts.bench.task import THREADS
 
 COLUMNS = (
     "toolkit", "target tokens/s (rounds)", "of the best peer", "pairs/s", "target tokens a pair",

@@ -45,4 +45,4 @@ class Plan(NamedTuple):
 
 
 MEASURED = Plan()
-"""What `bench_train` measures, and stops before its end."""
+"""What `train.py` measures, and stops before its end."""

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import sentencepiece
 
-from bench.peer import Decoding
-from bench.task import SRC, TGT
-from bench.text import write_lines
 from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.text.tokenizer import Tokenizer
+from scripts.bench.peer import Decoding
+from scripts.bench.task import SRC, TGT
+from scripts.bench.text import write_lines
 
 NAME = "test_2016_flickr"
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.peer import Peer, Search
-from bench.table import rate
-from bench.task import THREADS
+from scripts.bench.peer import Peer, Search
+from scripts.bench.table import rate
+from scripts.bench.task import THREADS
 
 FORCED = Search(beam=5, batch=64, pieces=15)
 BEAM, GREEDY = Search(beam=5, batch=64), Search(beam=1, batch=64)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.peer import NOTHING, Counts
+from scripts.bench.peer import NOTHING, Counts
 
 WINDOW = 5.0
 """Seconds, at least, over which a rate is taken."""

@@ -1,7 +1,7 @@
 """Write the generated pages of docs/: settings.md from the configuration, commands.md from the command line.
 
-    python scripts/docs/generate.py          # writes both pages
-    python scripts/docs/generate.py --check  # writes nothing; exit status 1 if a page is out of date
+    python -m scripts.docs.generate          # writes both pages
+    python -m scripts.docs.generate --check  # writes nothing; exit status 1 if a page is out of date
 
 The pages depend on the code alone: not on the terminal, the locale or the version of Typer.
 """
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stale = {name: text for name, text in pages().items() if not _is_current(DOCS / name, text)}
     for name, text in stale.items():
         if check:
-            print(f"docs/{name} is out of date: run python scripts/docs/generate.py", file=sys.stderr)
+            print(f"docs/{name} is out of date: run python -m scripts.docs.generate", file=sys.stderr)
         else:
             (DOCS / name).write_text(text, encoding="utf-8")
             print(f"docs/{name}: written")

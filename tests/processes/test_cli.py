@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from command import Command
+from nmt import __version__
 from nmt.config.load import load_config
 from nmt.errors import ConfigError, DivergedError, NmtError
 
@@ -145,9 +146,14 @@ def test_completion_is_installed_in_the_shell_there_is(
     assert told.err.startswith("nmt: completion is there for bash, zsh, fish, powershell, pwsh, found dash: ")
 
 
-def test_version(nmt: Command) -> None:
+def test_version_and_commit(nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = nmt("--version")
-    assert (shown.status, shown.out) == (0, "nmt 0.1.0\n")
+    assert shown.status == 0
+    assert re.fullmatch(rf"nmt {re.escape(__version__)}( \([0-9a-f]{{7,}}\+?\))?\n", shown.out)
+    monkeypatch.setattr("nmt.cli.version.PACKAGE", tmp_path)
+    assert nmt("--version").out == f"nmt {__version__}\n"  # neither built nor a clone
+    (tmp_path / "commit.txt").write_text("0123abc\n")
+    assert nmt("--version").out == f"nmt {__version__} (0123abc)\n"
 
 
 def test_config_prints_a_config_with_its_meaning(nmt: Command) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from docs.generate import pages
 from nmt.cli import app
 from nmt.config.load import field_paths, load_config
 from places import ROOT
+from scripts.docs.generate import pages
 
 CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 COMMANDS = get_command(app)
@@ -36,7 +36,7 @@ def read(page: Path) -> str:
 
 @pytest.mark.parametrize("name", ["settings.md", "commands.md"])
 def test_the_generated_pages_are_up_to_date(name: str) -> None:
-    assert read(Path("docs") / name) == pages()[name], "run python scripts/docs/generate.py"
+    assert read(Path("docs") / name) == pages()[name], "run python -m scripts.docs.generate"
 
 
 def test_the_generated_pages_depend_on_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

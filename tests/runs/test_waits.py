@@ -12,9 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-import gpu_check_right
-from gpu_check_fast import decode
-from gpu_check_setting import Check
 from nmt.config import SearchConfig
 from nmt.data.batching import Pairs
 from nmt.data.packing import Packing
@@ -27,6 +24,9 @@ from nmt.search.rules import Rules
 from nmt.search.sample import draw
 from nmt.training import schedule_free
 from nmt.training.loop import train_step
+from scripts.gpu import machine
+from scripts.gpu.setting import Check
+from scripts.gpu.speed import decode
 
 aten = torch.ops.aten
 LOOKS = {aten._local_scalar_dense, aten.nonzero, aten.masked_select, aten.is_nonzero, aten.equal, aten._unique2}
@@ -96,7 +96,7 @@ def check() -> Check:
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
-@pytest.mark.parametrize("way", gpu_check_right.WAYS, ids=lambda way: way.name)
+@pytest.mark.parametrize("way", machine.WAYS, ids=lambda way: way.name)
 def test_an_update_waits_for_nothing(check, way):
     session, updates = check.session(way, max_tokens=256), check.updates(128)
     for update in updates[:2]:
@@ -107,16 +107,16 @@ def test_an_update_waits_for_nothing(check, way):
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
-@pytest.mark.parametrize("name", gpu_check_right.SEARCHES)
+@pytest.mark.parametrize("name", machine.SEARCHES)
 def test_a_search_waits_only_to_see_who_is_done_and_what_was_found(check, name, monkeypatch):
-    settings = SearchConfig(max_length=6, **gpu_check_right.SEARCHES[name])
+    settings = SearchConfig(max_length=6, **machine.SEARCHES[name])
     monkeypatch.setattr(Rules, "leaving", unseen(Rules.leaving))
     monkeypatch.setattr(beam, "_results", unseen(beam._results))
     monkeypatch.setattr(greedy, "_results", unseen(greedy._results))
     monkeypatch.setattr(greedy, "_likeliest", lambda logits: logits.argmax(-1))
     monkeypatch.setattr(Visible, "bias", unseen(Visible.bias))  # see below
     monkeypatch.setattr(sample, "WIDTH", 300)  # all at once, as below
-    model = check.session(gpu_check_right.WAYS[0]).model.eval()
+    model = check.session(machine.WAYS[0]).model.eval()
     with Waits() as waits:
         decode(check, model, np.arange(8), settings)
     assert waits.found == []

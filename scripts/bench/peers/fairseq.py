@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench import task
-from bench.peer import NOTHING, Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
+from scripts.bench import task
+from scripts.bench.peer import NOTHING, Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
 
 
 def count(_: Any, samples: Any, *__: Any, **___: Any) -> Counts:

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench import task
-from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
+from scripts.bench import task
+from scripts.bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
 
 NO_LABEL = -100
 PAIR_TOKENS = 15.3  # of a target, on average: it has no batches of about equal numbers of tokens
@@ -154,7 +154,7 @@ PEER = Peer(
     name="hf",
     title=TITLE,
     training=Training(
-        entry="bench.peers.hf:train",
+        entry="scripts.bench.peers.hf:train",
         step="transformers:Trainer.training_step",
         count=count,
         arguments=arguments,

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import task
-from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training
-from bench.peers.ctranslate2 import exporter
+from scripts.bench import task
+from scripts.bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training
+from scripts.bench.peers.ctranslate2 import exporter
 
 
 def count(pairs: Any, rows: Any) -> Counts:

@@ -8,9 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench import task
-from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
-from bench.peers.opennmt import corpora, count_batches
+from scripts.bench import task
+from scripts.bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
+from scripts.bench.peers.opennmt import corpora, count_batches
 
 
 def count(trainer: Any, batches: Any, *_: Any, **__: Any) -> Counts:

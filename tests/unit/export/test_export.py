@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import compare_engines
 import pytest
 import torch
 import yaml
 
-import compare_engines
 from command import Command
 from export_run import LINES, tokenizer, write_run
 from nmt.config import SearchConfig

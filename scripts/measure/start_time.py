@@ -1,6 +1,6 @@
 """Print how long `nmt train` takes from the command to the end of its first update, and where the seconds go.
 
-    python scripts/start_time.py DATA [--config FILE] [--runs N]
+    python -m scripts.measure.start_time DATA [--config FILE] [--runs N]
 
 DATA is a data directory that `nmt prepare` has written. The command runs N times, after once for the disk's cache, as a
 process of its own that ends after its first update. Times of functions and imports are taken from outside by

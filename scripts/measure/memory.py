@@ -1,6 +1,6 @@
 """Print the peak of the memory that `nmt train` needs on a small and on a large synthetic corpus.
 
-    python scripts/bench_memory.py [--pairs N N] [--updates N] [--dir FOLDER]
+    python -m scripts.measure.memory [--pairs N N] [--updates N] [--dir FOLDER]
 
 Memory is what the process has for itself: RssAnon + RssShmem of /proc/PID/status, sampled every 50 ms; pages of the
 corpus that are mapped from the disk are not in it. FOLDER must be on a disk: what a process maps from a file in memory
@@ -33,7 +33,7 @@ SETTINGS = {
     "training.device": "cpu", "training.precision": "float32", "training.max_tokens": 8192, "training.average_last": 1,
     "training.keep_last": 2, "search.beam": 1, "search.max_length_ratio": 0,
 }  # fmt: skip
-DATA = Path(__file__).parent.parent / "data"
+DATA = Path(__file__).parents[2] / "data"
 NMT = (sys.executable, "-m", "nmt")
 
 
@@ -97,7 +97,7 @@ def train(config: Path, directory: DataDir, run: RunDir, n_updates: int) -> Foun
             peak = max(peak, own_memory(process.pid))
             time.sleep(SECONDS_BETWEEN_SAMPLES)
     if process.returncode:
-        sys.exit(f"bench_memory: nmt train ended with status {process.returncode}")
+        sys.exit(f"memory: nmt train ended with status {process.returncode}")
     seconds = time.monotonic() - begin
     records = [json.loads(line) for line in run.log.read_text(encoding="utf-8").splitlines()]
     speeds = [record["tokens_per_second"] for record in records if record["kind"] == "train"]
@@ -120,7 +120,7 @@ def main() -> int:
     parser.add_argument("--dir", type=Path, default=DATA, help="folder for 2 GB of data, which are removed at the end")
     options = parser.parse_args()
     found = []
-    with tempfile.TemporaryDirectory(prefix="bench_memory.", dir=options.dir) as temporary:
+    with tempfile.TemporaryDirectory(prefix="memory.", dir=options.dir) as temporary:
         folder = Path(temporary).resolve()
         config = prepare_base(folder)
         for n_pairs in options.pairs:

@@ -1,6 +1,6 @@
 """Does the number format that `auto` picks learn as well as float32? Equal epochs, the same seeds, a table.
 
-    python scripts/compare_precision.py [--config multi30k.yaml] [--data DIR] [--epochs 10] [--seeds 1,2] [--set K=V]
+    python -m scripts.measure.precision [--config multi30k.yaml] [--data DIR] [--epochs 10] [--seeds 1,2] [--set K=V]
 
 Runs go to a temporary directory. Scores are of the development set: nothing is chosen here, so no test set is needed.
 """

@@ -1,8 +1,8 @@
 """Write the golden files of the tests again, after a change that is meant to change results.
 
-    python scripts/make_golden.py losses     # tests/golden/losses.json: the first losses of the sample run
-    python scripts/make_golden.py translations   # tests/golden/translations.json: by the kept run
-    python scripts/make_golden.py run        # tests/golden/run: a tiny trained run, and what it translates
+    python -m scripts.checks.golden losses     # tests/golden/losses.json: the first losses of the sample run
+    python -m scripts.checks.golden translations   # tests/golden/translations.json: by the kept run
+    python -m scripts.checks.golden run        # tests/golden/run: a tiny trained run, and what it translates
 
 The run is to stay as it is for as long as its format is read: a newer nmt must still translate with it.
 """
@@ -15,8 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-GOLDEN = Path(__file__).parent.parent / "tests" / "golden"
-sys.path.insert(0, str(GOLDEN.parent))
+TESTS = Path(__file__).parents[2] / "tests"
+GOLDEN = TESTS / "golden"
+sys.path.insert(0, str(TESTS / "helpers"))
 
 from nmt.config.load import load_config  # noqa: E402
 from nmt.layout import RunDir  # noqa: E402

@@ -1,6 +1,6 @@
 """Run `nmt ARGUMENTS…` until its first update is made, and write down where the seconds went; see start_time.py.
 
-    python scripts/start_probe.py STARTED OUT ARGUMENTS…
+    python -m scripts.measure.start_probe STARTED OUT ARGUMENTS…
 
 STARTED is when this process was asked for (time.monotonic of another process); OUT gets a JSON object of seconds.
 Everything is measured from outside: imports, and the functions named below, are timed by what is put around them.

@@ -1,6 +1,6 @@
 """Kill a training run at many random moments, resume it each time, and see that it ends like a run that lived.
 
-python scripts/torture.py [--setting plain|all|schedule_free] [--kills 100] [--seed 1] [--keep DIR]
+    python -m scripts.checks.torture [--setting plain|all|schedule_free] [--kills 100] [--seed 1] [--keep DIR]
 
 A tiny model is trained on a made-up corpus, first without disturbance. Then the same run is made again by the real
 command line, gets SIGKILL from outside at random moments and is resumed, until it finishes; and again from its start,

@@ -1,4 +1,4 @@
-"""The part of `gpu_check.py` that compares losses and gradients with a CPU's."""
+"""The part of `check.py` that compares losses and gradients with a CPU's."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpu_check_setting import PLAIN, RDROP, SIMCUT, Check, Found
 from nmt.data.packing import Packing
 from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
 from nmt.training import objective as objective_module
 from nmt.training.objective import objective
+from scripts.gpu.setting import PLAIN, RDROP, SIMCUT, Check, Found
 
 LIMITS = {"float32": (1e-4, 1e-3), "bf16": (5e-3, 5e-2), "fp16": (5e-3, 5e-2)}
 """How far the loss and the gradient may be from those of a CPU in float32, relatively."""

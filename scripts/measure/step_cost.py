@@ -1,6 +1,6 @@
 """Measure how the cost of a training step grows with the model's width and with the size of an update; draw it.
 
-    python scripts/step_cost.py [--output PICTURE] [--widths N,N] [--updates N,N] [--repeat N] [--seconds S]
+    python -m scripts.measure.step_cost [--output PICTURE] [--widths N,N] [--updates N,N] [--repeat N] [--seconds S]
 
 The steps are those of `nmt train` (3+3 layers, inner layers of four times the width, 8,000 pieces, dropout 0.1) on
 random ids in sentences as long as those of Multi30k. For each point two updates are learned from once to warm up and
@@ -53,7 +53,7 @@ WIDTH, UPDATE_TOKENS = 256, 4096
 LOG_LENGTH = {"de": (2.71, 0.33), "en": (2.69, 0.30)}
 """Mean and deviation of the logarithm of a line's length in Multi30k (8,000 pieces, end of sentence counted)."""
 CORRELATION = 0.86
-OUTPUT = Path(__file__).parent / "results" / "step_cost.png"
+OUTPUT = Path(__file__).parents[1] / "results" / "step_cost.png"
 UPPER, LOWER = {"color": "0.5", "marker": "s", "markerfacecolor": "white"}, {"color": "black", "marker": "o"}
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The Multi30k figures of the README, from the files to the scores: 67 to 90 minutes a direction on two CPU cores.
-#   scripts/bench_multi30k.sh [FOLDER WITH THE FILES] [DIRECTION]
+#   scripts/measure/multi30k.sh [FOLDER WITH THE FILES] [DIRECTION]
 set -euo pipefail
 root=${1:-data/multi30k}
 direction=${2:-de-en}
@@ -9,6 +9,6 @@ settings=(--config multi30k.yaml --set "data.root=$root" --set "data.direction=$
 
 nmt prepare "${settings[@]}"
 nmt train "${settings[@]}" --run "$run"
-python "$(dirname "$0")/learning_curve.py" "$run"
+python "$(dirname "$0")/../learning_curve.py" "$run"
 nmt evaluate --run "$run" --split test_2016_flickr
 nmt evaluate --run "$run" --split test_2016_flickr --weights raw

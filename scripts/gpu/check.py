@@ -1,15 +1,15 @@
 """Check on one GPU that nmt computes there what it computes on a CPU, waits for nothing, and how fast; without network.
 
-    python scripts/gpu_check.py [--output found.jsonl] [--wheels build/gpu-wheels] [--data data/multi30k]
-    python scripts/gpu_check.py --device cpu --small         # checks the script itself, and no speed
+    python -m scripts.gpu.check [--output found.jsonl] [--wheels build/gpu-wheels] [--data data/multi30k]
+    python -m scripts.gpu.check --device cpu --small         # checks the script itself, and no speed
 
 Every part is a process of its own with a time limit, the most telling first, and prints JSON lines as it finds them: a
 part that fails, hangs or crashes costs nothing but itself. Its last line has its status (ok, failed, out of time, left
 out) and seconds; the line "total" names the parts that were not ok. Exit status: 1 if there are such, 2 without a GPU.
 
-A machine without network and without nmt's dependencies takes them from --wheels, which `make gpu-wheels` has filled;
-PyTorch it must have, and to compile also Triton and a C compiler. DATA is a folder of Multi30k (data/README.md); by
-default the sample corpus is trained on.
+A machine without network and without nmt's dependencies takes them from --wheels, a folder that scripts/gpu/wheels.sh
+fills; it must have PyTorch, and to compile also Triton and a C compiler. DATA is a folder of Multi30k (data/README.md);
+by default the sample corpus is trained on.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 # name -> its module, and the most seconds it may take. This process imports none of these modules: it has to survive
 # whatever is missing there, hangs or crashes
 PARTS = {
-    "versions": ("gpu_check_right", 60),
-    "attention": ("gpu_check_right", 60),
-    "waits": ("gpu_check_right", 90),
-    "agreement": ("gpu_check_agree", 90),
-    "eager": ("gpu_check_fast", 90),
-    "compiled": ("gpu_check_fast", 180),
-    "translation": ("gpu_check_fast", 60),
-    "resume": ("gpu_check_run", 120),
-    "bleu": ("gpu_check_run", 150),
-    "graphs": ("gpu_check_fast", 120),
+    "versions": ("machine", 60),
+    "attention": ("machine", 60),
+    "waits": ("machine", 90),
+    "agreement": ("agreement", 90),
+    "eager": ("speed", 90),
+    "compiled": ("speed", 180),
+    "translation": ("speed", 60),
+    "resume": ("training", 120),
+    "bleu": ("training", 150),
+    "graphs": ("speed", 120),
 }
 LEAST = 20.0
 """Seconds: with fewer left, a part is not begun."""
@@ -63,16 +63,18 @@ def command(part: str, options: argparse.Namespace, packages: Path | None) -> li
     """What runs one part."""
     arguments = ["--part", part, "--device", options.device]
     arguments += ["--small"] if options.small else []
-    arguments += ["--data", str(options.data)] if options.data is not None else []
+    arguments += ["--data", str(options.data.resolve())] if options.data is not None else []
     arguments += ["--packages", str(packages)] if packages is not None else []
-    return [sys.executable, str(Path(__file__).resolve()), *arguments]
+    return [sys.executable, "-m", "scripts.gpu.check", *arguments]
 
 
 def run_part(part: str, arguments: list[str], seconds: float, tell: Tell) -> str:
     """Run one part for at most so many seconds, telling what it finds as it comes; returns its status."""
     start, status, is_late = time.monotonic(), "", threading.Event()
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
-        process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True)
+        process = subprocess.Popen(
+            arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+        )
         assert process.stdout is not None
 
         def end() -> None:
@@ -110,14 +112,14 @@ def do_part(part: str, options: argparse.Namespace, tell: Tell) -> None:
     """In the process of a part: do it, and tell its status. Whatever it raises is told, too."""
     is_good = True
     try:
-        from gpu_check_setting import Check
+        from scripts.gpu.setting import Check
 
         check = Check(options.device, options.small, options.data)
         if check.lacks_gpu:
             error = "this PyTorch sees no GPU; --device cpu --small checks the script"
             tell({"ok": False, "status": "no GPU", "error": error})
             return
-        for found in getattr(importlib.import_module(PARTS[part][0]), part)(check):
+        for found in getattr(importlib.import_module(f"scripts.gpu.{PARTS[part][0]}"), part)(check):
             is_good &= bool(found.get("ok", True))
             tell(found)
     except Exception as error:
@@ -132,7 +134,6 @@ def do_part(part: str, options: argparse.Namespace, tell: Tell) -> None:
 
 def one_part(options: argparse.Namespace) -> None:
     """The process of a part: its standard output takes JSON lines only, what libraries print goes to the other one."""
-    sys.path[1:1] = [str(ROOT)]
     sys.path += [str(options.packages)] if options.packages is not None else []  # the machine's own come first
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""Parts of `gpu_check.py` that train runs: stopped and resumed, and to BLEU."""
+"""Parts of `check.py` that train runs: stopped and resumed, and to BLEU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from gpu_check_setting import ROOT, Check, Found
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data.batching import Update
@@ -26,6 +25,7 @@ from nmt.training.loop import fit, train_step
 from nmt.training.outcome import Outcome
 from nmt.training.session import Session
 from nmt.translate.translator import Translator
+from scripts.gpu.setting import ROOT, Check, Found
 
 TIMES, FLOOR = 5.0, {"loss_apart_before": 1e-3, "loss_apart": 2e-3, "weights_apart": 2e-2}
 """How far a resumed run may be from a whole one on a GPU: so many times as far as another whole one, or so far."""

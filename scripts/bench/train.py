@@ -1,6 +1,6 @@
 """Measure the training of nmt and of the toolkits that people would use instead: the same text, model and machine.
 
-    python scripts/bench_train.py [--peers NAME,NAME] [--rounds N] [--seconds S] [--warm S] [--data FOLDER] [--dir DIR]
+    python -m scripts.bench.train [--peers NAME,NAME] [--rounds N] [--seconds S] [--warm S] [--data FOLDER] [--dir DIR]
 
 Each toolkit is installed into an environment of its own on first use (10 GB for all). Then they train in turn, one
 process at a time with two threads, and again in the next round. What is counted are target tokens with one end of
@@ -21,17 +21,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.install import FailedError, convert, install
-from bench.peer import Peer
-from bench.peers import PEERS
-from bench.process import run_python
-from bench.table import Row, render
-from bench.task import MEASURED
-from bench.text import prepare_text
 from nmt.cli.exits import errors_for_people
+from scripts.bench.install import FailedError, convert, install
+from scripts.bench.peer import Peer
+from scripts.bench.peers import PEERS
+from scripts.bench.process import run_python
+from scripts.bench.table import Row, render
+from scripts.bench.task import MEASURED
+from scripts.bench.text import prepare_text
 
 TRAINED = {name: peer for name, peer in PEERS.items() if peer.training is not None}
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 START_LIMIT = 300.0
 """Seconds until the first step, and for what a step or two takes too long at the end."""
 
@@ -47,7 +47,7 @@ def measure(peer: Peer, text: Path, home: Path, name: str, warm: float, seconds:
     seconds = max(seconds, training.at_least)
     options = {"--out": out, "--warm": warm, "--seconds": seconds, "--started": time.time()}
     words = [str(word) for option in options.items() for word in option]
-    program = ["-m", "bench.probe", peer.name, *words, "--", *training.arguments(text, run, MEASURED)]
+    program = ["-m", "scripts.bench.probe", peer.name, *words, "--", *training.arguments(text, run, MEASURED)]
     limit = START_LIMIT + warm + seconds
     run_python(peer, home, program, log=log, run=run, variables=training.variables(), seconds=limit)
     if not out.is_file():

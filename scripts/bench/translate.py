@@ -1,7 +1,7 @@
 """Measure the translation of nmt and of the toolkits that people would use instead: the same text and machine, and a
 model of the same shape.
 
-    python scripts/bench_translate.py [--peers NAME,NAME] [--parts force,free,latency] [--rounds N] [--seconds S]
+    python -m scripts.bench.translate [--peers NAME,NAME] [--parts force,free,latency] [--rounds N] [--seconds S]
                                       [--steps N] [--data FOLDER] [--dir DIR]
 
 Each toolkit is installed into an environment of its own on first use, and trains a model briefly (--steps updates of
@@ -30,20 +30,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.install import FailedError, install
-from bench.model import brief, model_of
-from bench.peer import Decoding, Peer, Search
-from bench.peers import PEERS
-from bench.process import run_python
-from bench.task import TGT
-from bench.testset import find_test, plain, prepare_own, prepare_test
-from bench.text import prepare_text
-from bench.translate_table import BEAM, BEAM_ALONE, FORCED, GREEDY, GREEDY_ALONE, Row, render
-from bench.windows import WINDOW
 from nmt.cli.exits import errors_for_people
 from nmt.evaluate.metrics import corpus_score
+from scripts.bench.install import FailedError, install
+from scripts.bench.model import brief, model_of
+from scripts.bench.peer import Decoding, Peer, Search
+from scripts.bench.peers import PEERS
+from scripts.bench.process import run_python
+from scripts.bench.task import TGT
+from scripts.bench.testset import find_test, plain, prepare_own, prepare_test
+from scripts.bench.text import prepare_text
+from scripts.bench.translate_table import BEAM, BEAM_ALONE, FORCED, GREEDY, GREEDY_ALONE, Row, render
+from scripts.bench.windows import WINDOW
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 DECODERS = {name: peer for name, peer in PEERS.items() if peer.decoding is not None}
 PARTS = {"force": (FORCED,), "free": (BEAM, GREEDY), "latency": (BEAM_ALONE, GREEDY_ALONE)}
 FEW = 100
@@ -132,7 +132,7 @@ class Bench:
         }  # fmt: skip
         words = [word for option, value in options.items() for word in (f"--{option}", value)]
         run_python(
-            peer, self.home, ["-m", "bench.rate", peer.name, *words],
+            peer, self.home, ["-m", "scripts.bench.rate", peer.name, *words],
             log=log, run=run, variables={}, seconds=LIMIT + seconds,
         )  # fmt: skip
         if not out.is_file():

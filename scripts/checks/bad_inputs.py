@@ -1,6 +1,6 @@
 """Give the command line bad input of every kind, and print what it says: case, exit status, last line of the message.
 
-python scripts/bad_inputs.py [WORD ...]     # only the cases whose names have one of these words
+    python -m scripts.checks.bad_inputs [WORD ...]     # only the cases whose names have one of these words
 
 Every case is a few lines of shell in a copy of a folder with a tiny corpus, its data directory `data` and a trained run
 `runs/tiny`. A case fails if its status is not the expected one, if it ends in a traceback, says more than a line for
@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from bad_inputs_cases import CASES, Case
+from scripts.checks.bad_inputs_cases import CASES, Case
 
 LIMIT = 60  # seconds for one command
 MUCH = 1 << 32  # bytes of a file that is not read

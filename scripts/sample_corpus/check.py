@@ -1,4 +1,4 @@
-"""Print the figures of the embedded corpus beside what is required of them: ``python scripts/check_sample_corpus.py``.
+"""Print the figures of the embedded corpus beside what is required of them: ``python -m scripts.sample_corpus.check``.
 
 The grammar is run again from its seed, which shows that the files are its output and yields, for every sentence, the
 lemmas in it and the constructions in which they stand. The exit status is 1 if a figure misses its requirement.
@@ -17,9 +17,8 @@ from pathlib import Path
 import numpy
 import sacrebleu
 
-from make_sample_corpus import SEED, Corpus, make_corpus
-from sample_corpus.grammar import ARTICLE, AUXILIARIES, DER_ENDING, EIN_ENDING, MODALS, POSSESSIVES
-from sample_corpus.lexicon import (
+from scripts.sample_corpus.grammar import ARTICLE, AUXILIARIES, DER_ENDING, EIN_ENDING, MODALS, POSSESSIVES
+from scripts.sample_corpus.lexicon import (
     ADJECTIVES,
     ADVERBS,
     CITIES,
@@ -30,7 +29,8 @@ from sample_corpus.lexicon import (
     NUMBERS,
     VERBS,
 )
-from sample_corpus.sentences import Pair
+from scripts.sample_corpus.make import SEED, Corpus, make_corpus
+from scripts.sample_corpus.sentences import Pair
 
 TOKEN = re.compile(r"\w+(?:['-]\w+)*|[^\w\s]")
 SPLITS = ("train", "dev", "test")

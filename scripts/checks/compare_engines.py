@@ -1,6 +1,6 @@
 """Do PyTorch and CTranslate2 translate alike? One text through both engines, in float32 and in int8.
 
-    python scripts/compare_engines.py --run DIR --src FILE --ref FILE [--set K=V] [--quantization float32,int8]
+    python -m scripts.checks.compare_engines --run DIR --src FILE --ref FILE [--set K=V] [--quantization float32,int8]
 
 Prints how many translations are identical, the largest difference between their scores, BLEU of each engine with its
 signature, and the translations that differ.

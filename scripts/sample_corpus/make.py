@@ -1,4 +1,4 @@
-"""Write the embedded German-English corpus: ``python scripts/make_sample_corpus.py [--out data/sample]``.
+"""Write the embedded German-English corpus: ``python -m scripts.sample_corpus.make [--out data/sample]``.
 
 A pool of distinct pairs is drawn from the grammar in ``sample_corpus``. Then (lemma, construction) pairs are chosen,
 by the seed, that training will never show: sentences with such a pair go to dev and test only.
@@ -12,8 +12,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from sample_corpus.patterns import write_pair
-from sample_corpus.sentences import Pair, Use, Writer
+from scripts.sample_corpus.patterns import write_pair
+from scripts.sample_corpus.sentences import Pair, Use, Writer
 
 SEED = 20240607
 SIZES = (22000, 500, 500)

@@ -1,6 +1,6 @@
 """Feed `nmt translate` lines without end, and print its memory and how soon it answers a single line.
 
-    python scripts/endless_input.py RUN [--minutes M] [--text FILE]
+    python -m scripts.measure.endless_input RUN [--minutes M] [--text FILE]
 
 First single lines go down the open pipe, each after the answer to the one before. Then lines are written as fast as
 they are taken, those of FILE over and over, each with a random word behind it so that none comes twice. Memory is what
@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-SAMPLE = Path(__file__).parent.parent / "data" / "sample" / "test.de"
+SAMPLE = Path(__file__).parents[2] / "data" / "sample" / "test.de"
 N_SINGLE = 10
 MOST_SECONDS = 2.0
 MOST_GROWTH = 0.03

@@ -1,4 +1,4 @@
-"""Parts of `gpu_check.py`: what the machine has, which attention it takes, and where the host waits for it."""
+"""Parts of `check.py`: what the machine has, which attention it takes, and where the host waits for it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import nmt
-from gpu_check_fast import decode
-from gpu_check_setting import PLAIN, RDROP, SIMCUT, Check, Found, Mode, peak, waiting
 from nmt.config import SearchConfig
 from nmt.model.device import CUDNN_ATTENTION
 from nmt.training.loop import train_step
+from scripts.gpu.setting import PLAIN, RDROP, SIMCUT, Check, Found, Mode, peak, waiting
+from scripts.gpu.speed import decode
 
 # --- versions -----------------------------------------------------------------------------------
 

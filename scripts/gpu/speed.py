@@ -1,4 +1,4 @@
-"""Parts of `gpu_check.py` that measure speed: eager and compiled training, and translation."""
+"""Parts of `check.py` that measure speed: eager and compiled training, and translation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu_check_setting import PLAIN, SIMCUT, Check, Found, Mode, flop_per_token, peak
 from nmt.config import SearchConfig
 from nmt.data.batching import EpochUpdates, Indices, sent
 from nmt.model.masks import Padded
@@ -21,6 +20,7 @@ from nmt.search.step import TransformerStep
 from nmt.text.tokenizer import EOS, N_SPECIAL
 from nmt.training.loop import train_step
 from nmt.training.session import Session
+from scripts.gpu.setting import PLAIN, SIMCUT, Check, Found, Mode, flop_per_token, peak
 
 EAGER = (
     Mode("packed", PLAIN, "packed"),

@@ -1,6 +1,6 @@
 """Print the share of padding, both sides, over an epoch of a data directory, for several update sizes.
 
-python scripts/padding_share.py data/prepared/multi30k de en
+python -m scripts.measure.padding_share data/prepared/multi30k de en
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Do translations hold the terms that are asked for, are they the better for them, and what does it cost?
 
-    python scripts/constraints_check.py --run DIR [--data FOLDER] [--beams 5,10] [--seed N] [--lines N]
+    python -m scripts.measure.constraints --run DIR [--data FOLDER] [--beams 5,10] [--seed N] [--lines N]
 
 Terms are drawn from the reference of each line of Multi30k's test_2016_flickr: one to three of one to three words, the
 same for the same seed. BLEU is that of the translations without and with them, and of the latter the share of terms

@@ -1,4 +1,4 @@
-"""What `gpu_check.py` measures: sizes, ways to train, synthetic pairs, and the peaks of GPUs."""
+"""What `check.py` measures: sizes, ways to train, synthetic pairs, and the peaks of GPUs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from nmt.training.setup.compiled import compiled
 from nmt.training.setup.init_from import freeze
 from nmt.training.validate import Validator
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 Found = Iterator[dict[str, Any]]
 """What a part finds: lines of JSON without the part's name, with "ok": False where something is wrong."""
 

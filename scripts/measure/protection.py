@@ -2,7 +2,7 @@
 
 Once with the run's own search settings without `search.protect`, once with it.
 
-    python scripts/protection.py RUN [--input FILE] [--lines N]
+    python -m scripts.measure.protection RUN [--input FILE] [--lines N]
 
 RUN is a run that translates from German; with --input FILE any run, and its lines are taken. Otherwise they are made:
 sentences of the sample corpus's test set with one or two such things put between their words, always the same. The
@@ -22,7 +22,7 @@ from nmt.text.lines import read_lines
 from nmt.text.protect import survival_by_kind
 from nmt.translate.translator import Translator
 
-SAMPLE = Path(__file__).parent.parent / "data" / "sample" / "test.de"
+SAMPLE = Path(__file__).parents[2] / "data" / "sample" / "test.de"
 NEEDED = 0.99
 NAMES = (
     "anna", "berlin", "cafe", "daten", "euro", "flug", "garten", "haus", "insel", "jacke", "karte", "lampe", "markt",
