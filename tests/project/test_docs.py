@@ -100,7 +100,9 @@ def test_every_path_of_the_repository_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_what_is_said_to_be_in_a_module_is_defined_there(page: Path) -> None:
-    for names, path in re.findall(r"((?:`\w+`(?:, | and )?)+) (?:in|\|) `(nmt/[\w/]+\.py)`", read(page)):
+    for names, path in re.findall(
+        r"((?:`\w+`(?:, | and )?)+) (?:in|\|) `(nmt/[\w/]+\.py)`", " ".join(read(page).split())
+    ):
         tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
         defined = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
         defined |= {target.id for node in ast.walk(tree) for target in _assigned(node)}
