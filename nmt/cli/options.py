@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nmt.cli.complete import configs, runs, search_settings, settings
+from nmt.cli.complete import configs, runs, search_keys, search_settings, settings
 
 Weights = Literal["auto", "raw", "ema", "average"]
 ConfigOption = Annotated[
@@ -72,4 +72,17 @@ CheckpointOption = Annotated[str, typer.Option("--checkpoint", metavar="best|las
 WeightsOption = Annotated[
     Weights,
     typer.Option("--weights", help="As trained, averaged (training.ema, average_last), or auto: highest score."),
+]
+RecipeOutput = Annotated[Path, typer.Option("--output", metavar="DIR", help="Directory to write.", show_default=False)]
+TranslatingOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--search",
+        metavar="KEY=VALUE",
+        help="Change a search setting of the translating run; may be repeated.",
+        autocompletion=search_keys,
+    ),
+]
+FollowOption = Annotated[
+    bool, typer.Option("--train", help="Also run the commands that follow: prepare, train, evaluate.")
 ]

@@ -167,8 +167,6 @@ def check_command(arguments: list[str]) -> None:
     name, *rest = arguments
     if name.startswith("-"):
         return
-    if name in {"distil", "back-translate", "bidirectional"} - COMMANDS.commands.keys():  # type: ignore[attr-defined]
-        return  # recipes: remove these lines once the commands are there
     command = COMMANDS.commands[name]  # type: ignore[attr-defined]
     if "--help" in rest:
         return
