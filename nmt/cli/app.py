@@ -33,10 +33,10 @@ class _Commands(TyperGroup):
         known = {name for option in self.get_params(ctx) for name in option.opts}
         with errors_for_people():
             if args[0].startswith("-") and args[0] != "--" and (name := args[0].partition("=")[0]) not in known:
-                raise Misuse(f"No such option: {name}; options of a command stand behind it: nmt COMMAND {name}")
+                raise Misuse(f"No such option: {name}; options of a command go after it: nmt COMMAND {name}")
             if {"--install-completion", "--show-completion"} & {*args} and (found := shell()) not in SHELLS:
                 raise Misuse(
-                    f"completion is there for {', '.join(SHELLS)}, found {found or 'no shell'}: call nmt from one"
+                    f"completion supports {', '.join(SHELLS)}, found {found or 'no shell'}: run nmt from one of these"
                 )
             return super().parse_args(ctx, args)
 

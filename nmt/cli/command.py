@@ -82,7 +82,7 @@ class Command(TyperCommand):
             raise Misuse(no_such_option(self.name or "", options, name)) from None
         if extra:
             if instead := setting_without_equals(args, extra):
-                raise Misuse(f"a setting and its value stand together: write {instead}")
+                raise Misuse(f"write a setting and its value as KEY=VALUE: {instead}")
             self._refuse_values(args, extra)
             takes = next((each.metavar for each in self.params if each.param_type_name == "argument"), None)
             raise Misuse(stray_words(self.name or "", takes, extra))
@@ -118,6 +118,6 @@ def _changed(overrides: Sequence[str]) -> dict[str, str]:
         key, _, value = override.partition("=")
         # not refused: scripts put their users' settings after their own
         if changed.get(key, value) != value and os.environ.get("RANK", "0") == "0":
-            say(f"--set {key} is given twice, {changed[key]} and {value}: the last counts")
+            say(f"--set {key} is given twice, {changed[key]} and {value}: the last value is used")
         changed[key] = value
     return changed

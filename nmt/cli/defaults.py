@@ -36,7 +36,7 @@ def what_translates(runs: Sequence[Path] | None, model: Path | None) -> list[Pat
     seen: dict[Path, Path] = {}
     for run in runs or ():
         if (first := seen.setdefault(run.resolve(), run)) is not run:
-            raise ConfigError([f"--run {first} and --run {run} are one run, and no ensemble: name it once"])
+            raise ConfigError([f"--run {first} and --run {run} are the same run, not an ensemble: name it once"])
     return [model] if model is not None else list(runs or [run_or_newest(None)])
 
 
@@ -87,7 +87,7 @@ def search_settings(
     """
     others = [override for override in overrides if not override.startswith("search.")]
     if others:
-        raise ConfigError([f"--set {other}: only search. settings can be changed here" for other in others])
+        raise ConfigError([f"--set {other}: only search.* settings can be changed here" for other in others])
     options = {"beam": beam, "length_penalty": length_penalty}
     changed = changed_config(config, overrides).model_dump()
     changed["search"] |= {name: value for name, value in options.items() if value is not None}

@@ -82,7 +82,7 @@ def evaluate(
         print(render(evaluate_files(hyp, ref, lowercase, tokenize)))
         return
     if json and samples:
-        raise ConfigError(["--samples is for the screen, not for --json; --output F writes all translations"])
+        raise ConfigError(["--samples cannot be combined with --json; --output F writes all translations"])
 
     from nmt.cli.defaults import search_settings, what_translates
     from nmt.evaluate.run import evaluate_run

@@ -86,7 +86,7 @@ def _errors() -> Iterator[None]:
             # All ranks find the same error and rank 0 reports it; torchrun then ends this process. If this one ended
             # first, torchrun would end rank 0 before it could report.
             time.sleep(PATIENCE_SECONDS)
-        _fail(2, f"{message().rstrip('.')}; --help shows what there is")
+        _fail(2, f"{message().rstrip('.')}; see --help")
 
 
 def _fail(status: int, *lines: str) -> None:

@@ -143,7 +143,7 @@ def test_completion_is_installed_in_the_shell_there_is(
     monkeypatch.setattr("shellingham.detect_shell", lambda: ("dash", "/bin/dash"))
     told = nmt("--install-completion")
     assert (told.status, told.out) == (2, "")
-    assert told.err.startswith("nmt: completion is there for bash, zsh, fish, powershell, pwsh, found dash: ")
+    assert told.err.startswith("nmt: completion supports bash, zsh, fish, powershell, pwsh, found dash: ")
 
 
 def test_version_and_commit(nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +188,7 @@ def test_usage_errors(arguments: list[str], expected: str, nmt: Command) -> None
     assert result.out == ""
     if arguments:
         assert result.err.startswith("nmt: ")
-        assert result.err.endswith("; --help shows what there is\n")
+        assert result.err.endswith("; see --help\n")
         assert result.err.count("\n") == 1
 
 
@@ -248,7 +248,7 @@ TOGETHER = (
         (["evaluate", "--hyp", "a.en", "--ref", "v.en", "--checkpoint", "last"], [TOGETHER]),
         (
             ["evaluate", "--json", "--samples", "3"],
-            ["--samples is for the screen, not for --json; --output F writes all translations"],
+            ["--samples cannot be combined with --json; --output F writes all translations"],
         ),
         (["evaluate", "--output", "no/where"], ["no/where: there is no directory no to write it in"]),
         (
