@@ -27,7 +27,7 @@ def torch_version() -> str:
 
 
 def torch_of(peer: Peer) -> tuple[str, ...]:
-    """What is installed first."""
+    """Return the requirements that are installed first."""
     return (f"torch=={torch_version()}",) if peer.torch else ()
 
 

@@ -41,7 +41,7 @@ def train(peer: Peer, text: Path, home: Path, plan: Plan) -> Path:
 
 
 def model_of(decoding: Decoding, text: Path, home: Path, plan: Plan) -> Path:
-    """What a toolkit translates with, made on first use. Raises FailedError."""
+    """Return the folder of the model to translate with, made on first use. Raises FailedError."""
     trainer = PEERS[decoding.model]
     run = train(trainer, text, home, plan)
     export = decoding.export

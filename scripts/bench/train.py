@@ -1,13 +1,12 @@
-"""Measure the training of nmt and of the toolkits that people would use instead: the same text, model and machine.
+"""Measure the training of nmt and of other toolkits: the same text, model and machine.
 
     python -m scripts.bench.train [--peers NAME,NAME] [--rounds N] [--seconds S] [--warm S] [--data FOLDER] [--dir DIR]
 
 Each toolkit is installed into an environment of its own on first use (10 GB for all). Then they train in turn, one
-process at a time with two threads, and again in the next round. What is counted are target tokens with one end of
-sentence for each pair, and no padding. The medians are over windows of five seconds in which no other process was busy:
-leave the machine alone. A toolkit that cannot be installed or run is in the table as failed, with its log; the exit
-status is then 1. Everything that was measured is appended to train.jsonl in DIR. `bench/__init__.py` says how to add
-a toolkit. Linux only.
+process at a time with two threads, and again in the next round. Target tokens are counted with one end of sentence for
+each pair, without padding. Medians are over windows of five seconds in which no other process was busy: leave the
+machine alone. A toolkit that cannot be installed or run is in the table as failed, with its log; the exit status is
+then 1. Every result is appended to train.jsonl in DIR. `bench/__init__.py` says how to add a toolkit. Linux only.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from scripts.bench.text import prepare_text
 TRAINED = {name: peer for name, peer in PEERS.items() if peer.training is not None}
 ROOT = Path(__file__).resolve().parents[2]
 START_LIMIT = 300.0
-"""Seconds until the first step, and for what a step or two takes too long at the end."""
+"""Seconds until the first step, with a margin for steps that are late at the end."""
 
 
 def measure(peer: Peer, text: Path, home: Path, name: str, warm: float, seconds: float) -> dict[str, Any]:
@@ -84,13 +83,13 @@ def bench(peers: list[Peer], options: argparse.Namespace) -> list[Row]:
             record = {"bench": began, "round": number, "peer": peer.name, "problem": problems.get(peer.name, "")}
             with (home / "train.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps({**record, "warm": options.warm, **(result or {})}) + "\n")
-            told = f"{result['tgt_per_s']:,.0f} target tokens/s" if result else problems[peer.name]
-            say(f"round {number}, {peer.title}: {told}")
+            report = f"{result['tgt_per_s']:,.0f} target tokens/s" if result else problems[peer.name]
+            say(f"round {number}, {peer.title}: {report}")
     return [Row(peer, rounds[peer.name], problems.get(peer.name, "")) for peer in peers]
 
 
 def say(line: str) -> None:
-    """Tell how far it is."""
+    """Report progress."""
     print(f"bench: {line}", file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Measure the translation of nmt and of the toolkits that people would use instead: the same text and machine, and a
+"""Measure the translation of nmt and of other toolkits: the same text and machine, and a
 model of the same shape.
 
     python -m scripts.bench.translate [--peers NAME,NAME] [--parts force,free,latency] [--rounds N] [--seconds S]
@@ -13,11 +13,11 @@ test_2016_flickr, one process at a time with two threads:
     free     the search decides on the length: beam 5 and greedy, batches of 64 sentences
     latency  the same for the first 100 lines, one by one
 
-Counted are the pieces of the output, without the end of sentence. Start-up, loading and a warm-up are not in the
+The pieces of the output are counted, without the end of sentence. Start-up, loading and a warm-up are not in the
 rates; start-up is from the start of the process to the translation of the first line. The medians are over windows of
 at least five seconds in which no other process was busy: leave the machine alone. A toolkit that cannot be installed
-or run is in the table as failed, with its log; the exit status is then 1. Everything that was measured is appended to
-translate.jsonl in DIR. Linux only.
+or run is in the table as failed, with its log; the exit status is then 1. Every result is appended to translate.jsonl
+in DIR. Linux only.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Bench:
             prepare_own(self.text)
 
     def measure(self) -> None:
-        """All that was asked for: equal work in rounds, the rest once."""
+        """Measure the requested parts: equal work in rounds, the rest once."""
         for part in self.options.parts.split(","):
             for number in range(1, (self.options.rounds if part == "force" else 1) + 1):
                 for search in PARTS[part]:
@@ -91,7 +91,7 @@ class Bench:
                             self._measure(row, search, number)
 
     def _measure(self, row: Row, search: Search, number: int) -> None:
-        """One search with one toolkit; the result is in its row and in the file."""
+        """Measure one search with one toolkit; the result goes into its row and into the file."""
         result = None
         if row.peer.name in self._models:
             try:
@@ -110,11 +110,11 @@ class Bench:
         }  # fmt: skip
         with (self.home / "translate.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
-        told = (
+        report = (
             f"{result['tgt_per_s']:,.0f} pieces/s, {result['pairs_per_s']:,.1f} sentences/s" if result else row.problem
         )
         length = f"{search.pieces} pieces" if search.pieces else "free"
-        say(f"round {number}, beam {search.beam}, batch {search.batch}, {length}, {row.peer.title}: {told}")
+        say(f"round {number}, beam {search.beam}, batch {search.batch}, {length}, {row.peer.title}: {report}")
 
     def _run(self, peer: Peer, search: Search, number: int) -> dict[str, Any]:
         """Translate in a process of its own. Raises FailedError."""
@@ -147,7 +147,7 @@ def _decoding(peer: Peer) -> Decoding:
 
 
 def say(line: str) -> None:
-    """Tell how far it is."""
+    """Report progress."""
     print(f"bench: {line}", file=sys.stderr, flush=True)
 
 

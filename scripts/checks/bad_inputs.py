@@ -58,12 +58,12 @@ training:
   average_last: 2
 search: {beam: 2}
 """
-# What the shell of every case knows besides `nmt`.
+# Definitions for the shell of every case.
 PRELUDE = """\
 first=runs/tiny/checkpoints/step-00000002 last=runs/tiny/checkpoints/step-00000004
 flip() { printf '\\377' | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }  # FILE BYTE
 config() { sed -i "s|$1|$2|" c.yaml; }                                           # PATTERN REPLACEMENT
-seal() {  # what a stranger does to every checkpoint: Python lines about `folder` and `seal`, and right checksums again
+seal() {  # tamper with every checkpoint: Python lines about `folder` and `seal`, and right checksums again
   python - "$1" << 'END'
 import hashlib, json, pathlib, sys
 def digest(data): return hashlib.sha256(data).hexdigest()
@@ -89,12 +89,12 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the command of a case ended."""
+    """The outcome of a case."""
 
     status: int
     err: str
     problems: list[str]
-    """What is wrong with that, in words."""
+    """Descriptions of what is wrong."""
 
 
 def shell(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -113,7 +113,7 @@ def shell(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def make_template(folder: Path) -> None:
-    """The folder that the cases are copies of."""
+    """Make the folder that every case gets a copy of."""
     rng = random.Random(5)
     words = ["".join(rng.choices("abdeghiklmnorstu", k=rng.randint(2, 6))) for _ in range(60)]
     (folder / "text").mkdir(parents=True)
@@ -128,7 +128,7 @@ def make_template(folder: Path) -> None:
 
 
 def tree(folder: Path) -> dict[str, str]:
-    """What stands in a folder: a digest for every file. The holder that a lock names is no matter."""
+    """Return the content of a folder as a digest per file. The content of a lock is ignored: it names its holder."""
     found = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
@@ -165,7 +165,7 @@ def run_case(case: Case, template: Path, folder: Path) -> Outcome:
 
 
 def readable_tree(folder: Path) -> dict[str, str]:
-    """`tree` of a folder some of which has no permissions; they are as before afterwards."""
+    """Return `tree` of a folder with unreadable parts, whose permissions are restored afterwards."""
     changed = open_up(folder)
     found = tree(folder)
     for path, mode in reversed(changed):
@@ -174,7 +174,7 @@ def readable_tree(folder: Path) -> dict[str, str]:
 
 
 def open_up(folder: Path) -> list[tuple[Path, int]]:
-    """Give the owner every permission; what had less, with the mode that it had."""
+    """Give the owner every permission; return the changed paths with their previous modes."""
     changed = []
     for path in [folder, *folder.rglob("*")]:
         needed = 0o700 if path.is_dir() else 0o600
@@ -188,7 +188,7 @@ def open_up(folder: Path) -> list[tuple[Path, int]]:
 def problems_of(
     case: Case, ran: subprocess.CompletedProcess[str], before: dict[str, str], after: dict[str, str]
 ) -> Iterator[str]:
-    """What is wrong with how a case ended."""
+    """Describe what is wrong with the outcome of a case."""
     if ran.returncode != case.status:
         yield f"status {ran.returncode} instead of {case.status}"
     if "Traceback" in ran.stderr:
@@ -216,8 +216,8 @@ def row(case: Case, outcome: Outcome) -> str:
     return f"| {case.name} | {outcome.status} | {message}{verdict} |"
 
 
-def be_nobody_special() -> None:
-    """Let no child read or write what permissions forbid: root's children could."""
+def drop_root_privileges() -> None:
+    """Make file permissions apply to child processes, also when this runs as root."""
     libc = ctypes.CDLL(None, use_errno=True)
     drop, dac_override, dac_read_search = 24, 1, 2  # PR_CAPBSET_DROP and two capabilities
     for capability in (dac_override, dac_read_search):
@@ -226,7 +226,7 @@ def be_nobody_special() -> None:
 
 def main(wanted: Sequence[str]) -> int:
     """Run the cases; 1 if one fails."""
-    be_nobody_special()
+    drop_root_privileges()
     cases = [case for case in CASES if not wanted or any(word in case.name for word in wanted)]
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:

@@ -1,4 +1,4 @@
-"""The cases of bad_inputs.py: what is done to the folder, and the command that is then given."""
+"""The cases of bad_inputs.py: what is done to the folder, and the command that is then run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Case:
-    """Bad input: lines of shell that make it, the command that gets it, and how that must end."""
+    """Bad input: lines of shell that make it, the command that gets it, and the expected outcome."""
 
     name: str
     setup: str
@@ -16,9 +16,9 @@ class Case:
     n_lines: int | None = 1
     """Lines on standard error: one for each problem, None for any number."""
     said: str | None = None
-    """A pattern that standard error must hold."""
+    """A pattern that must match in standard error."""
     writes: bool = False
-    """Whether the command may leave something behind."""
+    """Whether the command may write files."""
 
 
 # fmt: off

@@ -1,4 +1,4 @@
-"""Do PyTorch and CTranslate2 translate alike? One text through both engines, in float32 and in int8.
+"""Compare translations by PyTorch and CTranslate2: one text through both engines, in float32 and in int8.
 
     python -m scripts.checks.compare_engines --run DIR --src FILE --ref FILE [--set K=V] [--quantization float32,int8]
 

@@ -4,7 +4,7 @@
     python -m scripts.checks.golden translations   # tests/golden/translations.json: by the kept run
     python -m scripts.checks.golden run        # tests/golden/run: a tiny trained run, and what it translates
 
-The run is to stay as it is for as long as its format is read: a newer nmt must still translate with it.
+Keep the run for as long as its format is supported: a newer nmt must still translate with it.
 """
 
 from __future__ import annotations

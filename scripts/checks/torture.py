@@ -1,4 +1,4 @@
-"""Kill a training run at many random moments, resume it each time, and see that it ends like a run that lived.
+"""Kill a training run at many random moments, resume it each time, and check that it ends like an undisturbed run.
 
     python -m scripts.checks.torture [--setting plain|all|schedule_free] [--kills 100] [--seed 1] [--keep DIR]
 
@@ -61,7 +61,7 @@ SETTINGS = {
         "training.tgt_bpe_dropout=0.2",
     ),
 }  # fmt: skip
-"""What `--set` changes of CONFIG. `all` is whatever can be on together, `schedule_free` what is left."""
+"""Settings that differ from CONFIG. `all` has every option that can be combined, `schedule_free` the others."""
 
 
 def write_corpus() -> None:
@@ -77,13 +77,13 @@ def write_corpus() -> None:
 
 
 def nmt(*arguments: str) -> str:
-    """What the command line prints to standard output."""
+    """Run the command line and return its standard output."""
     return subprocess.run((*NMT, *arguments), env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout
 
 
 def live(run: RunDir, setting: str, seconds: float | None, at_work: bool = False) -> str | None:
-    """One life of a run, killed after so many seconds, counted from its start or (`at_work`) from the end of that; in
-    which phase it was killed, None if it came to its end before."""
+    """Start or resume a run and kill it after so many seconds, counted from its start or (`at_work`) from the end of
+    its start-up. Return the phase it was killed in; None if it finished before."""
     changes = [part for change in SETTINGS[setting] for part in ("--set", change)]
     how = ["--resume"] if run.info.exists() else ["--config", "config.yaml", *changes]
     with Path("output.txt").open("w") as output:
@@ -102,12 +102,12 @@ def live(run: RunDir, setting: str, seconds: float | None, at_work: bool = False
 
 
 def is_at_work() -> bool:
-    """Whether the living run has said what it trains."""
+    """Return whether the running process has logged what it trains."""
     return " pairs, " in Path("output.txt").read_text()
 
 
 def phase(run: RunDir) -> str:
-    """What a run that was just killed was at, as far as its files tell."""
+    """Return the phase that a killed run was in, as far as its files show."""
     if not is_at_work():
         return "start-up"
     if any(run.path.rglob("*.part")):
@@ -120,7 +120,7 @@ def phase(run: RunDir) -> str:
 
 
 def left_by(run: RunDir) -> dict[str, Any]:
-    """All that a finished run leaves, but for times."""
+    """Return everything that a finished run leaves, without times."""
     found: dict[str, Any] = {"selected.json": read_selected(run), "log.jsonl": []}
     for path in sorted(run.path.rglob("*")):
         name = str(path.relative_to(run.path))
@@ -139,19 +139,19 @@ def left_by(run: RunDir) -> dict[str, Any]:
 
 
 def timeless(value: Any) -> Any:
-    """A copy without times, nor what depends on how many digits they have."""
+    """Return a copy without times, and without what depends on their number of digits."""
     if isinstance(value, dict):
         return {key: timeless(each) for key, each in value.items() if key not in TIMES}
     return value
 
 
 def differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """The names of what is not the same."""
+    """Return the names of what differs."""
     return [name for name in sorted(found.keys() | wanted.keys()) if found.get(name) != wanted.get(name)]
 
 
 def torture(setting: str, n_kills: int, seed: int) -> bool:
-    """Kill so often, in the current directory; whether everything came out the same."""
+    """Kill a run in the current directory so many times; return whether all results are equal."""
     rng, kills, begun = random.Random(seed), Counter[str](), time.monotonic()
     write_corpus()
     Path("config.yaml").write_text(CONFIG)
@@ -200,7 +200,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work there, and leave everything")
     options = parser.parse_args()
-    logging.getLogger("tensorboard").setLevel(logging.ERROR)  # it tells of every life that it sees
+    logging.getLogger("tensorboard").setLevel(logging.ERROR)  # it logs every restart
     with tempfile.TemporaryDirectory() as folder:
         if options.keep:
             options.keep.mkdir(parents=True)

@@ -19,7 +19,7 @@ from nmt.training.objective import objective
 from scripts.gpu.setting import PLAIN, RDROP, SIMCUT, Check, Found
 
 LIMITS = {"float32": (1e-4, 1e-3), "bf16": (5e-3, 5e-2), "fp16": (5e-3, 5e-2)}
-"""How far the loss and the gradient may be from those of a CPU in float32, relatively."""
+"""Largest relative differences of the loss and of the gradient from those of a CPU in float32."""
 FP16_SCALE = 1024.0
 
 
@@ -81,7 +81,7 @@ def drawn_alike(consistency: str) -> AbstractContextManager[object]:
 
 
 def apart(found: Learned, expected: Learned, limits: tuple[float, float]) -> dict[str, Any]:
-    """How far two are apart, relatively, and in which parameter most."""
+    """Return the relative differences, and the parameter with the largest."""
     loss = float((found[0] - expected[0]).abs() / expected[0].abs())
     one, other = (torch.cat([grad.flatten() for grad in each[1].values()]) for each in (found, expected))
     gradient = float((one - other).norm() / other.norm())

@@ -3,9 +3,9 @@
     python -m scripts.gpu.check [--output found.jsonl] [--wheels build/gpu-wheels] [--data data/multi30k]
     python -m scripts.gpu.check --device cpu --small         # checks the script itself, and no speed
 
-Every part is a process of its own with a time limit, the most telling first, and prints JSON lines as it finds them: a
-part that fails, hangs or crashes costs nothing but itself. Its last line has its status (ok, failed, out of time, left
-out) and seconds; the line "total" names the parts that were not ok. Exit status: 1 if there are such, 2 without a GPU.
+Every part is a process of its own with a time limit, the most informative first, and prints findings as JSON lines: a
+part that fails, hangs or crashes does not affect the others. Its last line has its status (ok, failed, out of time,
+left out) and seconds; the line "total" names the parts that were not ok. The exit status is then 1; 2 without a GPU.
 
 A machine without network and without nmt's dependencies takes them from --wheels, a folder that scripts/gpu/wheels.sh
 fills; it must have PyTorch, and to compile also Triton and a C compiler. DATA is a folder of Multi30k (data/README.md);
@@ -48,7 +48,7 @@ PARTS = {
 LEAST = 20.0
 """Seconds: with fewer left, a part is not begun."""
 
-Tell = Callable[[dict[str, Any]], None]
+Report = Callable[[dict[str, Any]], None]
 
 
 def unpacked(wheels: Path, folder: Path) -> Path:
@@ -60,7 +60,7 @@ def unpacked(wheels: Path, folder: Path) -> Path:
 
 
 def command(part: str, options: argparse.Namespace, packages: Path | None) -> list[str]:
-    """What runs one part."""
+    """Return the command that runs one part."""
     arguments = ["--part", part, "--device", options.device]
     arguments += ["--small"] if options.small else []
     arguments += ["--data", str(options.data.resolve())] if options.data is not None else []
@@ -68,8 +68,8 @@ def command(part: str, options: argparse.Namespace, packages: Path | None) -> li
     return [sys.executable, "-m", "scripts.gpu.check", *arguments]
 
 
-def run_part(part: str, arguments: list[str], seconds: float, tell: Tell) -> str:
-    """Run one part for at most so many seconds, telling what it finds as it comes; returns its status."""
+def run_part(part: str, arguments: list[str], seconds: float, report: Report) -> str:
+    """Run one part for at most so many seconds, reporting findings as they come; return its status."""
     start, status, is_late = time.monotonic(), "", threading.Event()
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         process = subprocess.Popen(
@@ -93,7 +93,7 @@ def run_part(part: str, arguments: list[str], seconds: float, tell: Tell) -> str
                         found = {"cut_off": line[-1500:], "ok": False}
                     status = found.pop("status", status)
                     if found:
-                        tell({"part": part, **found})
+                        report({"part": part, **found})
             process.wait()
         finally:
             timer.cancel()
@@ -104,12 +104,12 @@ def run_part(part: str, arguments: list[str], seconds: float, tell: Tell) -> str
         if not status or is_late.is_set():  # it has not come to its end: what it said last
             errors.seek(0)
             how |= {"exit": process.returncode, "stderr": errors.read()[-1500:]}
-    tell({"part": part, **how, "seconds": round(time.monotonic() - start, 1)})
+    report({"part": part, **how, "seconds": round(time.monotonic() - start, 1)})
     return str(how["status"])
 
 
-def do_part(part: str, options: argparse.Namespace, tell: Tell) -> None:
-    """In the process of a part: do it, and tell its status. Whatever it raises is told, too."""
+def do_part(part: str, options: argparse.Namespace, report: Report) -> None:
+    """In the process of a part: run it and report its status. Exceptions are reported, too."""
     is_good = True
     try:
         from scripts.gpu.setting import Check
@@ -117,19 +117,19 @@ def do_part(part: str, options: argparse.Namespace, tell: Tell) -> None:
         check = Check(options.device, options.small, options.data)
         if check.lacks_gpu:
             error = "this PyTorch sees no GPU; --device cpu --small checks the script"
-            tell({"ok": False, "status": "no GPU", "error": error})
+            report({"ok": False, "status": "no GPU", "error": error})
             return
         for found in getattr(importlib.import_module(f"scripts.gpu.{PARTS[part][0]}"), part)(check):
             is_good &= bool(found.get("ok", True))
-            tell(found)
+            report(found)
     except Exception as error:
         import traceback
 
         frames = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
         message = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-        tell({"error": message, "at": " > ".join(frames[-5:]), "ok": False})
+        report({"error": message, "at": " > ".join(frames[-5:]), "ok": False})
         is_good = False
-    tell({"status": "ok" if is_good else "failed"})
+    report({"status": "ok" if is_good else "failed"})
 
 
 def one_part(options: argparse.Namespace) -> None:
@@ -138,13 +138,13 @@ def one_part(options: argparse.Namespace) -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
-    def tell(found: dict[str, Any]) -> None:
+    def report(found: dict[str, Any]) -> None:
         print(json.dumps(found), file=out, flush=True)
 
     from nmt.process import set_up
 
     set_up()
-    do_part(options.part, options, tell)
+    do_part(options.part, options, report)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -166,7 +166,7 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder, (options.output or Path(os.devnull)).open("a") as file:
         packages = None if options.wheels is None else unpacked(options.wheels, Path(folder))
 
-        def tell(found: dict[str, Any]) -> None:
+        def report(found: dict[str, Any]) -> None:
             for place in (sys.stdout, file):
                 print(json.dumps(found), file=place, flush=True)
 
@@ -175,13 +175,13 @@ def main(arguments: list[str] | None = None) -> int:
             left = options.seconds - (time.monotonic() - start)
             if left < LEAST:
                 statuses[part] = "left out"
-                tell({"part": part, "status": "left out", "left": round(left, 1)})
+                report({"part": part, "status": "left out", "left": round(left, 1)})
                 continue
-            statuses[part] = run_part(part, command(part, options, packages), min(PARTS[part][1], left), tell)
+            statuses[part] = run_part(part, command(part, options, packages), min(PARTS[part][1], left), report)
             if statuses[part] == "no GPU":
                 return 2
         not_ok = [part for part, status in statuses.items() if status != "ok"]
-        tell({"part": "total", "not_ok": not_ok, "seconds": round(time.monotonic() - start, 1)})
+        report({"part": "total", "not_ok": not_ok, "seconds": round(time.monotonic() - start, 1)})
     return int(bool(not_ok))
 
 

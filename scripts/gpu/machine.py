@@ -1,4 +1,4 @@
-"""Parts of `check.py`: what the machine has, which attention it takes, and where the host waits for it."""
+"""Parts of `check.py`: versions and hardware, the attention kernels chosen, and synchronizations with the host."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from scripts.gpu.speed import decode
 
 
 def versions(check: Check) -> Found:
-    """What is there."""
+    """Versions of packages, properties of the GPU, and the speed of a matrix product."""
     names = ("numpy", "pydantic", "safetensors", "sentencepiece", "sacrebleu", "triton", "schedulefree", "tensorboard")
     found = {}
     for name in names:
@@ -95,7 +95,7 @@ def attention(check: Check) -> Found:
                 ]
                 try:
                     tensors = [_tensors(check, shape, n_heads, width, dtype, kind) for shape in shapes]
-                    chosen = Counter(_chosen(*each) for each in tensors)
+                    chosen = Counter(_chosen(*inputs) for inputs in tensors)
                     _attend(*tensors[0])
                     first, again = (_milliseconds(check, tensors[1:]) for _ in range(2))
                 except Exception as error:  # as of cuDNN, where that cannot be used at all
@@ -174,7 +174,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "samples, top_p": {"sample": True, "top_p": 0.9},
 }
 INHERENT = {("rules.py", "leaving"), ("beam.py", "_results"), ("greedy.py", "_results")}
-"""Where a search has to wait: for which sentences are done, and for what was found."""
+"""Functions where a search has to synchronize: which sentences are done, and fetching the results."""
 
 
 def waits(check: Check) -> Found:
@@ -224,10 +224,12 @@ def noted(device: torch.device) -> Iterator[Counter[Place]]:
 
     def note(message: Warning | str, *_: Any, **__: Any) -> None:
         if "synchronizing CUDA operation" in str(message):
-            frames = [each for each in traceback.extract_stack() if each.filename.startswith(NMT)]
+            frames = [frame for frame in traceback.extract_stack() if frame.filename.startswith(NMT)]
             if frames:  # else it is of this script
                 # of a generator or the like the function that it stands in
-                name = next((each.name for each in reversed(frames) if not each.name.startswith("<")), frames[-1].name)
+                name = next(
+                    (frame.name for frame in reversed(frames) if not frame.name.startswith("<")), frames[-1].name
+                )
                 places[(Path(frames[-1].filename).name, name, frames[-1].lineno or 0)] += 1
 
     with warnings.catch_warnings():

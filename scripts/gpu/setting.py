@@ -1,4 +1,4 @@
-"""What `check.py` measures: sizes, ways to train, synthetic pairs, and the peaks of GPUs."""
+"""The setting of `check.py`: sizes, training modes, synthetic pairs, and the peak speeds of GPUs."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from nmt.training.validate import Validator
 
 ROOT = Path(__file__).resolve().parents[2]
 Found = Iterator[dict[str, Any]]
-"""What a part finds: lines of JSON without the part's name, with "ok": False where something is wrong."""
+"""Findings of a part: JSON objects without the part's name, with "ok": False where something is wrong."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured."""
+    """Sizes of the measurements."""
 
     model: dict[str, int]
     small_model: dict[str, int]
@@ -51,14 +51,14 @@ class Sizes:
     update_tokens: tuple[int, ...]
     n_pairs: int
     seconds: float
-    """Of each measurement of speed."""
+    """For each measurement of speed."""
     n_sentences: int
     n_shapes: int
-    """Of attention."""
+    """Shapes on which attention is timed."""
     matrix: int
     """Rows and columns of the matrix product whose speed is measured."""
     steps: int
-    """Of the training that is stopped and resumed, and on a GPU done three times."""
+    """Length of the training that is stopped and resumed; a GPU runs it three times."""
     training: tuple[str, ...]
     """Overrides of the configuration of both trainings."""
     bleu: tuple[str, ...]
@@ -86,7 +86,7 @@ PEAKS = {
 
 
 def peak(name: str) -> float | None:
-    """FLOP/s that a GPU's maker gives for half-precision products; None if it is not known here."""
+    """Return the FLOP/s of half-precision products by the manufacturer's data sheet, or None if unknown."""
     words = name.replace("-", " ").split()
     return next((value for known, value in PEAKS.items() if set(known.split()) <= set(words)), None)
 
@@ -113,7 +113,7 @@ class Mode:
 
 @contextmanager
 def waiting(is_an: str, device: torch.device) -> Iterator[None]:
-    """What PyTorch makes of an operation that waits for a GPU: "error", "warn", or by "default" nothing."""
+    """Context in which an operation that synchronizes with a GPU raises ("error") or warns ("warn")."""
     if device.type == "cuda":
         torch.cuda.set_sync_debug_mode(is_an)
     try:
@@ -124,7 +124,7 @@ def waiting(is_an: str, device: torch.device) -> Iterator[None]:
 
 
 class Check:
-    """What is measured, and on which device."""
+    """Sizes, data and device of a check."""
 
     def __init__(self, device: str, small: bool, data: Path | None = None) -> None:
         try:
@@ -142,12 +142,12 @@ class Check:
         self.pairs = Pairs(cast(Split, Synthetic(self.sizes.n_pairs, self.sizes.vocabulary)), "src", "tgt")
 
     def wait(self) -> None:
-        """Until the device has done all that was asked of it."""
+        """Synchronize with the device."""
         if self.is_gpu:
             torch.cuda.synchronize()
 
     def why_not_packed(self, precision: str | None = None, model: dict[str, int] | None = None) -> str | None:
-        """What keeps batches from being packed here; None if nothing does."""
+        """Return why batches cannot be packed here, or None."""
         sizes = model or self.sizes.model
         return why_not(self.device, precision or self.precision, sizes["d_model"] // sizes["n_heads"], 0.0)
 
@@ -210,9 +210,9 @@ class Synthetic:
 
 
 def flop_per_token(model: Transformer, config: Config) -> float:
-    """Of a target token in training, with as many source tokens: twice the weights it meets, three times over (forward,
-    and two products backward), and all that twice where consistency training makes a second pass. What attention adds
-    between tokens is about a hundredth."""
+    """Return the FLOP of a target token in training, with as many source tokens: twice the weights, three times
+    (forward and two products backward), all of it twice where consistency training makes a second pass. Products between the
+    tokens, in attention, are left out: they add about a hundredth."""
     output = model.output_weight  # which may be that of the embeddings, too
     n_weights = sum(p.numel() for name, p in model.named_parameters() if "embedding" not in name and p is not output)
     settings = config.training

@@ -28,7 +28,7 @@ from nmt.translate.translator import Translator
 from scripts.gpu.setting import ROOT, Check, Found
 
 TIMES, FLOOR = 5.0, {"loss_apart_before": 1e-3, "loss_apart": 2e-3, "weights_apart": 2e-2}
-"""How far a resumed run may be from a whole one on a GPU: so many times as far as another whole one, or so far."""
+"""Limits for a resumed run on a GPU: this many times the difference of two whole runs, or these differences."""
 
 
 def resume(check: Check) -> Found:
@@ -73,7 +73,7 @@ def near(found: dict[str, float], spread: dict[str, float] | None) -> bool:
 
 
 def _apart(whole: Path, other: Path, steps: int) -> dict[str, float]:
-    """How far apart two runs are, relatively: their losses (root mean square) in both halves, and their weights."""
+    """Return the relative differences of two runs: of losses (root mean square) in both halves, and of weights."""
     losses, theirs = _losses(whole), _losses(other)
     ratios = {step: theirs.get(step, math.inf) / loss - 1 for step, loss in losses.items()}
     halves = [[x for step, x in ratios.items() if (step > steps // 2) == is_late] for is_late in (False, True)]
@@ -120,7 +120,7 @@ def bleu(check: Check) -> Found:
         text = root / f"{'dev' if check.data is None else 'val'}.{config.data.src}"
         sources = text.read_text(encoding="utf-8").splitlines()[: 5 * check.sizes.n_shapes]
         exact = [Translator.load(run, device=name, precision="float32") for name in (check.device.type, "cpu")]
-        both = [[best[0].text for best in each.translate_lines(sources)] for each in exact]
+        both = [[best[0].text for best in translator.translate_lines(sources)] for translator in exact]
         share = sum(a == b for a, b in zip(*both, strict=True)) / len(sources)
         yield {"translations_equal_to_a_cpu": round(share, 3), "ok": share >= 0.9}
 

@@ -1,10 +1,10 @@
-"""Do translations hold the terms that are asked for, are they the better for them, and what does it cost?
+"""Measure constrained search: the share of terms that translations contain, BLEU without and with them, and CPU time.
 
     python -m scripts.measure.constraints --run DIR [--data FOLDER] [--beams 5,10] [--seed N] [--lines N]
 
 Terms are drawn from the reference of each line of Multi30k's test_2016_flickr: one to three of one to three words, the
 same for the same seed. BLEU is that of the translations without and with them, and of the latter the share of terms
-that stand in the text; seconds are of the processor, and compare with each other alone. The exit status is 1 if a term
+that stand in the text; seconds are CPU time, comparable only with each other. The exit status is 1 if a term
 is missing or BLEU is lower with terms.
 """
 
@@ -50,17 +50,19 @@ def main() -> int:
         search = translator.config.search.model_copy(update={"beam": beam})
         plain = measure(translator, search, src, refs, [()] * len(src))
         held = measure(translator, search, src, refs, terms)
-        for name, found in (("none", plain), ("all", held)):
-            n_held, lines = present(found.texts, terms)
+        for name, result in (("none", plain), ("all", held)):
+            n_held, lines = present(result.texts, terms)
             share, whole = 100 * n_held / sum(map(len, terms)), 100 * lines / len(terms)
-            print(f"| {beam} | {name} | {found.bleu.value:.2f} | {share:.2f} % | {whole:.2f} % | {found.seconds:.1f} |")
+            print(
+                f"| {beam} | {name} | {result.bleu.value:.2f} | {share:.2f} % | {whole:.2f} % | {result.seconds:.1f} |"
+            )
         is_good &= lines == len(terms) and held.bleu.value >= plain.bleu.value
     print(f"\n{held.bleu.signature}")
     return 0 if is_good else 1
 
 
 @dataclass(frozen=True)
-class Found:
+class Result:
     """The translations of the text under one setting."""
 
     texts: list[str]
@@ -70,13 +72,13 @@ class Found:
 
 def measure(
     translator: Translator, search: SearchConfig, src: Sequence[str], refs: Sequence[str], terms: Sequence[Terms]
-) -> Found:
+) -> Result:
     """Translate the text with these terms."""
     lines = [Line(text, terms=each) for text, each in zip(src, terms, strict=True)]
     start = time.process_time()
     texts = [best[0].text for best in translator.translate_lines(lines, search)]
     seconds = time.process_time() - start
-    return Found(texts, corpus_score("bleu", texts, refs, translator.config.data.tgt), seconds)
+    return Result(texts, corpus_score("bleu", texts, refs, translator.config.data.tgt), seconds)
 
 
 def draw_terms(ref: str, rng: random.Random) -> Terms:
@@ -95,7 +97,7 @@ def draw_terms(ref: str, rng: random.Random) -> Terms:
 
 
 def present(texts: Sequence[str], terms: Sequence[Terms]) -> tuple[int, int]:
-    """How many terms stand in their texts, one that is asked for twice twice, and how many lines have all of theirs."""
+    """Return how many terms occur in their texts, as often as given, and how many lines have all of theirs."""
     held = [
         [text.count(term) >= each[: i + 1].count(term) for i, term in enumerate(each)]
         for text, each in zip(texts, terms, strict=True)

@@ -38,8 +38,8 @@ NMT = (sys.executable, "-m", "nmt")
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a training needed: the peak of its memory (MB), its seconds, and its target tokens per second at the end."""
+class Result:
+    """Peak memory of a training (MB), its seconds, and its target tokens per second at the end."""
 
     megabytes: float
     seconds: float
@@ -85,7 +85,7 @@ def grow(base: DataDir, directory: DataDir, n_pairs: int) -> None:
     directory.manifest.write_text(json.dumps({**corpus.manifest, **changes, "splits": splits}), encoding="utf-8")
 
 
-def train(config: Path, directory: DataDir, run: RunDir, n_updates: int) -> Found:
+def train(config: Path, directory: DataDir, run: RunDir, n_updates: int) -> Result:
     """Train in a process of its own and watch its memory."""
     limits = {f"training.{name}": n_updates for name in ("max_steps", "validate_every_steps", "save_every_steps")}
     limits["training.log_every_steps"] = -(-n_updates // 3)  # the first record holds what comes before the first update
@@ -101,7 +101,7 @@ def train(config: Path, directory: DataDir, run: RunDir, n_updates: int) -> Foun
     seconds = time.monotonic() - begin
     records = [json.loads(line) for line in run.log.read_text(encoding="utf-8").splitlines()]
     speeds = [record["tokens_per_second"] for record in records if record["kind"] == "train"]
-    return Found(peak / 1024, seconds, speeds[-1])
+    return Result(peak / 1024, seconds, speeds[-1])
 
 
 def own_memory(pid: int) -> int:
@@ -119,20 +119,20 @@ def main() -> int:
     parser.add_argument("--updates", type=int, default=60, help="updates to train on each")
     parser.add_argument("--dir", type=Path, default=DATA, help="folder for 2 GB of data, which are removed at the end")
     options = parser.parse_args()
-    found = []
+    results = []
     with tempfile.TemporaryDirectory(prefix="memory.", dir=options.dir) as temporary:
         folder = Path(temporary).resolve()
         config = prepare_base(folder)
         for n_pairs in options.pairs:
             directory = DataDir(folder / f"data-{n_pairs}")
             grow(DataDir(folder / "base"), directory, n_pairs)
-            found.append(train(config, directory, RunDir(folder / f"run-{n_pairs}"), options.updates))
-    for n_pairs, one in zip(options.pairs, found, strict=True):
+            results.append(train(config, directory, RunDir(folder / f"run-{n_pairs}"), options.updates))
+    for n_pairs, result in zip(options.pairs, results, strict=True):
         print(
-            f"{n_pairs:>12,} pairs: peak {one.megabytes:6.0f} MB, {one.seconds:5.1f} s in all, "
-            f"{one.tokens_per_second:,.0f} target tokens per second"
+            f"{n_pairs:>12,} pairs: peak {result.megabytes:6.0f} MB, {result.seconds:5.1f} s in all, "
+            f"{result.tokens_per_second:,.0f} target tokens per second"
         )
-    difference = found[1].megabytes - found[0].megabytes
+    difference = results[1].megabytes - results[0].megabytes
     print(f"difference: {difference:.0f} MB, at most {LIMIT:.0f} MB allowed")
     return int(difference > LIMIT)
 

@@ -14,13 +14,13 @@ from nmt.layout import DataDir
 
 
 def padding_share(pairs: Pairs, update_tokens: int) -> float:
-    """Padded positions of an epoch's micro-batches that hold no token."""
+    """Return the share of padding among all positions of an epoch's micro-batches."""
     plan = BatchPlan(update_tokens, pool_pairs=30_000, seed=1)
-    slots = 0
+    positions = 0
     for update in epoch_updates(pairs.lengths, plan, epoch=0):
         for rows in pairs.lengths.split(update.rows, 2 * update_tokens):
-            slots += len(rows) * int(pairs.lengths.src[rows].max() + pairs.lengths.tgt[rows].max())
-    return 1 - int(pairs.lengths.src.sum() + pairs.lengths.tgt.sum()) / slots
+            positions += len(rows) * int(pairs.lengths.src[rows].max() + pairs.lengths.tgt[rows].max())
+    return 1 - int(pairs.lengths.src.sum() + pairs.lengths.tgt.sum()) / positions
 
 
 if __name__ == "__main__":

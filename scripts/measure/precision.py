@@ -1,4 +1,4 @@
-"""Does the number format that `auto` picks learn as well as float32? Equal epochs, the same seeds, a table.
+"""Compare training in float32 and in the number format that `auto` picks: equal epochs, the same seeds, a table.
 
     python -m scripts.measure.precision [--config multi30k.yaml] [--data DIR] [--epochs 10] [--seeds 1,2] [--set K=V]
 
@@ -64,13 +64,13 @@ def outcome(run: RunDir) -> dict[str, float | str]:
 def table(results: Results, epochs: int) -> str:
     """Markdown: a row for each run, and the means."""
     lines = [f"| after {epochs} epochs | seed | dev loss | dev BLEU | dev chrF |", "|---|---|---|---|---|"]
-    for (precision, seed), found in results.items():
-        name = f"{precision} ({found['format']})"
-        lines.append(f"| {name} | {seed} | {found['loss']:.4f} | {found['bleu']:.2f} | {found['chrf']:.2f} |")
+    for (precision, seed), result in results.items():
+        name = f"{precision} ({result['format']})"
+        lines.append(f"| {name} | {seed} | {result['loss']:.4f} | {result['bleu']:.2f} | {result['chrf']:.2f} |")
     for precision in PRECISIONS:
-        own = [found for (name, _), found in results.items() if name == precision]
+        own = [result for (name, _), result in results.items() if name == precision]
         if len(own) > 1:
-            loss, bleu, chrf = (mean(float(found[key]) for found in own) for key in ("loss", "bleu", "chrf"))
+            loss, bleu, chrf = (mean(float(result[key]) for result in own) for key in ("loss", "bleu", "chrf"))
             lines.append(f"| {precision}, mean | | {loss:.4f} | {bleu:.2f} | {chrf:.2f} |")
     return "\n".join(lines)
 

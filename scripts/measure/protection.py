@@ -88,7 +88,7 @@ def make_lines(n: int) -> list[str]:
 
 
 def measure(translator: Translator, lines: list[str], protect: bool) -> tuple[dict[str, tuple[int, int]], float]:
-    """By kind, how many survive of how many; and the seconds that it took."""
+    """Return how many survive of how many, by kind, and the seconds it took."""
     search = translator.config.search.model_copy(update={"protect": protect})
     begin = time.monotonic()
     translations = [best[0].text for best in translator.translate_lines(lines, search)]
@@ -103,7 +103,7 @@ def measure(translator: Translator, lines: list[str], protect: bool) -> tuple[di
 
 
 def share(counts: tuple[int, int]) -> float:
-    """Of those there are; all, if there are none."""
+    """Return the share that survived; 1 if there are none."""
     n_kept, n_all = counts
     return n_kept / n_all if n_all else 1.0
 

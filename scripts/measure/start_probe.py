@@ -1,9 +1,9 @@
-"""Run `nmt ARGUMENTS…` until its first update is made, and write down where the seconds went; see start_time.py.
+"""Run `nmt ARGUMENTS…` until the end of its first update, and write where the seconds went; see start_time.py.
 
     python -m scripts.measure.start_probe STARTED OUT ARGUMENTS…
 
-STARTED is when this process was asked for (time.monotonic of another process); OUT gets a JSON object of seconds.
-Everything is measured from outside: imports, and the functions named below, are timed by what is put around them.
+STARTED is when this process was started (time.monotonic of the caller); OUT gets a JSON object of seconds.
+Everything is measured from outside: imports, and the functions named below, are timed by wrappers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PHASES = (
     ("nmt.training.loop", "epoch_updates", "batches of the epoch"),
     ("nmt.training.loop", "train_step", "first update"),
 )
-"""Where each function is looked up, its name there, and what its time is called."""
+"""Module of each function, its name there, and the label of its time."""
 
 GROUPS = {
     "torch": "import torch",
@@ -53,7 +53,7 @@ OTHERS = "import others"
 
 
 def group(name: str) -> str:
-    """What the import of a module is called."""
+    """Return the label of a module's import."""
     parts = name.split(".")
     return next((GROUPS[p] for n in range(len(parts), 0, -1) if (p := ".".join(parts[:n])) in GROUPS), OTHERS)
 
@@ -72,7 +72,7 @@ class Clock:
         self._inside.append(what)
 
     def leave(self) -> None:
-        """What began last ends."""
+        """End what began last."""
         self._charge()
         self._inside.pop()
 
@@ -93,7 +93,7 @@ class Clock:
 
 
 def time_imports(clock: Clock) -> None:
-    """Have every import timed."""
+    """Time every import."""
     real = builtins.__import__
 
     def timed(name: str, *rest: Any, **named: Any) -> Any:
@@ -110,12 +110,12 @@ def time_imports(clock: Clock) -> None:
 
 
 def time_phases(clock: Clock, out: str) -> None:
-    """Have the functions of `PHASES` timed; the end of `train_step` is the end of this process."""
+    """Time the functions of `PHASES`; the end of `train_step` is the end of this process."""
     for module, path, what in PHASES:
         *owners, name = path.split(".")
         owner: Any = import_module(module)
-        for each in owners:
-            owner = getattr(owner, each)
+        for attribute in owners:
+            owner = getattr(owner, attribute)
         setattr(owner, name, _timed(clock, getattr(owner, name), what, out if name == "train_step" else None))
 
 

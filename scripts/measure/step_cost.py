@@ -49,7 +49,7 @@ from nmt.training.validate import Validator
 
 VOCABULARY, PAIRS, UPDATES = 8000, 29_000, 2
 WIDTH, UPDATE_TOKENS = 256, 4096
-"""Of the model where the update's size changes, and of the update where the model's width does."""
+"""Width while the update size varies, and update size while the width varies."""
 LOG_LENGTH = {"de": (2.71, 0.33), "en": (2.69, 0.30)}
 """Mean and deviation of the logarithm of a line's length in Multi30k (8,000 pieces, end of sentence counted)."""
 CORRELATION = 0.86
@@ -59,17 +59,17 @@ UPPER, LOWER = {"color": "0.5", "marker": "s", "markerfacecolor": "white"}, {"co
 
 @dataclass(frozen=True)
 class Point:
-    """What steps of one kind cost."""
+    """The cost of steps of one kind."""
 
     precision: str
     width: int
     update_tokens: int
     parameters: int
     target_tokens: float
-    """Of an update; like all that follows a mean over the updates."""
+    """Mean over the updates, as for `operations`."""
     operations: float
     seconds: list[float]
-    """Of a step, each time that all updates were gone through."""
+    """Per step, one for each pass through the updates."""
 
     @property
     def median(self) -> float:
@@ -185,8 +185,8 @@ def _panel(axes: Axes, points: Sequence[Point], name: str, label: str) -> None:
         is_upper = precision == precisions[-1]
         style: dict[str, Any] = UPPER if is_upper and len(precisions) > 1 else LOWER
         as_operations = [y[-1] * p.operations / line[-1].operations for p in line]
-        told = "as the operations grow" if precision == precisions[0] else None
-        axes.plot(x, as_operations, linestyle=":", color=style["color"], label=told)
+        label_of_line = "as the operations grow" if precision == precisions[0] else None
+        axes.plot(x, as_operations, linestyle=":", color=style["color"], label=label_of_line)
         spread = [[p.median - min(p.seconds) for p in line], [max(p.seconds) - p.median for p in line]]
         axes.errorbar(x, y, yerr=spread, capsize=3, label=precision, **style)
         place: dict[str, Any] = {"ha": "right", "va": "bottom"} if is_upper else {"ha": "left", "va": "top"}

@@ -146,6 +146,17 @@ def test_completion_is_installed_in_the_shell_there_is(
     assert told.err.startswith("nmt: completion supports bash, zsh, fish, powershell, pwsh, found dash: ")
 
 
+def test_bash_completes_by_the_script(nmt: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shellingham.detect_shell", lambda: ("bash", "/bin/bash"))
+    (folder / "nmt.sh").write_text(nmt("--show-completion").out)
+    program = f"source nmt.sh; COMP_WORDS=(nmt translate --al) COMP_CWORD=2; _nmt_completion {SCRIPT}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", program + '; echo "${COMPREPLY[@]}"; complete -p nmt'],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["--alignments", "complete -o default -F _nmt_completion nmt"]
+
+
 def test_version_and_commit(nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = nmt("--version")
     assert shown.status == 0

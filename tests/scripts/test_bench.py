@@ -25,7 +25,7 @@ from scripts.bench.text import prepare_text
 from scripts.bench.windows import Step, Window, cut, summary
 from tiny_corpus import tiny_settings
 
-ONE = Counts(pairs=10, tgt=100, tgt_slots=125, src=90, src_slots=100)
+ONE = Counts(pairs=10, tgt=100, tgt_positions=125, src=90, src_positions=100)
 
 
 def steps(*times: float, busy: tuple[float, float] = (0.0, 0.0)) -> list[Step]:

@@ -82,7 +82,7 @@ def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
 
 
 def loader(kind: str) -> Callable[[Path, Path, Search], Loaded]:
-    """What `eole predict` does, but for the files. It sorts the lines by length."""
+    """Do what `eole predict` does, without files. It sorts the lines by length."""
 
     def load(run: Path, text: Path, search: Search) -> Loaded:
         predict: Any = import_module("eole.config.run")

@@ -73,7 +73,7 @@ def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
 
 
 def load(run: Path, text: Path, search: Search) -> Loaded:
-    """What `onmt_translate` does, but for the files. It sorts the lines by length."""
+    """Do what `onmt_translate` does, without files. It sorts the lines by length."""
     engine: Any = import_module("onmt.inference_engine")
     options: Any = import_module("onmt.opts")
     parse: Any = import_module("onmt.utils.parse")

@@ -1,4 +1,4 @@
-"""What OpenNMT-py and its successor Eole have in common."""
+"""Configuration shared by OpenNMT-py and its successor Eole."""
 
 from __future__ import annotations
 

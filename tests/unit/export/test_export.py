@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import compare_engines
 import pytest
 import torch
 import yaml
@@ -34,6 +33,7 @@ from nmt.model.transformer import Transformer
 from nmt.runs.folder import load_folder
 from nmt.translate.translator import Translator
 from screen import rows, terminal
+from scripts.checks import compare_engines
 
 # --- the model card -------------------------------------------------------------------------------
 
