@@ -23,7 +23,6 @@ from nmt.recipes.commands import follow
 from nmt.recipes.configs import data_directory, next_config, rooted, run_config
 from nmt.recipes.directory import RecipeDir, translation_settings
 from nmt.text.lines import read_aligned, read_lines
-from nmt.translate.types import check_search
 
 if TYPE_CHECKING:
     from nmt.translate.translator import Translator
@@ -66,8 +65,10 @@ def back_translate(request: BackTranslation) -> int:
     """
     config = _forward(request.reverse, run_config(request.reverse), request.config)
     rules = PairRules(config.data, *_held_out(config.data))
-    check_search(request.search, 1)
     n_lines = _n_lines(request.mono)
+    from nmt.translate.types import check_search  # imports torch
+
+    check_search(request.search, 1)
     recipe = RecipeDir(request.output, _settings(request, config.data, rules), [request.reverse])
 
     def translate(translator: Translator, lines: Sequence[str], first: int) -> Iterator[str]:

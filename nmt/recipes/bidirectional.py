@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.config import Config
 from nmt.config.load import load_config
-from nmt.console import say
+from nmt.console import say, show
 from nmt.errors import ConfigError
 from nmt.layout import RunDir
 from nmt.recipes.commands import resume_option, run_nmt
@@ -76,7 +77,9 @@ def bidirectional(request: Bidirectional) -> int:
     for training in trainings:
         if training.is_finished():
             say(f"{training.run.path}: finished")
-        elif status := run_nmt(training.command()):
+            continue
+        show(shlex.join(["nmt", *training.command()]))
+        if status := run_nmt(training.command()):
             return status
     return 0
 

@@ -11,7 +11,8 @@ from types import FrameType
 
 from nmt.config import Config
 from nmt.config.load import dump_config
-from nmt.console import show
+from nmt.console import say, show
+from nmt.errors import StoppedError
 from nmt.files.write import replace_file
 from nmt.layout import RunDir
 from nmt.process import SIGNALS
@@ -46,7 +47,10 @@ def resume_option(run: RunDir) -> list[str]:
 
 def run_nmt(arguments: Sequence[str]) -> int:
     """Run `nmt` with these arguments in another process, and return its exit status."""
-    return wait_for([sys.executable, "-m", "nmt", *arguments])
+    status = wait_for([sys.executable, "-m", "nmt", *arguments])
+    if status == StoppedError.exit_status:
+        say("stopped; the same command goes on")
+    return status
 
 
 def wait_for(command: Sequence[str]) -> int:

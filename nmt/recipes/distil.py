@@ -16,7 +16,6 @@ from nmt.recipes.commands import follow
 from nmt.recipes.configs import data_directory, next_config, rooted, run_config
 from nmt.recipes.directory import RecipeDir, translation_settings
 from nmt.text.lines import read_aligned, read_lines
-from nmt.translate.types import check_search
 
 if TYPE_CHECKING:
     from nmt.translate.translator import Translator
@@ -54,6 +53,8 @@ def distil(request: Distillation) -> int:
     Return the exit status of the first following command that fails, else 0. Raises ConfigError, DataError or
     CheckpointError before anything is written.
     """
+    from nmt.translate.types import check_search  # imports torch
+
     teacher = run_config(request.teachers[0])
     if request.data is None and any(source.repeat > 1 for source in teacher.data.train):
         raise ConfigError([
