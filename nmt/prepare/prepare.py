@@ -20,11 +20,12 @@ from nmt.data.corpus import FORMAT, Corpus
 from nmt.errors import DataError
 from nmt.files.write import staged_directory
 from nmt.layout import DataDir
-from nmt.prepare.checks import changes_since, check_replaceable, recipe, reused_tokenizers
+from nmt.prepare.checks import changes_since, check_replaceable, reused_tokenizers
 from nmt.prepare.clean import Cleaner, CleanReport, counted
 from nmt.prepare.cleaned import CleanedText, samples_of
 from nmt.prepare.languages import Sample, language_warnings
 from nmt.prepare.pairs import OpenSource, SentencePair
+from nmt.prepare.recipe import Recipe, recipe
 from nmt.prepare.report import table
 from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.split_off import Draw
@@ -101,7 +102,7 @@ class _Build:
     def train_keys(self) -> list[str]:
         return [f"train.{i}" for i in range(len(self.config.data.train))]
 
-    def write(self, wanted: dict[str, Any]) -> list[str]:
+    def write(self, wanted: Recipe) -> list[str]:
         """Write everything; the lines of the report."""
         held_out = self._read_held_out()
         cleaned = self._clean_train(held_out)
@@ -242,13 +243,13 @@ class _Build:
         if name == "valid" and self.split_off is not None:
             self.splits[name]["split_off"] = self.split_off
 
-    def _write_manifest(self, wanted: dict[str, Any], tokenizers: Tokenizers) -> None:
+    def _write_manifest(self, wanted: Recipe, tokenizers: Tokenizers) -> None:
         files = file_facts(self.directory.path)
         manifest = {
             "format": FORMAT,
             "languages": list(self.languages),
             "fingerprint": content_fingerprint(files),
-            **wanted,
+            "config": wanted,
             "tokenizer": {
                 "fingerprint": tokenizers.fingerprint,
                 "joint": tokenizers.joint,

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config import Config, Section, Source
-from nmt.config.load import dump_config, field_paths, load_config
+from nmt.config.fields import field_paths
+from nmt.config.load import dump_config, load_config
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, HubError, NmtError, UnsafeFileError
 
 BASE = """\
@@ -310,8 +311,8 @@ def test_yaml_is_read_by_the_rules_of_1_2() -> None:
         ("training: {seed: " + "9" * 5000 + "}", r"the number '9+\.\.\. is too large at line 7, column 18$"),
         ("training: {seed: !!int x}", r"could not determine a constructor"),
         ("training: {seed: !!map 3}", r"expected 2"),
-        ('training: {run_dir: "a\\0b"}', r"the text 'a.x00b' has a character that is none at line 7, column 21$"),
-        ('training: {run_dir: "\\ud800"}', r"the text '.ud800' has a character that is none"),
+        ('training: {run_dir: "a\\0b"}', r"the text 'a.x00b' has an invalid character at line 7, column 21$"),
+        ('training: {run_dir: "\\ud800"}', r"the text '.ud800' has an invalid character"),
         ("training: " + "[" * 5000, r"nested too deeply"),
     ],
 )

@@ -47,7 +47,7 @@ def test_again_with_nothing_changed_it_does_nothing(place: Folder) -> None:
         ({"data__max_chars": 40}, "data.max_chars was 1000, is 40"),
         ({"data__test": {}}, "data.test.test was removed"),
         ({"data__test": {"test": files("test"), "more": files("valid")}}, "data.test.more was added"),
-        ({"data__train": [files("train") | {"name": "n"}]}, 'data.train.0.name was null, is "n"'),
+        ({"data__train": [files("train") | {"name": "n"}]}, "data.train.0.name was nothing, is 'n'"),
         ({"data__train": [files("train") | {"repeat": 2}]}, "data.train.0.repeat was 1, is 2"),
         ({"tokenizer__joint": False, "model__tie_embeddings": "none"}, "tokenizer.joint was true, is false"),
     ],

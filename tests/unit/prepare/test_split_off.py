@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from folders import PAIRS, TEST, TRAIN, Folder, files
-from nmt.config.load import changed_config, dump_config, field_paths, load_config
+from nmt.config.fields import field_paths
+from nmt.config.load import changed_config, dump_config, load_config
 from nmt.errors import ConfigError, DataError
 from nmt.prepare import split_off
 from nmt.prepare.pairs import SentencePair
@@ -111,7 +112,7 @@ def test_by_default_a_thousand_lines_but_at_most_a_tenth(place: Folder) -> None:
     assert "nothing to do" in place.prepare(data__valid=1000)
     assert "nothing to do" in place.prepare(direction="en-de", data__valid=1000)
     assert "again: data.valid was 1000, is 20" in place.prepare(data__valid=20)
-    assert 'again: data.valid was 20, is {"files": {"de": "valid.de"' in place.prepare()
+    assert "again: data.valid was 20, is {'files': {'de': 'valid.de'" in place.prepare()
     assert "again: data.valid was {" in place.prepare(data__valid=0.2)
 
 
@@ -159,8 +160,8 @@ def test_several_corpora_give_in_proportion(place: Folder) -> None:
         ),
         (
             "data.train.0.weight=0.5",
-            "data.train.0.weight: no such setting; the nearest is repeat: 2, for each pair to stand in the training "
-            "text twice (whole numbers; for a corpus to count less, repeat the others)",
+            "data.train.0.weight: no such setting; the nearest is repeat: 2, which puts each pair into the training "
+            "text twice (whole numbers only; to give a corpus less weight, repeat the others)",
         ),
     ],
 )
