@@ -81,7 +81,7 @@ class _Repr(reprlib.Repr):
     def repr_bool(self, value: bool, _: int) -> str:
         return str(value).lower()
 
-    def repr_NoneType(self, *_: object) -> str:
+    def repr_NoneType(self, *_: object) -> str:  # noqa: N802  (found by the name of the type)
         return "null"
 
 

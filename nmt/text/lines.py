@@ -23,7 +23,7 @@ LINE_BYTES = 1 << 25
 """A longer line is refused."""
 
 
-TWICE = ", since it is read more than once; write the text into one"
+READ_TWICE = ", since it is read more than once; write the text into one"
 
 
 HELD_CHARACTERS, LINE_OVERHEAD = 1 << 29, 200

@@ -73,7 +73,7 @@ def test_no_side_of_the_development_set_is_learned_from(place: Folder, amount: i
     assert valid and set(valid) <= {*TRAIN, *again}
     for side in (0, 1):
         assert not {pair[side] for pair in train} & {pair[side] for pair in valid}
-    manifest = place.corpus().manifest
+    manifest = place.manifest()
     dropped = manifest["splits"]["train"]["clean"]["dropped"]
     assert dropped == {"overlap": 3, "valid": len(valid), "shared": 720 - len(train) - len(valid)}
     assert dropped["shared"] >= len(valid)
@@ -133,7 +133,7 @@ def test_one_pair_is_not_enough(place: Folder) -> None:
 def test_several_corpora_give_in_proportion(place: Folder) -> None:
     place.write(train=sentence_pairs(400)[:300], more=sentence_pairs(400)[300:])
     place.prepare(data__train=[files("train"), files("more")], data__valid=30)
-    sources = place.corpus().manifest["sources"]
+    sources = place.manifest()["sources"]
     of_first, of_second = (sources[f"train.{i}"]["dropped"]["valid"] for i in (0, 1))
     assert of_first + of_second == 30 and of_first > of_second > 0
 
