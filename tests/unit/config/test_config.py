@@ -93,11 +93,11 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
         ),
         (
             "training: {max_tokens: 250}",
-            "training.max_tokens: 250 has no room for the longest pair, data.max_pieces = 250 and its end of sentence",
+            "training.max_tokens: 250 is too small for the longest pair, data.max_pieces = 250 and its end of sentence",
         ),
         (
             "model: {positions: learned, max_positions: 250}",
-            "model.max_positions: 250 has no room for data.max_pieces = 250 and an end of sentence",
+            "model.max_positions: 250 is too small for data.max_pieces = 250 and an end of sentence",
         ),
     ],
 )
@@ -197,11 +197,11 @@ def test_all_problems_come_at_once() -> None:
         ("data.train=[]", ["data.train: must have at least one entry, found []"]),
         (
             "data.test={dev/2: {files: {de: a, en: b}}}",
-            ["data.test: 'dev/2' is no name for a test set; take letters, digits, _ . - and not train or valid"],
+            ["data.test: 'dev/2' is not a name for a test set; use letters, digits, _ . - and not train or valid"],
         ),
         (
             "data.test={train: {files: {de: a, en: b}}}",
-            ["data.test: 'train' is no name for a test set; take letters, digits, _ . - and not train or valid"],
+            ["data.test: 'train' is not a name for a test set; use letters, digits, _ . - and not train or valid"],
         ),
         ("data.test={x: {files: {de: a, fr: b}}}", ["data.test.x.files: must name de and en, found de, fr"]),
         ("data.test={x: {files: {}}}", ["data.test.x.files: must name de and en, found none"]),

@@ -155,8 +155,8 @@ def test_several_corpora_give_in_proportion(place: Folder) -> None:
         ),
         (
             "data.train.0.repeat=0.5",
-            "data.train.0.repeat: must be a whole number, found 0.5: each pair stands in the training text so many "
-            "times; for a corpus to count less, repeat the others, such as repeat: 2",
+            "data.train.0.repeat: must be a whole number, found 0.5: how many times each pair occurs in the "
+            "training text; to give a corpus less weight, repeat the others, such as repeat: 2",
         ),
         (
             "data.train.0.weight=0.5",
