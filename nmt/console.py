@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -64,7 +64,7 @@ class Progress:
 
     def __init__(self, task: str, total: int | None = None, unit: str = "lines", shown: bool = True) -> None:
         """`total`: the number of units, if known. With `shown` False there is never a bar."""
-        self._bar: tqdm[object] | None = None
+        self._bar: tqdm[Any] | None = None
         if not (shown and sys.stderr.isatty()):
             return
         from tqdm import tqdm

@@ -1,4 +1,4 @@
-"""How a shell goes on with a value that is half typed. Nothing here may take long or fail."""
+"""Shell completion of values. Nothing here may take long or fail."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 
 def settings(typed: str) -> Iterator[str]:
-    """Settings that begin so, for --set KEY=VALUE."""
+    """Settings that begin with `typed`, for --set KEY=VALUE."""
     return (f"{path}=" for path in field_paths() if "*" not in path and path.startswith(typed))
 
 
 def search_settings(typed: str) -> Iterator[str]:
-    """The same of the search alone."""
+    """Likewise, settings of the search only."""
     return (setting for setting in settings(typed) if setting.startswith("search."))
 
 
 def configs(typed: str) -> list[str]:
-    """Configs that begin so: those here, in configs/ and the shipped ones."""
+    """Configs that begin with `typed`: in the working directory, in configs/, and the shipped ones."""
     places = [Path(), Path("configs"), shipped_configs()]
     return sorted({path.name for place in places for path in place.glob("*.yaml") if path.name.startswith(typed)})
 
 
 def runs(typed: str) -> list[str]:
-    """Run directories that begin so, in runs/ or in the directory that is being typed."""
+    """Run directories that begin with `typed`, in runs/ or in the directory typed so far."""
     from nmt.runs.listing import is_run
 
     folder = Path(typed if typed.endswith("/") else Path(typed).parent)
     places = [folder, *([Path("runs")] if folder == Path() else [])]
     try:
-        found = sorted(str(path) for place in places if place.is_dir() for path in place.iterdir() if is_run(path))
+        paths = sorted(str(path) for place in places if place.is_dir() for path in place.iterdir() if is_run(path))
     except OSError:
         return []
-    return [path for path in found if path.startswith(typed)]
+    return [path for path in paths if path.startswith(typed)]
 
 
 def shell() -> str | None:
-    """The shell that nmt was called from; None if that cannot be told."""
-    import shellingham  # type: ignore[import-untyped]  # which Typer needs, too
+    """The shell that nmt was called from; None if unknown."""
+    import shellingham  # type: ignore[import-untyped]  # a dependency of Typer
 
     try:
         return str(shellingham.detect_shell()[0])

@@ -22,8 +22,8 @@ def asked_of(text: str, search: SearchConfig, glossary: Glossary | None = None) 
         return []
     known = list(spans(text))
     inside = {place for span in known for place in range(span.start + 1, span.end)}
-    terms = [] if glossary is None else glossary.spans(text)
-    terms = [span for span in terms if span.start not in inside and span.end not in inside]
+    occurrences = [] if glossary is None else glossary.spans(text)
+    terms = [span for span in occurrences if span.start not in inside and span.end not in inside]
     return _longest([*terms, *_matches(text, search.protect_patterns), *(known if search.protect else ())])
 
 
