@@ -1,4 +1,4 @@
-"""Suggestions for options, words and commands that do not exist."""
+"""Suggestions for options and arguments that a command does not take."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from nmt.config.fields import field_paths
 from nmt.config.foreign import BESIDES, listed, misspelt, note_on, of_the_same_words, plain, settings_meant
-from nmt.config.load import field_paths
 
 OTHER_OPTIONS = {
     "--config": "c cfg conf yaml config_file config_path",
@@ -61,25 +61,25 @@ OTHER_COMMANDS = {
 """For each command, its names in other toolkits."""
 
 SEARCHING = ("translate", "evaluate", "score")
-"""Commands whose --set takes search settings only."""
+"""Commands whose --set takes only settings of the search."""
 
 NOT_HERE = {
     ("translate", "tgt ref target reference"): "nmt score --src F --ref F scores given translations",
-    ("translate", "device gpu cpu cuda use_gpu no_cuda"): "a GPU is used where there is one",
-    ("train", "max_tokens"): "as in fairseq, where it is what an update learns from: write --set "
-    "training.update_tokens=VALUE (target tokens); training.max_tokens is what fits into memory",
+    ("translate", "device gpu cpu cuda use_gpu no_cuda"): "a GPU is used if there is one",
+    ("train", "max_tokens"): "as in fairseq, where it is the batch size of an update: write --set "
+    "training.update_tokens=VALUE (target tokens); training.max_tokens is the limit of memory",
     ("evaluate", "src source"): "BLEU, chrF and TER compare translations with references alone, --hyp F --ref F",
 }
-"""Advice on options that a command does not have: (command, names in other toolkits) -> advice."""
+"""What to use instead of an option that a command does not have."""
 
 
 def command_meant(given: str) -> str | None:
-    """Return the command that is called `given` in another toolkit, or None."""
+    """The command that `given` stands for in another toolkit."""
     return next((name for name, others in OTHER_COMMANDS.items() if plain(given) in others.split()), None)
 
 
 def no_such_option(command: str, options: Collection[str], given: str) -> str:
-    """Return the error message on `given`, which is not in the `options` of a command."""
+    """The error message for `given`, which is not among the `options` of a command."""
     name = plain(given)
     start = f"No such option: {given}"
     named = [option for option in options if plain(option) == name or name in OTHER_OPTIONS.get(option, "").split()]
@@ -104,27 +104,27 @@ def _set(keys: Sequence[str]) -> str:
 
 
 def _settings(command: str, given: str) -> list[str]:
-    """Return the settings that an unknown option may mean, by its name here or in other toolkits."""
+    """The settings that an unknown option may stand for: by their own names, or by those in other toolkits."""
     paths = [path for path in field_paths() if "*" not in path]
     dotted, name = given.lstrip("-").replace("-", "_"), plain(given)
     section = "search" if command in SEARCHING else "training"
     exact = [path for path in paths if dotted in (path, path.rpartition(".")[2])]
     exact = [path for path in exact if path.startswith(f"{section}.")] or exact
-    found = exact or settings_meant(name, section) or misspelt(dotted, paths if "." in dotted else ())
-    return [path for path in found if command not in SEARCHING or path.startswith("search.")]
+    meant = exact or settings_meant(name, section) or misspelt(dotted, paths if "." in dotted else ())
+    return [path for path in meant if command not in SEARCHING or path.startswith("search.")]
 
 
 def stray_words(command: str, argument: str | None, words: Sequence[str]) -> str:
-    """Return the error message on unexpected words, with a correction; `argument` is the argument that the command
-    takes, if any."""
+    """The error message for extra words, with a suggestion; `argument`: the name of the one argument of the command,
+    if it has one."""
     shown = textwrap.shorten(" ".join(words), 60, placeholder=" …") or repr(words[0])
     if argument is not None:
         return f"{command} takes one {argument}, found {shown} too"
-    return f"{command} takes no words, found {shown}: write {_instead(command, words, shown)}"
+    return f"{command} takes no arguments, found {shown}: write {_instead(command, words, shown)}"
 
 
 def setting_without_equals(args: Sequence[str], words: Sequence[str]) -> str | None:
-    """Return the correction of `--set KEY VALUE`, where VALUE is one of the unexpected `words`, or None."""
+    """The correction of `--set KEY VALUE`, where VALUE is one of the extra `words`; None if there is no such option."""
     for option, key, value in zip(args, args[1:], args[2:], strict=False):
         if option in ("--set", "--grid") and "=" not in key and value in words:
             return f"{option} {shlex.quote(f'{key}={value}')}"
@@ -132,10 +132,8 @@ def setting_without_equals(args: Sequence[str], words: Sequence[str]) -> str | N
 
 
 def values_behind(options: Collection[str], args: Sequence[str], words: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Return which of the `options` is followed by unexpected `words`, and all its values, as in --ref a b.
-
-    None if there is no such option, or the words cannot be its values.
-    """
+    """Find the option whose value is followed by extra `words` that may be further values, as in --ref a b; return it
+    with all values, or None."""
     for place in range(1, len(args)):
         option, value = args[max(place - 2, 0)], args[place - 1]
         if value.startswith("--"):

@@ -137,9 +137,7 @@ def _development_text(data: DataDir) -> tuple[str, ...]:
     """The checksums of the development set's text, by language; none where the manifest does not tell."""
     with suppress(DataError, KeyError):
         manifest = read_manifest(data)
-        return tuple(
-            manifest["files"][data.text("valid", language).name]["sha256"] for language in manifest["languages"]
-        )
+        return tuple(manifest.files[data.text("valid", language).name].sha256 for language in manifest.languages)
     return ()
 
 

@@ -57,7 +57,7 @@ USAGE = (
     Case("an option and --set: places", "", f"{PREPARE} --data new --set data.dir=other", said="give one of them"),
     Case("a run given twice", "", "nmt evaluate --run runs/tiny --run ./runs/tiny", said="name it once"),
     Case("several files behind --ref", "", f"{FILES} text/dev.bb", said="--ref text/test.bb --ref text/dev.bb"),
-    Case("--set given twice", "", f"{CONFIG} --set search.beam=3 --set search.beam=2", 0, said="last value is used"),
+    Case("--set given twice", "", f"{CONFIG} --set search.beam=3 --set search.beam=2", 0, said="the last one takes"),
     Case("an option of another toolkit", "", f"{TRAIN} --lr 1e-3", said="--set training.peak_lr=VALUE"),
     Case("a setting of another toolkit", "", f"{TRAIN} --set training.lr=1e-3",
          said="did you mean training.peak_lr .with"),

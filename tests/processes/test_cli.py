@@ -188,7 +188,7 @@ def test_config_prints_a_config_with_its_meaning(nmt: Command) -> None:
         (["translate", "--beam", "0"], "Invalid value for '--beam'"),
         (["translate", "--n-best", "0"], "Invalid value for '--n-best'"),
         (["translate", "--weights", "best"], "Invalid value for '--weights'"),
-        (["translate", "stray"], "translate takes no words, found stray"),
+        (["translate", "stray"], "translate takes no arguments, found stray"),
         (["--epochs", "3"], "No such option: --epochs"),
     ],
 )
@@ -199,7 +199,7 @@ def test_usage_errors(arguments: list[str], expected: str, nmt: Command) -> None
     assert result.out == ""
     if arguments:
         assert result.err.startswith("nmt: ")
-        assert result.err.endswith("; see --help\n")
+        assert result.err.endswith("; --help lists the options\n")
         assert result.err.count("\n") == 1
 
 

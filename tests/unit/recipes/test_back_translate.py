@@ -57,10 +57,11 @@ def test_every_line_is_counted_and_keeps_its_place(folder: Path, nmt: Command) -
     assert config.data.train[1].files == {"bb": "out/synthetic.bb", "aa": "mono.aa"}
     result = nmt("prepare", "--config", "out/config.yaml", "--tokenizer-from", folder / "run")
     assert result.status == 0, result.err
-    sources = read_manifest(DataDir(Path("out/prepared")))["sources"]
-    kept = sources["train.1"]["kept"]
+    sources = read_manifest(DataDir(Path("out/prepared"))).sources
+    assert sources is not None
+    kept = sources["train.1"].kept
     n_texts = len(lines_of(Path("out/prepared/train.aa")))
-    assert n_texts == 3 * sources["train.0"]["kept"] + kept
+    assert n_texts == 3 * sources["train.0"].kept + kept
     by_reason = dropped(Path("out/prepared"))
     assert kept == n_pairs - by_reason.pop("duplicate", 0) > 20, "some lines are of the authentic text"
     assert by_reason.pop("empty") == 6 + counts.get(UNFINISHED, 0)
