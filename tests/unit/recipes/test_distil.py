@@ -145,7 +145,7 @@ def test_a_damaged_chunk_is_named(folder: Path, nmt: Command, monkeypatch: pytes
         (["--data", "none"], "no such data directory"),
         (["--search", "beem=3"], "search.beem"),
         (["--run", "x"], "No such option: --run; write --teacher"),
-        (["x"], "distil takes no words, found x: write nmt distil --teacher x"),
+        (["x"], "distil takes no arguments, found x: write nmt distil --teacher x"),
     ],
 )
 def test_errors_are_found_before_anything_is_written(
