@@ -89,15 +89,15 @@ def back_translate(
     from nmt.recipes.back_translate import back_translate as run_recipe
     from nmt.recipes.configs import run_config
 
-    settings = [*SEARCHES[how], *(f"search.{setting}" for setting in search or ())]
+    changes = [*SEARCHES[how], *(f"search.{setting}" for setting in search or ())]
     request = BackTranslation(
-        reverse,
-        mono,
-        output,
-        search_settings(run_config(reverse), None, None, settings),
-        config,
-        overrides or (),
-        upsample,
+        reverse=reverse,
+        mono=mono,
+        output=output,
+        search=search_settings(run_config(reverse), None, None, changes),
+        config=config,
+        overrides=overrides or (),
+        upsample=upsample,
         run_commands=train,
     )
     raise typer.Exit(run_recipe(request))

@@ -81,8 +81,17 @@ def distil(
     from nmt.recipes.distil import Distillation
     from nmt.recipes.distil import distil as run_recipe
 
-    how = search_settings(run_config(teacher[0]), beam, None, [f"search.{setting}" for setting in search or ()])
+    changes = [f"search.{setting}" for setting in search or ()]
     request = Distillation(
-        teacher, output, how, data, n_best, nearest, with_originals, config, overrides or (), run_commands=train
+        teachers=teacher,
+        output=output,
+        search=search_settings(run_config(teacher[0]), beam, None, changes),
+        data=data,
+        n_best=n_best,
+        nearest=nearest,
+        with_originals=with_originals,
+        student=config,
+        overrides=overrides or (),
+        run_commands=train,
     )
     raise typer.Exit(run_recipe(request))

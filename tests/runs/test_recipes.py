@@ -76,7 +76,8 @@ def test_one_direction_goes_on_from_both(folder: Path, nmt: Command, called: lis
     done = nmt(*again, "3")
     assert done.status == 0 and len(called) == 2, "nothing is left to do"
     assert done.err.splitlines() == [f"nmt: {run.path}: finished" for run in (both, one)]
-    Path("small.yaml").write_text(dump_config(config.model_copy(update={"model": config.model.model_copy(update={
-        "d_ff": 24,
-    })})), encoding="utf-8")  # fmt: skip
-    assert nmt(*again, "3").status == 2 and called[2][1] == "--resume", "another model is another run"
+    assert nmt(*again, "4").status == 0 and called[2][1] == "--resume", "a raised limit resumes the training"
+    assert saved_steps(both)[-1] == 4 and len(called) == 3
+    other = config.model_copy(update={"model": config.model.model_copy(update={"d_ff": 24})})
+    Path("small.yaml").write_text(dump_config(other), encoding="utf-8")
+    assert nmt(*again, "4").status == 2 and called[3][1] == "--resume", "another model is another run"
