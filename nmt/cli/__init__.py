@@ -8,13 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nmt.cli import config, evaluate, export, plot, prepare, runs, score, sweep, train, translate
+from nmt.cli import (
+    back_translate,
+    bidirectional,
+    config,
+    distil,
+    evaluate,
+    export,
+    plot,
+    prepare,
+    runs,
+    score,
+    sweep,
+    train,
+    translate,
+)
 from nmt.cli.app import app
 from nmt.process import set_up
 
 __all__ = [
     "app",
+    "back_translate",
+    "bidirectional",
     "config",
+    "distil",
     "evaluate",
     "export",
     "main",

@@ -16,7 +16,10 @@ from nmt.cli.exits import errors_for_people
 from nmt.cli.hints import command_meant
 from nmt.cli.version import commit
 
-ORDER = ("prepare", "train", "translate", "evaluate", "score", "sweep", "export", "runs", "plot", "config")
+ORDER = (
+    "prepare", "train", "translate", "evaluate", "score", "sweep", "distil", "back-translate", "bidirectional",
+    "export", "runs", "plot", "config",
+)  # fmt: skip
 """Of the commands in the help."""
 
 
@@ -93,6 +96,7 @@ def nmt(
       nmt evaluate   run -> BLEU, chrF, TER    score a test set
 
     `nmt sweep` compares values of settings, `nmt runs` lists the runs there are, `nmt plot` draws their curves.
+    Three recipes train better or smaller models: `nmt distil`, `nmt back-translate` and `nmt bidirectional`.
     One YAML file holds every setting; without --config it is base.yaml (IWSLT 2017, German-English).
     `nmt config` prints it with an explanation of each. `nmt COMMAND --help` is the manual of a command.
 

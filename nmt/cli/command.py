@@ -29,6 +29,9 @@ SETTING_OF = {
 }
 """Options that set what --set can set, too."""
 
+RECIPES = ("distil", "back-translate")
+"""Commands whose --set changes the training that follows; no other option of theirs does."""
+
 
 class Misuse(typer.BadParameter):
     """A command line that cannot be meant; the message says it all."""
@@ -88,7 +91,7 @@ class Command(TyperCommand):
             if len(values) > 1:
                 raise Misuse(_repeated(self.name, option.opts[0], values))
         changed = _changed(given.get("overrides") or ())
-        for option in singles:
+        for option in singles if self.name not in RECIPES else ():
             name = option.opts[0]
             key = SETTING_OF.get(name, "")
             if self.name in SEARCHING and not key.startswith("search."):

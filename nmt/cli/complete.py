@@ -20,6 +20,11 @@ def search_settings(typed: str) -> Iterator[str]:
     return (setting for setting in settings(typed) if setting.startswith("search."))
 
 
+def search_keys(typed: str) -> Iterator[str]:
+    """The same without `search.`, for --search KEY=VALUE."""
+    return (setting.removeprefix("search.") for setting in search_settings(f"search.{typed}"))
+
+
 def configs(typed: str) -> list[str]:
     """Configs that begin so: those here, in configs/ and the shipped ones."""
     places = [Path(), Path("configs"), shipped_configs()]

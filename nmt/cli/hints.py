@@ -21,6 +21,9 @@ OTHER_OPTIONS = {
     "--hyp": "hypothesis hypotheses hyps sys system translations translation candidate i input",
     "--run": "m model models model_path model_dir checkpoint_path ckpt path run_dir save_dir output_dir exp_dir "
     "model_name_or_path",
+    "--teacher": "run model teacher_model",
+    "--reverse": "run model reverse_model",
+    "--mono": "i input src monolingual",
     "--beam": "b k beam_size beam_width num_beams n_beams beams",
     "--n-best": "nbest num_return_sequences num_hypotheses",
     "--length-penalty": "lenpen alpha length_alpha normalize",
@@ -48,6 +51,8 @@ OTHER_COMMANDS = {
     "translate": "generate infer inference predict interactive decode",
     "evaluate": "eval test valid validate bleu sacrebleu",
     "sweep": "grid search tune",
+    "distil": "distill distillation distilation kd",
+    "back-translate": "backtranslate backtranslation back_translation bt",
     "export": "convert save average",
     "runs": "list ls status experiments",
     "plot": "draw graph curves",
@@ -164,5 +169,9 @@ def _instead(command: str, words: Sequence[str], shown: str) -> str:
             return f"nmt {command} --run {first}"
         case "train" if Path(words[0]).is_dir():
             return f"nmt train --data {first}"
+        case "distil":
+            return f"nmt distil --teacher {first}"
+        case "back-translate":
+            return f"nmt back-translate --{'reverse' if Path(words[0]).is_dir() else 'mono'} {first}"
         case _:
             return f"nmt {command} --config {first}"

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nmt.cli.complete import configs, runs, search_settings, settings
+from nmt.cli.complete import configs, runs, search_keys, search_settings, settings
 
 Weights = Literal["auto", "raw", "ema", "average"]
 ConfigOption = Annotated[
@@ -73,4 +73,17 @@ WeightsOption = Annotated[
     typer.Option(
         "--weights", help="As trained, averaged (see training.ema, average_last), or (auto) what scored highest."
     ),
+]
+RecipeOutput = Annotated[Path, typer.Option("--output", metavar="DIR", help="Directory to write.", show_default=False)]
+TranslatingOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--search",
+        metavar="KEY=VALUE",
+        help="Change a search setting of the run that translates; may be repeated.",
+        autocompletion=search_keys,
+    ),
+]
+FollowOption = Annotated[
+    bool, typer.Option("--train", help="Also run the commands that follow: prepare, train, evaluate.")
 ]

@@ -9,6 +9,6 @@ settings=(--config multi30k.yaml --set "data.root=$root" --set "data.direction=$
 
 nmt prepare "${settings[@]}"
 nmt train "${settings[@]}" --run "$run"
-python "$(dirname "$0")/../learning_curve.py" "$run"
+nmt runs --curve "$run"
 nmt evaluate --run "$run" --split test_2016_flickr
 nmt evaluate --run "$run" --split test_2016_flickr --weights raw

@@ -25,7 +25,10 @@ data:
   valid:
     files: {de: v.de, en: v.en}
 """
-COMMANDS = ["prepare", "train", "sweep", "translate", "evaluate", "score", "runs", "plot", "config"]
+COMMANDS = [
+    "prepare", "train", "sweep", "translate", "evaluate", "score", "distil", "back-translate", "bidirectional", "runs",
+    "plot", "config",
+]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +64,10 @@ OPTIONS = {
     ],
     "evaluate": ["--run", "--split", "--hyp", "--ref", "--data", "--json", "--lowercase", "--tokenize"],
     "score": ["--src", "--ref", "--run", "--model", "--output", "--tokens", "--length-penalty", "--precision"],
-    "runs": ["--json"],
+    "distil": ["--teacher", "--output", "--n-best", "--nearest", "--with-originals", "--search", "--set", "--train"],
+    "back-translate": ["--reverse", "--mono", "--output", "--how", "--search", "--upsample", "--set", "--train"],
+    "bidirectional": ["--both", "--one", "--config", "--set", "--name"],
+    "runs": ["--curve", "--json"],
     "plot": ["--output"],
     "config": ["--config", "--set"],
 }  # fmt: skip
@@ -105,6 +111,9 @@ print("heavy:", sorted(heavy))
         ("prepare --config c", ["c.yaml"]),
         ("evaluate --run ", ["runs/one", "runs/two"]),
         ("plot runs/o", ["runs/one"]),
+        ("distil --teacher runs/o", ["runs/one"]),
+        ("back-translate --search sam", ["sample="]),
+        ("runs --curve runs/o", ["runs/one"]),
         ("plot nowhere/o", []),
         ("evaluate --weights a", ["auto", "average"]),
         ("--foo tra", ["train", "translate"]),

@@ -22,6 +22,9 @@ OPTIONS = [
 ]
 LISTS = {
     *((name, "--set") for name in ("prepare", "train", "translate", "evaluate", "score", "sweep", "config")),
+    *((name, option) for name in ("distil", "back-translate") for option in ("--set", "--search")),
+    ("bidirectional", "--set"),
+    ("distil", "--teacher"),
     *((name, "--run") for name in ("translate", "evaluate", "score")),
     ("evaluate", "--ref"),
     ("sweep", "--grid"),
