@@ -211,8 +211,8 @@ class Synthetic:
 
 def flop_per_token(model: Transformer, config: Config) -> float:
     """Return the FLOP of a target token in training, with as many source tokens: twice the weights, three times
-    (forward and two products backward), all of it twice where consistency training makes a second pass. Products between the
-    tokens, in attention, are left out: they add about a hundredth."""
+    (forward and two products backward), all of it twice where consistency training makes a second pass. Products
+    between tokens, in attention, are left out: they add about a hundredth."""
     output = model.output_weight  # which may be that of the embeddings, too
     n_weights = sum(p.numel() for name, p in model.named_parameters() if "embedding" not in name and p is not output)
     settings = config.training
