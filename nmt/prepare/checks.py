@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config, DataConfig, Section, Source, TokenizerConfig
+from nmt.config.differences import differences
 from nmt.config.load import load_config
 from nmt.data.corpus import FORMAT, Corpus, read_manifest
 from nmt.errors import DataError
@@ -83,7 +84,7 @@ def _changed(old: Any, new: Any) -> Iterator[str]:
         taken, trained = "taken from elsewhere (--tokenizer-from)", "trained on this text"
         yield f"the tokenizer was {taken if _is_reused(old) else trained}, is {taken if _is_reused(new) else trained}"
         new = {**new, "tokenizer": old.get("tokenizer")} if isinstance(old, dict) else new
-    yield from _differences(old, new, "")
+    yield from differences(old, new)
 
 
 def _is_reused(config: Any) -> bool:
@@ -116,26 +117,6 @@ def _with_defaults(values: Any, section: type[Section]) -> Any:
     elsewhere = {"direction", "dir", "root"}  # what a manifest never says, see `recipe`
     defaults = {name: field.default for name, field in fields if not field.is_required() and name not in elsewhere}
     return {**defaults, **values}
-
-
-def _differences(old: Any, new: Any, key: str) -> Iterator[str]:
-    """`KEY was OLD, is NEW` (or was added, was removed) for each place where two trees of plain values differ."""
-    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        old, new = dict(enumerate(old)), dict(enumerate(new))
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in dict.fromkeys([*old, *new]):
-            path = f"{key}.{name}" if key else str(name)
-            if name in old and name in new:
-                yield from _differences(old[name], new[name], path)
-            else:
-                yield f"{path} was {'removed' if name in old else 'added'}"
-    elif old != new:
-        yield f"{key} was {_shown(old)}, is {_shown(new)}"
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def check_replaceable(directory: DataDir) -> None:

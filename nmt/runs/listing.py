@@ -150,7 +150,8 @@ def _checkpoints(run: RunDir) -> list[int]:
 
 
 def _last_written(run: RunDir) -> float:
-    files = (run.path, run.config, run.info, run.lock, run.checkpoints, run.selected, run.log, run.dev)
+    """When training last wrote to the run, in seconds since 1970. An export into the run does not count."""
+    files = (run.config, run.info, run.lock, run.checkpoints, run.selected, run.log, run.dev)
     times = [0.0]
     for path in files:
         try:
@@ -284,9 +285,4 @@ def newest_run(root: Path = Path("runs")) -> Path:
     runs = [RunDir(path) for path in root.glob("*") if is_run(path)]
     if not runs:
         raise CheckpointError(f"{root}: no run directory here; make one with nmt train, or name one with --run")
-    return max(runs, key=_last_trained).path
-
-
-def _last_trained(run: RunDir) -> tuple[float, str]:
-    files = (run.config, run.checkpoints, run.selected)
-    return max(path.stat().st_mtime for path in files if path.exists()), run.path.name
+    return max(runs, key=lambda run: (_last_written(run), run.path.name)).path

@@ -7,19 +7,20 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from nmt.config import Config
+from nmt.config.differences import changed_settings, shown
 from nmt.config.load import load_config
 from nmt.data.corpus import read_manifest
 from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.layout import DataDir, RunDir
+from nmt.prepare.checks import recipe
 from nmt.runs.info import read_info
 from nmt.runs.listing import is_run, summarise
 from nmt.sweep.grid import Axis, name_of, parse_grid
 
-# of a configuration, what may be other in a run that is there: places, which may have moved
-PLACES = {("data", "dir"), ("data", "root"), ("training", "run_dir")}
+PLACES = {"data.dir", "data.root", "training.run_dir"}
+"""Settings that may differ from those of an existing run, whose directories may have moved."""
 
 
 @dataclass(frozen=True)
@@ -178,10 +179,10 @@ def _data_directories(
 
     Where the text or its tokenizer differ, they are the sweep's own; else --data, or what the config names.
     """
-    recipes = {values: _recipe(config) for values, config in configs.items()}
+    texts = {values: _text_key(config) for values, config in configs.items()}
     places = [i for i, axis in enumerate(axes) if axis.key.startswith(("data.", "tokenizer."))]
     # a grid with one value of such a setting may not take what another value was prepared with
-    if len(set(recipes.values())) == 1 and all(axes[i].key in ("data.dir", "data.direction") for i in places):
+    if len(set(texts.values())) == 1 and all(axes[i].key in ("data.dir", "data.direction") for i in places):
         if request.data is not None and any(axis.key == "data.dir" for axis in axes):
             raise ConfigError(["--data: the grid has data.dir; leave one out"])
         if request.data is not None and not DataDir(request.data).manifest.is_file():
@@ -191,18 +192,17 @@ def _data_directories(
         raise ConfigError(["--data: the grid changes the text or its tokenizer, which needs several data directories"])
     own: dict[str, Path] = {}
     names: dict[Path, str] = {}
-    for values, recipe in recipes.items():
+    for values, text in texts.items():
         name = name_of([axes[i].label for i in places], [values[i] for i in places])
-        if recipe not in own:
-            own[recipe] = request.folder.data(name)
-            names[own[recipe]] = name
-    return {values: own[recipe] for values, recipe in recipes.items()}, names
+        if text not in own:
+            own[text] = request.folder.data(name)
+            names[own[text]] = name
+    return {values: own[text] for values, text in texts.items()}, names
 
 
-def _recipe(config: Config) -> str:
-    """What a data directory is made from; it serves both directions."""
-    data: dict[str, Any] = config.data.model_dump(mode="json", exclude={"direction", "dir"})
-    return json.dumps([config.data.languages, data, config.tokenizer.model_dump(mode="json")])
+def _text_key(config: Config) -> str:
+    """Equal for configurations that can share a data directory; it serves both directions."""
+    return json.dumps([recipe(config, None), str(config.data.root)])
 
 
 # --- what is there already ----------------------------------------------------------------------
@@ -236,23 +236,10 @@ def _problems(training: Training) -> Iterator[str]:
     elif found.state == "broken":
         yield f"{run.path}: {found.problem}; repair it, or remove it to train it again"
     else:
-        before = load_config(run.config)
-        for key, was, wanted in _differences(before, training.config):
-            yield f"{run.path}: trained with {key} {was}, wanted is {wanted}; --dir DIR takes another place"
-
-
-def _differences(before: Config, wanted: Config) -> Iterator[tuple[str, str, str]]:
-    """Key and both values of every setting that differs."""
-    old, new = before.model_dump(mode="json"), wanted.model_dump(mode="json")
-    for section, values in new.items():
-        for key, value in values.items():
-            if old[section][key] != value and (section, key) not in PLACES:
-                yield f"{section}.{key}", _shown(old[section][key]), _shown(value)
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+        for key, was, wanted in changed_settings(load_config(run.config), training.config):
+            if key not in PLACES:
+                change = f"trained with {key} {shown(was)}, wanted is {shown(wanted)}"
+                yield f"{run.path}: {change}; --dir DIR takes another place"
 
 
 def check_texts(plan: Plan) -> None:
