@@ -1,7 +1,7 @@
-"""Checkpoints: written whole or not at all, verified before use.
+"""Checkpoints: written atomically, verified before use.
 
-Weights and optimizer are safetensors and the rest is JSON, so that loading never executes code. state.json is the seal:
-it holds the checksums of the other files and its own, and is written last.
+Weights and optimizer state are safetensors and the rest is JSON, so loading never executes code. state.json holds the
+checksums of the other files and is written last, see `nmt.runs.state`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from nmt.files.write import sync, write_file
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs.state import load_state, read_seal, state_text
 
-NAMES_BYTES = 1 << 17  # more than the names and shapes of a checkpoint's tensors and its state take
+NAMES_BYTES = 1 << 17  # upper bound of the safetensors headers and state.json of a checkpoint
 Tensors = dict[str, Tensor]
-COUNTED = (torch.float64, torch.int64, torch.bool)  # single numbers, of schedule-free AdamW
+COUNTED = (torch.float64, torch.int64, torch.bool)  # scalars in the state of schedule-free AdamW
 
 
 def save_checkpoint(
@@ -35,10 +35,9 @@ def save_checkpoint(
     state: Mapping[str, object],
     ema: Tensors | None = None,
 ) -> None:
-    """Write a checkpoint under a temporary name, sync it, and rename it into place, replacing one of that name.
+    """Write a checkpoint under a temporary name, sync it, and rename it into place, replacing an older one.
 
-    Raises OSError if it cannot be written, UnsafeFileError if the directory above is a link; what was there is then
-    still there.
+    On failure the older one is kept. Raises OSError, and UnsafeFileError if the parent directory is a symbolic link.
     """
     part = CheckpointDir(target.path.with_name(target.path.name + ".part"))
     refuse_links([target.path.parent])
@@ -62,24 +61,24 @@ def save_checkpoint(
 
 
 def load_weights(source: CheckpointDir) -> Tensors:
-    """The verified weights of a checkpoint. Raises CheckpointError."""
+    """Load the verified weights of a checkpoint. Raises CheckpointError."""
     return _load(source, source.weights.name)
 
 
 def load_ema(source: CheckpointDir) -> Tensors:
-    """The verified moving average of the weights of a checkpoint. Raises CheckpointError, also if it has none."""
+    """Load the verified moving average of a checkpoint. Raises CheckpointError, also if it has none."""
     if not source.ema.is_file() and source.ema.name not in read_seal(source).checksums:
         raise CheckpointError(f"{source.path}: trained without a moving average (training.ema)")
     return _load(source, source.ema.name)
 
 
 def load_optimizer(source: CheckpointDir) -> Tensors:
-    """The verified optimizer state of a checkpoint. Raises CheckpointError."""
+    """Load the verified optimizer state of a checkpoint. Raises CheckpointError."""
     return _load(source, source.optimizer.name)
 
 
 def saved_steps(run: RunDir) -> list[int]:
-    """The steps that have a checkpoint, ascending; the newest two have the optimizer's state, too."""
+    """The steps that have a checkpoint, ascending; only the newest two have the optimizer state."""
     steps = []
     for path in run.checkpoints.glob("step-*"):
         match = re.fullmatch(r"step-(\d+)", path.name)
@@ -89,8 +88,8 @@ def saved_steps(run: RunDir) -> list[int]:
 
 
 def recent_steps(run: RunDir, step: int) -> list[int]:
-    """The checkpoints up to `step`, ascending, without those of stops and a best that is kept although it is old."""
-    return [each for each in saved_steps(run) if each == step or (each < step and not _is_extra(run.step(each)))]
+    """The steps up to `step` that have a checkpoint of the regular schedule, and `step` itself, ascending."""
+    return [saved for saved in saved_steps(run) if saved == step or (saved < step and not _is_extra(run.step(saved)))]
 
 
 def _is_extra(source: CheckpointDir) -> bool:
@@ -101,11 +100,11 @@ def _is_extra(source: CheckpointDir) -> bool:
 
 
 def most_bytes(n_parameters: int, keep_last: int, has_ema: bool, n_moments: int = 2) -> int:
-    """The most that the checkpoints of a run take at any time.
+    """Upper bound of the disk space that the checkpoints of a run take at any time, in bytes.
 
-    Weights are float32: `keep_last` newest, the best, the average and one being written, all but the average with a
-    moving average as large if there is one; the optimizer has `n_moments` times as much (Adam two) for two of them
-    and for the one being written.
+    Float32 weights are stored for the `keep_last` newest checkpoints, the best, the average, and the one being written;
+    all but the average also have the moving average, if there is one. The optimizer state is `n_moments` times as
+    large (two for Adam) and stored for the newest two and the one being written.
     """
     n_ema = keep_last + 2 if has_ema else 0
     return 4 * n_parameters * (keep_last + 3 + n_ema + n_moments * 3) + NAMES_BYTES * (keep_last + 3 + n_ema)
@@ -132,7 +131,7 @@ def assign(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) ->
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Sequence[str]) -> Tensors:
-    """The optimizer's state under the names of its parameters (in the order of its groups)."""
+    """The state of an optimizer as `PARAMETER/KEY`, given the parameter names in the order of its groups."""
     tensors = {}
     for index, values in optimizer.state_dict()["state"].items():
         for key, value in values.items():
@@ -143,7 +142,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Sequence[str]) ->
 def check_optimizer(
     optimizer: torch.optim.Optimizer, names: Sequence[str], tensors: Mapping[str, Tensor], where: str
 ) -> None:
-    """Raise CheckpointError unless `tensors` are the whole state of such an optimizer, see `optimizer_tensors`."""
+    """Raise CheckpointError unless `tensors` are a complete state of this optimizer, see `optimizer_tensors`."""
     shapes = {name: parameter.shape for name, parameter in zip(names, _parameters(optimizer), strict=True)}
     for name, tensor in tensors.items():
         parameter = name.rpartition("/")[0]
@@ -157,7 +156,7 @@ def check_optimizer(
 def restore_optimizer(
     optimizer: torch.optim.Optimizer, names: Sequence[str], tensors: Mapping[str, Tensor], where: str
 ) -> None:
-    """The reverse of `optimizer_tensors`. Raises CheckpointError, with nothing changed, if they do not fit."""
+    """Load `optimizer_tensors`. Raises CheckpointError, and changes nothing, if they do not fit."""
     check_optimizer(optimizer, names, tensors, where)
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
@@ -171,7 +170,7 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
 
 
 def _load(source: CheckpointDir, name: str) -> Tensors:
-    """The tensors of one file, from the very bytes whose checksum was verified."""
+    """Load the tensors of one file from the same bytes whose checksum is verified."""
     path = source.path / name
     checksums = read_seal(source).checksums
     try:
@@ -184,11 +183,11 @@ def _load(source: CheckpointDir, name: str) -> Tensors:
 
 
 def parse_tensors(data: bytes, path: Path) -> Tensors:
-    """The tensors that the bytes of a safetensors file hold, by name. Raises CheckpointError, which names the file,
-    unless they have the number types that `nmt` writes: float32, and for what an optimizer counts also others."""
+    """Parse the bytes of a safetensors file. Raises CheckpointError unless they are valid and have the number types
+    that `nmt` writes: float32, and others for scalars of an optimizer state. `path` is for the message."""
     try:
         tensors = load(data)
-    except KeyError as error:  # a number type that PyTorch has not, or the reader does not know yet
+    except KeyError as error:  # a number type that PyTorch or its safetensors reader does not know
         raise CheckpointError(f"{path}: damaged: it holds numbers of type {error.args[0]}, not F32") from error
     except (SafetensorError, AssertionError, RuntimeError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: damaged: {error}") from error

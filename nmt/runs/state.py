@@ -31,7 +31,7 @@ class CheckpointDocument(Sealed):
 
 
 def _whole(tally: dict[str, float]) -> dict[str, float]:
-    """What the next record divides by is there, and all of its sums are, or none."""
+    """Check that all sums and positive divisors of the next log record are there, or none. Raises ValueError."""
     sums, divisors = ("loss", "nll", "n_correct", "norm", "n_real"), ("n_updates", "n_tokens", "n_slots")
     if not tally.keys() <= {"seconds"} and not (
         tally.keys() >= {*sums, *divisors, "seconds"} and all(1 <= tally[name] < 1e15 for name in divisors)
@@ -42,51 +42,50 @@ def _whole(tally: dict[str, float]) -> dict[str, float]:
 
 @dataclass
 class TrainState:
-    """What a resumed run needs besides weights and optimizer; everything else is a function of it."""
+    """What a resumed run needs besides weights and optimizer state; everything else follows from it."""
 
     step: Count = 0
-    """Updates that are done, those that changed nothing included."""
+    """Updates so far, skipped ones included."""
     epoch: Count = 0
     update_in_epoch: Count = 0
-    """Updates of this epoch that are done."""
+    """Updates of this epoch so far."""
     n_tokens: Count = 0
-    """Target tokens that were learned from."""
+    """Target tokens trained on so far."""
     seconds: Seconds = 0.0
-    """Time that was spent over all resumes."""
+    """Training time, summed over resumes."""
     n_skipped: Count = 0
-    """Updates that changed nothing, because their loss or gradient was not finite."""
+    """Updates skipped because their loss or gradient was not finite."""
     skipped_in_a_row: Count = 0
     n_out_of_memory: Count = 0
-    """How often memory did not suffice."""
+    """How often an update ran out of memory."""
     best_score: float | None = None
     best_step: Count | None = None
     best_weights: Weights = "raw"
-    """Of the best validation: those that learn (raw) or their moving average (ema)."""
+    """The weights of the best validation: raw or ema."""
     checks_since_best: Count = 0
     last_check: Count = 0
     """The step of the last validation."""
     cooldown_start: Count | None = None
     cooldown_end: Count | None = None
-    """Between these steps the learning rate falls to 0, once they are fixed."""
+    """The learning rate falls to 0 between these steps, once they are fixed."""
     cooldown_by: str | None = None
-    """The setting of `training` that has fixed them; runs of earlier versions do not say."""
+    """The setting of `training` that fixed them; None in runs of earlier versions."""
     cooldown_limits: list[float | None] = field(default_factory=list)
-    """All limits of the run when they were fixed."""
+    """The limits of the run when they were fixed."""
     recent_loss: float | None = None
     lowest_loss: float | None = None
     loss_is_high: bool = False
-    """What a rising loss is held against, and whether it was told."""
+    """For the warning about a rising loss: the reference values, and whether it was given."""
     tally: Annotated[dict[str, float], AfterValidator(_whole)] = field(default_factory=dict)
-    """What the next record of the log adds up."""
+    """Running sums of the next log record."""
     log_bytes: Count = 0
-    """The length of log.jsonl."""
+    """The length of log.jsonl at this step."""
     log_waiting: list[str] = field(default_factory=list)
-    """Lines that it should have, but that a full disk has not taken."""
+    """Lines not written to it yet because the disk was full."""
     scaler: dict[str, Any] = field(default_factory=dict)
-    """The loss scaler's state, with fp16."""
+    """The state of the gradient scaler, with fp16."""
     is_extra: bool = False
-    """Whether this checkpoint is none of the row that is made in any case: that of a stop, or a best that is older than
-    the row and is kept alone."""
+    """Whether this checkpoint is outside the regular schedule: written by a stop, or an old best kept alone."""
 
     @property
     def cooldown(self) -> tuple[int, int] | None:

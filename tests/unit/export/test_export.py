@@ -316,7 +316,7 @@ def test_what_is_wrong_is_one_line(whole: Path, tmp_path: Path, nmt: Command) ->
     taken = tmp_path / "taken"
     (taken / "folder").mkdir(parents=True)
     cases = {
-        ("--run", whole, "--output", taken): "taken: there is something in it already",
+        ("--run", whole, "--output", taken): "taken: is not empty",
         ("--run", tmp_path / "none", "--output", tmp_path / "x"): "not a run directory",
         ("--run", whole, "--output", tmp_path / "x", "--checkpoint", "99"): "no checkpoint 99",
         ("--run", whole, "--output", tmp_path / "x", "--quantization", "int8"): "belong to --format ctranslate2",

@@ -177,7 +177,7 @@ def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     output = tmp_path / "taken"
     output.mkdir()
     (output / "letter").write_text("dear")
-    with pytest.raises(DataError, match=r"taken: there is something in it already; name another directory"):
+    with pytest.raises(DataError, match=r"taken: is not empty; name another directory"):
         export(Request(run), output, "folder")
     assert [path.name for path in output.iterdir()] == ["letter"]
     (output / "letter").unlink()
