@@ -1,4 +1,4 @@
-"""What a sweep trains, where and on what; all of it checked before anything starts."""
+"""The plan of a sweep: its trainings and their directories, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ PLACES = {"data.dir", "data.root", "training.run_dir"}
 
 @dataclass(frozen=True)
 class Request:
-    """What `nmt sweep` is asked for."""
+    """The options of `nmt sweep`."""
 
     config: str
     grid: Sequence[str]
     overrides: Sequence[str] = ()
-    """What all trainings have in common."""
+    """Overrides for all trainings."""
     data: Path | None = None
     directory: Path | None = None
     jobs: int = 1
-    """Trainings at a time, if `devices` does not say."""
+    """Number of trainings at a time, without `devices`."""
     devices: Sequence[str] = ()
-    """For CUDA_VISIBLE_DEVICES: one training at a time on each."""
+    """Values of CUDA_VISIBLE_DEVICES; each device runs one training at a time."""
     include_shorter: bool = False
-    """Have trainings in the means that time has ended before others of the same settings."""
+    """Include trainings in the means that the time limit ended before others of the same settings."""
 
     @property
     def folder(self) -> SweepDir:
-        """Where everything goes."""
+        """The directory of the sweep."""
         return SweepDir(self.directory or Path("runs") / f"sweep-{Path(self.config).stem}")
 
 
@@ -51,9 +51,9 @@ class SweepDir:
     """The directory of a sweep.
 
     NAME/                    a run directory, named after its combination: dropout=0.1,seed=2
-    configs/NAME.yaml        the configuration that it starts with
-    logs/NAME.log            what `nmt train` (or `nmt prepare`, for data) has said
-    data/NAME/               a data directory, where the grid has settings of the text
+    configs/NAME.yaml        its initial configuration
+    logs/NAME.log            output of `nmt train`, or of `nmt prepare` for data
+    data/NAME/               a data directory, if the grid has settings of the text
     sweep.tsv                the table
     lock                     held while a process sweeps here
     """
@@ -82,24 +82,24 @@ class SweepDir:
 
     @property
     def written_in_place(self) -> list[Path]:
-        """What must be no link."""
+        """Paths that must not be symbolic links."""
         return [self.lock, self.config("").parent, self.log("").parent, self.data("").parent]
 
 
 @dataclass(frozen=True)
 class Training:
-    """One combination."""
+    """One combination of the grid."""
 
     name: str
     values: tuple[str, ...]
-    """One of each axis."""
+    """One value per axis."""
     config: Config
     run: RunDir
     data: Path
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has come to its end."""
+        """Whether the training is complete."""
         return self.run.info.exists() and summarise(self.run).state == "finished"
 
 
@@ -110,15 +110,15 @@ class Plan:
     axes: Sequence[Axis]
     trainings: Sequence[Training]
     data_names: dict[Path, str] = field(default_factory=dict)
-    """The data directories of the sweep's own, and what they are called."""
+    """The data directories inside the sweep's directory, with their names."""
 
 
 def make_plan(request: Request) -> Plan:
-    """Every combination with its configuration and its places. Raises ConfigError with all problems."""
+    """Load the configuration of every combination and choose its directories. Raises ConfigError with all problems."""
     axes = parse_grid(request.grid)
     set_keys = [override.partition("=")[0] for override in request.overrides]
-    both = [axis.key for axis in axes if axis.key in set_keys]
-    problems = [f"--grid {key}: --set gives it, too; leave one out" for key in both]
+    given_twice = [axis.key for axis in axes if axis.key in set_keys]
+    problems = [f"--grid {key}: --set gives it, too; leave one out" for key in given_twice]
     if "training.run_dir" in set_keys:
         problems.append("--set training.run_dir: every training has its own within --dir; leave it out")
     if problems:
@@ -134,7 +134,7 @@ def make_plan(request: Request) -> Plan:
 
 
 def _load_all(request: Request, axes: Sequence[Axis]) -> dict[tuple[str, ...], Config]:
-    """The configuration of every combination. Raises ConfigError; what several have in common is said once."""
+    """Load the configuration of every combination. Raises ConfigError, with problems of several reported once."""
     configs: dict[tuple[str, ...], Config] = {}
     problems: dict[str, list[str]] = {}
     combinations = list(itertools.product(*(axis.values for axis in axes)))
@@ -146,26 +146,27 @@ def _load_all(request: Request, axes: Sequence[Axis]) -> dict[tuple[str, ...], C
             configs[values] = load_config(request.config, [*request.overrides, *given])
         except ConfigError as error:
             for problem in error.problems:
-                problems.setdefault(_of_the_grid(problem, axes), []).append(name)
+                problems.setdefault(_as_grid_problem(problem, axes), []).append(name)
             continue
         other = same.setdefault(configs[values].model_dump_json(), name)
         if other != name:
             problems[f"--grid: {other} and {name} are the same training"] = []
     for axis in axes:
         if configs and all(axis.key == f"training.{config.training.idle_rate}" for config in configs.values()):
-            problems[f"--grid {axis.key}: counts for nothing with training.schedule as it is"] = []
+            problems[f"--grid {axis.key}: has no effect with this training.schedule"] = []
     if problems:
-        raise ConfigError([_told(problem, names, len(combinations)) for problem, names in problems.items()])
+        raise ConfigError([_message(problem, names, len(combinations)) for problem, names in problems.items()])
     return configs
 
 
-def _of_the_grid(problem: str, axes: Sequence[Axis]) -> str:
-    """`problem` of an override with the name of the option that it came from."""
+def _as_grid_problem(problem: str, axes: Sequence[Axis]) -> str:
+    """`problem` with --grid in place of --set if it is about a value of the grid."""
     is_of_grid = any(problem.startswith(tuple(f"--set {axis.key}{end}" for end in ":.=")) for axis in axes)
     return problem.replace("--set", "--grid", 1) if is_of_grid else problem
 
 
-def _told(problem: str, names: Sequence[str], n: int) -> str:
+def _message(problem: str, names: Sequence[str], n: int) -> str:
+    """`problem` with the combinations that have it, unless all `n` do."""
     if len(names) in (0, n):
         return problem
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
@@ -175,13 +176,13 @@ def _told(problem: str, names: Sequence[str], n: int) -> str:
 def _data_directories(
     request: Request, axes: Sequence[Axis], configs: dict[tuple[str, ...], Config]
 ) -> tuple[dict[tuple[str, ...], Path], dict[Path, str]]:
-    """The data directory of every combination, and the names of those that are the sweep's own.
+    """The data directory of every combination, and the names of those inside the sweep's directory.
 
-    Where the text or its tokenizer differ, they are the sweep's own; else --data, or what the config names.
+    These are used where the text or its tokenizer differ; otherwise it is --data, or what the config names.
     """
     texts = {values: _text_key(config) for values, config in configs.items()}
     places = [i for i, axis in enumerate(axes) if axis.key.startswith(("data.", "tokenizer."))]
-    # a grid with one value of such a setting may not take what another value was prepared with
+    # a grid with a single value must not use data that was prepared with another value
     if len(set(texts.values())) == 1 and all(axes[i].key in ("data.dir", "data.direction") for i in places):
         if request.data is not None and any(axis.key == "data.dir" for axis in axes):
             raise ConfigError(["--data: the grid has data.dir; leave one out"])
@@ -205,11 +206,11 @@ def _text_key(config: Config) -> str:
     return json.dumps([recipe(config, None), str(config.data.root)])
 
 
-# --- what is there already ----------------------------------------------------------------------
+# --- existing runs ------------------------------------------------------------------------------
 
 
 def check_places(plan: Plan, folder: SweepDir) -> None:
-    """See that what stands in the sweep's directory is of this sweep. Raises CheckpointError with all problems."""
+    """Raise CheckpointError with all problems if the directory holds anything but trainings of this sweep."""
     if folder.path.exists() and not folder.path.is_dir():
         raise CheckpointError(f"{folder.path}: not a directory; --dir DIR takes another place")
     if is_run(folder.path):
@@ -222,19 +223,19 @@ def check_places(plan: Plan, folder: SweepDir) -> None:
 def _problems(training: Training) -> Iterator[str]:
     run = training.run
     if not run.info.exists():
-        # a training that died as it began has left its lock, and the next may begin there
+        # a training that died while starting leaves its lock, and may start again
         if run.path.exists() and not run.lock.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
             yield f"{run.path}: exists already, and is no run; --dir DIR takes another place"
         return
-    found = summarise(run)
-    if found.state == "running":
-        holder = found.holder or {}
+    summary = summarise(run)
+    if summary.state == "running":
+        holder = summary.holder or {}
         yield (
             f"{run.path}: process {holder.get('pid', '?')} on {holder.get('host', '?')} trains here; "
             "wait for it to end or stop it"
         )
-    elif found.state == "broken":
-        yield f"{run.path}: {found.problem}; repair it, or remove it to train it again"
+    elif summary.state == "broken":
+        yield f"{run.path}: {summary.problem}; repair it, or remove it to train it again"
     else:
         for key, was, wanted in changed_settings(load_config(run.config), training.config):
             if key not in PLACES:
@@ -243,7 +244,7 @@ def _problems(training: Training) -> Iterator[str]:
 
 
 def check_texts(plan: Plan) -> None:
-    """See that finished trainings have learned from the text of this sweep. Raises NmtError with all problems."""
+    """Raise NmtError with all problems if a finished training used another text than this sweep."""
     problems = []
     for training in plan.trainings:
         data = DataDir(training.data)
