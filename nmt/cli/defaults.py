@@ -1,4 +1,4 @@
-"""What a command takes when an option is left out."""
+"""Defaults of command-line options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nmt.runs.listing import newest_run
 
 
 def run_or_newest(run: Path | None) -> Path:
-    """`run`, by default the newest one, which is named on standard error. Raises CheckpointError if there is none."""
+    """`run`; by default the newest run, which is named on standard error. Raises CheckpointError if there is none."""
     if run is None:
         run = newest_run()
         say(f"using the newest run, {run}")
@@ -24,13 +24,15 @@ def run_or_newest(run: Path | None) -> Path:
 
 
 def what_translates(runs: Sequence[Path] | None, model: Path | None) -> list[Path]:
-    """The runs (--run) or the exported folder (--model) to translate with, by default the newest run. Raises
-    ConfigError if both are given, or a run twice."""
+    """The runs (--run) or the exported folder (--model) to translate with; by default the newest run.
+
+    Raises ConfigError if both are given, or a run twice.
+    """
     if runs and model is not None:
         raise ConfigError(["--run and --model: give one of them"])
-    seen: dict[Path, Path] = {}
+    resolved: dict[Path, Path] = {}
     for run in runs or ():
-        if (first := seen.setdefault(run.resolve(), run)) is not run:
+        if (first := resolved.setdefault(run.resolve(), run)) is not run:
             raise ConfigError([f"--run {first} and --run {run} are one run, and no ensemble: name it once"])
     return [model] if model is not None else list(runs or [run_or_newest(None)])
 
@@ -43,14 +45,15 @@ def what_to_train(
     resume: bool,
     init_from: Path | None = None,
 ) -> tuple[Config, Path, Path, bool]:
-    """Configuration, data directory and run directory of `nmt train`, and whether the run goes on: if that was asked
-    for, or if `torchrun` has restarted the processes that began it.
+    """Configuration, data directory and run directory of `nmt train`, and whether to resume the run.
 
-    A resumed run goes on with its own configuration and, if it is still there, its own data directory; with `config`
-    the run is the one that it names. `init_from` is `training.init_from`. Raises ConfigError, CheckpointError or
-    DataError.
+    A run is resumed if requested, or if torchrun has restarted the processes that started it. It uses its own
+    configuration, unless `config` is given, and its own data directory, if that still exists. `init_from` is
+    `training.init_from`.
+
+    Raises ConfigError, CheckpointError or DataError.
     """
-    if init_from is not None:  # in quotes, for a path may look like something else than text
+    if init_from is not None:  # quoted, since a path may look like another YAML value
         overrides = [*overrides, f"training.init_from={json.dumps(str(init_from), ensure_ascii=False)}"]
     if config is None and resume:
         run = run_or_newest(run)
@@ -60,7 +63,7 @@ def what_to_train(
     else:
         settings = load_config(config or "base.yaml", overrides)
     run = run or settings.run_directory
-    resume = resume or _was_begun(RunDir(run))
+    resume = resume or _is_restarted(RunDir(run))
     if data is None and resume and RunDir(run).info.is_file():
         recorded = Path(read_info(RunDir(run)).data_dir)
         data = recorded if recorded.is_dir() else None
@@ -69,15 +72,15 @@ def what_to_train(
     return settings, data or settings.data.directory, run, resume
 
 
-def _was_begun(run: RunDir) -> bool:
-    """Whether earlier processes of this same call of `torchrun` have made the run."""
+def _is_restarted(run: RunDir) -> bool:
+    """Whether the run was started by earlier processes of the same torchrun launch."""
     return launch() is not None and run.info.is_file() and read_info(run).launch == launch()
 
 
 def search_settings(
     config: Config, beam: int | None, length_penalty: float | None, overrides: Sequence[str] = ()
 ) -> SearchConfig:
-    """A run's search settings with those of the command line; `overrides` are `search.key=value`.
+    """The search settings of a run, changed by the command line; `overrides` are `search.key=value`.
 
     Raises ConfigError.
     """
