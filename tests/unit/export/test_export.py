@@ -113,7 +113,7 @@ def test_weights_that_nobody_validated_have_no_score(whole: Path, tmp_path: Path
     export(Request(whole, checkpoint="4"), tmp_path / "out", "folder")
     text = card_of(tmp_path / "out")[1]
     assert "## Quality" not in text
-    assert "step 4 (asked for)" in text
+    assert "step 4 (requested)" in text
 
 
 def test_without_its_data_directory_a_run_is_exported_all_the_same(tmp_path: Path) -> None:
