@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from nmt.console import say
 from nmt.errors import DataError, LockedError, UnsafeFileError
@@ -248,7 +248,7 @@ def locked_error(path: Path, what: str) -> LockedError:
     return LockedError(f"{path.parent}: another process {what} here: {who}; wait for it to end or stop it")
 
 
-def lock_holder(path: Path) -> dict[str, Any] | None:
+def lock_holder(path: Path) -> dict[str, object] | None:
     """Host, pid and since of the living process that holds this lock file; None if none does."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # should it be a pipe
@@ -265,7 +265,7 @@ def lock_holder(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def _read_holder(path: Path) -> dict[str, Any]:
+def _read_holder(path: Path) -> dict[str, object]:
     """What the lock file says, or nothing while its holder is about to write it."""
     try:
         return dict(json.loads(read_text(path)))

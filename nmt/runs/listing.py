@@ -47,7 +47,7 @@ class Summary:
     """Training time, summed over resumes."""
     last_written: float
     """Seconds since 1970."""
-    holder: dict[str, Any] | None
+    holder: dict[str, object] | None
     """host, pid and start time of the training process, if it is running."""
     problem: str | None
     """The first problem found, such as a damaged file."""
