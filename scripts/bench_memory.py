@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.data.corpus import Corpus
+from nmt.data.manifest import SplitRecord
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.write import SplitWriter, content_fingerprint, file_facts
 
@@ -81,8 +82,9 @@ def grow(base: DataDir, directory: DataDir, n_pairs: int) -> None:
     directory.manifest.unlink()
     files = file_facts(directory.path)
     changes = {"files": files, "fingerprint": content_fingerprint(files)}
-    splits = {**corpus.manifest["splits"], "train": {**corpus.manifest["splits"]["train"], "pairs": writer.pairs}}
-    directory.manifest.write_text(json.dumps({**corpus.manifest, **changes, "splits": splits}), encoding="utf-8")
+    splits = {**corpus.manifest.splits, "train": SplitRecord(pairs=writer.pairs)}
+    manifest = corpus.manifest.model_copy(update={**changes, "splits": splits})
+    directory.manifest.write_text(manifest.model_dump_json(exclude_unset=True), encoding="utf-8")
 
 
 def train(config: Path, directory: DataDir, run: RunDir, n_updates: int) -> Found:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.config.load import field_paths, shipped_configs
+from nmt.config.fields import field_paths
+from nmt.config.load import shipped_configs
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 

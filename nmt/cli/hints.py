@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from nmt.config.fields import field_paths
 from nmt.config.foreign import BESIDES, listed, misspelt, note_on, of_the_same_words, plain, settings_meant
-from nmt.config.load import field_paths
 
 OTHER_OPTIONS = {
     "--config": "c cfg conf yaml config_file config_path",

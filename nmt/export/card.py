@@ -12,6 +12,7 @@ from nmt import __version__
 from nmt.config import Config
 from nmt.console import printable
 from nmt.data.corpus import read_manifest
+from nmt.data.manifest import Manifest
 from nmt.errors import DataError
 from nmt.evaluate.metrics import MetricName, corpus_score
 from nmt.evaluate.report import Report
@@ -121,29 +122,30 @@ def _signature(metric: MetricName, tgt_lang: str) -> str:
 
 def _data(run: RunDir, config: Config) -> Iterator[str]:
     yield from ("## Training data", "")
-    manifest = _manifest(run)
+    recorded = _manifest(run)
     labels = {where: source.label for where, source in config.data.sources()}
     for where, label in labels.items():
-        source = manifest.get("sources", {}).get(where, {})
-        counts = [f"{source[key]:,} pairs {key}" for key in ("read", "kept") if key in source]
+        source = (recorded.sources or {}).get(where) if recorded else None
+        known = {"read": source.read, "kept": source.kept} if source else {}
+        counts = [f"{n:,} pairs {key}" for key, n in known.items() if n is not None]
         text = {"train": "training", "valid": "development set"}.get(where.split(".")[0], where.replace(".", " set "))
         yield f"- {text}: {printable(label)}" + (f", {', '.join(counts)}" if counts else "")
     if "valid" not in labels:
-        n_pairs = manifest.get("splits", {}).get("valid", {}).get("pairs")
-        yield "- development set: split off the training text" + (f", {n_pairs:,} pairs" if n_pairs else "")
-    if "fingerprint" in manifest:
-        yield f"- fingerprint of the prepared corpus: {manifest['fingerprint']}"
+        valid = recorded.splits.get("valid") if recorded else None
+        yield "- development set: split off the training text" + (f", {valid.pairs:,} pairs" if valid else "")
+    if recorded:
+        yield f"- fingerprint of the prepared corpus: {recorded.fingerprint}"
     yield ""
 
 
-def _manifest(run: RunDir) -> dict[str, Any]:
-    """The manifest of the corpus that the run was trained on; empty if it no longer exists."""
+def _manifest(run: RunDir) -> Manifest | None:
+    """The manifest of the corpus that the run was trained on, if it still exists."""
     info = read_info(run)
     try:
         manifest = read_manifest(DataDir(Path(info.data_dir)))
     except DataError:
-        return {}
-    return manifest if manifest["fingerprint"] == info.corpus else {}
+        return None
+    return manifest if manifest.fingerprint == info.corpus else None
 
 
 def _recipe(config: Config) -> Iterator[str]:

@@ -70,9 +70,11 @@ def read_document(
 
 def _problem(error: ValidationError) -> str:
     """The missing keys, or the first one with an invalid value."""
-    keys = [(".".join(map(str, details["loc"])), details["type"]) for details in error.errors()]
-    missing = sorted(key for key, kind in keys if kind == "missing")
-    return f"it lacks {', '.join(missing)}" if missing else f"{keys[0][0]} has an invalid value"
+    problems = error.errors()
+    missing = [details["loc"] for details in problems if details["type"] == "missing"]
+    lacking = sorted(".".join(map(str, key)) for key in missing if not isinstance(key[-1], int))
+    invalid = ".".join(map(str, problems[0]["loc"]))
+    return f"it lacks {', '.join(lacking)}" if lacking else f"{invalid} has an invalid value"
 
 
 def document_text(document: BaseModel) -> str:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.config import Config
-from nmt.config.differences import changed_settings, shown
 from nmt.config.load import load_config
+from nmt.config.messages import differences
 from nmt.data.corpus import read_manifest
 from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.layout import DataDir, RunDir
-from nmt.prepare.checks import recipe
+from nmt.prepare.recipe import recipe
 from nmt.runs.info import read_info
 from nmt.runs.listing import is_run, summarise
 from nmt.sweep.grid import Axis, name_of, parse_grid
@@ -203,7 +203,7 @@ def _data_directories(
 
 def _text_key(config: Config) -> str:
     """Equal for configurations that can share a data directory; it serves both directions."""
-    return json.dumps([recipe(config, None), str(config.data.root)])
+    return json.dumps([recipe(config), str(config.data.root)])
 
 
 # --- existing runs ------------------------------------------------------------------------------
@@ -237,9 +237,10 @@ def _problems(training: Training) -> Iterator[str]:
     elif summary.state == "broken":
         yield f"{run.path}: {summary.problem}; repair it, or remove it to train it again"
     else:
-        for key, was, wanted in changed_settings(load_config(run.config), training.config):
+        before, wanted = (config.model_dump(mode="json") for config in (load_config(run.config), training.config))
+        for key, old, new in differences(before, wanted):
             if key not in PLACES:
-                change = f"trained with {key} {shown(was)}, wanted is {shown(wanted)}"
+                change = f"trained with {key} {old or 'not set'}, wanted is {new or 'not set'}"
                 yield f"{run.path}: {change}; --dir DIR takes another place"
 
 
@@ -250,7 +251,7 @@ def check_texts(plan: Plan) -> None:
         data = DataDir(training.data)
         if not data.manifest.is_file() or not training.is_finished:
             continue
-        if read_info(training.run).corpus != read_manifest(data)["fingerprint"]:
+        if read_info(training.run).corpus != read_manifest(data).fingerprint:
             problems.append(
                 f"{training.run.path}: trained on another text than {data.path} has now; --dir DIR takes another place"
             )

@@ -139,9 +139,7 @@ def _development_text(data: DataDir) -> tuple[str, ...]:
     """The checksums of the development set by language; empty if the manifest does not have them."""
     with suppress(DataError, KeyError):
         manifest = read_manifest(data)
-        return tuple(
-            manifest["files"][data.text("valid", language).name]["sha256"] for language in manifest["languages"]
-        )
+        return tuple(manifest.files[data.text("valid", language).name].sha256 for language in manifest.languages)
     return ()
 
 

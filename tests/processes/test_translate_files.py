@@ -161,7 +161,7 @@ def test_the_last_checkpoint_is_told_where_none_is_selected(
 def test_a_text_that_is_read_is_not_written_over(translator: Translator, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("a\n")
-    with pytest.raises(DataError, match="text: is read, and would be written over"):
+    with pytest.raises(DataError, match="text: is an input and would be overwritten"):
         translate_file(translator, text, text)
     with pytest.raises(DataError, match="out: would be written twice"):
         translate_file(translator, text, tmp_path / "out", files=Files(alignments=tmp_path / "out"))

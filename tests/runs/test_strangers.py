@@ -333,7 +333,8 @@ def test_ids_that_are_not_what_their_header_promises(prepared, change: Change):
     manifest = json.loads((prepared / "manifest.json").read_text())
     (prepared / "manifest.json").unlink()
     files = file_facts(prepared)
-    manifest |= {"files": files, "fingerprint": content_fingerprint(files)}
+    manifest |= {"files": {name: file.model_dump() for name, file in files.items()}}
+    manifest |= {"fingerprint": content_fingerprint(files)}
     (prepared / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(DataError, match=r"train\.aa\.ends\.npy: damaged"):
         Corpus.open(DataDir(prepared)).verify("train")

@@ -116,10 +116,10 @@ def test_a_config_that_says_otherwise_than_its_data_is_told(tiny_data, text, tmp
     short = {"max_steps": 1}
     for number, data in enumerate((tiny_data, tmp_path / "data")):
         fit(tiny_settings(text, training=short), data, tmp_path / f"run{number}")
-    assert "counts as it was prepared" not in capsys.readouterr().err
+    assert "is used as it was prepared" not in capsys.readouterr().err
     other = tiny_settings(text, training=short, tokenizer={"vocab_size": 310}, data={"max_chars": 500})
     fit(other, tiny_data, tmp_path / "other")
-    said = f"{tiny_data} counts as it was prepared: data.max_chars was 1000, is 500 in the config, and 1 more; nmt prep"
+    said = f"{tiny_data} is used as it was prepared: data.max_chars was 1000, is 500 in the config, and 1 more;"
     assert said in capsys.readouterr().err
 
 

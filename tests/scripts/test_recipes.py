@@ -66,8 +66,7 @@ def lines_of(path: Path) -> list[str]:
 
 def dropped(data: Path) -> dict[str, int]:
     """What `nmt prepare` has dropped, by reason."""
-    counts = read_manifest(DataDir(data))["splits"]["train"]["clean"]["dropped"]
-    return dict(counts)
+    return dict(json.loads(DataDir(data).manifest.read_bytes())["splits"]["train"]["clean"]["dropped"])
 
 
 def fails(script: Script, capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -260,10 +259,11 @@ def test_every_line_is_counted_and_keeps_its_place(folder: Path, nmt: Command) -
     assert config.data.train[1].files == {"bb": "out/synthetic.bb", "aa": "mono.aa"}
     result = nmt("prepare", "--config", "out/config.yaml", "--tokenizer-from", folder / "run")
     assert result.status == 0, result.err
-    kept = read_manifest(DataDir(Path("out/prepared")))["sources"]["train.1"]["kept"]
-    sources = read_manifest(DataDir(Path("out/prepared")))["sources"]
+    sources = read_manifest(DataDir(Path("out/prepared"))).sources
+    assert sources is not None
+    kept = sources["train.1"].kept
     n_texts = len(lines_of(Path("out/prepared/train.aa")))
-    assert n_texts == 3 * sources["train.0"]["kept"] + sources["train.1"]["kept"]
+    assert n_texts == 3 * sources["train.0"].kept + kept
     by_reason = dropped(Path("out/prepared"))
     assert kept == n_pairs - by_reason.pop("duplicate", 0) > 20, "some lines are of the authentic text"
     assert by_reason.pop("empty") == 6 + counts.get(back_translate.UNFINISHED, 0)

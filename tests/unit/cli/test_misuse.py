@@ -10,8 +10,8 @@ from typer.main import get_command
 from command import Command
 from nmt.cli import app
 from nmt.cli.hints import OTHER_COMMANDS, OTHER_OPTIONS
+from nmt.config.fields import field_paths
 from nmt.config.foreign import NO_SETTING, OTHER_NAMES
-from nmt.config.load import field_paths
 
 COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
 OPTIONS = [
