@@ -33,9 +33,9 @@ def what_translates(runs: Sequence[Path] | None, model: Path | None) -> list[Pat
     """
     if runs and model is not None:
         raise ConfigError(["--run and --model: give one of them"])
-    seen: dict[Path, Path] = {}
+    resolved: dict[Path, Path] = {}
     for run in runs or ():
-        if (first := seen.setdefault(run.resolve(), run)) is not run:
+        if (first := resolved.setdefault(run.resolve(), run)) is not run:
             raise ConfigError([f"--run {first} and --run {run} are the same run, not an ensemble: name it once"])
     return [model] if model is not None else list(runs or [run_or_newest(None)])
 
@@ -64,18 +64,18 @@ def what_to_train(
     else:
         settings = load_config(config or "base.yaml", overrides)
     run = run or settings.run_directory
-    resume = resume or _was_begun(RunDir(run))
+    resume = resume or _is_restarted(RunDir(run))
     if data is None and resume and RunDir(run).info.is_file():
-        recorded = Path(read_info(RunDir(run))["data_dir"])
+        recorded = Path(read_info(RunDir(run)).data_dir)
         data = recorded if recorded.is_dir() else None
         if data is None and not settings.data.directory.is_dir():
             raise DataError(f"{recorded}: no such data directory, {run} was trained on it; name it with --data")
     return settings, data or settings.data.directory, run, resume
 
 
-def _was_begun(run: RunDir) -> bool:
-    """Whether earlier processes of this `torchrun` launch started the run."""
-    return launch() is not None and run.info.is_file() and read_info(run).get("launch") == launch()
+def _is_restarted(run: RunDir) -> bool:
+    """Whether the run was started by earlier processes of the same torchrun launch."""
+    return launch() is not None and run.info.is_file() and read_info(run).launch == launch()
 
 
 def search_settings(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +9,17 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ValidationError
 
 from nmt.data.manifest import FORMAT, Manifest
 from nmt.data.sides import lengths_between
 from nmt.errors import DataError
-from nmt.files.read import check_regular, checksum, read_document, read_regular
+from nmt.files.document import read_document
+from nmt.files.read import check_regular, checksum, read_regular
 from nmt.layout import DataDir
 from nmt.text.tokenizer import Tokenizers
 
-_DAMAGED = "damaged; remove the directory and run nmt prepare again"
+ADVICE = "; remove the directory and run nmt prepare again"
+"""What to do about a damaged data directory."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,9 @@ def _mapped(path: Path) -> npt.NDArray[Any]:
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, TypeError, SyntaxError, OverflowError) as error:  # raised by numpy's parser of headers
-        raise DataError(f"{path}: {_DAMAGED}") from error
+        raise DataError(f"{path}: damaged{ADVICE}") from error
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise DataError(f"{path}: {_DAMAGED}")
+        raise DataError(f"{path}: damaged{ADVICE}")
     return array
 
 
@@ -124,21 +124,6 @@ def read_manifest(directory: DataDir) -> Manifest:
     if not directory.path.is_dir():
         raise DataError(f"{directory.path}: no such data directory; nmt prepare with the same --config makes it")
     try:
-        tree = json.loads(read_document(directory.manifest))
-        number = tree["format"]
+        return read_document(directory.manifest, Manifest, DataError, ADVICE, formats=(FORMAT,))
     except FileNotFoundError:
         raise DataError(f"{directory.path}: no data directory: manifest.json is missing; run nmt prepare") from None
-    except OSError as error:
-        raise DataError(f"{directory.manifest}: cannot be read: {error.strerror}") from error
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise DataError(f"{directory.manifest}: {_DAMAGED}") from None
-    if number != FORMAT:
-        raise DataError(f"{directory.manifest}: format {number}, this version reads {FORMAT}; run nmt prepare again")
-    try:
-        return Manifest.model_validate(tree)
-    except ValidationError as error:
-        problems = error.errors()
-    if missing := sorted(str(at["loc"][0]) for at in problems if at["type"] == "missing" and len(at["loc"]) == 1):
-        raise DataError(f"{directory.manifest}: not a manifest of nmt: it lacks {', '.join(missing)}")
-    key = ".".join(map(str, problems[0]["loc"]))
-    raise DataError(f"{directory.manifest}: {_DAMAGED} ({key} is not what it must be)")

@@ -13,11 +13,11 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from nmt.console import say
 from nmt.errors import DataError, LockedError, UnsafeFileError
-from nmt.files.read import create, open_own, read_document, refuse_links, remove_tree
+from nmt.files.read import create, open_own, read_text, refuse_links, remove_tree
 
 CHUNK = 1 << 24  # bytes per write; the kernel accepts at most 2 GiB
 
@@ -249,7 +249,7 @@ def locked_error(path: Path, what: str) -> LockedError:
     return LockedError(f"{path.parent}: another process {what} here: {who}; wait for it to end or stop it")
 
 
-def lock_holder(path: Path) -> dict[str, Any] | None:
+def lock_holder(path: Path) -> dict[str, object] | None:
     """Host, pid and since of the process that holds this lock file; None if none does."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # O_NONBLOCK: it might be a pipe
@@ -266,9 +266,9 @@ def lock_holder(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def _read_holder(path: Path) -> dict[str, Any]:
+def _read_holder(path: Path) -> dict[str, object]:
     """The content of the lock file; empty while its holder is about to write it."""
     try:
-        return dict(json.loads(read_document(path)))
+        return dict(json.loads(read_text(path)))
     except (UnsafeFileError, OSError, ValueError, TypeError):
         return {}

@@ -8,10 +8,10 @@ from pydantic import BaseModel, ValidationError
 
 from nmt.config import Config
 from nmt.config.load import load_config
-from nmt.data.corpus import Corpus, read_manifest
+from nmt.data.corpus import ADVICE, Corpus, read_manifest
 from nmt.data.manifest import Manifest
 from nmt.errors import DataError
-from nmt.files.read import checksum, read_document
+from nmt.files.read import checksum, read_text
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.recipe import Recipe, changes, is_reused, recipe
 from nmt.prepare.sources import text_folder
@@ -25,7 +25,7 @@ def changes_since(directory: DataDir, wanted: Recipe, config: Config) -> list[st
     try:
         manifest = Corpus.open(directory).manifest
     except DataError as error:
-        return [str(error).removesuffix("; run nmt prepare again")]
+        return [str(error).removesuffix(ADVICE).removesuffix("; run nmt prepare again")]
     if manifest.config is None or manifest.sources is None:
         return [f"{directory.manifest} does not say what it was made from"]
     if described := list(changes(manifest.config, wanted)):
@@ -79,7 +79,7 @@ def check_replaceable(directory: DataDir) -> None:
     ours = set()
     if directory.manifest.is_file():
         try:
-            ours = {*_Owned.model_validate_json(read_document(directory.manifest)).files, directory.manifest.name}
+            ours = {*_Owned.model_validate_json(read_text(directory.manifest)).files, directory.manifest.name}
         except (OSError, UnicodeDecodeError, ValidationError) as error:
             raise DataError(
                 f"{directory.manifest}: damaged or not written by nmt, so nothing here is replaced; "

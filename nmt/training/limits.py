@@ -111,7 +111,7 @@ def is_finished(session: Session) -> bool:
     """Whether the run came to its end before and no limit was raised since; if so, say how to go on."""
     name, run, state = ended_by(session), session.run, session.state
     try:
-        finished_step = read_selected(run).get("finished_step")
+        finished_step = read_selected(run).finished_step
     except CheckpointError:  # it is written anew at the end
         finished_step = None
     if name is None or finished_step != state.step:

@@ -152,7 +152,7 @@ def test_the_last_checkpoint_is_told_where_none_is_selected(
     run = RunDir(shutil.copytree(run_dir, tmp_path / "copy"))
     run.selected.unlink(missing_ok=True)
     Translator.load(run.path)
-    told = f"nmt: {run.path}: no validation has selected a checkpoint (selected.json); the last is taken, step "
+    told = f"nmt: {run.path}: no validation has selected a checkpoint (selected.json); using the last, step "
     assert capsys.readouterr().err.startswith(told)
     Translator.load(run.path, checkpoint="last")
     assert capsys.readouterr().err == ""

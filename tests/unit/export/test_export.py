@@ -113,7 +113,7 @@ def test_weights_that_nobody_validated_have_no_score(whole: Path, tmp_path: Path
     export(Request(whole, checkpoint="4"), tmp_path / "out", "folder")
     text = card_of(tmp_path / "out")[1]
     assert "## Quality" not in text
-    assert "step 4 (asked for)" in text
+    assert "step 4 (requested)" in text
 
 
 def test_without_its_data_directory_a_run_is_exported_all_the_same(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_what_is_wrong_is_one_line(whole: Path, tmp_path: Path, nmt: Command) ->
     taken = tmp_path / "taken"
     (taken / "folder").mkdir(parents=True)
     cases = {
-        ("--run", whole, "--output", taken): "taken: there is something in it already",
+        ("--run", whole, "--output", taken): "taken: is not empty",
         ("--run", tmp_path / "none", "--output", tmp_path / "x"): "not a run directory",
         ("--run", whole, "--output", tmp_path / "x", "--checkpoint", "99"): "no checkpoint 99",
         ("--run", whole, "--output", tmp_path / "x", "--quantization", "int8"): "belong to --format ctranslate2",

@@ -105,9 +105,11 @@ def test_another_format_is_prepared_again(place: Folder) -> None:
     place.prepare()
     manifest = json.loads((place.data / "manifest.json").read_bytes())
     (place.data / "manifest.json").write_text(json.dumps(manifest | {"format": 0}))
-    with pytest.raises(DataError, match=r"manifest\.json: format 0, this version reads 1; run nmt prepare again"):
+    with pytest.raises(
+        DataError, match=r"manifest\.json: written in format 0, this version of nmt reads 1; .*run nmt p"
+    ):
         place.corpus()
-    assert "manifest.json: format 0, this version reads 1" in place.prepare()
+    assert "manifest.json: written in format 0, this version of nmt reads 1\n" in place.prepare()
     assert "nothing to do" in place.prepare()
 
 

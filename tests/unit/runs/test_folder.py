@@ -147,7 +147,7 @@ def test_another_format_is_told(number: object, exported: Path, tmp_path: Path) 
     sealed(path)
     load_folder(path)
     sealed(path, format=number)
-    with pytest.raises(CheckpointError, match=f"exported in format {number}, this version of nmt reads 1; export"):
+    with pytest.raises(CheckpointError, match=f"written in format {number}, this version of nmt reads 1; export"):
         load_folder(path)
 
 
@@ -177,7 +177,7 @@ def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     output = tmp_path / "taken"
     output.mkdir()
     (output / "letter").write_text("dear")
-    with pytest.raises(DataError, match=r"taken: there is something in it already; name another directory"):
+    with pytest.raises(DataError, match=r"taken: is not empty; name another directory"):
         export(Request(run), output, "folder")
     assert [path.name for path in output.iterdir()] == ["letter"]
     (output / "letter").unlink()
