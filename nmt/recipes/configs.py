@@ -28,7 +28,7 @@ def run_config(run: Path) -> Config:
 
 def data_directory(run: Path) -> Path:
     """The data directory that a run was trained on, relative to the working directory if it is below that."""
-    path = Path(read_info(RunDir(run))["data_dir"])
+    path = Path(read_info(RunDir(run)).data_dir)
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 

@@ -152,7 +152,7 @@ def translation_settings(runs: Sequence[Path], search: SearchConfig) -> dict[str
     return {
         "runs": [str(run) for run in runs],
         "weights": [
-            [choice.get("average_steps" if choice.get("weights") == "average" else "best_step"), choice.get("weights")]
+            [choice.average_steps if choice.weights == "average" else choice.best_step, choice.weights]
             for choice in selected
         ],
         **{f"search.{key}": value for key, value in search.model_dump(mode="json").items()},

@@ -69,7 +69,7 @@ def test_one_direction_goes_on_from_both(folder: Path, nmt: Command, called: lis
     assert done.status == 0, done.err
     both, one = (RunDir(Path(f"runs/small-both{end}")) for end in ("", "-aa-bb"))
     assert saved_steps(both)[-1] == 3 and saved_steps(one)[-1] == 2
-    assert read_info(one)["initial"]["step"] == 3
+    assert read_info(one).initial.step == 3
     configs = [load_config(run.config).training for run in (both, one)]
     assert [config.both_directions for config in configs] == [True, False]
 
