@@ -21,7 +21,7 @@ import torch
 from schedulefree import AdamWScheduleFree
 from torch import Tensor
 
-from nmt.training.parallel.shard import local
+from nmt.training.parallel.shard import to_local
 
 OF_A_GROUP = ("k", "weight_sum", "lr_max")  # what the package counts, besides the tensors of each parameter
 LOOKS = {"cpu"}  # devices whose numbers can be looked at without waiting
@@ -87,9 +87,9 @@ class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is w
         for part in list(_parts([p for p in group["params"] if p.grad is not None])) or [[]]:
             state: dict[Tensor, dict[str, Tensor]] = {}
             for parameter, rows in part:
-                piece = local(parameter).detach()[rows]
-                piece.grad = local(parameter.grad)[rows]  # type: ignore[arg-type]
-                state[piece] = {name: local(value)[rows] for name, value in self.state[parameter].items()}
+                piece = to_local(parameter).detach()[rows]
+                piece.grad = to_local(parameter.grad)[rows]  # type: ignore[arg-type]
+                state[piece] = {name: to_local(value)[rows] for name, value in self.state[parameter].items()}
             tensors = [each for piece, values in state.items() for each in (piece, *values.values())]
             before = torch._foreach_mul(tensors, 1.0) if tensors else []
             after = {**group, "params": list(state)}
@@ -144,7 +144,7 @@ def _parts(parameters: list[Tensor]) -> Iterator[list[tuple[Tensor, Any]]]:
     part: list[tuple[Tensor, Any]] = []
     size = 0
     for parameter in parameters:
-        here = local(parameter)
+        here = to_local(parameter)
         n_rows = len(here) if here.dim() else 1
         step = max(1, PART * n_rows // max(1, here.numel()))
         for start in range(0, n_rows, step):

@@ -20,7 +20,7 @@ from nmt.runs.checkpoint import load_ema, load_optimizer, load_weights, optimize
 from nmt.training import loop
 from nmt.training.loop import fit, forward_backward, gather_gradients, train_step
 from nmt.training.optim import make_optimizer
-from nmt.training.parallel.shard import shard, whole
+from nmt.training.parallel.shard import full_tensor, shard
 from nmt.training.parallel.world import World
 from nmt.training.session import Session
 from nmt.training.setup.resume import restore
@@ -47,13 +47,13 @@ def learn(world: World, folder: Path, parallel: str) -> None:
     update = first_update(session)
     micro_batches = np.array_split(update.share(world.rank, world.size), 8 // world.size)
     numbers = forward_backward(session, micro_batches, update.n_tokens)
-    world.sum_(numbers)
+    world.all_reduce(numbers)
     if not session.is_sharded:
-        world.sum_gradients(session.model.parameters())
-    found = [{name: whole(p.grad).clone() for name, p in session.model.named_parameters()}]
-    norm = whole(torch.nn.utils.clip_grad_norm_(session.model.parameters(), 0.01))
-    found.append({name: whole(p.grad).clone() for name, p in session.model.named_parameters()})
-    if world.is_first:
+        world.all_reduce_gradients(session.model.parameters())
+    found = [{name: full_tensor(p.grad).clone() for name, p in session.model.named_parameters()}]
+    norm = full_tensor(torch.nn.utils.clip_grad_norm_(session.model.parameters(), 0.01))
+    found.append({name: full_tensor(p.grad).clone() for name, p in session.model.named_parameters()})
+    if world.is_rank0:
         torch.save((found, norm, numbers[:3]), f"{run}.pt")
 
 
@@ -217,7 +217,7 @@ def test_out_of_memory_ends_a_divided_run(tiny_data, tmp_path, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(loop, "objective", failing)
-    told = "memory does not suffice, and with training.parallel: fsdp an update is not repeated; lower"
+    told = "not enough memory, and with training.parallel: fsdp an update is not repeated; lower"
     with pytest.raises(NmtError, match=told):
         gather_gradients(session, first_update(session))
 
@@ -229,7 +229,7 @@ def test_micro_batches_that_are_empty_add_nothing(tiny_data, tmp_path):
     found = []
     for empty in ([], [rows[:1]] * 2):
         numbers = forward_backward(session, [rows], 100, empty)
-        found.append((numbers, [whole(p.grad).clone() for p in session.model.parameters()]))
+        found.append((numbers, [full_tensor(p.grad).clone() for p in session.model.parameters()]))
         session.optimizer.zero_grad()
     assert torch.equal(found[0][0], found[1][0])
     assert all(torch.equal(one, other) for one, other in zip(found[0][1], found[1][1], strict=True))

@@ -438,7 +438,7 @@ def test_work_is_saved_before_a_validation_that_fails(tiny_data, text, tmp_path,
         raise MemoryError
 
     monkeypatch.setattr(loop, "check", failing)
-    with pytest.raises(NmtError, match="memory does not suffice"):
+    with pytest.raises(NmtError, match="not enough memory"):
         fit(tiny_settings(text), tiny_data, tmp_path / "run")
     assert saved_steps(RunDir(tmp_path / "run")) == [3, 6]
 

@@ -270,7 +270,7 @@ def test_a_pair_that_does_not_fit_is_an_error_and_others_stay_what_they_are(tiny
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     with monkeypatch.context() as patch:
         Scarce(patch, limit=0)
-        with pytest.raises(NmtError, match="memory does not suffice to learn from a single pair"):
+        with pytest.raises(NmtError, match="not enough memory to learn from a single pair"):
             train_step(session, first_update(session))
     with monkeypatch.context() as patch:
         Scarce(patch, limit=0, error=ZeroDivisionError)
@@ -286,7 +286,7 @@ def test_out_of_memory_in_a_validation_is_one_line(tiny_data, text, tmp_path, mo
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr("nmt.training.validate.cross_entropy", failing)
-    with pytest.raises(NmtError, match=r"memory does not suffice; lower training\.max_tokens or search\.batch_tokens"):
+    with pytest.raises(NmtError, match=r"not enough memory; lower training\.max_tokens or search\.batch_tokens"):
         fit(tiny_settings(text), tiny_data, tmp_path / "run")
     assert load_weights(RunDir(tmp_path / "run").step(6))
 
@@ -395,10 +395,10 @@ def test_out_of_memory_elsewhere_has_no_traceback(tiny_data, text, tmp_path, mon
         monkeypatch.setattr(memory, "_bytes", failing)
         config = tiny_settings(text, training={"max_tokens": "auto"})
         session = start(config, tiny_data, tmp_path / "run", resume=False)
-        assert session.max_tokens == memory.slots(session.pairs.lengths, session.pairs.lengths.longest(1))
+        assert session.max_tokens == memory.padded_tokens(session.pairs.lengths, session.pairs.lengths.longest(1))
         return
     monkeypatch.setattr(optim.Adam, "step", failing)
-    with pytest.raises(NmtError, match="run: memory does not suffice"):
+    with pytest.raises(NmtError, match="run: not enough memory"):
         fit(tiny_settings(text), tiny_data, tmp_path / "run")
 
 

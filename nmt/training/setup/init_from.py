@@ -19,7 +19,7 @@ from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import Tensors, check_fit, saved_steps
 from nmt.runs.folder import fingerprint
 from nmt.runs.model import Saved, open_saved
-from nmt.training.parallel.shard import like
+from nmt.training.parallel.shard import shard_like
 from nmt.training.parallel.world import World
 
 # every parameter belongs to embeddings, encoder or decoder
@@ -75,13 +75,13 @@ class Initial:
 
     def give(self, model: Transformer, world: World) -> None:
         """Copy them into the model of every process, whole or divided."""
-        if not world.from_first(lambda: bool(self._tensors)):
+        if not world.on_rank0(lambda: bool(self._tensors)):
             return
         with torch.no_grad():
             for name, parameter in model.named_parameters():
-                tensor = self._tensors.pop(name) if world.is_first else torch.empty(parameter.shape)
-                world.send(tensor)
-                parameter.copy_(like(tensor, parameter))
+                tensor = self._tensors.pop(name) if world.is_rank0 else torch.empty(parameter.shape)
+                world.broadcast(tensor)
+                parameter.copy_(shard_like(tensor, parameter))
 
     def _open(self, path: Path, config: Config, corpus: Corpus, model: Transformer) -> None:
         if not path.is_dir():

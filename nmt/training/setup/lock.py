@@ -40,7 +40,7 @@ def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
             _check_vacant(run)
 
     try:
-        world.from_first(take)
+        world.on_rank0(take)
         yield
     finally:
         if lock is not None:

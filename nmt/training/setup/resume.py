@@ -23,7 +23,7 @@ from nmt.runs.checkpoint import (
     saved_steps,
 )
 from nmt.training.limits import LIMITS
-from nmt.training.parallel.shard import like
+from nmt.training.parallel.shard import shard_like
 from nmt.training.session import Session
 
 Shape = tuple[str, torch.Size, torch.dtype]
@@ -41,7 +41,7 @@ def restore(session: Session) -> None:
         _settle(session, state)
         return state, [[(name, tensor.shape, tensor.dtype) for name, tensor in tensors.items()] for tensors in read]
 
-    found = session.world.from_first(newest)
+    found = session.world.on_rank0(newest)
     if found is None:
         return
     state, shapes = found
@@ -103,6 +103,6 @@ def _shared(session: Session, tensors: Tensors, shapes: list[Shape]) -> Iterable
     """Each process's part of what process 0 has read: whole, or divided as the parameters are."""
     parameters = dict(session.model.named_parameters())
     for name, shape, dtype in shapes:
-        tensor = tensors.pop(name) if session.world.is_first else torch.empty(shape, dtype=dtype)
-        session.world.send(tensor)
-        yield name, like(tensor, parameters[name if name in parameters else name.rpartition("/")[0]])
+        tensor = tensors.pop(name) if session.world.is_rank0 else torch.empty(shape, dtype=dtype)
+        session.world.broadcast(tensor)
+        yield name, shard_like(tensor, parameters[name if name in parameters else name.rpartition("/")[0]])

@@ -69,7 +69,7 @@ def start(
     """
     world = world or World()
     run = RunDir(run_dir)
-    given = world.together(lambda: _material(config, data_dir, world))
+    given = world.on_all_ranks(lambda: _material(config, data_dir, world))
     corpus, pairs, device, model = given.corpus, given.pairs, given.device, given.model
     initial = Initial()
 
@@ -79,10 +79,10 @@ def start(
         initial.read(config, run, corpus, model, before)
         return _choices(config, before, model, pairs, device, world)
 
-    choices = world.from_first(choose)
+    choices = world.on_rank0(choose)
     precision, max_tokens = str(choices["precision"]), int(choices["max_tokens"])
     use_float32_library(choices["float32_library"])
-    fingerprint = world.from_first(lambda: corpus.fingerprint)
+    fingerprint = world.on_rank0(lambda: corpus.fingerprint)
 
     def check() -> Validator:
         if corpus.fingerprint != fingerprint:
@@ -91,7 +91,7 @@ def start(
         check_sentences(config, max_tokens, {"training": pairs, "development": validator.pairs})
         return validator
 
-    validator = world.together(check)
+    validator = world.on_all_ranks(check)
     if _is_divided(config, world):
         shard(model, device, world)
     initial.give(model, world)
@@ -101,7 +101,7 @@ def start(
         pairs=pairs,
         validator=validator,
         model=model,
-        optimizer=world.together(lambda: make_optimizer(model, config.training)),
+        optimizer=world.on_all_ranks(lambda: make_optimizer(model, config.training)),
         scaler=make_scaler(device, precision),
         state=TrainState(),
         device=device,
@@ -116,9 +116,9 @@ def start(
     )
     if resume:
         restore(session)
-        session.is_over = world.from_first(lambda: is_finished(session))
+        session.is_over = world.on_rank0(lambda: is_finished(session))
     if not session.is_over:
-        world.from_first(lambda: _write(session, corpus, choices | initial.record, resume))
+        world.on_rank0(lambda: _write(session, corpus, choices | initial.record, resume))
     return session
 
 
@@ -135,7 +135,7 @@ def _material(config: Config, data_dir: Path, world: World) -> _Material:
     corpus.verify("train", ("ids", "ends"))
     corpus.verify("valid")
     device = pick_device(config.training.device)
-    world.take_device(device)
+    world.set_device(device)
     settings, src, tgt = config.training, config.data.src, config.data.tgt
     if not corpus.tokenizers.joint and (settings.both_directions or config.model.tie_embeddings == "all"):
         what = "training.both_directions" if settings.both_directions else "model.tie_embeddings: all"
@@ -148,11 +148,11 @@ def _material(config: Config, data_dir: Path, world: World) -> _Material:
     n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (src, tgt))
     model, copy = Transformer(config.model, n_src, n_tgt), None
     freeze(model, settings.freeze)
-    if settings.freeze and settings.init_from is None and world.is_first:
+    if settings.freeze and settings.init_from is None and world.is_rank0:
         say(f"training.freeze: {', '.join(settings.freeze)} keep random weights, for there is no training.init_from")
     if not _is_divided(config, world):
         model = model.to(device)
-    elif world.is_first:  # divided it goes to the device layer by layer, since as a whole it might not fit there
+    elif world.is_rank0:  # divided it goes to the device layer by layer, since as a whole it might not fit there
         copy = Transformer(config.model, n_src, n_tgt).to(device)
     if config.training.parallel == "fsdp" and world.size == 1:
         say("training.parallel: fsdp divides a model among several processes; this one has it alone")
