@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-FORMAT = 2
-"""Number of the layout of a run directory; raised when an older version can no longer read it."""
-OLD_FORMAT = 1  # checksums in a file of their own: what was trained so still translates, but cannot go on
+RUN_FORMAT = 2
+"""Format number of a run directory; incremented when an older version can no longer read it."""
+OLD_RUN_FORMAT = 1
+"""Checksums in a file of their own: such a run can translate but not be resumed."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ class RunDir:
 
 
 EXPORT_FORMAT = 1
-"""Number of the layout of an exported directory; raised when an older version can no longer read it."""
+"""Format number of an exported directory; incremented when an older version can no longer read it."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def outcome(run: RunDir) -> dict[str, float | str]:
     """The last validation of a run, what it was trained in, and how long it took."""
     records = [json.loads(line) for line in run.log.read_text(encoding="utf-8").splitlines()]
     last = [record for record in records if record["kind"] == "valid"][-1]
-    return {**{key: last[key] for key in ("loss", "bleu", "chrf", "step")}, "format": read_info(run)["precision"]}
+    return {**{key: last[key] for key in ("loss", "bleu", "chrf", "step")}, "format": read_info(run).precision}
 
 
 def table(results: Results, epochs: int) -> str:

@@ -133,7 +133,7 @@ def _config(check: Check, *settings: str) -> tuple[Config, Path]:
 
 def _how(run: Path) -> dict[str, object]:
     info = read_info(RunDir(run))
-    return {name: info[name] for name in ("precision", "layout", "compiled")}
+    return {name: getattr(info, name) for name in ("precision", "layout", "compiled")}
 
 
 def _records(run: Path, kind: str) -> list[dict[str, float]]:

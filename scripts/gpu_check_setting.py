@@ -23,7 +23,7 @@ from nmt.model.precision import pick_precision
 from nmt.model.transformer import Transformer
 from nmt.model.varlen import why_not
 from nmt.process import Stop
-from nmt.runs.checkpoint import TrainState
+from nmt.runs.state import TrainState
 from nmt.text.tokenizer import N_SPECIAL
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel.world import World

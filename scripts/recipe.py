@@ -152,8 +152,7 @@ def settings_of(runs: Sequence[Path], search: SearchConfig) -> dict[str, Any]:
     return {
         "runs": [str(run) for run in runs],
         "weights": [
-            [each.get("average_steps" if each.get("weights") == "average" else "best_step"), each.get("weights")]
-            for each in selected
+            [each.average_steps if each.weights == "average" else each.best_step, each.weights] for each in selected
         ],
         **{f"search.{key}": value for key, value in search.model_dump(mode="json").items()},
     }
@@ -266,5 +265,5 @@ def run_to_its_end(command: Sequence[str]) -> int:
 
 def data_of(run: Path) -> Path:
     """The data directory that a run was trained on, as seen from the working directory, where it is below that."""
-    path = Path(read_info(RunDir(run))["data_dir"])
+    path = Path(read_info(RunDir(run)).data_dir)
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -39,7 +39,7 @@ from nmt.model.device import device_name, pick_device
 from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
 from nmt.model.transformer import Transformer
 from nmt.process import Stop, set_up
-from nmt.runs.checkpoint import TrainState
+from nmt.runs.state import TrainState
 from nmt.text.tokenizer import N_SPECIAL
 from nmt.training.loop import train_step
 from nmt.training.optim import make_optimizer, make_scaler

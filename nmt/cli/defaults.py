@@ -62,7 +62,7 @@ def what_to_train(
     run = run or settings.run_directory
     resume = resume or _was_begun(RunDir(run))
     if data is None and resume and RunDir(run).info.is_file():
-        recorded = Path(read_info(RunDir(run))["data_dir"])
+        recorded = Path(read_info(RunDir(run)).data_dir)
         data = recorded if recorded.is_dir() else None
         if data is None and not settings.data.directory.is_dir():
             raise DataError(f"{recorded}: no such data directory, {run} was trained on it; name it with --data")
@@ -71,7 +71,7 @@ def what_to_train(
 
 def _was_begun(run: RunDir) -> bool:
     """Whether earlier processes of this same call of `torchrun` have made the run."""
-    return launch() is not None and run.info.is_file() and read_info(run).get("launch") == launch()
+    return launch() is not None and run.info.is_file() and read_info(run).launch == launch()
 
 
 def search_settings(

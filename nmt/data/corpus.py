@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from nmt.data.sides import lengths_between
 from nmt.errors import DataError
-from nmt.files.read import check_regular, checksum, read_document, read_regular
+from nmt.files.read import check_regular, checksum, read_regular, read_text
 from nmt.layout import DataDir
 from nmt.text.tokenizer import Tokenizers
 
@@ -146,7 +146,7 @@ def read_manifest(directory: DataDir) -> dict[str, Any]:
     if not directory.path.is_dir():
         raise DataError(f"{directory.path}: no such data directory; nmt prepare with the same --config makes it")
     try:
-        manifest = json.loads(read_document(directory.manifest))
+        manifest = json.loads(read_text(directory.manifest))
         number = manifest["format"]
     except FileNotFoundError:
         raise DataError(f"{directory.path}: no data directory: manifest.json is missing; run nmt prepare") from None

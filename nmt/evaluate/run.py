@@ -44,18 +44,18 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
     Raises DataError if it is not there or has other languages or another tokenizer than the run.
     """
     info = read_info(run)
-    path = data_dir or Path(info["data_dir"])
+    path = data_dir or Path(info.data_dir)
     if data_dir is None and not path.is_dir():
         raise DataError(f"{path}: no such data directory, {run.path} was trained on it; name it with --data")
     corpus = Corpus.open(DataDir(path))
     if corpus.languages != languages:
         found, wanted = " and ".join(corpus.languages), " and ".join(languages)
         raise DataError(f"{path}: holds {found}, but {run.path} translates between {wanted}")
-    if corpus.tokenizers.fingerprint != info["tokenizer"]:
+    if corpus.tokenizers.fingerprint != info.tokenizer:
         raise DataError(
             f"{path}: its tokenizer is not that of {run.path}; nmt prepare --tokenizer-from {run.path} takes it over"
         )
-    if corpus.fingerprint != info["corpus"]:
+    if corpus.fingerprint != info.corpus:
         # prepare removes test pairs from the training text, but only from the text of the same directory
         say(f"{path} is not what {run.path} was trained on: its test sets may stand in that training text")
     return corpus

@@ -16,7 +16,7 @@ from nmt.errors import DataError
 from nmt.evaluate.metrics import corpus_score
 from nmt.evaluate.report import Report
 from nmt.layout import DataDir, RunDir
-from nmt.runs.folder import Info
+from nmt.runs.folder import ExportInfo
 from nmt.runs.info import read_info
 from nmt.runs.listing import is_validation, number, read_log
 
@@ -28,7 +28,7 @@ _WEIGHTS = {"raw": "step", "ema": "moving average at step", "average": "average 
 def card(
     run: RunDir,
     config: Config,
-    info: Info,
+    info: ExportInfo,
     n_parameters: int,
     n_pieces: Sequence[int],
     reports: Sequence[Report] = (),
@@ -62,7 +62,7 @@ def _front_matter(config: Config) -> Iterator[str]:
 
 
 def _facts(
-    config: Config, info: Info, n_parameters: int, n_pieces: Sequence[int], checked: str | None
+    config: Config, info: ExportInfo, n_parameters: int, n_pieces: Sequence[int], checked: str | None
 ) -> Iterator[str]:
     data, model = config.data, config.model
     yield f"# Translation from {data.src} to {data.tgt}"
@@ -85,7 +85,7 @@ def _facts(
     yield ""
 
 
-def _quality(run: RunDir, config: Config, info: Info, reports: Sequence[Report]) -> Iterator[str]:
+def _quality(run: RunDir, config: Config, info: ExportInfo, reports: Sequence[Report]) -> Iterator[str]:
     lines = [*_development(run, config, info)]
     for report in reports:
         scores = ", ".join(f"{score.value:.2f} ({score.signature})" for score in report.scores)
@@ -94,7 +94,7 @@ def _quality(run: RunDir, config: Config, info: Info, reports: Sequence[Report])
         yield from ("## Quality", "", "Scores are of detokenised text, with case.", "", *lines, "")
 
 
-def _development(run: RunDir, config: Config, info: Info) -> Iterator[str]:
+def _development(run: RunDir, config: Config, info: ExportInfo) -> Iterator[str]:
     """The validation of these weights in the log."""
     kind = "valid" if info.weights == "raw" else info.weights
     for record in read_log(run.log, having=b'"bleu"'):
@@ -136,10 +136,10 @@ def _manifest(run: RunDir) -> dict[str, Any]:
     """That of the corpus which the run was trained on, if it is still there."""
     info = read_info(run)
     try:
-        manifest = read_manifest(DataDir(Path(info["data_dir"])))
+        manifest = read_manifest(DataDir(Path(info.data_dir)))
     except DataError:
         return {}
-    return manifest if manifest["fingerprint"] == info["corpus"] else {}
+    return manifest if manifest["fingerprint"] == info.corpus else {}
 
 
 def _recipe(config: Config) -> Iterator[str]:
@@ -152,7 +152,7 @@ def _recipe(config: Config) -> Iterator[str]:
     yield from ("```yaml", yaml.safe_dump(tree, sort_keys=False, allow_unicode=True).rstrip(), "```", "")
 
 
-def _use(config: Config, info: Info) -> Iterator[str]:
+def _use(config: Config, info: ExportInfo) -> Iterator[str]:
     src, tgt = config.data.src, config.data.tgt
     options, module, load = "", "nmt", "Translator.load"
     if info.kind == "ctranslate2":

@@ -21,7 +21,17 @@ from nmt.evaluate.run import evaluate_run, open_corpus
 from nmt.export.card import card
 from nmt.files.write import write_file
 from nmt.layout import RunDir
-from nmt.runs.folder import Info, Kind, Quantization, alone_in, fingerprint, new_folder, refuse_full, save_weights, seal
+from nmt.runs.folder import (
+    ExportInfo,
+    Kind,
+    Quantization,
+    alone_in,
+    fingerprint,
+    new_folder,
+    refuse_full,
+    save_weights,
+    seal,
+)
 from nmt.runs.model import Saved, open_saved
 from nmt.text.lines import read_lines
 from nmt.translate.translator import FARTHEST, Translator
@@ -108,13 +118,13 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
     return Exported(output, comparison, reports)
 
 
-def _info(saved: Saved, kind: Kind, quantization: Quantization) -> Info:
+def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
     config, weights = saved.config, saved.weights
     # the source as long as it is ever read, and a translation as long as the settings of today allow
     n_positions = 2 * FARTHEST * config.data.max_pieces + 64
     if config.model.positions == "learned":
         n_positions = config.model.max_positions
-    return Info.model_validate(
+    return ExportInfo.model_validate(
         {
             "kind": kind,
             "nmt": __version__,

@@ -78,8 +78,8 @@ def read_regular(path: Path, limit: int | None = None) -> bytes:
         return file.read(size or min(most, 1 << 16))  # in /proc files say that they have none
 
 
-def read_document(path: Path) -> str:
-    """The text of a small UTF-8 file. Raises what `read_regular` raises, and UnicodeDecodeError."""
+def read_text(path: Path) -> str:
+    """The text of a small UTF-8 file. Raises OSError, UnsafeFileError and UnicodeDecodeError."""
     return read_regular(path, DOCUMENT_BYTES).decode("utf-8")
 
 

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from nmt.console import say
 from nmt.errors import DataError, LockedError, UnsafeFileError
-from nmt.files.read import create, open_own, read_document, refuse_links, remove_tree
+from nmt.files.read import create, open_own, read_text, refuse_links, remove_tree
 
 CHUNK = 1 << 24  # bytes of one write: the kernel takes at most 2 GiB at a time
 
@@ -268,6 +268,6 @@ def lock_holder(path: Path) -> dict[str, Any] | None:
 def _read_holder(path: Path) -> dict[str, Any]:
     """What the lock file says, or nothing while its holder is about to write it."""
     try:
-        return dict(json.loads(read_document(path)))
+        return dict(json.loads(read_text(path)))
     except (UnsafeFileError, OSError, ValueError, TypeError):
         return {}

@@ -11,7 +11,7 @@ from nmt.config import Config, DataConfig, Section, Source, TokenizerConfig
 from nmt.config.load import load_config
 from nmt.data.corpus import FORMAT, Corpus, read_manifest
 from nmt.errors import DataError
-from nmt.files.read import checksum, read_document
+from nmt.files.read import checksum, read_text
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.sources import text_folder
 from nmt.text.tokenizer import Tokenizers
@@ -36,7 +36,7 @@ def changes_since(directory: DataDir, wanted: dict[str, Any], config: Config) ->
     """What has changed since the directory was written, in words; None if there is no directory yet."""
     if not directory.manifest.is_file():
         return None
-    manifest = json.loads(read_document(directory.manifest))
+    manifest = json.loads(read_text(directory.manifest))
     if manifest["format"] != FORMAT:
         return [f"it has format {manifest['format']}, this version writes {FORMAT}"]
     try:
@@ -151,7 +151,7 @@ def check_replaceable(directory: DataDir) -> None:
     ours = set()
     if directory.manifest.is_file():
         try:
-            manifest = json.loads(read_document(directory.manifest))
+            manifest = json.loads(read_text(directory.manifest))
             ours = {*manifest["files"], directory.manifest.name} if isinstance(manifest["format"], int) else set()
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise DataError(

@@ -9,26 +9,26 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 from safetensors.torch import save
 
 from nmt.config import Config
 from nmt.config.load import dump_config, load_config
 from nmt.errors import CheckpointError, DataError
-from nmt.files.read import read_document, read_regular, read_tensors, remove_tree
+from nmt.files.document import Document, Sealed, read_document, sealed_text
+from nmt.files.read import read_regular, read_tensors, remove_tree
 from nmt.files.write import sync, write_file
 from nmt.layout import EXPORT_FORMAT, ExportDir
 from nmt.runs.checkpoint import Tensors, parse_tensors
-from nmt.runs.info import Weights
+from nmt.runs.info import Precision, Weights
 from nmt.runs.weights import ChosenWeights
 from nmt.text.tokenizer import Tokenizers
 
@@ -36,7 +36,7 @@ Kind = Literal["folder", "ctranslate2"]
 Quantization = Literal["float32", "float16", "int8"]
 
 
-class Info(BaseModel, strict=True):
+class ExportInfo(Document):
     """What translator.json says of a translator."""
 
     kind: Kind
@@ -50,7 +50,7 @@ class Info(BaseModel, strict=True):
     """The fingerprint."""
     tensors: str
     """That of the run's weights."""
-    precision: Literal["float32", "bf16", "fp16"]
+    precision: Precision
     """Number format of the matrix products in training, and what was fast on which device."""
     device_name: str | None = None
     float32_library: str | None = None
@@ -60,12 +60,20 @@ class Info(BaseModel, strict=True):
     """The longest sequence that a CTranslate2 model takes, end of sentence included."""
 
 
+class ExportDocument(Sealed):
+    """translator.json."""
+
+    translator: ExportInfo
+    checksums: dict[str, str]
+    """SHA-256 of all other files but the model card, by name."""
+
+
 @dataclass(frozen=True)
 class Folder:
     """An exported directory whose configuration and tokenizer are read and verified."""
 
     directory: ExportDir
-    info: Info
+    info: ExportInfo
     config: Config
     tokenizers: Tokenizers
     checksums: Mapping[str, str]
@@ -98,7 +106,8 @@ def is_folder(path: Path) -> bool:
 def load_folder(path: Path) -> Folder:
     """Open an exported directory. Raises CheckpointError if it is none, damaged or of another format."""
     directory = ExportDir(path)
-    info, checksums = _read_info(directory)
+    document = _read(directory)
+    info, checksums = document.translator, document.checksums
     for name in checksums:
         if name == directory.config.name or name.startswith(f"{directory.tokenizer.path.name}/"):
             _verified(directory, name, checksums)
@@ -112,28 +121,15 @@ def load_folder(path: Path) -> Folder:
     return Folder(directory, info, config, tokenizers, checksums)
 
 
-def _read_info(directory: ExportDir) -> tuple[Info, dict[str, str]]:
+def _read(directory: ExportDir) -> ExportDocument:
     try:
-        content = json.loads(read_document(directory.info))
-        number = content["format"]
+        return read_document(
+            directory.info, ExportDocument, CheckpointError, "; export the run again", formats=(EXPORT_FORMAT,)
+        )
+            directory.info, ExportDocument, CheckpointError, "; export the run again", (EXPORT_FORMAT,)
+        )
     except FileNotFoundError:
         raise CheckpointError(f"{directory.path}: no exported translator, {directory.info.name} is missing") from None
-    except OSError as error:
-        raise CheckpointError(f"{directory.info}: cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"{directory.info}: damaged") from error
-    if number != EXPORT_FORMAT:
-        raise CheckpointError(
-            f"{directory.path}: exported in format {number}, this version of nmt reads {EXPORT_FORMAT}; "
-            "export the run again with this version, or translate with that one"
-        )
-    seal = content.pop("seal", None)
-    if seal != _digest(content):
-        raise CheckpointError(f"{directory.info}: damaged, its checksum is not what was written")
-    try:
-        return Info.model_validate(content["translator"]), dict(content["checksums"])
-    except (ValidationError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{directory.info}: damaged") from error
 
 
 def _verified(directory: ExportDir, name: str, checksums: Mapping[str, str]) -> bytes:
@@ -204,12 +200,12 @@ def save_weights(directory: ExportDir, tensors: Tensors) -> None:
     write_file(directory.weights, save({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}))
 
 
-def seal(directory: ExportDir, info: Info) -> None:
+def seal(directory: ExportDir, info: ExportInfo) -> None:
     """Write translator.json over what else is in the directory. Raises OSError."""
     files = sorted(path for path in directory.path.rglob("*") if path.is_file() and path != directory.card)
     checksums = {str(path.relative_to(directory.path)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     content = {"format": EXPORT_FORMAT, "translator": info.model_dump(exclude_none=True), "checksums": checksums}
-    write_file(directory.info, (json.dumps({**content, "seal": _digest(content)}, indent=1) + "\n").encode())
+    write_file(directory.info, sealed_text(content).encode())
 
 
 def fingerprint(tensors: Tensors) -> str:
@@ -218,7 +214,3 @@ def fingerprint(tensors: Tensors) -> str:
     for name in sorted(tensors):
         found.update(name.encode() + tensors[name].contiguous().view(-1).numpy().tobytes())
     return found.hexdigest()[:16]
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -19,10 +19,11 @@ from typing import Any, Literal
 from nmt.config.load import load_config
 from nmt.console import printable
 from nmt.errors import CheckpointError, NmtError
-from nmt.files.read import LOG_BYTES, read_document, read_regular
+from nmt.files.read import LOG_BYTES, read_regular
 from nmt.files.write import lock_holder
 from nmt.layout import CheckpointDir, RunDir
-from nmt.runs.info import Weights, read_info, read_selected
+from nmt.runs.info import Selected, Weights, read_info, read_selected
+from nmt.runs.state import load_state
 
 Record = dict[str, Any]
 State = Literal["running", "finished", "stopped", "broken"]
@@ -76,7 +77,7 @@ def summarise(run: RunDir) -> Summary:
     """What a run directory says, with as much as can be read of a damaged one. Raises nothing for what it holds."""
     problems: list[str] = []
     max_steps: int | None = None
-    selected: Record = {}
+    selected = Selected()
     steps: list[int] = []
     bleu: dict[Weights, float] = {}
     last: Record = {}
@@ -100,7 +101,7 @@ def summarise(run: RunDir) -> Summary:
         state = "running"
     elif problems:
         state = "broken"
-    elif steps and selected.get("finished_step") == steps[-1]:
+    elif steps and selected.finished_step == steps[-1]:
         state = "finished"
     return Summary(
         name=run.path.name,
@@ -132,10 +133,9 @@ def _noting(problems: list[str], run: RunDir) -> Iterator[None]:
 def _minutes(run: RunDir, steps: Sequence[int], logged: float | None) -> float | None:
     """How long the run has trained: by its last record, or by its last checkpoint, which is written after it."""
     try:
-        state = json.loads(read_document(run.step(steps[-1]).state))["state"]
-        return max(float(state["seconds"]) / 60, logged or 0.0)
-    except (NmtError, OSError, ValueError, LookupError, TypeError, RecursionError):
-        return logged  # what is damaged is told elsewhere
+        return max(load_state(run.step(steps[-1])).seconds / 60, logged or 0.0)
+    except (CheckpointError, LookupError):
+        return logged  # damage is reported elsewhere
 
 
 def _checkpoints(run: RunDir) -> list[int]:

@@ -79,27 +79,24 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
         if (checkpoint, weights) != ("best", "auto"):
             raise ConfigError([f"{path}: an exported folder has one set of weights; leave out --checkpoint, --weights"])
         folder = load_folder(path)
-        info = folder.info
+        exported = folder.info
         return Saved(
-            path, folder.config, folder.tokenizers, folder.weights(), info.precision, info.device_name,
-            info.float32_library,
+            path, folder.config, folder.tokenizers, folder.weights(), exported.precision, exported.device_name,
+            exported.float32_library,
         )  # fmt: skip
     run = RunDir(path)
     if not run.config.is_file():
         raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; make one with nmt train")
-    config, facts = load_config(run.config), read_info(run)
+    config, info = load_config(run.config), read_info(run)
     chosen = choose_weights(run, config.training, checkpoint, weights)
     note = None
-    if checkpoint == "best" and read_selected(run).get("best_step") is None:
+    if checkpoint == "best" and read_selected(run).best_step is None:
         last = f"the last is taken, step {chosen.step} of {config.training.max_steps}"
         note = f"{path}: no validation has selected a checkpoint (selected.json); {last}"
     tokenizers = Tokenizers.load(run.tokenizer, config.data.languages)
-    if tokenizers.fingerprint != facts["tokenizer"]:
+    if tokenizers.fingerprint != info.tokenizer:
         raise CheckpointError(f"{run.tokenizer.path}: not the tokenizer that this run was trained with")
-    return Saved(
-        path, config, tokenizers, chosen, str(facts["precision"]), facts.get("device_name"),
-        facts.get("float32_library"), note,
-    )  # fmt: skip
+    return Saved(path, config, tokenizers, chosen, info.precision, info.device_name, info.float32_library, note)
 
 
 def choose_precision(saved: Saved, wanted: str, device: torch.device) -> str:

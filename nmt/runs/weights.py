@@ -52,13 +52,13 @@ def choose_weights(
     kind = weights
     if checkpoint == "best":
         # before the first validation there is no best yet, nor where that was lost
-        step = selected.get("best_step") or steps[-1]
-        reason = selected.get("reason", "last checkpoint: none is validated yet")
-        kind = selected.get("weights", "raw") if weights == "auto" else weights
-        if kind != selected.get("weights", "raw"):
+        step = selected.best_step or steps[-1]
+        reason = selected.reason
+        kind = selected.weights if weights == "auto" else weights
+        if kind != selected.weights:
             reason = f"{kind} weights were asked for"
-        if kind == "average" and selected.get("average_steps"):
-            newest = selected["average_steps"][-1]
+        if kind == "average" and selected.average_steps:
+            newest = selected.average_steps[-1]
             return ChosenWeights(newest, "average", reason, _read(run, run.average, steps))
         if kind == "average":
             step = steps[-1]

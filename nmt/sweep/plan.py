@@ -262,7 +262,7 @@ def check_texts(plan: Plan) -> None:
         data = DataDir(training.data)
         if not data.manifest.is_file() or not training.is_finished:
             continue
-        if read_info(training.run)["corpus"] != read_manifest(data)["fingerprint"]:
+        if read_info(training.run).corpus != read_manifest(data)["fingerprint"]:
             problems.append(
                 f"{training.run.path}: trained on another text than {data.path} has now; --dir DIR takes another place"
             )

@@ -7,13 +7,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from nmt.console import printable
 from nmt.data.corpus import read_manifest
 from nmt.errors import CheckpointError, DataError
 from nmt.layout import DataDir
-from nmt.runs.info import Weights, read_selected
+from nmt.runs.info import Selected, Weights, read_selected
 from nmt.runs.listing import best_bleu, summarise
 from nmt.sweep.grid import Axis
 from nmt.sweep.jobs import Ended
@@ -57,7 +57,7 @@ def _row(training: Training, ended: Ended | None) -> Row:
     if not run.info.exists():
         return Row(training, "failed" if note else "not started", None, {}, None, None, None, None, note)
     found = summarise(run)
-    selected, by_weights = dict[str, Any](), dict[Weights, float]()
+    selected, by_weights = Selected(), dict[Weights, float]()
     with suppress(CheckpointError):
         selected = read_selected(run)
     with suppress(OSError):
@@ -66,7 +66,8 @@ def _row(training: Training, ended: Ended | None) -> Row:
     if found.state != "finished":
         state = "failed" if note else "stopped"
     settings, step = training.config.training, found.step
-    limit, weights = selected.get("finished_by"), selected.get("weights")
+    limit = selected.finished_by
+    weights = selected.weights if selected.model_fields_set else None
     if limit is None and step < settings.max_steps and (found.minutes or 0.0) >= (settings.max_minutes or math.inf):
         limit = TIME  # by an earlier version, which did not write it down
     ended_by = limit if state == "finished" else None

@@ -113,7 +113,7 @@ def is_finished(session: Session) -> bool:
     """Whether the run was finished before and no limit was raised since; if so, say how to continue it."""
     name, run, state = ended_by(session), session.run, session.state
     try:
-        finished_step = read_selected(run).get("finished_step")
+        finished_step = read_selected(run).finished_step
     except CheckpointError:  # rewritten at the end
         finished_step = None
     if name is None or finished_step != state.step:

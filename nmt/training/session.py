@@ -14,8 +14,9 @@ from nmt.data.packing import PackedBatch, Packing
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.process import Stop
-from nmt.runs.checkpoint import Tensors, TrainState, assign, optimizer_tensors
+from nmt.runs.checkpoint import Tensors, assign, optimizer_tensors
 from nmt.runs.info import Weights
+from nmt.runs.state import TrainState
 from nmt.training.ema import Ema
 from nmt.training.objective import Forward
 from nmt.training.optim import weights_to_keep

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from nmt.runs.checkpoint import TrainState
+from nmt.runs.state import TrainState
 
 MEMORY_STEPS = 50  # the recent loss is a mean with a memory of so many updates
 CLIMB = 1.0  # nats per token

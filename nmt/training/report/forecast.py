@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Sequence
 
 from nmt.config import TrainingConfig
-from nmt.runs.checkpoint import TrainState
+from nmt.runs.state import TrainState
 
 FIRST_UPDATES = 50  # of a process, by which its pace is told
 SLOW_UPDATES = 10  # of them: the first ones ask for memory, or have the model compiled

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from nmt.console import printable
 from nmt.files.read import DOCUMENT_BYTES, open_own
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import TrainState
+from nmt.runs.state import TrainState
 from nmt.training.report.board import Board
 
 Record = Mapping[str, Any]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
-from typing import Any
 
 from nmt.errors import CheckpointError, UnsafeFileError
 from nmt.files.write import replace_file
-from nmt.runs.checkpoint import assign, save_checkpoint, update_state
-from nmt.runs.info import Weights, write_selected
+from nmt.runs.checkpoint import assign, save_checkpoint
+from nmt.runs.info import Selected, Weights, write_selected
+from nmt.runs.state import update_state
 from nmt.runs.weights import average, steps_to_average
 from nmt.training.report.alarms import collapse_alarm
 from nmt.training.report.log import TrainingLog, clock
@@ -79,25 +78,25 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
         save_checkpoint(run.average, tensors, None, {"steps": steps, settings.select_by: abs(score)})
         meter.go()
         _record(session, log, found, "average")
-        selected["average_steps"] = steps
+        selected = selected.model_copy(update={"average_steps": steps})
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
-            selected["weights"] = "average"
-            selected["reason"] = (
+            reason = (
                 f"average of the checkpoints at steps {', '.join(map(str, steps))}, {settings.select_by} "
                 f"{abs(score):.4g} on the development set; not averaged: {_reason(session)}"
             )
+            selected = selected.model_copy(update={"weights": "average", "reason": reason})
     log.sync()  # for with the next lines there is nothing more to make up for
     meter.go()
     # what it took; the log is to go on from where it was before, should the run go on
-    update_state(run.step(state.step), asdict(state))
-    write_selected(run, {**selected, "finished_step": state.step, "finished_by": limit})
-    log.say(f"selected: {selected['reason']} ({clock(state.seconds)} in all)")
+    update_state(run.step(state.step), state)
+    write_selected(run, selected.model_copy(update={"finished_step": state.step, "finished_by": limit}))
+    log.say(f"selected: {selected.reason} ({clock(state.seconds)} in all)")
 
 
-def _best(session: Session) -> dict[str, Any]:
-    """What selected.json says of the best checkpoint."""
+def _best(session: Session) -> Selected:
+    """The best checkpoint so far."""
     state = session.state
-    return {"best_step": state.best_step, "weights": state.best_weights, "reason": _reason(session)}
+    return Selected(best_step=state.best_step, weights=state.best_weights, reason=_reason(session))
 
 
 def _reason(session: Session) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from nmt.errors import CheckpointError, UnsafeFileError
 from nmt.files.read import refuse_links, remove_tree
 from nmt.layout import CheckpointDir, RunDir
-from nmt.runs.checkpoint import load_state, recent_steps, save_checkpoint, saved_steps, update_state
+from nmt.runs.checkpoint import recent_steps, save_checkpoint, saved_steps
+from nmt.runs.state import load_state, update_state
 from nmt.training.report.meter import Meter
 from nmt.training.saving.best import select_best
 from nmt.training.session import Session
@@ -49,7 +50,7 @@ def save_state(session: Session, meter: Meter) -> None:
         return
     try:
         state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting
-        update_state(session.run.step(state.step), asdict(state))
+        update_state(session.run.step(state.step), state)
     except (OSError, CheckpointError) as error:
         meter.log.warn(state, f"the validation is not saved: {_reason(error, session)}")
         return
@@ -90,8 +91,8 @@ def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None) -> Non
 def _mark_extra(source: CheckpointDir) -> None:
     with suppress(CheckpointError):  # one that is damaged is named when it is read
         state = load_state(source)
-        if not state.get("is_extra"):
-            update_state(source, {**state, "is_extra": True})
+        if not state.is_extra:
+            update_state(source, replace(state, is_extra=True))
 
 
 def _reason(error: Exception, session: Session) -> str:

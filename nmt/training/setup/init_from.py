@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -18,6 +17,7 @@ from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import Tensors, check_fit, saved_steps
 from nmt.runs.folder import fingerprint
+from nmt.runs.info import InitialWeights, RunInfo
 from nmt.runs.model import Saved, open_saved
 from nmt.training.parallel.shard import shard_like
 from nmt.training.parallel.world import World
@@ -44,32 +44,31 @@ class Initial:
     """The weights of `training.init_from`: process 0 reads them, all take them. Without that setting there are none."""
 
     def __init__(self) -> None:
-        self.record: dict[str, Any] = {}
+        self.record: InitialWeights | None = None
         """What run.json says of them."""
         self._tensors: Tensors = {}
 
-    def read(self, config: Config, run: RunDir, corpus: Corpus, model: Transformer, before: Mapping[str, Any]) -> None:
+    def read(self, config: Config, run: RunDir, corpus: Corpus, model: Transformer, before: RunInfo | None) -> None:
         """In process 0: read and check them, unless the run goes on from a checkpoint of its own.
 
         `before` is the run.json of a run that goes on. Without a checkpoint it begins again, with the same weights.
         Raises ConfigError, CheckpointError or DataError.
         """
-        known = before.get("initial")
-        self.record = {} if known is None else {"initial": known}
+        self.record = known = None if before is None else before.initial
         source = config.training.init_from
         if source is None or (before and (saved_steps(run) or not run.checkpoints.is_dir())):
             return
         if known is None:
-            self._open(Path(source), config, corpus, model)
+            self.record = self._open(Path(source), config, corpus, model)
             return
-        path = Path(known["run"]) if Path(known["run"]).is_dir() else Path(source)
+        path = Path(known.run) if Path(known.run).is_dir() else Path(source)
         try:
-            self._open(path, config, corpus, model)
+            self.record = self._open(path, config, corpus, model)
         except NmtError as error:
             raise CheckpointError(f"{run.path}: no checkpoint yet, and it cannot begin again: {error}") from error
-        if self.record["initial"]["tensors"] != known["tensors"]:
+        if self.record.tensors != known.tensors:
             raise CheckpointError(
-                f"{run.path}: no checkpoint yet, and {path} no longer has the weights of step {known['step']} that it "
+                f"{run.path}: no checkpoint yet, and {path} no longer has the weights of step {known.step} that it "
                 "began with; start another run"
             )
 
@@ -83,7 +82,7 @@ class Initial:
                 world.broadcast(tensor)
                 parameter.copy_(shard_like(tensor, parameter))
 
-    def _open(self, path: Path, config: Config, corpus: Corpus, model: Transformer) -> None:
+    def _open(self, path: Path, config: Config, corpus: Corpus, model: Transformer) -> InitialWeights:
         if not path.is_dir():
             raise CheckpointError(f"{path}: no such directory; training.init_from takes a run or an exported folder")
         saved = open_saved(path)
@@ -94,8 +93,9 @@ class Initial:
         check_fit(model, weights.tensors, str(path))
         say(f"the run begins with the weights of {path}: {weights.reason}")
         self._tensors = {name: tensor.float() for name, tensor in weights.tensors.items()}
-        origin = {"run": str(path.resolve()), "step": weights.step, "weights": weights.kind}
-        self.record = {"initial": {**origin, "tensors": fingerprint(self._tensors)}}
+        return InitialWeights(
+            run=str(path.resolve()), step=weights.step, weights=weights.kind, tensors=fingerprint(self._tensors)
+        )
 
 
 def _mismatches(saved: Saved, config: Config, corpus: Corpus) -> Iterator[str]:

@@ -11,17 +11,16 @@ from nmt.console import say
 from nmt.errors import CheckpointError
 from nmt.runs.checkpoint import (
     Tensors,
-    TrainState,
     assign,
     check_fit,
     check_optimizer,
     load_ema,
     load_optimizer,
-    load_state,
     load_weights,
     restore_optimizer,
     saved_steps,
 )
+from nmt.runs.state import TrainState, load_state
 from nmt.training.limits import LIMITS
 from nmt.training.parallel.shard import shard_like
 from nmt.training.session import Session
@@ -70,7 +69,7 @@ def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors, Tensors] | 
         saved = run.step(step)
         where = str(saved.path)
         try:
-            state = TrainState.of(load_state(saved), where)
+            state = load_state(saved)
             weights, moments, ema = load_weights(saved), load_optimizer(saved), {}
             check_fit(session.model, weights, where)
             if session.ema is not None:

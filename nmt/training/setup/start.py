@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,14 @@ from nmt.data.packing import Packing
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluate.metrics import looks_tokenized
 from nmt.files.write import replace_file, sync
-from nmt.layout import FORMAT, DataDir, RunDir
+from nmt.layout import RUN_FORMAT, DataDir, RunDir
 from nmt.model.device import device_name, pick_device
 from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
 from nmt.model.transformer import Transformer
 from nmt.prepare.checks import unlike
 from nmt.process import Stop
-from nmt.runs.checkpoint import TrainState
-from nmt.runs.info import launch, read_info
+from nmt.runs.info import InitialWeights, RunInfo, launch, read_info, write_info
+from nmt.runs.state import TrainState
 from nmt.text.tokenizer import Tokenizers
 from nmt.training.limits import LIMITS, is_finished
 from nmt.training.memory import pick_max_tokens
@@ -74,7 +73,7 @@ def start(
     initial = Initial()
 
     def choose() -> dict[str, Any]:
-        before = _check_resume(config, run, corpus) if resume else {}
+        before = _check_resume(config, run, corpus) if resume else None
         _tell_what_does_not_count(corpus, config)
         initial.read(config, run, corpus, model, before)
         return _choices(config, before, model, pairs, device, world)
@@ -118,7 +117,7 @@ def start(
         restore(session)
         session.is_over = world.on_rank0(lambda: is_finished(session))
     if not session.is_over:
-        world.on_rank0(lambda: _write(session, corpus, choices | initial.record, resume))
+        world.on_rank0(lambda: _write(session, corpus, choices, initial.record, resume))
     return session
 
 
@@ -159,7 +158,7 @@ def _material(config: Config, data_dir: Path, world: World) -> _Material:
     return _Material(corpus, pairs, bpe_dropout, device, model, copy)
 
 
-def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> dict[str, Any]:
+def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> RunInfo:
     """Refuse to go on with another model, tokenizer or text than before; returns what run.json holds."""
     before = load_config(run.config)
     changed = [
@@ -179,12 +178,12 @@ def _check_resume(config: Config, run: RunDir, corpus: Corpus) -> dict[str, Any]
             f"{config.training.max_steps}: the learning rate jumps from the old curve to the new one"
         )
     info = read_info(run)
-    if info["tokenizer"] != corpus.tokenizers.fingerprint:
+    if info.tokenizer != corpus.tokenizers.fingerprint:
         raise DataError(f"{corpus.directory.path}: its tokenizer is not the one that {run.path} was trained with")
-    if info["corpus"] != corpus.fingerprint:
+    if info.corpus != corpus.fingerprint:
         raise DataError(f"{corpus.directory.path}: its text is not the one that {run.path} was trained on")
-    if info["data_dir"] != str(corpus.directory.path.resolve()):
-        say(f"the data directory was {info['data_dir']}: it has moved, but nothing in it has changed")
+    if info.data_dir != str(corpus.directory.path.resolve()):
+        say(f"the data directory was {info.data_dir}: it has moved, but nothing in it has changed")
     return info
 
 
@@ -201,7 +200,7 @@ def _tell_what_does_not_count(corpus: Corpus, config: Config) -> None:
 
 
 def _choices(
-    config: Config, before: dict[str, Any], model: Transformer, pairs: Pairs, device: torch.device, world: World
+    config: Config, before: RunInfo | None, model: Transformer, pairs: Pairs, device: torch.device, world: World
 ) -> dict[str, Any]:
     """What a probe decides, and where that holds: the device, torch, threads and processes of this run.
 
@@ -216,29 +215,34 @@ def _choices(
         "threads": torch.get_num_threads(),
         "processes": world.size,
     }
-    moved = any(before.get(key) != place[key] for key in ("device", "device_name"))
-    precision = pick_precision(settings.precision, device) if moved else str(before["precision"])
+    kept = before
+    if before is not None and (before.device, before.device_name) != (place["device"], place["device_name"]):
+        kept = None
+    precision = pick_precision(settings.precision, device) if kept is None else kept.precision
     # before it was chosen it was always mkl
-    library = pick_float32_library(precision, device) if moved else str(before.get("float32_library", "mkl"))
+    library = pick_float32_library(precision, device) if kept is None else kept.float32_library or "mkl"
     use_float32_library(library)
     place["float32_library"] = library
     place["layout"] = pick_layout(config, device, precision)
     place["compiled"] = pick_compile(config, device, _is_divided(config, world))
     max_tokens = settings.max_tokens
     if max_tokens == "auto":
-        kept = None if moved or before.get("processes") != world.size else before.get("auto_max_tokens")
-        max_tokens = kept or pick_max_tokens(
+        fitting = kept.auto_max_tokens if kept is not None and kept.processes == world.size else None
+        max_tokens = fitting or pick_max_tokens(
             model, pairs, settings, precision, device, 4 * settings.update_tokens // world.size
         )
         place["auto_max_tokens"] = max_tokens
     now = {"precision": precision, **place}
-    other = [f"{key} {now[key]} instead of {before[key]}" for key in now if before.get(key, now[key]) != now[key]]
+    was = {} if before is None else before.model_dump(exclude_unset=True)
+    other = [f"{key} {now[key]} instead of {was[key]}" for key in now if was.get(key, now[key]) != now[key]]
     if other:
         say(f"the run goes on with {', '.join(other)}: the same data in the same order, but not the same bits")
     return {**now, "max_tokens": max_tokens}
 
 
-def _write(session: Session, corpus: Corpus, choices: dict[str, Any], resume: bool) -> None:
+def _write(
+    session: Session, corpus: Corpus, choices: dict[str, Any], initial: InitialWeights | None, resume: bool
+) -> None:
     """Make the run, or write down how it goes on. run.json comes last: with it the directory is a run."""
     run = session.run
     n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
@@ -252,16 +256,18 @@ def _write(session: Session, corpus: Corpus, choices: dict[str, Any], resume: bo
         for path in (*run.tokenizer.path.iterdir(), run.tokenizer.path):
             sync(path)
     replace_file(run.config, dump_config(session.config))
-    info = {
-        "format": FORMAT,
-        "data_dir": str(corpus.directory.path.resolve()),
-        "corpus": corpus.fingerprint,
-        "tokenizer": corpus.tokenizers.fingerprint,
-        **choices,
-    }
+    optional: dict[str, Any] = {} if initial is None else {"initial": initial}
     if launch() is not None:
-        info["launch"] = launch()
-    replace_file(run.info, json.dumps(info, indent=1) + "\n")
+        optional["launch"] = launch()
+    info = RunInfo(
+        format=RUN_FORMAT,
+        data_dir=str(corpus.directory.path.resolve()),
+        corpus=corpus.fingerprint,
+        tokenizer=corpus.tokenizers.fingerprint,
+        **choices,
+        **optional,
+    )
+    write_info(run, info)
 
 
 def _has_tokenizer(run: RunDir, corpus: Corpus) -> bool:
