@@ -126,8 +126,6 @@ def _read(directory: ExportDir) -> ExportDocument:
         return read_document(
             directory.info, ExportDocument, CheckpointError, "; export the run again", formats=(EXPORT_FORMAT,)
         )
-            directory.info, ExportDocument, CheckpointError, "; export the run again", (EXPORT_FORMAT,)
-        )
     except FileNotFoundError:
         raise CheckpointError(f"{directory.path}: no exported translator, {directory.info.name} is missing") from None
 

@@ -83,7 +83,7 @@ def fit(
 
 
 def train(session: Session, meter: Meter) -> None:
-    """Train to the end of the run, from wherever the session is; `meter` reports on rank 0, elsewhere it does nothing."""
+    """Train from where the session stands to the end of the run; `meter` does something on rank 0 only."""
     state, settings = session.state, session.config.training
     plan = BatchPlan(settings.update_tokens, settings.pool_pairs, settings.seed)
     on_rank0 = partial(session.world.on_rank0, serve=session.gather)

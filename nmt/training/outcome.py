@@ -18,6 +18,8 @@ class UpdateStats:
     in place (`add_`, `fill_`): assigning a Python number to an element would copy from the CPU and wait for the device.
     """
 
+    packed: Tensor
+    """(7,) float64: all of the below, in this order."""
     loss: Tensor
     """What is minimised: cross-entropy with label smoothing, plus weighted divergence (nats)."""
     nll: Tensor
@@ -32,13 +34,11 @@ class UpdateStats:
     """Divergence between two passes, unweighted (nats)."""
     gradient_norm: Tensor
     """L2 norm of the gradient before clipping; set once the gradients are reduced, so it is no sum."""
-    packed: Tensor
-    """(7,) float64: all of the above, in this order."""
 
     @classmethod
     def unpack(cls, packed: Tensor) -> UpdateStats:
         """Name the elements of `packed`."""
-        return cls(*packed.unbind(), packed=packed)
+        return cls(packed, *packed.unbind())
 
     @classmethod
     def zeros(cls, device: torch.device) -> UpdateStats:

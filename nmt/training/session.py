@@ -126,7 +126,7 @@ class Session:
         return self.copy
 
     def gather(self, what: str) -> Tensors:
-        """Gather raw weights, their moving average (ema) or the optimizer's moments onto rank 0; called by all ranks."""
+        """Gather the weights (raw), their moving average (ema) or the optimizer's moments onto rank 0; a collective."""
         if what == "moments":
             tensors = optimizer_tensors(self.optimizer, self.optimizer_names)
         elif what == "ema":

@@ -136,11 +136,11 @@ def in_two(world: World, folder: Path) -> None:
     config = tiny_settings(folder / "text", model=NO_DROPOUT)
     session = start(config, folder / "data", folder / f"empty-{world.rank}", resume=False)
     micro_batches = [session.pairs.lengths.sort(torch.arange(9).numpy())] if world.rank else []
-    numbers = forward_backward(session, micro_batches, 100)
+    stats = forward_backward(session, micro_batches, 100)
     found["own"] = [None if p.grad is None else p.grad.clone() for p in session.model.parameters()]
     world.all_reduce_gradients(session.model.parameters())
-    world.all_reduce(numbers)
-    found["sum"], found["numbers"] = [p.grad for p in session.model.parameters()], numbers
+    world.all_reduce(stats.sums)
+    found["sum"], found["stats"] = [p.grad for p in session.model.parameters()], stats
     found["most"] = world.max_over_ranks(world.rank, -world.rank)
     found["together"] = world.on_all_ranks(lambda: world.rank)
     helped: list[str] = []
@@ -163,7 +163,7 @@ def test_a_process_with_nothing_to_learn_from_and_what_the_first_decides(folder)
     assert all(grad is None for grad in none["own"]) and all_["own"][0].abs().sum() > 0
     for own, one, two in zip(all_["own"], none["sum"], all_["sum"], strict=True):
         assert torch.equal(own, one) and torch.equal(own, two)
-    assert torch.equal(none["numbers"], all_["numbers"]) and none["numbers"][0] > 0
+    assert torch.equal(none["stats"].packed, all_["stats"].packed) and none["stats"].loss > 0
     assert none["most"] == all_["most"] == [1, 0] and none["first"] == all_["first"] == {"rank": 0}
     assert (none["together"], all_["together"], none["helped"], all_["helped"]) == (0, 1, [], ["weights"])
     told = zip(none["errors"], all_["errors"], strict=True)
