@@ -14,7 +14,7 @@ from command import Command
 from kept_run import differences, kept, settings
 from nmt.config.load import dump_config
 from nmt.layout import RunDir
-from nmt.training.report.profile import MAKING, N_STEPS, OTHER, OVERHEAD, WARM_UP, first_quiet, kind_of, gpu_time, table
+from nmt.training.report.profile import MAKING, N_STEPS, OTHER, OVERHEAD, WARM_UP, first_quiet, gpu_time, kind_of, table
 
 LAST = WARM_UP + 2 * N_STEPS
 ROW = re.compile(r"^  (\D+?) +([\d.]+) +([\d.]+)%$", re.M)

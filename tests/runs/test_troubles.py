@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from nmt.runs.checkpoint import TrainState, load_optimizer, load_weights
 from nmt.training import loop, memory, optim
 from nmt.training.loop import fit, train_step
 from nmt.training.loss import LossSums
+from nmt.training.outcome import UpdateStats
 from nmt.training.parallel.world import World
 from nmt.training.report.alarms import collapse_alarm, loss_alarm
 from nmt.training.report.log import TrainingLog
