@@ -11,7 +11,7 @@ import torch
 from nmt.config.load import dump_config
 from nmt.engine.translator import EngineTranslator
 from nmt.export.export import Request, export
-from nmt.layout import FORMAT, RunDir
+from nmt.layout import RUN_FORMAT, RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer, Tokenizers, train_tokenizer
@@ -54,7 +54,7 @@ def write_run(path: Path, joint: bool = True, specials: float = 0.0, **model: ob
     tokenizers.save(run.tokenizer)
     run.config.write_text(dump_config(config), encoding="utf-8")
     facts = {"data_dir": "nowhere", "corpus": "", "tokenizer": tokenizers.fingerprint, "precision": "float32"}
-    run.info.write_text(json.dumps({"format": FORMAT, **facts}), encoding="utf-8")
+    run.info.write_text(json.dumps({"format": RUN_FORMAT, **facts}), encoding="utf-8")
     save_checkpoint(run.step(7), dict(transformer.named_parameters()), None, {})
     return path
 

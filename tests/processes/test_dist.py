@@ -12,7 +12,8 @@ from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.errors import CheckpointError, ConfigError, DataError, StoppedError
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import load_optimizer, load_state, load_weights, saved_steps
+from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
+from nmt.runs.state import load_state
 from nmt.training import limits
 from nmt.training.loop import fit, forward_backward
 from nmt.training.parallel import world as dist_module
@@ -39,7 +40,7 @@ def test_two_processes_learn_what_one_learns(folder, config, pair):
     assert "Traceback" not in ended(divided) and divided.returncode == 0
     close(folder / "divided", folder / "single")
     assert saved_steps(RunDir(pair)) == saved_steps(RunDir(folder / "single"))
-    assert load_state(RunDir(pair).step(40))["n_tokens"] == load_state(RunDir(folder / "single").step(40))["n_tokens"]
+    assert load_state(RunDir(pair).step(40)).n_tokens == load_state(RunDir(folder / "single").step(40)).n_tokens
 
 
 def test_one_worker_is_told_to_stop_and_one_process_goes_on(folder, config, pair, capsys):
@@ -62,7 +63,7 @@ def test_torchrun_is_told_to_stop_in_a_validation_and_two_processes_go_on(folder
     err = ended(process, lambda: run.step(20).path.exists(), lambda pid: pid)
     assert "nmt: stopped at step 20 by SIGTERM; nmt train --resume --run two goes on from there\n" in err
     assert err.count("nmt: stopped") == 1 and process.returncode != 0 and "SIGKILL" not in err
-    assert load_state(run.step(20))["last_check"] == 0
+    assert load_state(run.step(20)).last_check == 0
     process = torchrun(folder, "--resume", "--run", "two")
     err = ended(process)
     assert process.returncode == 0 and "not the same bits" not in err and err.count("going on from step 20") == 1

@@ -178,7 +178,8 @@ def test_what_is_there_and_is_of_no_or_another_sweep_is_named(nmt: Command, call
         "seed=1: trained with training.max_steps 500, wanted is 400; --dir DIR takes another place",
         "seed=2: exists already, and is no run; --dir DIR takes another place",
         f"seed=3: process {os.getpid()} on {os.uname().nodename} trains here; wait for it to end or stop it",
-        "seed=4: selected.json: damaged: not what nmt train writes; remove it to translate with the last checkpoint; "
+        "seed=4: selected.json: damaged: Expecting property name enclosed in double quotes: line 1 column 2 "
+        "(char 1); remove it to translate with the last checkpoint; "
         "repair it, or remove it to train it again",
     ]
     result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--dir", GOLDEN_SEEDS / "seed=4")

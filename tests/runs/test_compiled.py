@@ -119,7 +119,7 @@ def test_a_run_learns_the_same(tiny_data, tmp_path, changes):
     for name, training in (("plain", {}), ("other", changes)):
         fit(settings(text, **training), tiny_data, tmp_path / name)
     info = read_info(RunDir(tmp_path / "other"))
-    assert info["layout"] == changes.get("layout", "padded") and info["compiled"] == ("compile" in changes)
+    assert info.layout == changes.get("layout", "padded") and info.compiled == ("compile" in changes)
     plain, other = (records(tmp_path / name, "train") for name in ("plain", "other"))
     for one, two in zip(plain, other, strict=True):
         for number in ("loss", "perplexity", "gradient_norm"):

@@ -19,7 +19,7 @@ from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_optimizer, load_weights
-from nmt.runs.info import write_selected
+from nmt.runs.info import Selected, write_selected
 from nmt.runs.weights import choose_weights
 from nmt.training.loop import fit
 from nmt.training.parallel.world import World
@@ -44,7 +44,7 @@ def base(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run to begin with. Its best step is 3, its last 6."""
     run = tmp_path_factory.mktemp("base") / "run"
     fit(settings(tiny_data, training={"seed": 1, "validate_every_steps": 3, "ema": 0.5}), tiny_data, run)
-    write_selected(RunDir(run), {"best_step": 3, "weights": "raw", "reason": "step 3 was best"})
+    write_selected(RunDir(run), Selected(best_step=3, weights="raw", reason="step 3 was best"))
     return run
 
 
@@ -67,7 +67,7 @@ def info(run: Path) -> dict[str, Any]:
 def test_a_run_begins_with_the_weights_that_translate_takes(tiny_data, base, tmp_path, capsys, kind):
     source = RunDir(tmp_path / "source")
     shutil.copytree(base, source.path)
-    chosen = {"best_step": 3, "weights": kind, "average_steps": [3, 6], "reason": f"{kind} was best"}
+    chosen = Selected(best_step=3, weights=kind, average_steps=[3, 6], reason=f"{kind} was best")
     write_selected(source, chosen)
     session = start(settings(tiny_data, source.path), tiny_data, tmp_path / "run", resume=False)
     wanted = choose_weights(source, settings(tiny_data).training)
@@ -232,7 +232,7 @@ def test_it_does_not_begin_again_with_other_weights(tiny_data, base, tmp_path, c
         shutil.rmtree(source)
         said = f"run: no checkpoint yet, and it cannot start over: {source}: no such directory"
     else:
-        write_selected(RunDir(source), {"best_step": 6, "weights": "raw", "reason": "step 6 is better"})
+        write_selected(RunDir(source), Selected(best_step=6, weights="raw", reason="step 6 is better"))
         said = f"run: no checkpoint yet, and {source} no longer has the weights of step 3 that it started with; start"
     before = kept(tmp_path / "run")
     with pytest.raises(CheckpointError, match=said):

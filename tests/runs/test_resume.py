@@ -15,7 +15,8 @@ from nmt.config import Config
 from nmt.data.batching import Update
 from nmt.errors import CheckpointError, DataError, StoppedError
 from nmt.layout import DataDir, RunDir
-from nmt.runs.checkpoint import load_state, saved_steps
+from nmt.runs.checkpoint import saved_steps
+from nmt.runs.state import load_state
 from nmt.runs.weights import choose_weights
 from nmt.training import loop
 from nmt.training.loop import fit, train_step
@@ -92,16 +93,16 @@ def test_patience_goes_on_where_it_was(tiny_data, text, tmp_path, monkeypatch):
         score(patch, *scores)
         train_with_deaths(config, tiny_data, tmp_path / "parts", patch, [4, 6, 8])
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
-    assert load_state(RunDir(tmp_path / "parts").step(10))["checks_since_best"] == 3
+    assert load_state(RunDir(tmp_path / "parts").step(10)).checks_since_best == 3
 
 
 def test_a_validation_at_a_runs_end_counts_for_no_patience_if_it_goes_on(tiny_data, text, tmp_path, monkeypatch):
     score(monkeypatch, 30.0, 20.0, 10.0, 9.0)
     settings = {"validate_every_steps": 4, "average_last": 1, "patience": 2}
     fit(tiny_settings(text, training={**settings, "max_steps": 6}), tiny_data, tmp_path / "run")
-    assert load_state(RunDir(tmp_path / "run").step(6))["checks_since_best"] == 0
+    assert load_state(RunDir(tmp_path / "run").step(6)).checks_since_best == 0
     fit(tiny_settings(text, training={**settings, "max_steps": 8}), tiny_data, tmp_path / "run", resume=True)
-    assert load_state(RunDir(tmp_path / "run").step(8))["checks_since_best"] == 1
+    assert load_state(RunDir(tmp_path / "run").step(8)).checks_since_best == 1
 
 
 # --- elsewhere ----------------------------------------------------------------------------------
@@ -325,7 +326,7 @@ def test_a_best_score_is_a_number(tiny_data, text, tmp_path, monkeypatch):
     score(monkeypatch, float("nan"), 3.0, float("nan"), 2.0)
     config = tiny_settings(text, training={"validate_every_steps": 3, "average_last": 1})
     fit(config, tiny_data, tmp_path / "run")
-    assert load_state(RunDir(tmp_path / "run").step(12))["best_step"] == 6
+    assert load_state(RunDir(tmp_path / "run").step(12)).best_step == 6
 
 
 @pytest.mark.parametrize(("free", "refused"), [(10_000, True), (10**9, False)])

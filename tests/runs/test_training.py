@@ -19,7 +19,8 @@ from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, N
 from nmt.layout import RunDir
 from nmt.model.precision import use_float32_library
 from nmt.prepare.prepare import prepare
-from nmt.runs.checkpoint import load_state, load_weights, saved_steps
+from nmt.runs.checkpoint import load_weights, saved_steps
+from nmt.runs.state import load_state
 from nmt.runs.weights import choose_weights
 from nmt.training import loop
 from nmt.training.loop import fit, train_step
@@ -235,7 +236,7 @@ def test_every_limit_ends_the_run_with_a_validated_checkpoint(tiny_data, text, t
     last = saved_steps(RunDir(tmp_path / "run"))[-1]
     assert records(tmp_path / "run", "valid")[-1]["step"] == last
     if "max_epochs" in limit:
-        assert load_state(RunDir(tmp_path / "run").step(last))["epoch"] == 2
+        assert load_state(RunDir(tmp_path / "run").step(last)).epoch == 2
 
 
 def test_what_a_run_leaves_behind(tiny_data, text, tmp_path):
@@ -280,7 +281,7 @@ def test_the_best_survives_a_worse_check_and_old_checkpoints_go(tiny_data, text,
     assert (chosen.step, chosen.kind) == (4, "raw")
     assert chosen.reason == "best checkpoint, step 4, bleu 30 on the development set"
     state = load_state(run.step(12))
-    assert (state["best_step"], state["best_score"], state["checks_since_best"]) == (4, 30.0, 4)
+    assert (state.best_step, state.best_score, state.checks_since_best) == (4, 30.0, 4)
 
 
 @pytest.mark.parametrize(("select_by", "better"), [("bleu", max), ("chrf", max), ("loss", min)])
@@ -290,7 +291,7 @@ def test_the_best_is_by_bleu_chrf_or_loss(tiny_data, text, tmp_path, select_by, 
     valid = records(tmp_path / "run", "valid")
     best = better(record[select_by] for record in valid)
     state = load_state(RunDir(tmp_path / "run").step(12))
-    assert state["best_step"] == next(record["step"] for record in valid if record[select_by] == best)
+    assert state.best_step == next(record["step"] for record in valid if record[select_by] == best)
 
 
 def test_the_average_of_the_last_is_validated_and_may_win(tiny_data, text, tmp_path):
@@ -398,7 +399,7 @@ def test_the_tokens_of_an_update_are_those_of_its_epoch(tiny_data, text, tmp_pat
         batch = session.batch(update.rows)
         assert update.n_tokens == batch.n_tokens == int((batch.tgt_out != 0).sum())
     state = load_state(RunDir(tmp_path / "run").step(3))
-    assert state["n_tokens"] == sum(update.n_tokens for update in updates)
+    assert state.n_tokens == sum(update.n_tokens for update in updates)
 
 
 def test_both_directions_are_learned_by_one_model(tiny_data, text, tmp_path):
@@ -472,7 +473,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tiny_data, text,
     for step in resumable_steps(run):
         run.step(step).weights.unlink()
     longer = tiny_settings(text, training={"max_steps": 15})
-    with pytest.raises(CheckpointError, match=r"parts: no checkpoint here is whole and of this version"):
+    with pytest.raises(CheckpointError, match=r"parts: no checkpoint here is intact and of this version"):
         fit(longer, tiny_data, run.path, resume=True)
 
 

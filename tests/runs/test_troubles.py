@@ -15,7 +15,8 @@ from nmt.config import TrainingConfig
 from nmt.data.batching import BatchPlan, Update, epoch_updates
 from nmt.errors import DivergedError, NmtError
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import TrainState, load_optimizer, load_weights
+from nmt.runs.checkpoint import load_optimizer, load_weights
+from nmt.runs.state import TrainState
 from nmt.training import loop, memory, optim
 from nmt.training.loop import fit, train_step
 from nmt.training.loss import LossSums

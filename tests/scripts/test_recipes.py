@@ -503,7 +503,7 @@ def test_one_direction_goes_on_from_both(folder: Path, monkeypatch: pytest.Monke
     assert said.count("finished at step") == 2, "nothing was left to do"
     both, one = (RunDir(Path(f"runs/small-both{end}")) for end in ("", "-aa-bb"))
     assert saved_steps(both)[-1] == 3 and saved_steps(one)[-1] == 2
-    assert read_info(one)["initial"]["step"] == 3
+    assert read_info(one).initial.step == 3
     configs = [load_config(run.config).training for run in (both, one)]
     assert [config.both_directions for config in configs] == [True, False]
 

@@ -147,7 +147,7 @@ def test_another_format_is_told(number: object, exported: Path, tmp_path: Path) 
     sealed(path)
     load_folder(path)
     sealed(path, format=number)
-    with pytest.raises(CheckpointError, match=f"exported in format {number}, this version of nmt reads 1; export"):
+    with pytest.raises(CheckpointError, match=f"written in format {number}, this version of nmt reads 1; export"):
         load_folder(path)
 
 
