@@ -242,5 +242,5 @@ def test_one_process_divides_nothing_and_says_so(tiny_data, tmp_path, capsys):
 
 
 def test_auto_measures_no_divided_model(tiny_data):
-    with pytest.raises(ConfigError, match="max_tokens: auto measures a model that is not divided"):
+    with pytest.raises(ConfigError, match="max_tokens: auto measures a model that is not sharded"):
         settings(tiny_data.parent, parallel="fsdp", max_tokens="auto")
