@@ -91,7 +91,8 @@ def test_a_mistake_is_told_once(folder, told):
 
 SLOW_FIRST = """
 import os, time
-from nmt import cli, exits
+from nmt import cli
+from nmt.cli import exits
 
 exits.PATIENCE_SECONDS = {patience}
 time.sleep({seconds} if os.environ["RANK"] == "0" else 0)

@@ -87,15 +87,15 @@ POINTS = [
     ("training.loop.train_step", 2, 2),
     ("training.loop.train_step", 5, 5),
     ("training.loop.train_step", 6, 6),
-    ("checkpoint.write_file", 1, 2),
-    ("checkpoint.write_file", 2, 2),
-    ("checkpoint.sync", 1, 2),
-    ("training.keep.rotate", 2, 3),
+    ("runs.checkpoint.write_file", 1, 2),
+    ("runs.checkpoint.write_file", 2, 2),
+    ("runs.checkpoint.sync", 1, 2),
+    ("training.saving.checkpoints.rotate", 2, 3),
     ("training.validate.cross_entropy", 1, 3),
     ("training.validate.cross_entropy", 2, 6),
     ("training.validate.corpus_score", 1, 3),
-    ("training.keep.update_state", 1, 3),
-    ("training.select.write_selected", 1, 3),
+    ("training.saving.checkpoints.update_state", 1, 3),
+    ("training.saving.best.write_selected", 1, 3),
 ]
 
 
@@ -129,7 +129,7 @@ def test_a_validation_is_left_at_once_and_made_up_for(data, whole, tmp_path, cap
 @pytest.mark.usefixtures("quick")
 def test_the_validation_of_the_average_is_left_and_made_up_for(data, whole, tmp_path):
     config, run = settings(data), RunDir(tmp_path / "run")
-    assert stop("training.select.average", 1, config, data, run.path).startswith("stopped at step 6 by SIGTERM")
+    assert stop("training.saving.best.average", 1, config, data, run.path).startswith("stopped at step 6 by SIGTERM")
     assert load_state(run.step(6)).last_check == 6 and not run.average.path.exists()
     live(config, data, run.path)
     assert kept(run.path) == kept(whole)
@@ -154,7 +154,7 @@ def test_a_stop_changes_nothing_of_what_is_averaged(data, whole, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["training.loop.train_step", "checkpoint.write_file", "training.validate.cross_entropy"]
+    "name", ["training.loop.train_step", "runs.checkpoint.write_file", "training.validate.cross_entropy"]
 )
 @pytest.mark.parametrize("first", SIGNALS)
 @pytest.mark.usefixtures("quick")
@@ -310,9 +310,9 @@ def scalars(run: Path) -> dict[str, list[tuple[int, float]]]:
     [
         ("training.loop.train_step", 4, [signal.SIGTERM]),
         ("training.validate.cross_entropy", 1, [signal.SIGTERM]),
-        ("training.keep.update_state", 1, [signal.SIGINT, signal.SIGINT]),
-        ("training.select.average", 1, [signal.SIGTERM]),
-        ("training.select.write_selected", 5, [signal.SIGINT, signal.SIGINT]),  # the average is logged already
+        ("training.saving.checkpoints.update_state", 1, [signal.SIGINT, signal.SIGINT]),
+        ("training.saving.best.average", 1, [signal.SIGTERM]),
+        ("training.saving.best.write_selected", 5, [signal.SIGINT, signal.SIGINT]),  # the average is logged already
     ],
 )
 def test_tensorboard_shows_every_step_once(data, whole, tmp_path, name, number, numbers):

@@ -112,7 +112,7 @@ def test_a_run_says_so_when_it_can_know_and_at_its_end(
     monkeypatch.setattr(Validator, "validate", validate)
     monkeypatch.setattr("nmt.training.report.meter.time", SimpleNamespace(monotonic=lambda: clock.now))
     for module in ("forecast", "meter"):
-        monkeypatch.setattr(f"nmt.training.{module}.FIRST_UPDATES", 10)
+        monkeypatch.setattr(f"nmt.training.report.{module}.FIRST_UPDATES", 10)
     monkeypatch.setattr("nmt.training.report.forecast.SLOW_UPDATES", 2)
     config = settings(
         data, schedule="linear", warmup_steps=22, max_steps=25, max_minutes=0.4, validate_every_steps=8,

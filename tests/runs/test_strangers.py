@@ -30,6 +30,7 @@ from nmt.prepare import prepare as prepare_module
 from nmt.prepare import sources
 from nmt.prepare.write import content_fingerprint, file_facts
 from nmt.runs.checkpoint import save_checkpoint
+from nmt.text import lines as text_lines
 from nmt.text import stream
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.report.board import Board
@@ -374,22 +375,22 @@ def test_text_may_come_from_a_pipe(nmt, tmp_path):
     finally:
         os.close(reading)
     assert result.status in (0, None) and "BLEU 100.00" in result.out
-    assert list(sources.read_lines(Path(os.devnull))) == []
+    assert list(text_lines.read_lines(Path(os.devnull))) == []
 
 
 # --- text without end -------------------------------------------------------------------------------
 
 
 def test_a_line_without_end_is_refused_as_it_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "LINE_BYTES", 1000)
+    monkeypatch.setattr(text_lines, "LINE_BYTES", 1000)
     monkeypatch.setattr(stream, "LINE_BYTES", 1000)
     monkeypatch.setattr(stream, "BLOCK", 100)
     text = b"good\n" + b"x" * 1000 + b"\n" + b"x" * 1001 + b"\n"
     (tmp_path / "text").write_bytes(text)
     (tmp_path / "text.gz").write_bytes(gzip.compress(text))
     for read in (
-        lambda: sources.read_lines(tmp_path / "text"),
-        lambda: sources.read_lines(tmp_path / "text.gz"),
+        lambda: text_lines.read_lines(tmp_path / "text"),
+        lambda: text_lines.read_lines(tmp_path / "text.gz"),
         lambda: (line for window in stream.windows(io.BytesIO(text), "standard input") for line in window),
     ):
         found = []
@@ -401,11 +402,11 @@ def test_a_line_without_end_is_refused_as_it_is_read(tmp_path, monkeypatch):
 
 def test_a_gzip_that_unpacks_without_bound_is_not_held(tmp_path, monkeypatch):
     (tmp_path / "text.gz").write_bytes(gzip.compress(b"\n" * 10_000))
-    lines = [(line, line) for line in sources.read_lines(tmp_path / "text.gz")]
-    assert sources.held(lines, "text") == lines
-    monkeypatch.setattr(sources, "HELD_CHARACTERS", 100 * sources.LINE_OVERHEAD)
+    lines = [(line, line) for line in text_lines.read_lines(tmp_path / "text.gz")]
+    assert text_lines.held(lines, "text") == lines
+    monkeypatch.setattr(text_lines, "HELD_CHARACTERS", 100 * text_lines.LINE_OVERHEAD)
     with pytest.raises(DataError, match=r"data\.valid: too much to hold in memory after 101 lines"):
-        sources.held(lines, "data.valid")
+        text_lines.held(lines, "data.valid")
 
 
 # --- asked to end -----------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -53,14 +52,3 @@ def test_brackets_without_end(run: Path, name: str, nmt: Command) -> None:
     result = nmt("translate", "--run", run, "--input", run / "in")
     assert (result.status, result.err.count("\n"), result.out) == (2, 1, "")
     assert f"{run / name}: " in result.err
-
-
-def test_standard_streams_that_are_closed(run: Path) -> None:
-    (run / "in").write_text("mali\n")
-    command = f"{SCRIPT} translate --run {run} --input {run / 'in'}"
-    whole = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
-    assert whole.stdout.count(b"\n") == 1
-    no_err = subprocess.run(["bash", "-c", f"{command} 2>&-"], capture_output=True, check=True)
-    assert (no_err.stdout, no_err.stderr) == (whole.stdout, b"")
-    no_out = subprocess.run(["bash", "-c", f"{SCRIPT} config >&-"], capture_output=True, check=False)
-    assert (no_out.returncode, no_out.stdout, no_out.stderr) == (0, b"", b"")

@@ -19,7 +19,6 @@ from nmt.text.tokenizer import BOS, EOS
 from nmt.training import loss as loss_module
 from nmt.training.loss import ConsistencyWeights, consistency_loss
 from nmt.training.objective import cross_entropy, objective
-from nmt.training.setup.compiled import compiled
 from packed import SRC, TGT, pairs_of
 
 ROWS = np.arange(len(SRC))
@@ -171,21 +170,6 @@ def test_the_rate_of_cutting():
     for kept in (src_kept[:, :-1], tgt_kept):  # five standard deviations of 8,000 and 10,200 draws
         assert float((~kept).float().mean()) == pytest.approx(0.05, abs=0.0125)
     assert not tgt_kept[batch.tgt_in == BOS].all()  # the start of a target is cut like any other token
-
-
-@pytest.mark.parametrize("kind", ["none", "rdrop", "simcut"])
-def test_the_compiled_model_serves_both_passes(kind, monkeypatch):
-    """By PyTorch's compiler without a C++ compiler behind it, which would take a minute."""
-    monkeypatch.setattr("nmt.training.setup.compiled.BACKEND", "eager")
-    model, how = tiny_model(), settings(consistency=kind, cut_rate=0.3)
-    forward = compiled(model)
-    for n in (6, 4):
-        batch = pairs_of(SRC, TGT).batch(np.arange(n))
-        losses = []
-        for each in (forward, None):
-            torch.manual_seed(3)
-            losses.append(objective(model, batch, how, each).loss)
-        torch.testing.assert_close(*losses)
 
 
 def test_of_a_cut_token_the_position_is_left():

@@ -1,0 +1,38 @@
+"""One compiled model serves both passes of R-Drop and SimCut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from models import tiny_model
+from nmt.config import TrainingConfig
+from nmt.training.loss import Divergence
+from nmt.training.objective import objective
+from nmt.training.setup.compiled import compiled
+from packed import SRC, TGT, pairs_of
+
+ROWS = np.arange(len(SRC))
+WEIGHTS = [Divergence(1.7, 0.0, 0.0), Divergence(2.5, 2.5, 1.0), Divergence(0.7, 1.1, 0.3)]
+
+
+def settings(**changes: Any) -> TrainingConfig:
+    return TrainingConfig(**changes)
+
+
+@pytest.mark.parametrize("kind", ["none", "rdrop", "simcut"])
+def test_the_compiled_model_serves_both_passes(kind, monkeypatch):
+    """By PyTorch's compiler without a C++ compiler behind it, which would take a minute."""
+    monkeypatch.setattr("nmt.training.setup.compiled.BACKEND", "eager")
+    model, how = tiny_model(), settings(consistency=kind, cut_rate=0.3)
+    forward = compiled(model)
+    for n in (6, 4):
+        batch = pairs_of(SRC, TGT).batch(np.arange(n))
+        losses = []
+        for each in (forward, None):
+            torch.manual_seed(3)
+            losses.append(objective(model, batch, how, each).loss)
+        torch.testing.assert_close(*losses)
