@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.corpus import Split
-from nmt.data.sides import Lines, Side, TwoSides
+from nmt.data.sides import Integers, Lines, Side, TwoSides
 from nmt.text.tokenizer import BOS, EOS, PAD
 
 Indices = npt.NDArray[np.int64]
@@ -90,14 +90,19 @@ class Lengths:
     Stored in the smallest integer type, returned as int64, since sums and products of small integers would overflow.
     """
 
-    def __init__(self, n_ids: npt.NDArray[Any]) -> None:
+    def __init__(self, n_ids: Integers) -> None:
         """`n_ids` (P,): the lengths without end of sentence."""
         self._n_ids = _narrow(n_ids)
         self._max, self._sum = int(n_ids.max(initial=0)) + 1, int(n_ids.sum(dtype=np.int64)) + len(n_ids)
 
-    def __getitem__(self, rows: npt.NDArray[Any] | slice | int) -> Any:
+    @overload
+    def __getitem__(self, rows: int) -> np.int64: ...
+    @overload
+    def __getitem__(self, rows: Integers | slice) -> Indices: ...
+    def __getitem__(self, rows: Integers | slice | int) -> Indices | np.int64:
         """Return the lengths of `rows`, int64."""
-        return self._n_ids[rows].astype(np.int64) + 1
+        lengths: Indices | np.int64 = self._n_ids[rows].astype(np.int64) + 1
+        return lengths
 
     def max(self) -> int:
         """Return the maximum length."""
@@ -111,7 +116,7 @@ class Lengths:
 class PairLengths:
     """Source and target lengths of every pair."""
 
-    def __init__(self, src: npt.NDArray[Any], tgt: npt.NDArray[Any]) -> None:
+    def __init__(self, src: Integers, tgt: Integers) -> None:
         """`src`, `tgt` (P,): lengths without end of sentence."""
         self.src, self.tgt = Lengths(src), Lengths(tgt)
         self._n_pairs = len(tgt)
@@ -153,7 +158,7 @@ class EpochUpdates(Sequence[Update]):
     Stores one array of all rows, in the smallest integer type: at most four bytes per pair for up to 2^32 pairs.
     """
 
-    def __init__(self, lengths: PairLengths, rows: npt.NDArray[Any], ends: Indices, order: Indices) -> None:
+    def __init__(self, lengths: PairLengths, rows: Integers, ends: Indices, order: Indices) -> None:
         """Update i is `rows` (P,) from `ends[order[i] - 1]` to `ends[order[i]]`."""
         self._lengths, self._rows, self._ends, self._order = lengths, rows, ends, order
 
@@ -237,7 +242,7 @@ class _Cut:
         return middle, sum(len(tgt[half]) * int(src[half].max(initial=0) + tgt[half].max(initial=0)) for half in halves)
 
 
-def _narrow(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _narrow(numbers: Integers) -> Integers:
     """Copy to the smallest unsigned integer type; numpy sorts two-byte integers many times faster."""
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 

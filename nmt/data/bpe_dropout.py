@@ -15,7 +15,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import count, pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ import numpy.typing as npt
 from nmt.config import DataConfig, TrainingConfig
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Split
-from nmt.data.sides import Lines, Side, TwoSides
+from nmt.data.sides import Integers, Lines, Side, TwoSides
 from nmt.text.tokenizer import N_SPECIAL, Tokenizer, Tokenizers
 
 N_CUTS = 64
@@ -177,9 +176,7 @@ class _Cuts:
         ids, n_ids = zip(*blocks, strict=True)
         return Lines(np.concatenate(ids), np.cumsum(np.concatenate(n_ids), dtype=np.int64))
 
-    def _block(
-        self, start: int, stop: int, key: _Hashes, first_row: int, max_pieces: int
-    ) -> tuple[npt.NDArray[Any], _Numbers]:
+    def _block(self, start: int, stop: int, key: _Hashes, first_row: int, max_pieces: int) -> tuple[Integers, _Numbers]:
         """Return the ids of lines `start` to `stop`, and the number of ids of each."""
         ends, first = self._words.ends[start:stop], int(self._words.ends[start - 1]) if start else 0
         n_words = np.diff(ends, prepend=first)

@@ -13,6 +13,8 @@ import numpy.typing as npt
 from nmt.text.tokenizer import PAD
 
 Rows = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.integer[Any]]
+"""Integers of any type: those that hold much data are as small as they can be."""
 
 
 def lengths_between(ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
@@ -39,7 +41,7 @@ class Side(Protocol):
 class Lines:
     """One language of a split: the concatenated ids of all lines, and where each line ends."""
 
-    def __init__(self, ids: npt.NDArray[Any], ends: npt.NDArray[np.int64]) -> None:
+    def __init__(self, ids: Integers, ends: npt.NDArray[np.int64]) -> None:
         """`ids`: of any integer type; `ends` (P,): line i is ids[ends[i-1]:ends[i]], line 0 starts at 0."""
         self._ids, self._ends = ids, ends
 

@@ -109,7 +109,7 @@ def train_step(session: Session, update: Update) -> Outcome:
     """Learn from one update. If its loss or gradient is not finite, it changes neither weights nor moments."""
     config, state, model, optimizer = session.config.training, session.state, session.model, session.optimizer
     stats = gather_gradients(session, update)
-    if not session.is_sharded:  # then the backward pass has reduced them
+    if not session.is_sharded:  # else the backward pass has reduced them
         session.world.all_reduce_gradients(model.parameters())
     session.world.all_reduce(stats.sums)
     session.scaler.unscale_(optimizer)

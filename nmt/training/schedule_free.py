@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import unwrap
-from types import SimpleNamespace
+from types import EllipsisType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -22,6 +22,9 @@ from torch import Tensor
 
 from nmt.training.parallel.shard import to_local
 
+Group = dict[str, Any]
+"""Parameters and settings of a group of an optimizer."""
+StateDict = dict[str, Any]
 OF_A_GROUP = ("k", "weight_sum", "lr_max")  # counters of the package, besides the tensors of each parameter
 SYNCHRONOUS = {"cpu"}  # devices whose values can be read without waiting
 CHUNK = 2**22
@@ -31,7 +34,7 @@ CHUNK = 2**22
 class _Counters:
     """The counters of all groups before an update, and whether that was skipped, copied asynchronously to the CPU."""
 
-    def __init__(self, before: list[dict[str, Any]], found_inf: Tensor) -> None:
+    def __init__(self, before: list[Group], found_inf: Tensor) -> None:
         self.before = before
         self._found_inf, self._arrived = found_inf.to("cpu", non_blocking=True), None
         if found_inf.device.type == "cuda":
@@ -51,7 +54,7 @@ class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is w
     add_param_group = unwrap(torch.optim.Optimizer.add_param_group)  # as in `nmt.training.optim.Adam`
     zero_grad = unwrap(torch.optim.Optimizer.zero_grad)
 
-    def __init__(self, groups: Iterable[dict[str, Any]], betas: tuple[float, float], eps: float) -> None:
+    def __init__(self, groups: Iterable[Group], betas: tuple[float, float], eps: float) -> None:
         super().__init__(groups, lr=0.0, betas=betas, eps=eps)
         for group in self.param_groups:
             group["train_mode"] = True  # always: the parameters are y; train() would create a state
@@ -79,7 +82,7 @@ class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is w
         loss: float | None = super().step(closure)
         return loss
 
-    def _update_unless(self, is_bad: Tensor, group: dict[str, Any]) -> None:
+    def _update_unless(self, is_bad: Tensor, group: Group) -> None:
         """Update the parameters of a group chunk by chunk, undo each chunk if it is bad, and update the counters."""
         after = group
         # at least one chunk, if without parameters, for the counters: a rank may have no shard of any parameter
@@ -110,7 +113,7 @@ class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is w
         weight = 1 - 1 / self.defaults["betas"][0]
         return {name: y.lerp(self.state[y]["z"], weight) if y in self.state else y for name, y in weights.items()}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return the state by parameter, y included; the counters of a group are with its first parameter."""
         self._settle()
         saved = super().state_dict()
@@ -121,7 +124,7 @@ class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is w
         return {**saved, "state": state}
 
     @torch.no_grad()
-    def load_state_dict(self, saved: dict[str, Any]) -> None:
+    def load_state_dict(self, saved: StateDict) -> None:
         """Restore from `state_dict`, the parameters included."""
         self._last = None
         state = {n: dict(values) for n, values in saved["state"].items()}
@@ -138,9 +141,9 @@ class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is w
         return [parameter for group in self.param_groups for parameter in group["params"]]
 
 
-def _chunks(parameters: list[Tensor]) -> Iterator[list[tuple[Tensor, Any]]]:
+def _chunks(parameters: list[Tensor]) -> Iterator[list[tuple[Tensor, slice | EllipsisType]]]:
     """Split this rank's parameters by rows into chunks of about CHUNK elements: (parameter, slice of its rows)."""
-    chunk: list[tuple[Tensor, Any]] = []
+    chunk: list[tuple[Tensor, slice | EllipsisType]] = []
     size = 0
     for parameter in parameters:
         shard = to_local(parameter)

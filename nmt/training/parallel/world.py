@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 from uuid import uuid4
 
 import torch
@@ -103,8 +103,7 @@ class World:
         if self.size == 1:
             return call()
         if not self.is_rank0:
-            served: T = self._serve(serve)
-            return served
+            return cast(T, self._serve(serve))
         try:
             result = call()
         except Exception as error:
@@ -141,7 +140,7 @@ class World:
             raise SystemExit(max(other[1] for other in failures if other))
         return result
 
-    def _serve(self, serve: Callable[[str], object] | None) -> Any:
+    def _serve(self, serve: Callable[[str], object] | None) -> object:
         """On the other ranks: answer the requests of rank 0 until it broadcasts its result, and return that."""
         while True:
             kind, value = self._receive_message()
@@ -150,7 +149,7 @@ class World:
             if kind == "result":
                 return value
             assert serve is not None, "rank 0 makes requests only where the others serve them"
-            serve(value)
+            serve(str(value))
 
     def _broadcast_message(self, kind: str, value: object) -> None:
         """On rank 0: send a message to all other ranks."""
@@ -158,7 +157,7 @@ class World:
         self.broadcast(torch.tensor([len(data)]))
         self.broadcast(data)
 
-    def _receive_message(self) -> tuple[str, Any]:
+    def _receive_message(self) -> tuple[str, object]:
         """Wait for a message of rank 0. Raises StoppedError if none comes for long after a signal to this process."""
         length = torch.zeros(1, dtype=torch.int64)
         with self.collective():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +33,7 @@ class Board:
         if not (isinstance(failure.exc_value, OSError) and type(failure.thread).__module__.startswith("tensorboard.")):
             self._hook(failure)
 
-    def scalars(self, record: Mapping[str, Any]) -> None:
+    def scalars(self, record: Mapping[str, object]) -> None:
         """Write the numbers of a record."""
 
         def write(writer: SummaryWriter) -> None:

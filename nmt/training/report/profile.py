@@ -18,9 +18,9 @@ from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any
 
 import torch
+from torch.autograd.profiler_util import FunctionEvent, Interval
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from nmt.config import TrainingConfig
@@ -69,7 +69,7 @@ def kind_of(names: tuple[str, ...]) -> str:
     raise AssertionError("the last kind matches everything")
 
 
-def cpu_time(events: Iterable[Any]) -> dict[str, float]:
+def cpu_time(events: Iterable[FunctionEvent]) -> dict[str, float]:
     """Return microseconds by kind, which sum to the length of the steps; other threads are not counted."""
     sums: dict[str, float] = defaultdict(float)
     for event in events:
@@ -79,7 +79,7 @@ def cpu_time(events: Iterable[Any]) -> dict[str, float]:
     return dict(sums)
 
 
-def gpu_time(events: Iterable[Any], total: float) -> dict[str, float]:
+def gpu_time(events: Iterable[FunctionEvent], total: float) -> dict[str, float]:
     """Return microseconds by kind that GPU kernels took; the rest of `total`, when the GPU was idle, goes to the making
     of batches and to Python and launches."""
     sums: dict[str, float] = defaultdict(float)
@@ -89,7 +89,7 @@ def gpu_time(events: Iterable[Any], total: float) -> dict[str, float]:
         if event.device_type != _CPU:
             if not event.is_user_annotation:
                 kernels.append(event.time_range)
-                without_operation[event.name] += event.time_range.elapsed_us()
+                without_operation[event.name] += event.time_range.elapsed_us()  # type: ignore[no-untyped-call]
             continue
         if event.name == MAKING:
             batches.append(event.time_range)
@@ -110,14 +110,15 @@ def _kind_of_kernel(name: str, operation: tuple[str, ...]) -> str:
     return OTHER
 
 
-def _with_parents(event: Any) -> tuple[str, ...]:
-    names = [event.name]
-    while (event := event.cpu_parent) is not None:
-        names.append(event.name)
+def _with_parents(event: FunctionEvent) -> tuple[str, ...]:
+    names, parent = [event.name], event.cpu_parent
+    while parent is not None:
+        names.append(parent.name)
+        parent = parent.cpu_parent
     return tuple(names)
 
 
-def _idle(spans: Sequence[Any], kernels: Sequence[Any]) -> float:
+def _idle(spans: Sequence[Interval], kernels: Sequence[Interval]) -> float:
     """Return how much of the time of `spans` passes without a kernel running (microseconds)."""
     edges = [(at, change) for kernel in kernels for at, change in ((kernel.start, 1), (kernel.end, -1))]
     marks = [(at, change) for span in spans for at, change in ((span.start, 1), (span.end, -1))]
