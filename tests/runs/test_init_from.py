@@ -160,7 +160,7 @@ def test_vocabularies_of_two_languages_cannot(tiny_data, tmp_path):
     with pytest.raises(ConfigError) as caught:
         fit(turned, tmp_path / "data", tmp_path / "run")
     assert caught.value.problems == [
-        f"{tmp_path / 'base'}: found data.direction = aa-bb, wanted bb-aa: with one vocabulary for each language the "
+        f"{tmp_path / 'base'}: found data.direction = aa-bb, wanted bb-aa: with a vocabulary for each language the "
         "embeddings of aa cannot be those of bb; start with a run of this direction, or of a joint vocabulary"
     ]
 

@@ -266,7 +266,7 @@ def test_a_best_average_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_
     fit(config, tiny_data, tmp_path / "run")
     session = start(config, tiny_data, tmp_path / "run", resume=True)
     session.state.best_step, session.state.best_weights = 3, "ema"
-    restore._settle(session, session.state)
+    restore._drop_stale(session, session.state)
     assert (session.state.best_step, session.state.best_score, session.state.best_weights) == (None, None, "raw")
     assert "step 3, is gone" in capsys.readouterr().err
 
