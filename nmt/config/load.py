@@ -179,7 +179,7 @@ def _dump(tree: dict[str, Any]) -> str:
 
 
 def _wrapped(text: str | None) -> list[str]:
-    return textwrap.wrap(" ".join((text or "").split()), width=100)
+    return textwrap.wrap(" ".join((text or "").split()), width=100, break_on_hyphens=False)
 
 
 def field_paths(section: type[Section] = Config, prefix: str = "") -> Iterator[str]:

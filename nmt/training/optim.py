@@ -13,8 +13,8 @@ from nmt.config import TrainingConfig
 from nmt.errors import ConfigError
 
 INSTALL = (
-    "training.optimizer: schedule_free needs the package schedulefree; pip install schedulefree, or nmt "
-    "with its extra schedule-free"
+    "training.optimizer: schedule_free needs the package schedulefree; install it with pip install "
+    "schedulefree, or with nmt's extra schedule-free"
 )
 
 

@@ -284,7 +284,7 @@ def test_settings_that_make_no_sense_with_it_are_refused(tmp_path):
 def test_without_the_package_nothing_is_written(tiny_data, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "nmt.training.schedule_free", raising=False)
     monkeypatch.setitem(sys.modules, "schedulefree", None)
-    with pytest.raises(ConfigError, match="needs the package schedulefree; pip install schedulefree does it"):
+    with pytest.raises(ConfigError, match="needs the package schedulefree; install it with pip install schedulefree"):
         fit(tiny_settings(tiny_data.parent / "text", training=RUN), tiny_data, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
