@@ -118,7 +118,7 @@ def _batch(pairs: Sequence[Pair], index: Tensor) -> Batch:
 def _log_probs(model: Transformer, batch: Batch) -> Tensor:
     """(N,) float32 on the model's device, pair after pair. Never more than `LOGITS` logits exist together."""
     hidden = model(batch.src, Padded(batch.src_mask), batch.tgt_in, Padded(batch.tgt_mask))  # (B, T, D)
-    hidden, targets = hidden.flatten(0, 1)[batch.places], batch.tgt_out.flatten()[batch.places]
+    hidden, targets = hidden.flatten(0, 1)[batch.token_indices], batch.tgt_out.flatten()[batch.token_indices]
     weight = model.output_weight
     n_rows = max(1, LOGITS[hidden.device.type] // len(weight))
     blocks = zip(torch.split(hidden, n_rows), torch.split(targets, n_rows), strict=True)

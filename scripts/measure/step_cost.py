@@ -150,7 +150,7 @@ def go_through(session: Session, updates: Sequence[Update]) -> float:
     """Learn from each update once; the seconds of a step."""
     start = time.perf_counter()
     for update in updates:
-        train_step(session, update).numbers.tolist()  # waits for a GPU, too
+        train_step(session, update).stats.packed.tolist()  # waits for a GPU, too
     return (time.perf_counter() - start) / len(updates)
 
 

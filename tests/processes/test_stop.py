@@ -82,7 +82,7 @@ def at_the_end(run: Path) -> dict[str, Any]:
 
 POINTS = [
     ("training.loop.start", 1, 0),
-    ("training.loop.announce", 1, 0),
+    ("training.report.reporting.announce", 1, 0),
     ("training.loop.train_step", 1, 1),
     ("training.loop.train_step", 2, 2),
     ("training.loop.train_step", 5, 5),

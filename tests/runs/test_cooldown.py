@@ -108,7 +108,7 @@ def test_a_limit_that_is_raised_begins_the_cooldown_anew(data, tmp_path, capsys)
     assert "limits" not in capsys.readouterr().err
     longer = cooled(data, max_minutes=2.0)
     train(longer, data, run, 3.0, dies_before=0)
-    said = "nmt: the run's limits have changed: its cool-down begins anew, and the learning rate jumps up"
+    said = "nmt: the run's limits have changed: its cool-down starts over, and the learning rate jumps up"
     assert capsys.readouterr().err.count(said) == 1
     again = {**FALLING, **dict.fromkeys(range(21, 31), 1.0), **{30 + i: (11 - i) / 11 for i in range(1, 11)}}
     assert rates(run) == pytest.approx(again)

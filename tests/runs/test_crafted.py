@@ -215,8 +215,8 @@ def test_a_run_does_not_go_on_from_such_a_state(trained: RunDir, nmt: Command) -
     for file in trained.checkpoints.glob("*/state.json"):
         seal(file, lambda content: content["state"].update(tally={"n_updates": 0}))
     result = nmt("train", "--resume", "--run", trained.path)
-    assert result.status == 2 and "state.tally has an invalid value; trying the one before" in result.err
-    assert result.err.splitlines()[-1].startswith(f"nmt: {trained.path}: no checkpoint here is whole")
+    assert result.status == 2 and "state.tally has an invalid value; trying the previous one" in result.err
+    assert result.err.splitlines()[-1].startswith(f"nmt: {trained.path}: no checkpoint here is intact")
 
 
 # --- tokenizers -----------------------------------------------------------------------------------

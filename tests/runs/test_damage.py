@@ -137,7 +137,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(runs, run, monke
     monkeypatch.setattr(torch.optim.Adam, "load_state_dict", lambda *a: restored.append(1) or real[1](*a))
     capsys.readouterr()
     fit(settings(runs.data), runs.data, run.path, resume=True)
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if "trying the one before" in line]
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "trying the previous one" in line]
     assert line.startswith(f"nmt: {run.step(4).path}") and reason in line
     assert assigned[0] == "step-00000003" and len(restored) == 1  # nothing of the damaged one was used
     assert differences(kept(run.path), kept(runs.whole)) == []
@@ -149,7 +149,7 @@ def test_without_a_whole_checkpoint_nothing_is_changed(runs, run):
     before = content(run.path)
     with pytest.raises(CheckpointError) as caught:
         fit(settings(runs.data), runs.data, run.path, resume=True)
-    assert str(caught.value) == f"{run.path}: no checkpoint here is whole and of this version; start another run"
+    assert str(caught.value) == f"{run.path}: no checkpoint here is intact and of this version; start another run"
     assert content(run.path) == before
 
 

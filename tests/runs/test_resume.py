@@ -174,11 +174,11 @@ def test_other_circumstances_are_told(tiny_data, text, tmp_path, capsys, fact, v
 
 def test_on_another_processor_a_probe_chooses_again(tiny_data, text, tmp_path, monkeypatch, capsys):
     config = tiny_settings(text, training={"max_steps": 3, "precision": "auto"})
-    monkeypatch.setattr("nmt.training.setup.start.pick_precision", lambda *_: "float32")
+    monkeypatch.setattr("nmt.training.setup.choices.pick_precision", lambda *_: "float32")
     fit(config, tiny_data, tmp_path / "run")
-    monkeypatch.setattr("nmt.training.setup.start.pick_precision", lambda *_: "bf16")
+    monkeypatch.setattr("nmt.training.setup.choices.pick_precision", lambda *_: "bf16")
     assert start(config, tiny_data, tmp_path / "run", resume=True).precision == "float32"
-    monkeypatch.setattr("nmt.training.setup.start.device_name", lambda _: "another")
+    monkeypatch.setattr("nmt.training.setup.choices.device_name", lambda _: "another")
     assert start(config, tiny_data, tmp_path / "run", resume=True).precision == "bf16"
     assert "precision bf16 instead of float32, device_name another instead of" in capsys.readouterr().err
 
@@ -258,7 +258,7 @@ def test_a_run_that_is_over_stays_as_it_is(tiny_data, text, tmp_path, monkeypatc
 def test_a_run_without_a_checkpoint_says_that_it_starts_over(tiny_data, text, tmp_path, capsys):
     start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     start(tiny_settings(text), tiny_data, tmp_path / "run", resume=True)
-    assert "run has no checkpoint yet: it starts from its first update" in capsys.readouterr().err
+    assert "run has no checkpoint yet: it starts from the first update" in capsys.readouterr().err
 
 
 def test_a_best_average_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_path, capsys):
@@ -266,7 +266,7 @@ def test_a_best_average_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_
     fit(config, tiny_data, tmp_path / "run")
     session = start(config, tiny_data, tmp_path / "run", resume=True)
     session.state.best_step, session.state.best_weights = 3, "ema"
-    restore._settle(session, session.state)
+    restore._drop_stale(session, session.state)
     assert (session.state.best_step, session.state.best_score, session.state.best_weights) == (None, None, "raw")
     assert "step 3, is gone" in capsys.readouterr().err
 
@@ -342,7 +342,7 @@ def test_the_disk_must_have_room_for_the_checkpoints(tiny_data, text, tmp_path, 
     assert "1,000 MB are free" in capsys.readouterr().err
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, 10))  # type: ignore[attr-defined]
     start(tiny_settings(text, training={"max_steps": 4}), tiny_data, tmp_path / "run", resume=True)
-    assert "0 MB are free: it may not suffice" in capsys.readouterr().err
+    assert "0 MB are free: that may not be enough" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("damage", ["{", None])

@@ -83,9 +83,9 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(MultiHeadAttention, "_attend", attend)
     monkeypatch.setattr(Dropout, "forward", lambda self, x: F.dropout(x, self.p, self.training))
-    monkeypatch.setattr(schedule_free, "LOOKS", set())
-    counts = schedule_free._Counts  # whose answer is that of the last update, long there
-    monkeypatch.setattr(counts, "were_for_nothing", unseen(counts.were_for_nothing))
+    monkeypatch.setattr(schedule_free, "SYNCHRONOUS", set())
+    counters = schedule_free._Counters  # whose answer is that of the last update, long there
+    monkeypatch.setattr(counters, "was_skipped", unseen(counters.was_skipped))
     for maker in (Pairs, Packing):  # batches are made on the CPU
         monkeypatch.setattr(maker, "batch", unseen(maker.batch))
 
