@@ -88,8 +88,13 @@ class SearchConfig(Section):
     """Most source tokens of a batch, rows x longest row; auto: 4,096 on a CPU, 16,384 on a GPU. Lower it where memory
     does not suffice."""
 
+    @property
+    def group_size(self) -> int:
+        """Hypotheses of a group; the whole beam unless search is diverse."""
+        return self.beam // self.diversity_groups
+
     def batch_size(self, device: str) -> BatchSize:
-        """How large a batch may be on a device ("cpu", "cuda")."""
+        """The maximum size of a batch on a device ("cpu", "cuda")."""
         auto = AUTO[device]
         return BatchSize(
             auto.sentences if self.batch_sentences == "auto" else self.batch_sentences,
