@@ -97,7 +97,7 @@ def evaluate_run(
     translations, warnings = [], Warnings()
     with Progress(f"translating {split.name}", len(sources)) as progress:
         for number, found in enumerate(translator.translate_lines(sources, search, progress=progress), start=1):
-            warnings.see(number, Line(sources[number - 1]), found)
+            warnings.add(number, Line(sources[number - 1]), found)
             translations.append(found[0].text)
     for warning in warnings.lines():
         say(warning)

@@ -11,20 +11,33 @@ import torch
 
 from nmt import __version__
 from nmt.data.corpus import Corpus
-from nmt.engine.compare import Comparison, compare, judge, made_up_lines, search_for_check
+from nmt.engine.compare import Comparison, check_tolerance, compare, made_up_lines, search_for_check
 from nmt.engine.convert import save_ctranslate2
-from nmt.engine.search import library
-from nmt.engine.translator import EngineTranslator
+from nmt.engine.search import Engine, library
+from nmt.engine.translator import EngineSearcher
 from nmt.errors import DataError
 from nmt.evaluate.report import Report
 from nmt.evaluate.run import evaluate_run, open_corpus
 from nmt.export.card import card
 from nmt.files.write import write_file
 from nmt.layout import RunDir
-from nmt.runs.folder import Info, Kind, Quantization, alone_in, fingerprint, new_folder, refuse_full, save_weights, seal
+from nmt.runs.folder import (
+    Info,
+    Kind,
+    Quantization,
+    alone_in,
+    fingerprint,
+    load_folder,
+    new_folder,
+    refuse_full,
+    save_weights,
+    seal,
+)
 from nmt.runs.model import Saved, open_saved
 from nmt.text.lines import read_lines
-from nmt.translate.translator import FARTHEST, Translator
+from nmt.translate.searcher import NativeSearcher
+from nmt.translate.sentences import MAX_PIECES_FACTOR
+from nmt.translate.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -73,11 +86,11 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
     """The same for a caller who is alone in the directory above."""
     # what a CTranslate2 model is compared with, and what evaluates an exported folder
     saved = open_saved(request.run, request.checkpoint, request.weights)
-    native = Translator(saved.model(), saved.tokenizers, saved.config, torch.device("cpu"), "float32")
-    native.origin = saved.origin
+    model, tokenizers, config = saved.model(), saved.tokenizers, saved.config
+    searcher = NativeSearcher([model], tokenizers[config.data.tgt], torch.device("cpu"), "float32")
+    native = Translator(searcher, tokenizers, config, [saved.origin])
     lines = _check_lines(request, native) if kind == "ctranslate2" else []
     info = _info(saved, kind, quantization)
-    model, config = native.models[0], native.config
     vocabularies = [native.tokenizers[name] for name in (config.data.src, config.data.tgt)]
     translator: Translator = native
     comparison = None
@@ -89,10 +102,10 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             src, tgt = (each.pieces(range(len(each))) for each in vocabularies)
             save_ctranslate2(model, config.model, info.positions, (src, tgt), quantization, directory.path)
             seal(directory, info)
-            translator = EngineTranslator.of(directory.path)
-            translator.origin = native.origin
-            comparison = compare(native, translator, lines, search_for_check(config.search))
-            judge(comparison, quantization)
+            engine = Engine(load_folder(directory.path))
+            comparison = compare(native, engine, lines, search_for_check(config.search))
+            check_tolerance(comparison, quantization)
+            translator = Translator(EngineSearcher(engine), tokenizers, config, [saved.origin])
         reports = _reports(request, translator) if request.evaluate else []
         n_parameters = sum(parameter.numel() for parameter in model.parameters())
         text = card(
@@ -111,7 +124,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
 def _info(saved: Saved, kind: Kind, quantization: Quantization) -> Info:
     config, weights = saved.config, saved.weights
     # the source as long as it is ever read, and a translation as long as the settings of today allow
-    n_positions = 2 * FARTHEST * config.data.max_pieces + 64
+    n_positions = 2 * MAX_PIECES_FACTOR * config.data.max_pieces + 64
     if config.model.positions == "learned":
         n_positions = config.model.max_positions
     return Info.model_validate(
