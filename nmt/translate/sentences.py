@@ -33,7 +33,7 @@ class Segmenter:
         """Pieces of a sentence that are read, `</s>` not counted."""
         self._max_pieces = min(self.max_length, data.max_pieces)
 
-    def split(self, lines: Sequence[Line], search: SearchConfig, first: int = 0) -> list[list[Sentence]]:
+    def split_lines(self, lines: Sequence[Line], search: SearchConfig, first: int = 0) -> list[list[Sentence]]:
         """Return the sentences of each line: several if it is split, and one without ids if it is blank.
 
         first: the number of the first line, from 0. Raises ConfigError for terms that this kind of search does not
@@ -70,7 +70,7 @@ class Segmenter:
     def _n_pieces(self, texts: list[str]) -> list[int]:
         return [len(ids) for ids in self._src.encode_all(texts)]
 
-    def join(
+    def join_hypotheses(
         self,
         sentences: Sequence[Sentence],
         hypotheses: Sequence[Sequence[Hypothesis]],
@@ -120,7 +120,7 @@ class Segmenter:
 
 
 def n_candidates(search: SearchConfig, n_best: int) -> int:
-    """The number of hypotheses of each sentence that `Segmenter.join` needs."""
+    """The number of hypotheses of each sentence that `Segmenter.join_hypotheses` needs."""
     n = n_best if search.mbr == "none" else search.mbr_candidates
     return n if search.sample else min(n, search.beam)
 

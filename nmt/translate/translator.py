@@ -187,7 +187,7 @@ class Translator:
         The settings are not checked again: call `check` before the first window.
         """
         lines = [Line(line) if isinstance(line, str) else line for line in window]
-        by_line = self._segmenter.split(lines, search, first)
+        by_line = self._segmenter.split_lines(lines, search, first)
         sentences = [sentence for of_line in by_line for sentence in of_line]
         # of sentences by index, until their line is complete; blank ones are not searched
         waiting: dict[int, list[Hypothesis]] = {i: [] for i, sentence in enumerate(sentences) if not sentence.src_ids}
@@ -201,4 +201,4 @@ class Translator:
                     waiting |= zip(indices, hypotheses, strict=True)
                     if progress is not None:
                         progress.add(len(indices) * lines_per_sentence)
-                yield self._segmenter.join(of_line, [waiting.pop(i) for i in range(start, end)], search, n_best)
+                yield self._segmenter.join_hypotheses(of_line, [waiting.pop(i) for i in range(start, end)], search, n_best)

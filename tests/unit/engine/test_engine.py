@@ -238,9 +238,7 @@ def test_terms_and_attention_are_for_the_native_engine(quiet: Pair) -> None:
 )
 def test_a_setting_it_cannot_carry_out_is_an_error(setting: dict[str, object]) -> None:
     [name] = setting
-    with pytest.raises(
-        ConfigError, match=rf"^search\.{name}: .* not supported by CTranslate2; use --engine native$"
-    ):
+    with pytest.raises(ConfigError, match=rf"^search\.{name}: .* not supported by CTranslate2; use --engine native$"):
         check_supported(SearchConfig(**setting))  # type: ignore[arg-type]
 
 
