@@ -13,7 +13,7 @@ from nmt.errors import ConfigError
 from nmt.runs.folder import load_folder
 from nmt.runs.model import Origin
 from nmt.search.forced import ForcedDecoder
-from nmt.translate.searcher import Hypotheses, length_limit, make_batches, search_batches
+from nmt.translate.searcher import Hypotheses, search_batches
 from nmt.translate.translator import Translator
 from nmt.translate.types import Sentence
 
@@ -43,21 +43,19 @@ class EngineSearcher:
         self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int
     ) -> Generator[tuple[list[int], Hypotheses]]:
         """See `Searcher`."""
-
-        def search_batch(batch: list[Sentence]) -> Hypotheses:
-            return self.engine.search(
-                [sentence.src_ids for sentence in batch],
-                [length_limit(sentence, search, self.max_positions) for sentence in batch],
-                search,
-                n_best,
-                [sentence.prefix for sentence in batch],
-                batch[0].key,
-            )
-
         if any(sentence.phrases for sentence in sentences):
             raise ConfigError([NO_TERMS])
-        batches = make_batches(sentences, search, n_best, search.batch_size("cpu"))
-        yield from search_batches(search_batch, sentences, batches, torch.device("cpu"))
+        yield from search_batches(self._search_batch, sentences, search, n_best, torch.device("cpu"))
+
+    def _search_batch(self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int) -> Hypotheses:
+        return self.engine.search(
+            [sentence.src_ids for sentence in sentences],
+            [sentence.max_length for sentence in sentences],
+            search,
+            n_best,
+            [sentence.prefix for sentence in sentences],
+            sentences[0].key,
+        )
 
 
 def engine_translator(engine: Engine) -> Translator:

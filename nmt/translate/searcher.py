@@ -11,13 +11,13 @@ import torch
 
 from nmt.config import BatchSize, SearchConfig
 from nmt.data.batching import sent
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast, for_inference
 from nmt.model.transformer import Transformer
 from nmt.search.constrained import Constraints
 from nmt.search.forced import ForcedDecoder, evaluation_mode
-from nmt.search.phrases import beam_for, total_length, with_phrases, word_parts
+from nmt.search.phrases import beam_for, with_phrases, word_parts
 from nmt.search.rules import Rules
 from nmt.search.search import search as search_best
 from nmt.search.step import Ensemble, Hypothesis, StepModel, TransformerStep, padded
@@ -82,11 +82,8 @@ class NativeSearcher:
         self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int
     ) -> Generator[tuple[list[int], Hypotheses]]:
         """See `Searcher`. Models are back in their mode (training or evaluation) afterwards."""
-        batches = make_batches(sentences, search, n_best, search.batch_size(self.device.type))
         with evaluation_mode(self.models):
-            yield from search_batches(
-                lambda batch: self.search_batch(batch, search, n_best), sentences, batches, self.device
-            )
+            yield from search_batches(self.search_batch, sentences, search, n_best, self.device)
 
     def search_batch(self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int) -> Hypotheses:
         """Search sentences, none of them blank, in one batch."""
@@ -97,7 +94,7 @@ class NativeSearcher:
             steps: list[StepModel] = [
                 TransformerStep(model, model.encode(src, Padded(mask)), mask, keep_attention) for model in self.models
             ]
-            limits = torch.tensor([length_limit(sentence, search, self.max_positions) for sentence in sentences])
+            limits = torch.tensor([sentence.max_length for sentence in sentences])
             prefixes = sent(padded([sentence.prefix for sentence in sentences]), self.device)
             prefix = prefixes if prefixes.size(1) else None
             rules = Rules(self._banned, limits, search.min_length, search.no_repeat_ngram, prefix)
@@ -117,13 +114,16 @@ class NativeSearcher:
 
 
 def search_batches(
-    search_batch: Callable[[list[Sentence]], Hypotheses],
+    search_batch: Callable[[Sequence[Sentence], SearchConfig, int], Hypotheses],
     sentences: Sequence[Sentence],
-    batches: Sequence[list[int]],
+    search: SearchConfig,
+    n_best: int,
     device: torch.device,
 ) -> Generator[tuple[list[int], Hypotheses]]:
-    """Yield each batch of indices with the hypotheses of its sentences, in order; several at once on a CPU."""
-    with closing(run_all(lambda batch: search_batch([sentences[i] for i in batch]), batches, device)) as results:
+    """Divide sentences into batches and search these, several at once on a CPU; see `Searcher.search`."""
+    batches = make_batches(sentences, search, n_best, search.batch_size(device.type))
+    results = run_all(lambda batch: search_batch([sentences[i] for i in batch], search, n_best), batches, device)
+    with closing(results):
         yield from zip(batches, results, strict=True)
 
 
@@ -151,23 +151,3 @@ def make_batches(sentences: Sequence[Sentence], search: SearchConfig, n_best: in
         else:
             batches.append([row])
     return sorted(batches, key=min)
-
-
-def length_limit(sentence: Sentence, search: SearchConfig, max_positions: int | None) -> int:
-    """The maximum length of a sentence's translation in pieces, `</s>` counted.
-
-    Raises DataError if prefix and terms do not fit into `max_positions`.
-    """
-    limit = int(search.max_length_ratio * len(sentence.src_ids) + search.max_length_offset)
-    n_required = len(sentence.prefix) + total_length(sentence.phrases)
-    limit = max(limit + n_required, search.min_length + 1)
-    if search.max_length:
-        limit = max(min(limit, search.max_length + 1), n_required + 1)
-    if max_positions is None:
-        return limit
-    if n_required >= max_positions:
-        raise DataError(
-            f"line {sentence.line_number}: its prefix and terms have {n_required} pieces, more than the model "
-            f"has positions for (model.max_positions = {max_positions})"
-        )
-    return min(limit, max_positions)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from nmt.config import DataConfig, SearchConfig
-from nmt.errors import ConfigError
-from nmt.search.phrases import n_within, term_ids
+from nmt.errors import ConfigError, DataError
+from nmt.search.phrases import n_within, term_ids, total_length
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.asked import asked_of
 from nmt.text.split import join, split
@@ -27,7 +27,7 @@ class Segmenter:
     def __init__(self, tokenizers: Tokenizers, data: DataConfig, max_positions: int | None) -> None:
         """max_positions: the longest sequence, `</s>` counted, that the model takes; None without a limit."""
         self._src, self._tgt = tokenizers[data.src], tokenizers[data.tgt]
-        self._tgt_lang = data.tgt
+        self._tgt_lang, self._max_positions = data.tgt, max_positions
         # one position is for the end of sentence
         self.max_length = MAX_PIECES_FACTOR * data.max_pieces if max_positions is None else max_positions - 1
         """Pieces of a sentence that are read, `</s>` not counted."""
@@ -37,7 +37,7 @@ class Segmenter:
         """Return the sentences of each line: several if it is split, and one without ids if it is blank.
 
         first: the number of the first line, from 0. Raises ConfigError for terms that this kind of search does not
-        support.
+        support, DataError if prefix and terms of a line are too long for the model.
         """
         stays_whole = 0 if search.split == "always" else self._max_pieces
         encoded = self._src.encode_all(["" if is_blank(line.text) else line.text for line in lines])
@@ -52,12 +52,20 @@ class Segmenter:
             sentences = []
             for i, ((text, separator), ids) in enumerate(zip(parts, ids_of_parts, strict=True)):
                 phrases, n_ordered = phrases_of(line, text, search, self._tgt)
+                prefix = self._tgt.encode(line.prefix.rstrip()) if line.prefix and i == 0 else ()
+                src_ids, n_required = ids[: self.max_length], len(prefix) + total_length(phrases)
+                if src_ids and self._max_positions is not None and n_required >= self._max_positions:
+                    raise DataError(
+                        f"line {number + 1}: its prefix and terms have {n_required} pieces, more than the model has "
+                        f"positions for (model.max_positions = {self._max_positions})"
+                    )
                 sentence = Sentence(
                     text=text,
                     separator=separator,
-                    src_ids=ids[: self.max_length],
+                    src_ids=src_ids,
                     key=number * MAX_PARTS + i,
-                    prefix=self._tgt.encode(line.prefix.rstrip()) if line.prefix and i == 0 else (),
+                    max_length=_max_length(len(src_ids), n_required, search, self._max_positions),
+                    prefix=prefix,
                     phrases=phrases,
                     n_ordered=n_ordered,
                     cut=len(ids) > self.max_length,
@@ -117,6 +125,15 @@ class Segmenter:
     def _least_risk(self, candidates: Sequence[Hypothesis], metric: Literal["chrf", "bleu"]) -> Hypothesis:
         texts = [self._tgt.decode(candidate.ids) for candidate in candidates]
         return candidates[choose(texts, metric, tgt_lang=self._tgt_lang)]
+
+
+def _max_length(n_src: int, n_required: int, search: SearchConfig, max_positions: int | None) -> int:
+    """The maximum length of a translation, `</s>` counted, of `n_src` pieces with `n_required` in prefix and terms."""
+    limit = int(search.max_length_ratio * n_src + search.max_length_offset)
+    limit = max(limit + n_required, search.min_length + 1)
+    if search.max_length:
+        limit = max(min(limit, search.max_length + 1), n_required + 1)
+    return limit if max_positions is None else min(limit, max_positions)
 
 
 def n_candidates(search: SearchConfig, n_best: int) -> int:

@@ -189,16 +189,17 @@ class Translator:
         lines = [Line(line) if isinstance(line, str) else line for line in window]
         by_line = self._segmenter.split_lines(lines, search, first)
         sentences = [sentence for of_line in by_line for sentence in of_line]
-        # of sentences by index, until their line is complete; blank ones are not searched
-        waiting: dict[int, list[Hypothesis]] = {i: [] for i, sentence in enumerate(sentences) if not sentence.src_ids}
-        lines_per_sentence = len(lines) / max(len(sentences) - len(waiting), 1)
+        # by index of the sentence, until its line is complete; blank sentences are not searched
+        ready: dict[int, list[Hypothesis]] = {i: [] for i, sentence in enumerate(sentences) if not sentence.src_ids}
+        lines_per_sentence = len(lines) / max(len(sentences) - len(ready), 1)
         with closing(self.searcher.search(sentences, search, n_candidates(search, n_best))) as batches:
             end = 0
             for of_line in by_line:
                 start, end = end, end + len(of_line)
-                while not all(i in waiting for i in range(start, end)):
+                while not all(i in ready for i in range(start, end)):
                     indices, hypotheses = next(batches)
-                    waiting |= zip(indices, hypotheses, strict=True)
+                    ready |= zip(indices, hypotheses, strict=True)
                     if progress is not None:
                         progress.add(len(indices) * lines_per_sentence)
-                yield self._segmenter.join_hypotheses(of_line, [waiting.pop(i) for i in range(start, end)], search, n_best)
+                of_sentences = [ready.pop(i) for i in range(start, end)]
+                yield self._segmenter.join_hypotheses(of_line, of_sentences, search, n_best)

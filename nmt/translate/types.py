@@ -44,6 +44,8 @@ class Sentence:
     """Without `</s>`; empty for a blank sentence."""
     key: int
     """Line number (from 0) * MAX_PARTS + index in the line; seeds its random draws."""
+    max_length: int
+    """Maximum length of its translation in pieces, `</s>` counted."""
     prefix: Sequence[int] = ()
     phrases: tuple[tuple[int, ...], ...] = ()
     """The terms, as ids."""
@@ -53,11 +55,6 @@ class Sentence:
     """True if the line had more ids than the model can take."""
     whole: bool = False
     """True if it is a line that would have been split without its terms."""
-
-    @property
-    def line_number(self) -> int:
-        """The number of its line, from 1."""
-        return self.key // MAX_PARTS + 1
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ import torch
 from command import run_command
 from nmt import Translator
 from nmt.config import SearchConfig
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.search.step import Hypothesis
 from nmt.text.protect import protected
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.files import Files, translate_file
 from nmt.translate.mbr import choose
 from nmt.translate.sentences import phrases_of
-from nmt.translate.types import Line, Translation
-from tiny_run import BEAM, GREEDY, PLAIN, texts, tiny_config, tiny_model, tiny_tokenizer, words, write_run
+from nmt.translate.types import BLANK, Line, Translation
+from tiny_run import BEAM, GREEDY, PLAIN, make, texts, tiny_config, tiny_model, tiny_tokenizer, words, write_run
 
 LINES = [" ".join(words(1 + n % 11, seed=n)) for n in range(1000)]
 
@@ -93,6 +93,14 @@ def test_the_prefix_and_terms_of_a_line_that_is_long(translator: Translator, tmp
     assert "mali" in (tmp_path / "out").read_text()
     assert "1 line not split, because of their terms" in said.getvalue()
     assert "1 blank line had a prefix or terms, and stayed blank" in said.getvalue()
+
+
+def test_a_prefix_beyond_the_positions_is_an_error_unless_the_line_is_blank(tokenizer: Tokenizer) -> None:
+    translator = make(tokenizer, tiny_config(positions="learned", max_positions=20))
+    long = " ".join(words(40))
+    assert list(translator.translate_lines([Line("", long)], GREEDY)) == [[BLANK]]
+    with pytest.raises(DataError, match=r"^line 2: its prefix and terms have \d+ pieces, .*model\.max_positions = 20"):
+        list(translator.translate_lines([Line(PLAIN[0]), Line(PLAIN[0], long)], GREEDY))
 
 
 def test_a_blank_term_asks_for_nothing(translator: Translator) -> None:
