@@ -113,9 +113,7 @@ class SearchConfig(Section):
         if self.max_length and self.min_length > self.max_length:
             problems.append(f"min_length: {self.min_length} is more than max_length, {self.max_length}")
         if self.sample and (self.diversity_groups > 1 or self.coverage_penalty):
-            problems.append(
-                "sample: diversity_groups and coverage_penalty belong to beam search, not to sampling"
-            )
+            problems.append("sample: diversity_groups and coverage_penalty belong to beam search, not to sampling")
         for place, pattern in enumerate(self.protect_patterns):
             if problem := _pattern_problem(pattern):
                 problems.append(f"protect_patterns.{place}: {problem}, found {pattern!r}")

@@ -4,17 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import numpy as np
-from torch import Tensor
+import numpy.typing as npt
+from torch import Tensor, nn
 
 from nmt.config import ModelConfig
-from nmt.engine.search import library
+from nmt.engine.library import library
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.embedding import Embedding, LearnedPositions, sinusoidal_table
 from nmt.model.transformer import DecoderLayer, EncoderLayer, FeedForward, SubLayer, Transformer
 from nmt.runs.folder import Quantization
+
+Array = npt.NDArray[np.float32]
+
+
+class _WeightSpec(Protocol):
+    weight: Array
+
+
+class _LinearSpec(Protocol):
+    weight: Array
+    bias: Array
+
+
+class _NormSpec(Protocol):
+    gamma: Array
+    beta: Array
+
+
+class _PositionSpec(Protocol):
+    encodings: Array
+
+
+class _AttentionSpec(Protocol):
+    linear: list[_LinearSpec]
+    layer_norm: _NormSpec
+
+
+class _FeedForwardSpec(Protocol):
+    linear_0: _LinearSpec
+    linear_1: _LinearSpec
+    layer_norm: _NormSpec
+
+
+class _LayerSpec(Protocol):
+    self_attention: _AttentionSpec
+    ffn: _FeedForwardSpec
 
 
 def save_ctranslate2(
@@ -62,7 +99,7 @@ def save_ctranslate2(
     spec.save(str(directory))
 
 
-def _embedding(spec: Any, positions: Any, embedding: Embedding, n_positions: int) -> None:
+def _embedding(spec: _WeightSpec, positions: _PositionSpec, embedding: Embedding, n_positions: int) -> None:
     """CTranslate2 scales embeddings as we do, by sqrt(D); its own sinusoidal positions differ from ours."""
     spec.weight = _array(embedding.weight)
     own = embedding.positions
@@ -70,13 +107,13 @@ def _embedding(spec: Any, positions: Any, embedding: Embedding, n_positions: int
     positions.encodings = _array(table)
 
 
-def _layer(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
+def _layer(spec: _LayerSpec, layer: EncoderLayer | DecoderLayer) -> None:
     """Set the parts that layers of encoder and decoder share."""
     _attention(spec.self_attention, layer.attention, layer.attention_residual)
     _feed_forward(spec.ffn, layer.feed_forward, layer.feed_forward_residual)
 
 
-def _attention(spec: Any, attention: MultiHeadAttention, residual: SubLayer) -> None:
+def _attention(spec: _AttentionSpec, attention: MultiHeadAttention, residual: SubLayer) -> None:
     """Query, key and value share one projection in self-attention; in cross-attention the query has its own."""
     d = attention.d_model
     parts = [slice(None)] if len(spec.linear) == 2 else [slice(d), slice(d, None)]
@@ -86,20 +123,21 @@ def _attention(spec: Any, attention: MultiHeadAttention, residual: SubLayer) -> 
     _norm(spec.layer_norm, residual.norm)
 
 
-def _feed_forward(spec: Any, feed_forward: FeedForward, residual: SubLayer) -> None:
+def _feed_forward(spec: _FeedForwardSpec, feed_forward: FeedForward, residual: SubLayer) -> None:
     _linear(spec.linear_0, feed_forward.inner)
     _linear(spec.linear_1, feed_forward.outer)
     _norm(spec.layer_norm, residual.norm)
 
 
-def _linear(spec: Any, linear: Any) -> None:
+def _linear(spec: _LinearSpec, linear: nn.Linear) -> None:
     spec.weight, spec.bias = _array(linear.weight), _array(linear.bias)
 
 
-def _norm(spec: Any, norm: Any) -> None:
+def _norm(spec: _NormSpec, norm: nn.Module) -> None:
+    assert isinstance(norm, nn.LayerNorm)
     spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
 
 
-def _array(tensor: Tensor) -> np.ndarray[Any, Any]:
+def _array(tensor: Tensor) -> Array:
     """A float32 copy, which quantization may overwrite."""
     return np.array(tensor.detach().float().cpu().numpy())

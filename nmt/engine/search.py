@@ -17,11 +17,11 @@ import math
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from nmt.config import SearchConfig
+from nmt.engine.library import AsyncResult, Model, Options, TranslationResult, library
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files.read import check_regular
 from nmt.runs.folder import Folder
@@ -29,19 +29,8 @@ from nmt.search.beam import n_to_finish
 from nmt.search.step import Hypothesis, Pair, length_penalty
 from nmt.text.tokenizer import EOS, N_SPECIAL
 
-INSTALL = "CTranslate2 is not installed; pip install ctranslate2 installs it, and so does nmt's extra of that name"
-
 _Found = dict[int, list[tuple[list[int], float]]]
 """Translations by row: ids without `</s>`, log-probability."""
-
-
-def library() -> Any:
-    """Import the package ctranslate2. Raises ConfigError if it is not installed."""
-    try:
-        import ctranslate2  # optional
-    except ImportError as error:
-        raise ConfigError([INSTALL]) from error
-    return ctranslate2
 
 
 def check_supported(config: SearchConfig) -> None:
@@ -90,16 +79,16 @@ class Engine:
         src, tgt = (folder.tokenizers[language] for language in (folder.config.data.src, folder.config.data.tgt))
         self._src, self._tgt = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
         self._tgt_ids = {piece: i for i, piece in enumerate(self._tgt)}
-        self._translator = self._load(*_threads())
+        self._model = self._load(*_threads())
         self._sampling = threading.Lock()  # the seed is global
 
-    def _load(self, inter_threads: int, intra_threads: int) -> Any:
+    def _load(self, inter_threads: int, intra_threads: int) -> Model:
         for path in self.path.iterdir():  # the library opens any file there
             if not path.is_dir():
                 check_regular(path)
         numbers = "float32" if self.quantization == "float16" else self.quantization  # not available on a CPU
         try:
-            return self._library.Translator(
+            model: Model = self._library.Translator(
                 str(self.path),
                 device="cpu",
                 compute_type=numbers,
@@ -108,6 +97,7 @@ class Engine:
             )
         except (RuntimeError, ValueError) as error:
             raise CheckpointError(f"{self.path}: CTranslate2 cannot load it: {error}") from error
+        return model
 
     def search(
         self,
@@ -135,19 +125,19 @@ class Engine:
             for row, (src, limit, start) in enumerate(zip(sources, limits, starts, strict=True))
         ]
         if not config.sample:
-            return self._search(self._translator, lines, config, n_best)
+            return self._search(self._model, lines, config, n_best)
         with self._sampling:
             return self._search(self._sampler(config.seed, key), lines, config, n_best)
 
     def _search(
-        self, translator: Any, lines: Sequence[_Line], config: SearchConfig, n_best: int
+        self, model: Model, lines: Sequence[_Line], config: SearchConfig, n_best: int
     ) -> list[list[Hypothesis]]:
         options = _options(config, n_best)
-        found = self._translate(translator, _batches(lines, config), options, suppress=config.sample)
+        found = self._translate(model, _batches(lines, config), options, suppress=config.sample)
         special = [line for line in lines if any(i < N_SPECIAL for ids, _ in found[line.row] for i in ids)]
-        found |= self._translate(translator, _batches(special, config), options, suppress=True)
+        found |= self._translate(model, _batches(special, config), options, suppress=True)
         long = [line for line in lines if any(len(ids) >= line.limit for ids, _ in found[line.row])]
-        found |= self._translate_to_the_limit(translator, long, options, config)
+        found |= self._translate_to_the_limit(model, long, options, config)
         # searched with other probabilities than the model's
         is_reshaped = config.sample or config.min_length or config.no_repeat_ngram
         rows = {line.row for line in [*special, *long]}
@@ -157,7 +147,7 @@ class Engine:
     def log_probs(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """Return for each pair the log-probabilities of its target tokens, `</s>` last (nats, over the whole
         vocabulary)."""
-        scored = self._translator.score_batch(
+        scored = self._model.score_batch(
             [_pieces(self._src, src) for src, _ in pairs],
             [_pieces(self._tgt, tgt) for _, tgt in pairs],
             max_batch_size=64,
@@ -173,26 +163,24 @@ class Engine:
             forced.setdefault(row, []).append((ids, math.fsum(values)))
         return forced
 
-    def _sampler(self, seed: int, key: int) -> Any:
+    def _sampler(self, seed: int, key: int) -> Model:
         """A new instance of the model, whose random numbers start from the seed: it is read when a thread starts."""
         self._library.set_random_seed((seed * 1_000_003 + key) % 2**32)
         return self._load(1, math.prod(_threads()))
 
-    def _translate(
-        self, translator: Any, batches: Sequence[Sequence[_Line]], options: dict[str, Any], suppress: bool
-    ) -> _Found:
+    def _translate(self, model: Model, batches: Sequence[Sequence[_Line]], options: Options, suppress: bool) -> _Found:
         """Translate batches, as many at once as there are threads.
 
         The maximum length of a batch is the largest limit of its lines. `suppress`: mask special tokens.
         """
         if suppress:
             options = options | {"suppress_sequences": [[self._tgt[i]] for i in range(N_SPECIAL) if i != EOS]}
-        waiting: list[tuple[_Line, Any]] = []
+        waiting: list[tuple[_Line, AsyncResult]] = []
         for batch in batches:
             longest = options.get("max_decoding_length", max(line.limit for line in batch))
             prefixes = [_pieces(self._tgt, line.prefix) for line in batch]
             shortest = min(options["min_decoding_length"], longest)
-            results = translator.translate_batch(
+            results = model.translate_batch(
                 [_pieces(self._src, line.src) for line in batch],
                 prefixes if any(prefixes) else None,
                 asynchronous=True,
@@ -202,7 +190,7 @@ class Engine:
         return {line.row: self._read(result.result(), options["length_penalty"]) for line, result in waiting}
 
     def _translate_to_the_limit(
-        self, translator: Any, lines: Sequence[_Line], options: dict[str, Any], config: SearchConfig
+        self, model: Model, lines: Sequence[_Line], options: Options, config: SearchConfig
     ) -> _Found:
         """Translate lines again whose search must end at their limit: one token before it, all live hypotheses are
         returned with the finished ones, without their `</s>`. (A hypothesis that would replace one that ends with that
@@ -214,11 +202,11 @@ class Engine:
         for limit in {line.limit for line in lines}:
             longest = max(limit - 1, 1)
             batches = _batches([line for line in lines if line.limit == limit], config)
-            again = self._translate(translator, batches, options | {"max_decoding_length": longest}, suppress=True)
+            again = self._translate(model, batches, options | {"max_decoding_length": longest}, suppress=True)
             found |= {row: [(ids[: limit - 1], log_prob) for ids, log_prob in each] for row, each in again.items()}
         return found
 
-    def _read(self, result: Any, exponent: float) -> list[tuple[list[int], float]]:
+    def _read(self, result: TranslationResult, exponent: float) -> list[tuple[list[int], float]]:
         found = []
         for pieces, score in zip(result.hypotheses, result.scores, strict=True):
             ids = [self._tgt_ids[piece] for piece in pieces]
@@ -238,9 +226,9 @@ def _pieces(vocabulary: Sequence[str], ids: Sequence[int]) -> list[str]:
     return [vocabulary[i] for i in ids]
 
 
-def _options(config: SearchConfig, n_best: int) -> dict[str, Any]:
+def _options(config: SearchConfig, n_best: int) -> Options:
     """Options of `translate_batch`; all hypotheses found are returned, as their scores may still change."""
-    options: dict[str, Any] = {
+    options: Options = {
         "max_input_length": 0,
         "min_decoding_length": config.min_length,
         "no_repeat_ngram_size": config.no_repeat_ngram,

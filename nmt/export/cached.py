@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.console import say
-from nmt.engine.search import Engine, library
+from nmt.engine.library import library
+from nmt.engine.search import Engine
 from nmt.engine.translator import engine_translator, load_ctranslate2
 from nmt.errors import CheckpointError, ConfigError
 from nmt.export.export import Request, export_into

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -32,11 +32,18 @@ class Dropout(nn.Module):
         return dropped
 
 
+class _Context(Protocol):
+    saved_tensors: tuple[Tensor, ...]
+    scale: float
+
+    def save_for_backward(self, *tensors: Tensor) -> None: ...
+
+
 class _BytewiseDropout(torch.autograd.Function):
     """Keep a unit if its random byte is at least `threshold`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
+    def forward(ctx: _Context, x: Tensor, threshold: int) -> Tensor:
         seed = int(torch.randint(2**62, ()))  # follows torch.manual_seed
         words = np.random.SFC64(seed).random_raw(-(-x.numel() // 8))
         random_bytes = torch.from_numpy(words.view(np.uint8))[: x.numel()].view(x.shape)
@@ -48,7 +55,7 @@ class _BytewiseDropout(torch.autograd.Function):
         return _scaled_product(x, kept, ctx.scale)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: _Context, grad: Tensor) -> tuple[Tensor, None]:
         (kept,) = ctx.saved_tensors
         return _scaled_product(grad, kept, ctx.scale), None
 
