@@ -284,7 +284,7 @@ class Transformer(nn.Module):
         src_kept: Tensor | None = None,
         tgt_kept: Tensor | None = None,
     ) -> Tensor:
-        """Teacher forcing: src (B, S), tgt_in (B, T) from `<s>` -> hidden states (B, T, D); `kept` as for `Embedding`."""
+        """Teacher forcing: src (B, S), tgt_in (B, T) from `<s>` -> hidden (B, T, D); `kept` as for `Embedding`."""
         memory = self.encoder(src, src_layout, src_kept)
         hidden: Tensor = self.decoder(tgt_in, tgt_layout, memory, src_layout, kept=tgt_kept)
         return hidden

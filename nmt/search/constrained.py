@@ -122,7 +122,7 @@ class Constraints:
         """
         rows = _PhraseRows.start(phrases, limits.cpu(), n_ordered or [0] * len(phrases))
         slack = rows.limits - rows.n_ids
-        self._first_tight = int(slack.min()) if len(slack) else 0  # before this length no token is too long
+        self._first_tight = int(slack.min()) if len(slack) else 0  # all phrases fit before this length
         self._rows = rows.to(device or limits.device)
         self._word_parts = word_parts
         self._max_phrases = max(map(len, phrases), default=0)
