@@ -116,7 +116,7 @@ def test_a_run_directory_translates_as_the_model_did(translator: Translator, run
     assert texts(loaded, PLAIN, BEAM) == texts(translator, PLAIN, BEAM)
     assert loaded.origin is not None
     assert (loaded.origin.run, loaded.origin.step, loaded.origin.weights) == (run_dir, 7, "raw")
-    assert (loaded.precision, loaded.models[0].training) == ("float32", False)
+    assert (loaded.precision, loaded.searcher.models[0].training) == ("float32", False)
     assert Translator.load(run_dir, checkpoint="7", weights="raw", device="cpu").origin is not None
 
 
