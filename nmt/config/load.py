@@ -125,7 +125,9 @@ def _commented(config: Config, tree: dict[str, dict[str, object]]) -> Iterator[s
 
 
 def _comment(text: str | None, prefix: str) -> list[str]:
-    return [f"{prefix}{line}" for line in textwrap.wrap(" ".join((text or "").split()), width=100, break_on_hyphens=False)]
+    return [
+        f"{prefix}{line}" for line in textwrap.wrap(" ".join((text or "").split()), width=100, break_on_hyphens=False)
+    ]
 
 
 def shipped_configs() -> Path:

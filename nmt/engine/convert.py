@@ -1,4 +1,4 @@
-"""A model as CTranslate2 stores it: the same weights under other names, in another number format if asked for."""
+"""Conversion to CTranslate2's format: the same weights under other names, optionally quantized."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
-from nmt.engine.search import library
+from nmt.engine.library import library
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.embedding import Embedding, LearnedPositions, sinusoidal_table
 from nmt.model.transformer import DecoderLayer, EncoderLayer, FeedForward, SubLayer, Transformer
@@ -29,10 +29,10 @@ def save_ctranslate2(
     quantization: Quantization,
     directory: Path,
 ) -> None:
-    """Write model.bin and what goes with it.
+    """Write model.bin and the files that CTranslate2 reads with it.
 
-    n_positions: the longest sequence that it takes, if positions are sinusoidal. vocabularies: the pieces of source and
-    target. A source gets its `</s>` from CTranslate2. Raises ConfigError if the package is not installed, and OSError.
+    n_positions: the longest sequence, with sinusoidal positions. vocabularies: the pieces of source and target.
+    CTranslate2 adds `</s>` to sources itself. Raises ConfigError if the package is not installed, and OSError.
     """
     library()
     from ctranslate2.specs import common_spec, transformer_spec
@@ -73,7 +73,7 @@ def _embedding(
     embedding: Embedding,
     n_positions: int,
 ) -> None:
-    """The scale is that of CTranslate2: the square root of the width. Its own sinusoidal positions are others."""
+    """CTranslate2 scales embeddings as we do, by sqrt(D); its own sinusoidal positions differ from ours."""
     spec.weight = _array(embedding.weight)
     own = embedding.positions
     table = own.weight if isinstance(own, LearnedPositions) else sinusoidal_table(n_positions, spec.weight.shape[1])
@@ -84,13 +84,13 @@ def _layer(
     spec: transformer_spec.TransformerEncoderLayerSpec | transformer_spec.TransformerDecoderLayerSpec,
     layer: EncoderLayer | DecoderLayer,
 ) -> None:
-    """What layers of encoder and decoder have alike."""
+    """Set the parts that layers of encoder and decoder share."""
     _attention(spec.self_attention, layer.attention, layer.attention_residual)
     _feed_forward(spec.ffn, layer.feed_forward, layer.feed_forward_residual)
 
 
 def _attention(spec: attention_spec.MultiHeadAttentionSpec, attention: MultiHeadAttention, residual: SubLayer) -> None:
-    """The projections of query, key and value are one matrix in self-attention; to the memory the query has its own."""
+    """Query, key and value share one projection in self-attention; in cross-attention the query has its own."""
     d = attention.d_model
     parts = [slice(None)] if len(spec.linear) == 2 else [slice(d), slice(d, None)]
     for linear, part in zip(spec.linear, parts, strict=False):
@@ -114,5 +114,5 @@ def _norm(spec: common_spec.LayerNormSpec, norm: nn.LayerNorm) -> None:
 
 
 def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
-    """A copy, which the conversion to another number format may overwrite."""
+    """A float32 copy, which quantization may overwrite."""
     return np.array(tensor.detach().float().cpu().numpy())

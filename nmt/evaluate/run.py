@@ -97,7 +97,7 @@ def evaluate_run(
     translations, warnings = [], Warnings()
     with Progress(f"translating {split.name}", len(sources)) as progress:
         for number, n_best in enumerate(translator.translate_lines(sources, search, progress=progress), start=1):
-            warnings.see(number, Line(sources[number - 1]), n_best)
+            warnings.add(number, Line(sources[number - 1]), n_best)
             translations.append(n_best[0].text)
     for warning in warnings.lines():
         say(warning)

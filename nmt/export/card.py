@@ -162,7 +162,7 @@ def _use(config: Config, info: ExportInfo) -> Iterator[str]:
     src, tgt = config.data.src, config.data.tgt
     options, module, load = "", "nmt", "Translator.load"
     if info.kind == "ctranslate2":
-        options, module, load = " --engine ctranslate2", "nmt.engine.translator", "EngineTranslator.of"
+        options, module, load = " --engine ctranslate2", "nmt.engine.translator", "load_ctranslate2"
     yield from ("## Use", "", "With this directory as `DIR`:", "", "```")
     yield f"nmt translate --model DIR{options} --input text.{src} --output text.{tgt}"
     yield from ("```", "", "```python", f"from {module} import {load.split('.')[0]}", "")

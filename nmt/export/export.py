@@ -11,10 +11,11 @@ import torch
 
 from nmt import __version__
 from nmt.data.corpus import Corpus
-from nmt.engine.compare import Comparison, compare, judge, made_up_lines, search_for_check
+from nmt.engine.compare import Comparison, check_tolerance, compare, made_up_lines, search_for_check
 from nmt.engine.convert import save_ctranslate2
-from nmt.engine.search import library
-from nmt.engine.translator import EngineTranslator
+from nmt.engine.library import library
+from nmt.engine.search import Engine
+from nmt.engine.translator import EngineSearcher
 from nmt.errors import DataError
 from nmt.evaluate.report import Report
 from nmt.evaluate.run import evaluate_run, open_corpus
@@ -27,6 +28,7 @@ from nmt.runs.folder import (
     Quantization,
     alone_in,
     fingerprint,
+    load_folder,
     new_folder,
     refuse_full,
     save_weights,
@@ -34,7 +36,9 @@ from nmt.runs.folder import (
 )
 from nmt.runs.model import Saved, open_saved
 from nmt.text.lines import read_lines
-from nmt.translate.translator import FARTHEST, Translator
+from nmt.translate.searcher import NativeSearcher
+from nmt.translate.sentences import MAX_PIECES_FACTOR
+from nmt.translate.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -84,12 +88,11 @@ def export(request: Request, output: Path, kind: Kind, quantization: Quantizatio
 def export_into(request: Request, output: Path, kind: Kind, quantization: Quantization) -> Exported:
     """Like `export`; the caller holds `alone_in` on the parent directory."""
     saved = open_saved(request.run, request.checkpoint, request.weights)
-    # the reference for a CTranslate2 model, and the evaluator of an exported folder
-    native = Translator(saved.model(), saved.tokenizers, saved.config, torch.device("cpu"), "float32")
-    native.origin = saved.origin
+    model, tokenizers, config = saved.model(), saved.tokenizers, saved.config
+    searcher = NativeSearcher([model], tokenizers[config.data.tgt], torch.device("cpu"), "float32")
+    native = Translator(searcher, tokenizers, config, [saved.origin])
     lines = _check_lines(request, native) if kind == "ctranslate2" else []
     info = _info(saved, kind, quantization)
-    model, config = native.models[0], native.config
     vocabularies = [native.tokenizers[name] for name in (config.data.src, config.data.tgt)]
     translator: Translator = native
     comparison = None
@@ -101,10 +104,10 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             src, tgt = (tokenizer.pieces(range(len(tokenizer))) for tokenizer in vocabularies)
             save_ctranslate2(model, config.model, info.positions, (src, tgt), quantization, directory.path)
             seal(directory, info)
-            translator = EngineTranslator.of(directory.path)
-            translator.origin = native.origin
-            comparison = compare(native, translator, lines, search_for_check(config.search))
-            judge(comparison, quantization)
+            engine = Engine(load_folder(directory.path))
+            comparison = compare(native, engine, lines, search_for_check(config.search))
+            check_tolerance(comparison, quantization)
+            translator = Translator(EngineSearcher(engine), tokenizers, config, [saved.origin])
         reports = _reports(request, translator) if request.evaluate else []
         n_parameters = sum(parameter.numel() for parameter in model.parameters())
         text = card(
@@ -122,8 +125,8 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
 
 def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
     config, weights = saved.config, saved.weights
-    # long enough for any source, and for any translation within the current limits
-    n_positions = 2 * FARTHEST * config.data.max_pieces + 64
+    # the source as long as it is ever read, and a translation as long as the settings of today allow
+    n_positions = 2 * MAX_PIECES_FACTOR * config.data.max_pieces + 64
     if config.model.positions == "learned":
         n_positions = config.model.max_positions
     return ExportInfo.model_validate(

@@ -19,6 +19,7 @@ from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
 from nmt.training.loss import LossSums
 from nmt.training.objective import cross_entropy
+from nmt.translate.searcher import NativeSearcher
 from nmt.translate.translator import Translator
 
 
@@ -59,7 +60,9 @@ class Validator:
         model.eval()
         try:
             sums = self._loss(model, poll)
-            translator = Translator(model, self.tokenizers, self.config, self.device, self.precision)
+            tgt_tokenizer = self.tokenizers[self.config.data.tgt]
+            searcher = NativeSearcher([model], tgt_tokenizer, self.device, self.precision)
+            translator = Translator(searcher, self.tokenizers, self.config)
             translations = []
             with Progress("validating", len(self.src_lines)) as progress:
                 for best in translator.translate_lines(self.src_lines, self.config.search, progress=progress):

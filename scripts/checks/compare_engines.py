@@ -14,11 +14,13 @@ from pathlib import Path
 
 from nmt.config.load import load_config
 from nmt.engine.compare import compare_translations
-from nmt.engine.translator import EngineTranslator
+from nmt.engine.search import Engine
+from nmt.engine.translator import engine_translator
 from nmt.evaluate.metrics import corpus_score
 from nmt.export.export import Request, export
 from nmt.layout import RunDir
 from nmt.process import set_up
+from nmt.runs.folder import load_folder
 from nmt.text.lines import read_aligned
 from nmt.translate.translator import Translator
 from nmt.translate.types import Translation
@@ -44,10 +46,10 @@ def main(arguments: list[str] | None = None) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / quantization
             export(Request(options.run), path, "ctranslate2", quantization)
-            other = EngineTranslator.of(path)
-        found = [each[0] for each in other.translate_lines(sources, search)]
+            engine = Engine(load_folder(path))
+        found = [each[0] for each in engine_translator(engine).translate_lines(sources, search)]
         print(f"ctranslate2 {quantization}: {bleu(found, references, language)}")
-        print(f"ctranslate2 {quantization}: {compare_translations(native, other, wanted, found, search)}")
+        print(f"ctranslate2 {quantization}: {compare_translations(native, engine, wanted, found, search)}")
         differing = [i for i, (a, b) in enumerate(zip(wanted, found, strict=True)) if a.text != b.text]
         for i in differing[: options.show]:
             print(f"  line {i + 1}")

@@ -21,7 +21,7 @@ from nmt.layout import RunDir
 from nmt.model.device import pick_device
 from nmt.model.precision import pick_precision
 from nmt.model.transformer import Transformer
-from nmt.model.varlen import why_not
+from nmt.model.varlen import packing_obstacle
 from nmt.process import Stop
 from nmt.runs.state import TrainState
 from nmt.text.tokenizer import N_SPECIAL
@@ -149,7 +149,7 @@ class Check:
     def why_not_packed(self, precision: str | None = None, model: dict[str, int] | None = None) -> str | None:
         """Return why batches cannot be packed here, or None."""
         sizes = model or self.sizes.model
-        return why_not(self.device, precision or self.precision, sizes["d_model"] // sizes["n_heads"], 0.0)
+        return packing_obstacle(self.device, precision or self.precision, sizes["d_model"] // sizes["n_heads"], 0.0)
 
     def updates(self, update_tokens: int) -> EpochUpdates:
         """The updates of an epoch."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from nmt.config.load import dump_config
-from nmt.engine.translator import EngineTranslator
+from nmt.engine.translator import load_ctranslate2
 from nmt.export.export import Request, export
 from nmt.layout import RUN_FORMAT, RunDir
 from nmt.model.transformer import Transformer
@@ -59,9 +59,9 @@ def write_run(path: Path, joint: bool = True, specials: float = 0.0, **model: ob
     return path
 
 
-def both(path: Path, joint: bool = True, specials: float = 0.0, **model: object) -> tuple[Translator, EngineTranslator]:
+def both(path: Path, joint: bool = True, specials: float = 0.0, **model: object) -> tuple[Translator, Translator]:
     """A run's translator and its export as an engine, in float32 and on one thread, without the comparison of both."""
     run = write_run(path / "run", joint, specials, **model)
     export(Request(run, check_lines=2), path / "exported", "ctranslate2")
     native = Translator.load(run, device="cpu", precision="float32")
-    return native, EngineTranslator.of(path / "exported")
+    return native, load_ctranslate2(path / "exported")

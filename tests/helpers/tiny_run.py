@@ -14,6 +14,7 @@ from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.info import RunInfo, Selected, write_info, write_selected
 from nmt.text.tokenizer import Tokenizer, Tokenizers, train_tokenizer
+from nmt.translate.searcher import NativeSearcher
 from nmt.translate.translator import Translator
 
 TINY = {
@@ -72,7 +73,8 @@ def write_run(path: Path, config: Config, tokenizer: Tokenizer, model: Transform
 
 def make(tokenizer: Tokenizer, config: Config) -> Translator:
     tokenizers = Tokenizers(dict.fromkeys(config.data.languages, tokenizer), joint=True)
-    return Translator(tiny_model(config, tokenizer), tokenizers, config, torch.device("cpu"), "float32")
+    searcher = NativeSearcher([tiny_model(config, tokenizer)], tokenizer, torch.device("cpu"), "float32")
+    return Translator(searcher, tokenizers, config)
 
 
 def texts(translator: Translator, lines: list[str], search: SearchConfig = GREEDY) -> list[str]:

@@ -25,7 +25,7 @@ from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, texts, tiny_config, write_run
 
 @pytest.fixture
 def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> Path:
-    return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.models[0])
+    return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.searcher.models[0])
 
 
 def test_files(translator: Translator, tmp_path: Path, capsysbinary) -> None:  # type: ignore[no-untyped-def]
@@ -116,7 +116,7 @@ def test_a_run_directory_translates_as_the_model_did(translator: Translator, run
     assert texts(loaded, PLAIN, BEAM) == texts(translator, PLAIN, BEAM)
     assert loaded.origin is not None
     assert (loaded.origin.run, loaded.origin.step, loaded.origin.weights) == (run_dir, 7, "raw")
-    assert (loaded.precision, loaded.models[0].training) == ("float32", False)
+    assert (loaded.precision, loaded.searcher.models[0].training) == ("float32", False)
     assert Translator.load(run_dir, checkpoint="7", weights="raw", device="cpu").origin is not None
 
 
@@ -131,7 +131,7 @@ def test_what_is_no_run_directory_is_refused(
     RunDir(run_dir).info.write_text(json.dumps({**info, "tokenizer": "0" * 16}))
     with pytest.raises(CheckpointError, match=r"tokenizer: not the tokenizer that this run was trained with"):
         Translator.load(run_dir)
-    other = write_run(tmp_path / "other", tiny_config(d_ff=48), tokenizer, translator.models[0])
+    other = write_run(tmp_path / "other", tiny_config(d_ff=48), tokenizer, translator.searcher.models[0])
     with pytest.raises(CheckpointError, match=r"has shape \(32, 16\), the model of config\.yaml needs \(48, 16\)"):
         Translator.load(other)
 

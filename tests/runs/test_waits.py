@@ -17,7 +17,7 @@ from nmt.data.batching import Pairs
 from nmt.data.packing import Packing
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.dropout import Dropout
-from nmt.model.masks import Visible
+from nmt.model.masks import AttentionMask
 from nmt.search import beam, greedy, sample
 from nmt.search.constrained import Constraints
 from nmt.search.rules import Rules
@@ -76,10 +76,10 @@ def unseen(plain):
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a CPU goes another way than a GPU, it goes the GPU's, or the nearest that there is."""
 
-    def attend(_self, query, key, value, see):
-        if see.packed is not None:
+    def attend(_self, query, key, value, mask):
+        if mask.packed is not None:
             return query + key.mean() + value.mean()  # the kernel is not PyTorch's to run here, and does not wait
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=see.mask, is_causal=see.causal)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask.allowed, is_causal=mask.causal)
 
     monkeypatch.setattr(MultiHeadAttention, "_attend", attend)
     monkeypatch.setattr(Dropout, "forward", lambda self, x: F.dropout(x, self.p, self.training))
@@ -114,7 +114,7 @@ def test_a_search_waits_only_to_see_who_is_done_and_what_was_found(check, name, 
     monkeypatch.setattr(beam, "_results", unseen(beam._results))
     monkeypatch.setattr(greedy, "_results", unseen(greedy._results))
     monkeypatch.setattr(greedy, "_likeliest", lambda logits: logits.argmax(-1))
-    monkeypatch.setattr(Visible, "bias", unseen(Visible.bias))  # see below
+    monkeypatch.setattr(AttentionMask, "bias", unseen(AttentionMask.bias))  # see below
     monkeypatch.setattr(sample, "WIDTH", 300)  # all at once, as below
     model = check.session(machine.WAYS[0]).model.eval()
     with Waits() as waits:
@@ -131,7 +131,7 @@ def test_a_draw_needs_no_look_at_the_numbers(settings, monkeypatch):
 
 def test_attention_weights_need_no_look_at_the_mask():
     mask = torch.empty(2, 1, 1, 5, dtype=torch.bool, device="meta")
-    bias, is_seen = Visible(mask).bias(torch.empty(4, 3, 8, device="meta"), 2, 5)
+    bias, is_seen = AttentionMask(mask).bias(torch.empty(4, 3, 8, device="meta"), 2, 5)
     assert bias.shape == (4, 1, 5) and is_seen is not None
 
 

@@ -20,7 +20,7 @@ from nmt.console import say
 from nmt.errors import ConfigError, NmtError
 from nmt.model.masks import Layout
 from nmt.model.transformer import Transformer
-from nmt.model.varlen import why_not
+from nmt.model.varlen import packing_obstacle
 from nmt.training.objective import Forward
 
 BACKEND = "inductor"
@@ -31,7 +31,7 @@ def pick_layout(config: Config, device: torch.device, precision: str) -> str:
     setting, model = config.training.layout, config.model
     if setting == "padded" or (setting == "auto" and device.type == "cpu"):
         return "padded"
-    reason = why_not(device, precision, model.d_model // model.n_heads, model.attention_dropout)
+    reason = packing_obstacle(device, precision, model.d_model // model.n_heads, model.attention_dropout)
     if setting == "packed" and reason is not None:
         raise ConfigError([f"training.layout: packed is not possible: {reason}; take auto or padded"])
     return "packed" if reason is None else "padded"
