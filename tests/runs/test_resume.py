@@ -24,6 +24,8 @@ from nmt.training.setup.start import Session, start
 from tiny_corpus import tiny_settings
 from trained import assert_same_run, records, score, train_with_deaths
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 
 @pytest.fixture
 def text(tiny_data: Path) -> Path:
