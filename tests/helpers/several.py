@@ -138,7 +138,7 @@ def start_forkserver() -> None:
 
     They end without a word to coverage, so that measuring them would only take time.
     """
-    multiprocessing.set_forkserver_preload(["nmt.training.loop", "torch.distributed.fsdp"])
+    multiprocessing.set_forkserver_preload(["nmt.training.loop", "torch.distributed.fsdp", "torch._dynamo"])
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ.keys() - unmeasured().keys():
             patch.delenv(name)

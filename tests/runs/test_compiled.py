@@ -43,9 +43,10 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def differentiated(captured: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def differentiated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """And the graph of the backward pass, which takes seconds: all but the making of machine code."""
     monkeypatch.setattr(module, "BACKEND", "aot_eager")
+    torch._dynamo.reset()
     with untraced():
         yield
 
