@@ -64,7 +64,7 @@ def torchrun(
     options = ["--standalone", "--nproc-per-node", str(n), "--max-restarts", str(restarts)]
     return subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", *options, *what, "train", *arguments],
-        cwd=folder, env={**preloading(), "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True,
+        cwd=folder, env={**preloading("torch"), "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
 

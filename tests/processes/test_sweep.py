@@ -50,7 +50,8 @@ def tiny(tiny_data: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     }
     config = tiny_settings(tiny_data.parent / "text", data={"dir": str(tiny_data)}, training=short, search={"beam": 1})
     (folder / "tiny.yaml").write_text(dump_config(config), encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", preloading()["PYTHONPATH"])
+    for name in ("PYTHONPATH", "PRELOAD"):
+        monkeypatch.setenv(name, preloading("torch")[name])
     return folder / "tiny.yaml"
 
 

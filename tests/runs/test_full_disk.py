@@ -277,7 +277,7 @@ def test_a_directory_that_is_made_read_only(data, whole, tmp_path):
     run = RunDir(tmp_path / "run")
     ended = subprocess.run(
         [sys.executable, "-c", READ_ONLY, str(run.path), *command(data, tmp_path)],
-        capture_output=True, text=True, check=False, env=preloading(),
+        capture_output=True, text=True, check=False, env=preloading("torch"),
     )  # fmt: skip
     for path in [run.path, *run.path.rglob("*")]:
         if path.is_dir():

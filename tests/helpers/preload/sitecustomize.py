@@ -1,14 +1,11 @@
-"""Imported by Python as it starts; see `untraced.preloading`."""
+"""Imported by Python as it starts: imports what `untraced.preloading` names before anything of the program runs."""
 
+import importlib
+import os
 import sys
 
 trace = sys.gettrace()
 sys.settrace(None)
-import torch  # noqa: E402
-import torch.distributed.device_mesh  # noqa: E402
-import torch.profiler  # noqa: E402
-
-if "train" in sys.orig_argv and "torch.distributed.run" not in sys.orig_argv:
-    import torch._dynamo  # noqa: F401  (which an optimizer imports when its state is first asked for)
-
+for name in os.environ["PRELOAD"].split():
+    importlib.import_module(name)
 sys.settrace(trace)
