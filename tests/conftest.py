@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -47,6 +48,13 @@ def one_library() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(start, "pick_float32_library", functools.cache(start.pick_float32_library))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_compiler_trace(one_library: None) -> None:
+    """Keep pytest's handlers, which loggers that do not propagate get too, from the one that torch's compiler traces to
+    if it has handlers: that takes longer than to compile."""
+    logging.getLogger("torch.__trace").propagate = True
 
 
 @pytest.fixture(scope="session")
