@@ -51,9 +51,11 @@ def one_library() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_compiler_trace(one_library: None) -> None:
-    """Keep pytest's handlers, which loggers that do not propagate get too, from the one that torch's compiler traces to
-    if it has handlers: that takes longer than to compile."""
+def no_compiler_trace() -> None:
+    """Keep pytest from adding a handler to the logger of torch's compiler, as it does to all that do not propagate:
+    with a handler the compiler writes down all that it does, which takes longer than compiling."""
+    import torch  # noqa: F401  (sets the logger up)
+
     logging.getLogger("torch.__trace").propagate = True
 
 
