@@ -1,4 +1,4 @@
-"""nmt: train a machine-translation Transformer from raw parallel text and measure it honestly.
+"""nmt: train machine-translation Transformers from raw parallel text, translate with them and evaluate them.
 
 from nmt import Translator, api
 Translator.load("runs/demo").translate(["Der Hund schläft."])
@@ -8,7 +8,7 @@ Translator.load("runs/demo").translate(["Der Hund schläft."])
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nmt.process import set_environment
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from nmt.translate.translator import Translator
 
 __all__ = ["Translator", "__version__", "api"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
-set_environment()  # for programs, too, here, where nothing of nmt has imported PyTorch yet
+set_environment()  # here, before anything of nmt imports PyTorch
 
 
-def __getattr__(name: str) -> Any:
-    # here, so that `nmt --help` need not wait for PyTorch
+def __getattr__(name: str) -> object:
+    # imported lazily, as PyTorch takes long and `nmt --help` does not need it
     if name == "Translator":
         from nmt.translate.translator import Translator
 

@@ -1,4 +1,4 @@
-"""The stages for programs: what `nmt prepare`, `nmt train` and `nmt evaluate` do, as functions.
+"""The stages as functions: `nmt prepare`, `nmt train` and `nmt evaluate` for programs.
 
 from nmt import Translator, api
 
@@ -8,8 +8,8 @@ for score in api.evaluate(run).report.scores:
     print(score.metric, score.value)
 Translator.load(run).translate(["Guten Morgen."])
 
-A configuration is given by name, as to --config, or as a `Config`, with settings to change by their dotted names. What
-the commands print on the way, these print too. Errors are `nmt.errors.NmtError`s with the message that commands print.
+A configuration is a name or path, as for --config, or a `Config`; settings override it by their dotted names. The
+functions print what the commands print. Errors are `nmt.errors.NmtError`s with the messages of the commands.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def prepare(
     data: Path | str | None = None,
     tokenizer_from: Path | str | None = None,
 ) -> Path:
-    """Make a data directory, as `nmt prepare` does, and return its path: `data`, by default the config's.
+    """Prepare a data directory, as `nmt prepare` does, and return its path: `data`, by default the config's.
 
-    tokenizer_from: a run whose tokenizer is taken instead of training one. Nothing is done if nothing has changed.
-    Raises ConfigError, or DataError for the text.
+    tokenizer_from: a run whose tokenizer is used instead of training one. A directory that is up to date is left as it
+    is. Raises ConfigError, or DataError for the text.
     """
     chosen = _config(config, settings)
     directory = Path(data) if data is not None else chosen.data.directory
@@ -57,10 +57,10 @@ def train(
 ) -> Path:
     """Train a model on a data directory, as `nmt train` does, and return the path of its run directory.
 
-    data and run are by default the config's. With `resume` and otherwise the same arguments the run goes on from its
+    data and run are by default the config's. With `resume` and otherwise the same arguments training continues from the
     last checkpoint; only limits and intervals, such as training.max_steps, may have changed.
-    Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if the numbers go wrong,
-    StoppedError if Ctrl-C stopped the run, as it does the command: after the update, to be resumed.
+    Raises ConfigError, DataError or CheckpointError before anything is written, DivergedError if training diverges,
+    StoppedError after Ctrl-C, which ends the current update first so that the run can be resumed.
     """
     keep_freed_memory()
     chosen = _config(config, settings)
@@ -81,8 +81,8 @@ def evaluate(
 ) -> Evaluation:
     """Translate a split with a run and score it, as `nmt evaluate` does: report, sources, references, translations.
 
-    split: a test set, valid or train; by default the only test set. data: by default where the run was trained.
-    checkpoint and weights as for `Translator.load`; search: settings of the search to change, such as {"beam": 1}.
+    split: a test set, valid or train; by default the only test set. data: by default the run's training data.
+    checkpoint and weights as for `Translator.load`; search: search settings to change, such as {"beam": 1}.
     Raises ConfigError, CheckpointError or DataError.
     """
     translator = Translator.load(run, checkpoint, weights)

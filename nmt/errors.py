@@ -1,17 +1,17 @@
-"""Errors that are for people: what was found, where, and what to do.
+"""Errors that a user can fix: their messages say what was found, where, and what to do.
 
     NmtError                 exit status 2
     ├── ConfigError          one or more problems in a configuration, all shown at once
     ├── DataError            a corpus, a text file or a data directory
-    │   └── HubError         a dataset on the hub could not be had
+    │   └── HubError         a dataset on the hub is not available
     ├── CheckpointError      a run directory or a checkpoint
-    │   └── LockedError      another process works there
-    ├── UnsafeFileError      both a DataError and a CheckpointError: a link, a pipe, a device, or too large a file
+    │   └── LockedError      another process is using it
+    ├── UnsafeFileError      both a DataError and a CheckpointError: a link, pipe or device, or too large a file
     ├── DivergedError        exit status 3: training gave up
-    └── StoppedError         exit status 75: training was stopped and can go on
+    └── StoppedError         exit status 75: training was stopped and can be resumed
 
-The command line prints the message of an `NmtError` and nothing else; any other exception is a defect of
-`nmt` and keeps its traceback.
+The command line prints only the message of an `NmtError`; any other exception is a bug in `nmt` and keeps its
+traceback.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 
 class NmtError(Exception):
-    """Something a user can put right: one or more problems, each told in a line of its own."""
+    """One or more problems that a user can fix, each reported in a line of its own."""
 
     exit_status = 2
 
@@ -32,7 +32,7 @@ class NmtError(Exception):
 
 
 class ConfigError(NmtError):
-    """All problems found in a configuration, a line each."""
+    """All problems of a configuration, one per line."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = list(problems)
@@ -40,33 +40,33 @@ class ConfigError(NmtError):
 
 
 class DataError(NmtError):
-    """A corpus, a text file or a data directory is not as it must be."""
+    """A corpus, a text file or a data directory is missing, damaged or invalid."""
 
 
 class HubError(DataError):
-    """A dataset on the hub could not be had."""
+    """A dataset on the hub is not available."""
 
 
 class CheckpointError(NmtError):
-    """A run directory or a checkpoint is missing, damaged or of another model."""
+    """A run directory or a checkpoint is missing, damaged or belongs to another model."""
 
 
 class LockedError(CheckpointError):
-    """Another process works in a directory; the message names it."""
+    """Another process is using a directory; the message names it."""
 
 
 class UnsafeFileError(DataError, CheckpointError):
-    """A file, in a data directory as well as in a run, is not read or written because of what it is: a symbolic link,
-    a pipe, a device, or larger than it can be."""
+    """A file, in a data directory or a run, is refused because of its kind or size: a symbolic link, a pipe, a device,
+    or larger than any valid file."""
 
 
 class DivergedError(NmtError):
-    """Training gave up because its numbers went wrong."""
+    """Training gave up because the loss or the gradients diverged."""
 
     exit_status = 3
 
 
 class StoppedError(NmtError):
-    """Training was stopped before its end, on demand, and can be resumed. The status is EX_TEMPFAIL of sysexits.h."""
+    """Training was stopped on request and can be resumed. The exit status is EX_TEMPFAIL of sysexits.h."""
 
     exit_status = 75

@@ -1,24 +1,25 @@
-"""The name of every file in a data directory or a run directory, in one place."""
+"""File names of data directories, run directories and exported directories."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-FORMAT = 2
-"""Number of the layout of a run directory; raised when an older version can no longer read it."""
-OLD_FORMAT = 1  # checksums in a file of their own: what was trained so still translates, but cannot go on
+RUN_FORMAT = 2
+"""Format number of a run directory; incremented when an older version can no longer read it."""
+OLD_RUN_FORMAT = 1
+"""Checksums in a file of their own: such a run can translate but not be resumed."""
 
 
 @dataclass(frozen=True)
 class DataDir:
     """A data directory, written by `prepare`.
 
-    manifest.json            what it holds and where it came from; written last
+    manifest.json            contents and sources; written last
     tokenizer/               see `TokenizerDir`
-    SPLIT.LANG               the text, a line each, ended by a line feed
-    SPLIT.LANG.ids.npy       the ids of all lines one after the other (without special ids)
-    SPLIT.LANG.ends.npy      where each line's ids end
+    SPLIT.LANG               the text, each line ended by a line feed
+    SPLIT.LANG.ids.npy       the concatenated token ids of all lines, without special tokens
+    SPLIT.LANG.ends.npy      end offset of each line in the ids
     """
 
     path: Path
@@ -43,7 +44,7 @@ class DataDir:
 
 @dataclass(frozen=True)
 class TokenizerDir:
-    """One SentencePiece model for both languages, `joint.model`, or one each, `LANG.model`."""
+    """One SentencePiece model for both languages, `joint.model`, or one per language, `LANG.model`."""
 
     path: Path
 
@@ -57,7 +58,7 @@ class TokenizerDir:
 
 @dataclass(frozen=True)
 class CheckpointDir:
-    """One checkpoint: everything a resumed run needs, or the weights alone."""
+    """One checkpoint: everything needed to resume, or the weights only."""
 
     path: Path
 
@@ -84,18 +85,18 @@ class CheckpointDir:
 
 @dataclass(frozen=True)
 class RunDir:
-    """A run directory, written by `train`; it translates alone, anywhere.
+    """A run directory, written by `nmt train`. It is self-contained: to translate, nothing else is needed.
 
     config.yaml              the resolved configuration
-    run.json                 format, data directory and its fingerprint, the machine, and what probes chose on it
+    run.json                 format, data directory and its fingerprint, machine, automatic choices
     tokenizer/               see `TokenizerDir`
-    lock                     held while a process trains here, and who that is
+    lock                     held while a process trains here; names it
     checkpoints/step-…/      see `CheckpointDir`
     checkpoints/average/     the average of the newest checkpoints
-    selected.json            which weights `translate` takes, and why
-    log.jsonl, tensorboard/  what happened
-    dev/                     translations of the development set, a file per validation
-    profile/trace.json.gz    what a few steps did, moment by moment (nmt train --profile)
+    selected.json            the weights that `nmt translate` uses by default, and why
+    log.jsonl, tensorboard/  training log
+    dev/                     translations of the development set, one file per validation
+    profile/trace.json.gz    profiler trace of a few steps (nmt train --profile)
     ctranslate2-…/           see `ExportDir`, by number format (nmt translate --engine ctranslate2)
     """
 
@@ -153,18 +154,18 @@ class RunDir:
 
 
 EXPORT_FORMAT = 1
-"""Number of the layout of an exported directory; raised when an older version can no longer read it."""
+"""Format number of an exported directory; incremented when an older version can no longer read it."""
 
 
 @dataclass(frozen=True)
 class ExportDir:
-    """One directory that is a translator, written by `nmt export`; it translates anywhere.
+    """An exported translator, written by `nmt export`. It is self-contained.
 
-    translator.json          what loading needs, with checksums of what follows; written last
+    translator.json          weights, precision and checksums of the other files; written last
     config.yaml, tokenizer/  as in a run directory
     weights.safetensors      the weights, or
     model.bin, *.json        the same as a model of CTranslate2
-    README.md                the model card, for people
+    README.md                the model card
     """
 
     path: Path

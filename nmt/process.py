@@ -1,4 +1,4 @@
-"""The process that runs `nmt`: its environment before PyTorch is imported, and the signals that ask it to stop."""
+"""The process that runs `nmt`: its environment, memory and standard streams, and the signals that ask it to stop."""
 
 from __future__ import annotations
 
@@ -15,68 +15,66 @@ from pathlib import Path
 from types import FrameType
 
 ENVIRONMENT = {
-    # Threads that wait for each other spin for a moment only: by default they spin so long that training is ten times
-    # slower when another program wants a core, and if they never do it is a quarter slower on a quiet machine.
+    # Waiting threads spin only briefly. By default they spin so long that training is ten times slower if another
+    # program needs a core; without spinning it is a quarter slower on an idle machine.
     "GOMP_SPINCOUNT": "10000",
-    # Compiled kernels are kept by shape, and a batch of text has almost always a new one: gigabytes that serve nobody.
+    # Compiled kernels are cached by shape, and a batch of text almost always has a new one: gigabytes without use.
     "LRU_CACHE_CAPACITY": "64",
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
-    # Tensors from 2 MB lie in huge pages, which are mapped at once and not in 512 steps.
+    # Tensors from 2 MB are allocated in huge pages, which are mapped at once and not in 512 steps.
     "THP_MEM_ALLOC_ENABLE": "1",
-    # The profiler tells of its own steps up to level 5.
+    # The profiler logs its own steps up to level 5.
     "KINETO_LOG_LEVEL": "6",
 }
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h of the GNU C library
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def set_up() -> None:
-    """Environment, memory and screen of a process that runs `nmt`. What the user has set in the environment stays."""
+    """Prepare environment, memory and standard streams. Variables that the user has set are kept."""
     set_environment()
     keep_freed_memory()
     keep_screen()
 
 
 def set_environment() -> None:
-    """What is read when PyTorch is imported, or, as the sizes of caches, when it calculates for the first time."""
+    """Set what is read when PyTorch is imported or, as for cache sizes, on its first computation."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
 
 def keep_freed_memory() -> None:
-    """Have malloc keep what is freed for the next tensor.
+    """Make malloc keep freed memory for the next tensor.
 
-    By default it gives large tensors back, and the system clears every page anew for the next: a tenth of a training.
+    By default it returns large blocks to the system, which then zeroes every page again: a tenth of the training time.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):  # another C library
         return
-    mallopt(M_MMAP_THRESHOLD, 32 << 20)  # the most that it takes
+    mallopt(M_MMAP_THRESHOLD, 32 << 20)  # the maximum
     mallopt(M_TRIM_THRESHOLD, 1 << 30)
 
 
 def keep_screen() -> None:
-    """Have the numbers of standard input, output and error taken, and text written as UTF-8, whatever the locale."""
-    # Were these numbers free, the next file that is opened would get one, and with it what libraries tell the screen.
+    """Occupy file descriptors 0 to 2, and write text as UTF-8 whatever the locale."""
+    # a free one would be given to the next file that is opened, and libraries would write their messages into it
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
-    if sys.stderr is None:  # else print would take standard output, where translations go
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (to the end)
+    if sys.stderr is None:  # print would then use standard output, where translations go
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (open until the process ends)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
-class Interrupted(Exception):  # noqa: N818  (nothing went wrong)
-    """A validation was left because the run is to stop."""
+class Interrupted(Exception):  # noqa: N818  (not an error)
+    """Work that can be repeated, such as a validation, was abandoned because the process is to stop."""
 
 
 class Stop:
-    """Whether this process was asked to stop, and by what."""
+    """A request to stop: a signal, or a time limit that has passed."""
 
     def __init__(self, after_minutes: float | None = None) -> None:
         self.signal: str | None = None
@@ -85,18 +83,18 @@ class Stop:
 
     @property
     def reason(self) -> str | None:
-        """By what it was asked to stop; None if it was not."""
+        """The name of the signal, or the option with the time limit; None if there is no request."""
         if self.signal is None and self._deadline is not None and time.monotonic() >= self._deadline:
             return f"--stop-after {self._minutes:g}"
         return self.signal
 
     def poll(self) -> None:
-        """Raise Interrupted if the run is to stop: for work that can be done again."""
+        """Raise Interrupted if there is a request."""
         if self.reason is not None:
             raise Interrupted
 
     def receive(self, number: int, _: FrameType | None = None) -> None:
-        """The signal handler: note the signal; a second SIGINT interrupts at once."""
+        """Handle a signal: record it. Raises KeyboardInterrupt on SIGINT after another signal."""
         if self.signal is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal = signal.Signals(number).name
@@ -108,15 +106,15 @@ class Stop:
 
 @contextmanager
 def stopping(after_minutes: float | None = None) -> Iterator[Stop]:
-    """Have SIGTERM, SIGINT and SIGHUP, or the end of so many minutes, ask to stop instead of killing the process.
+    """Turn SIGTERM, SIGINT and SIGHUP, and the end of a time limit, into a request to stop.
 
-    A signal that is ignored, as SIGHUP is under nohup, stays ignored.
+    An ignored signal, such as SIGHUP under nohup, stays ignored.
     """
     stop = Stop(after_minutes)
     before = {}
-    if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
-        heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-        before = {number: signal.signal(number, stop.receive) for number in heard}
+    if threading.current_thread() is threading.main_thread():  # the only one that may set handlers
+        handled = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+        before = {number: signal.signal(number, stop.receive) for number in handled}
     try:
         yield stop
     finally:

@@ -43,10 +43,10 @@ def nmt() -> Command:
 @pytest.fixture(scope="session", autouse=True)
 def one_library() -> Iterator[None]:
     """What multiplies float32 is chosen once: on a busy machine two runs that are compared might choose otherwise."""
-    from nmt.training.setup import start
+    from nmt.training.setup import choices
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(start, "pick_float32_library", functools.cache(start.pick_float32_library))
+        patch.setattr(choices, "pick_float32_library", functools.cache(choices.pick_float32_library))
         yield
 
 

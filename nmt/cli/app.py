@@ -1,4 +1,4 @@
-"""The application that the commands belong to."""
+"""The Typer application that the commands are added to."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from nmt.cli.command import Command, Misuse
 from nmt.cli.complete import SHELLS, shell
 from nmt.cli.exits import errors_for_people
 from nmt.cli.hints import command_meant
+from nmt.cli.version import commit
 
-ORDER = ("prepare", "train", "translate", "evaluate", "score", "sweep", "export", "runs", "plot", "config")
-"""Of the commands in the help."""
+ORDER = (
+    "prepare", "train", "translate", "evaluate", "score", "sweep", "distil", "back-translate", "bidirectional",
+    "export", "runs", "plot", "config",
+)  # fmt: skip
+"""Order of the commands in the help."""
 
 
 class _Commands(TyperGroup):
@@ -24,15 +28,15 @@ class _Commands(TyperGroup):
         return sorted(super().list_commands(ctx), key=ORDER.index)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or ctx.resilient_parsing:  # which shows the help, or is while a shell asks how a word could go on
+        if not args or ctx.resilient_parsing:  # shows the help, or completes a word for a shell
             return super().parse_args(ctx, args)
         known = {name for option in self.get_params(ctx) for name in option.opts}
         with errors_for_people():
             if args[0].startswith("-") and args[0] != "--" and (name := args[0].partition("=")[0]) not in known:
-                raise Misuse(f"No such option: {name}; options of a command stand behind it: nmt COMMAND {name}")
+                raise Misuse(f"No such option: {name}; options of a command go after it: nmt COMMAND {name}")
             if {"--install-completion", "--show-completion"} & {*args} and (found := shell()) not in SHELLS:
                 raise Misuse(
-                    f"completion is there for {', '.join(SHELLS)}, found {found or 'no shell'}: call nmt from one"
+                    f"completion supports {', '.join(SHELLS)}, found {found or 'no shell'}: run nmt from one of these"
                 )
             return super().parse_args(ctx, args)
 
@@ -42,7 +46,7 @@ class _Commands(TyperGroup):
             raise Misuse(f"No such command '{args[0]}'; it is nmt {meant}")
         return super().resolve_command(ctx, args)
 
-    # Here and not around the whole program, because Typer has its own way with interrupts and closed pipes.
+    # Here rather than around the whole program, because Typer handles interrupts and closed pipes itself.
     def invoke(self, ctx: Any) -> Any:
         with errors_for_people():
             result = super().invoke(ctx)
@@ -70,32 +74,34 @@ app = _App(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"nmt {__version__}")
+        found = commit()
+        print(f"nmt {__version__} ({found})" if found else f"nmt {__version__}")
         raise typer.Exit()
 
 
 @app.callback()
 def nmt(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show version and commit, and exit.")
     ] = False,
 ) -> None:
-    """Train a translator from raw parallel text and measure it honestly.
+    """Train a machine-translation model from raw parallel text and measure it honestly.
 
     Four stages, each of which reads a directory and writes one:
 
     \b
       nmt prepare    text -> data directory    clean, train a tokenizer, encode
       nmt train      data -> run directory     train a Transformer
-      nmt translate  run -> translations       a line for every line
+      nmt translate  run -> translations       one line per input line
       nmt evaluate   run -> BLEU, chrF, TER    score a test set
 
-    `nmt sweep` compares values of settings, `nmt runs` lists the runs there are, `nmt plot` draws their curves.
+    `nmt sweep` compares values of settings, `nmt runs` lists runs, `nmt plot` draws their curves.
+    Three recipes train better or smaller models: `nmt distil`, `nmt back-translate` and `nmt bidirectional`.
     One YAML file holds every setting; without --config it is base.yaml (IWSLT 2017, German-English).
-    `nmt config` prints it with an explanation of each. `nmt COMMAND --help` is the manual of a command.
+    `nmt config` prints it with a description of each setting. `nmt COMMAND --help` is the manual of a command.
 
     \b
-    Example, on the German-English corpus that comes with nmt:
+    Example, with the German-English corpus that is installed with nmt:
       nmt prepare --config sample.yaml
       nmt train --config sample.yaml
       echo "Der Hund schläft." | nmt translate

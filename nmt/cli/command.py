@@ -1,4 +1,4 @@
-"""What every command does with its command line before it begins: nothing on it is ignored in silence."""
+"""Checks of the command line common to all commands: nothing on it is silently ignored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INSTEAD = {
     ("evaluate", "--hyp"): "score one file of translations after the other",
     ("translate", "--input"): "translate one file after the other, or all at once: cat {all} | nmt translate",
 }
-"""What to do where a command takes one value and several are given."""
+"""What to do instead where a command takes one value and several are given."""
 
 SETTING_OF = {
     "--beam": "search.beam",
@@ -27,35 +27,38 @@ SETTING_OF = {
     "--data": "data.dir",
     "--run": "training.run_dir",
 }
-"""Options that set what --set can set, too."""
+"""Options for settings that --set can also change."""
+
+RECIPES = ("distil", "back-translate")
+"""Commands whose --set changes the training that follows; no other option of theirs does."""
 
 
 class Misuse(typer.BadParameter):
-    """A command line that cannot be meant; the message says it all."""
+    """An invalid command line, with a complete message."""
 
     def format_message(self) -> str:
         return self.message
 
 
 class Command(TyperCommand):
-    """A command that refuses an option of one value that is given twice, of which the last would win in silence, and
-    that says what to write for what it does not take."""
+    """A command that refuses a repeated single-valued option, of which the last would silently win, and that suggests
+    what to write instead of unknown options and extra arguments."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments of the command. Raises Misuse."""
-        if ctx.resilient_parsing:  # which is while a shell asks how a word could go on
+        if ctx.resilient_parsing:  # shell completion
             return super().parse_args(ctx, args)
-        if {*ctx.help_option_names} & {*itertools.takewhile("--".__ne__, args)}:  # whatever else is there
+        if {*ctx.help_option_names} & {*itertools.takewhile("--".__ne__, args)}:  # --help takes precedence
             return super().parse_args(ctx, ctx.help_option_names[:1])
         self._check(ctx, args)
         return super().parse_args(ctx, args)
 
     def _refuse_values(self, args: list[str], extra: list[str]) -> None:
-        """Raise Misuse if the words that are too many are further values of an option."""
+        """Raise Misuse if the extra words are further values of an option."""
         several = {option.opts[0] for option in self.params if getattr(option, "multiple", False)}
         single = {option: instead for (command, option), instead in INSTEAD.items() if command == self.name}
-        if found := values_behind({*several, *single}, args, extra):
-            option, values = found
+        if match := values_behind({*several, *single}, args, extra):
+            option, values = match
             if option in several:
                 again = " ".join(f"{option} {shlex.quote(value)}" for value in values)
                 raise Misuse(f"{option} takes one value at a time: repeat the option, {again}")
@@ -69,7 +72,7 @@ class Command(TyperCommand):
             parser.add_option(obj=option, opts=option.opts, dest=option.name, action="append")
         try:
             given, extra, _ = parser.parse_args([*args])
-        except Exception as error:  # Typer's own, whose class has moved between its versions
+        except Exception as error:  # Typer's own, whose class differs between its versions
             name = getattr(error, "option_name", None) if hasattr(error, "possibilities") else None
             if name is None:
                 raise
@@ -79,20 +82,20 @@ class Command(TyperCommand):
             raise Misuse(no_such_option(self.name or "", options, name)) from None
         if extra:
             if instead := setting_without_equals(args, extra):
-                raise Misuse(f"a setting and its value stand together: write {instead}")
+                raise Misuse(f"a setting and its value are one word: write {instead}")
             self._refuse_values(args, extra)
-            takes = next((each.metavar for each in self.params if each.param_type_name == "argument"), None)
-            raise Misuse(stray_words(self.name or "", takes, extra))
+            argument = next((param.metavar for param in self.params if param.param_type_name == "argument"), None)
+            raise Misuse(stray_words(self.name or "", argument, extra))
         for option in singles:
             values = given.get(option.name or "", ())
             if len(values) > 1:
                 raise Misuse(_repeated(self.name, option.opts[0], values))
         changed = _changed(given.get("overrides") or ())
-        for option in singles:
+        for option in singles if self.name not in RECIPES else ():
             name = option.opts[0]
             key = SETTING_OF.get(name, "")
             if self.name in SEARCHING and not key.startswith("search."):
-                continue  # --run and --data are no settings here
+                continue  # --run and --data are not settings here
             if key in changed and option.name in given:
                 value = given[option.name][0]
                 raise Misuse(f"{name} {value} and --set {key}={changed[key]} change the same setting: give one of them")
@@ -109,12 +112,12 @@ def _repeated(command: str | None, option: str, values: Sequence[str]) -> str:
 
 
 def _changed(overrides: Sequence[str]) -> dict[str, str]:
-    """The settings that --set changes, and to what. Tells of one that is changed twice."""
+    """The settings that --set changes, with their values. Warns of one that is changed twice."""
     changed: dict[str, str] = {}
     for override in overrides:
         key, _, value = override.partition("=")
-        # not refused: scripts put their users' settings after their own
+        # not an error: scripts append their users' settings to their own
         if changed.get(key, value) != value and os.environ.get("RANK", "0") == "0":
-            say(f"--set {key} is given twice, {changed[key]} and {value}: the last counts")
+            say(f"--set {key} is given twice, {changed[key]} and {value}: the last one takes effect")
         changed[key] = value
     return changed

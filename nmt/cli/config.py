@@ -9,9 +9,9 @@ from nmt.config.load import dump_config, load_config
 
 @app.command("config")
 def show_config(config: ConfigOption = "base.yaml", overrides: SetOption = None) -> None:
-    """Print a configuration in full, with the meaning of every setting.
+    """Print a complete configuration, with a description of every setting.
 
-    What is printed is a valid configuration file: a start for one of your own.
+    The output is a valid configuration file: a starting point for your own.
 
     \b
     Examples:

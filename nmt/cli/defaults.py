@@ -1,4 +1,4 @@
-"""What a command takes when an option is left out."""
+"""Defaults of the command line that depend on files: the newest run, the data directory of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from nmt.runs.listing import newest_run
 
 
 def run_or_newest(run: Path | None) -> Path:
-    """`run`, by default the newest one, which is named on standard error. Raises CheckpointError if there is none."""
+    """Return `run`, by default the newest one, whose name is printed to standard error.
+
+    Raises CheckpointError if there is none.
+    """
     if run is None:
         run = newest_run()
         say(f"using the newest run, {run}")
@@ -24,14 +27,16 @@ def run_or_newest(run: Path | None) -> Path:
 
 
 def what_translates(runs: Sequence[Path] | None, model: Path | None) -> list[Path]:
-    """The runs (--run) or the exported folder (--model) to translate with, by default the newest run. Raises
-    ConfigError if both are given, or a run twice."""
+    """Return the runs (--run) or the exported folder (--model) to translate with, by default the newest run.
+
+    Raises ConfigError if both are given, or one run twice.
+    """
     if runs and model is not None:
         raise ConfigError(["--run and --model: give one of them"])
-    seen: dict[Path, Path] = {}
+    resolved: dict[Path, Path] = {}
     for run in runs or ():
-        if (first := seen.setdefault(run.resolve(), run)) is not run:
-            raise ConfigError([f"--run {first} and --run {run} are one run, and no ensemble: name it once"])
+        if (first := resolved.setdefault(run.resolve(), run)) is not run:
+            raise ConfigError([f"--run {first} and --run {run} are the same run, not an ensemble: name it once"])
     return [model] if model is not None else list(runs or [run_or_newest(None)])
 
 
@@ -43,14 +48,13 @@ def what_to_train(
     resume: bool,
     init_from: Path | None = None,
 ) -> tuple[Config, Path, Path, bool]:
-    """Configuration, data directory and run directory of `nmt train`, and whether the run goes on: if that was asked
-    for, or if `torchrun` has restarted the processes that began it.
+    """Return configuration, data directory and run directory of `nmt train`, and whether to resume the run: on request,
+    or because `torchrun` has restarted the processes that started it.
 
-    A resumed run goes on with its own configuration and, if it is still there, its own data directory; with `config`
-    the run is the one that it names. `init_from` is `training.init_from`. Raises ConfigError, CheckpointError or
-    DataError.
+    A resumed run keeps its own configuration and, if it still exists, its own data directory; with `config`, it is the
+    run that the config names. `init_from` is `training.init_from`. Raises ConfigError, CheckpointError or DataError.
     """
-    if init_from is not None:  # in quotes, for a path may look like something else than text
+    if init_from is not None:  # quoted, because YAML could read a path as something other than text
         overrides = [*overrides, f"training.init_from={json.dumps(str(init_from), ensure_ascii=False)}"]
     if config is None and resume:
         run = run_or_newest(run)
@@ -60,30 +64,30 @@ def what_to_train(
     else:
         settings = load_config(config or "base.yaml", overrides)
     run = run or settings.run_directory
-    resume = resume or _was_begun(RunDir(run))
+    resume = resume or _is_restarted(RunDir(run))
     if data is None and resume and RunDir(run).info.is_file():
-        recorded = Path(read_info(RunDir(run))["data_dir"])
+        recorded = Path(read_info(RunDir(run)).data_dir)
         data = recorded if recorded.is_dir() else None
         if data is None and not settings.data.directory.is_dir():
             raise DataError(f"{recorded}: no such data directory, {run} was trained on it; name it with --data")
     return settings, data or settings.data.directory, run, resume
 
 
-def _was_begun(run: RunDir) -> bool:
-    """Whether earlier processes of this same call of `torchrun` have made the run."""
-    return launch() is not None and run.info.is_file() and read_info(run).get("launch") == launch()
+def _is_restarted(run: RunDir) -> bool:
+    """Whether the run was started by earlier processes of the same torchrun launch."""
+    return launch() is not None and run.info.is_file() and read_info(run).launch == launch()
 
 
 def search_settings(
     config: Config, beam: int | None, length_penalty: float | None, overrides: Sequence[str] = ()
 ) -> SearchConfig:
-    """A run's search settings with those of the command line; `overrides` are `search.key=value`.
+    """Return a run's search settings, changed by the command line; `overrides` are `search.key=value`.
 
     Raises ConfigError.
     """
     others = [override for override in overrides if not override.startswith("search.")]
     if others:
-        raise ConfigError([f"--set {other}: only search. settings can be changed here" for other in others])
+        raise ConfigError([f"--set {other}: only search.* settings can be changed here" for other in others])
     options = {"beam": beam, "length_penalty": length_penalty}
     changed = changed_config(config, overrides).model_dump()
     changed["search"] |= {name: value for name, value in options.items() if value is not None}

@@ -30,7 +30,7 @@ FILES_ALONE = (
 def evaluate(
     run: RunsOption = None,
     split: Annotated[
-        str | None, typer.Option("--split", metavar="NAME", help="What to translate.  [default: the only test set]")
+        str | None, typer.Option("--split", metavar="NAME", help="Split to translate.  [default: the only test set]")
     ] = None,
     hyp: Annotated[Path | None, typer.Option("--hyp", metavar="F", help="Score this file of translations …")] = None,
     ref: Annotated[
@@ -38,7 +38,7 @@ def evaluate(
         typer.Option("--ref", metavar="F", help="… against this file of references; may be repeated."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the one of training]")
+        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the run's]")
     ] = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
@@ -47,22 +47,24 @@ def evaluate(
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
     lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Ignore case, to compare with papers that do.")
+        bool, typer.Option("--lowercase", help="Ignore case, for comparison with papers that do.")
     ] = False,
     tokenize: Annotated[
         str | None, typer.Option("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, intl, zh, char or none.")
     ] = None,
-    samples: Annotated[int, typer.Option("--samples", metavar="N", min=0, help="Show N translations too.")] = 0,
+    samples: Annotated[int, typer.Option("--samples", metavar="N", min=0, help="Also show N translations.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", metavar="F", help="Write the translations to F.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Measure translations: BLEU, chrF and TER by sacrebleu.
+    """Score translations: BLEU, chrF and TER by sacrebleu.
 
-    Scores are of raw text, with case, and each comes with the signature that says how it was computed; scores with
-    different signatures cannot be compared. TER is with case here, too; the sacrebleu command ignores it unless told
-    otherwise (--ter-case-sensitive). Either a run translates a split of its data directory (a test set, or
-    valid, or train), several of them as an ensemble, or a file of translations is scored against a file of references.
-    Several files of references, line by line, are several references for every line (nrefs in the signature).
+    Either a run, or an ensemble of several, translates a split of its data directory (a test set, valid or train); or a
+    file of translations is scored against a file of references. Several reference files are several references for
+    each line (nrefs in the signature).
+
+    Scores are cased and on raw text. Each comes with a signature that says how it was computed; scores with different
+    signatures cannot be compared. TER is cased, too: the sacrebleu command ignores case by default
+    (--ter-case-sensitive).
 
     \b
     Examples:
@@ -80,7 +82,7 @@ def evaluate(
         print(render(evaluate_files(hyp, ref, lowercase, tokenize)))
         return
     if json and samples:
-        raise ConfigError(["--samples is for the screen, not for --json; --output F writes all translations"])
+        raise ConfigError(["--samples cannot be combined with --json; --output F writes all translations"])
 
     from nmt.cli.defaults import search_settings, what_translates
     from nmt.evaluate.run import evaluate_run

@@ -1,4 +1,4 @@
-"""How a command ends: one line on standard error for each thing a user can put right, and an exit status."""
+"""How a command ends: errors that a user can fix become lines on standard error and an exit status."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from nmt.console import say
 from nmt.errors import NmtError
 
 INTERRUPTED, NOBODY_READS = 130, 141  # 128 + the signal's number, as shells report it
-PATIENCE_SECONDS = 10.0  # with the first of several processes
-# What a user can put right; any other OSError is a defect and keeps its traceback.
+PATIENCE_SECONDS = 10.0  # for rank 0 to report an error that all ranks have
+# errors that a user can fix; any other OSError is a bug and keeps its traceback
 USER_ERRNOS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT,
     errno.EFBIG, errno.EIO, errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG, errno.EEXIST,
@@ -27,39 +27,41 @@ USER_ERRNOS = {
 
 @contextmanager
 def errors_for_people() -> Iterator[None]:
-    """Turn what a user can put right into `nmt: message` lines on standard error and an exit status. A request to end
-    ends a command as Ctrl-C does, so that nothing half-written stays."""
+    """Turn errors that a user can fix into `nmt: message` lines on standard error and an exit status.
+
+    SIGTERM and SIGHUP unwind the command as Ctrl-C does, so that no incomplete files are left behind.
+    """
     with _ended_by_signals(), _errors():
         yield
 
 
 class _Ended(BaseException):
-    """The process was asked to end."""
+    """The process received SIGTERM or SIGHUP."""
 
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP raise what unwinds the command, unless they are ignored, as SIGHUP is under nohup."""
+    """Raise `_Ended` on SIGTERM and SIGHUP, unless they are ignored, as SIGHUP is under nohup."""
 
     def end(number: int, _: FrameType | None) -> None:
-        for each in heard:  # a second one does not disturb the cleaning up
-            signal.signal(each, signal.SIG_IGN)
+        for handled in signals:  # a second one must not interrupt the cleanup
+            signal.signal(handled, signal.SIG_IGN)
         raise _Ended(number)
 
-    heard = []
-    # torchrun has its own ways, and elsewhere than in the main thread Python allows no handlers
+    signals = []
+    # torchrun handles signals itself, and only the main thread may set handlers
     if "RANK" not in os.environ and threading.current_thread() is threading.main_thread():
-        heard = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) == signal.SIG_DFL]
-    for each in heard:
-        signal.signal(each, end)
+        signals = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
+    for number in signals:
+        signal.signal(number, end)
     try:
         yield
     except _Ended as ended:
-        number = signal.Signals(ended.args[0])
-        _fail(128 + number, f"ended by {number.name}")
+        received = signal.Signals(ended.args[0])
+        _fail(128 + received, f"ended by {received.name}")
     finally:
-        for each in heard:
-            signal.signal(each, signal.SIG_DFL)
+        for number in signals:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager
@@ -77,14 +79,14 @@ def _errors() -> Iterator[None]:
             raise
         _fail(2, f"{error.filename or 'output'}: {error.strerror}")
     except Exception as error:
-        message = getattr(error, "format_message", None)  # Typer's own: an option, a value or a command there is not
+        message = getattr(error, "format_message", None)  # Typer's own: an unknown option, an invalid value
         if message is None:
             raise
         if os.environ.get("RANK", "0") != "0":
-            # Of several processes, which all find the same, the first tells; torchrun then ends this one. Were this
-            # one to end before that, torchrun would end the first, and nobody would have told.
+            # All ranks have this error; rank 0 reports it, and torchrun then ends the others. If another rank ended
+            # first, torchrun would end rank 0 before it has reported anything.
             time.sleep(PATIENCE_SECONDS)
-        _fail(2, f"{message().rstrip('.')}; --help shows what there is")
+        _fail(2, f"{message().rstrip('.')}; --help lists the options")
 
 
 def _fail(status: int, *lines: str) -> None:

@@ -1,4 +1,4 @@
-"""`nmt export`: a run as one directory."""
+"""`nmt export`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OF_CTRANSLATE2 = "--quantization, --check and --check-lines belong to --format c
 @app.command()
 def export(
     output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Directory to write.", show_default=False)],
-    kind: Annotated[Literal["folder", "ctranslate2"], typer.Option("--format", help="What to write.")] = "folder",
+    kind: Annotated[Literal["folder", "ctranslate2"], typer.Option("--format", help="Format to write.")] = "folder",
     run: RunOption = None,
     quantization: Annotated[
         Literal["float32", "float16", "int8"] | None,
@@ -37,18 +37,18 @@ def export(
         bool, typer.Option("--evaluate", help="Score the test sets of the data directory, for the model card.")
     ] = False,
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the one of training]")
+        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the run's]")
     ] = None,
 ) -> None:
-    """Write a run as one directory that is the translator, on any machine.
+    """Export a run as one directory that translates on any machine.
 
-    --format folder: weights, configuration, tokenizer and a model card, README.md, with the scores on the development
+    --format folder: weights, configuration, tokenizer and a model card (README.md) with the scores on the development
     set, the training data and the settings. `nmt translate --model DIR` translates with it.
 
-    --format ctranslate2: the same with a model of CTranslate2, a library that translates fast on CPUs, in float32,
-    float16 or int8 (the package ctranslate2 must be installed). Lines of the development set go through both engines;
-    how many translations are identical and how far their scores are apart is printed, and a model that is not that of
-    the run is an error. `nmt translate --model DIR --engine ctranslate2` translates with it.
+    --format ctranslate2: the same, with a model for CTranslate2, a library that translates fast on CPUs, in float32,
+    float16 or int8 (the package ctranslate2 must be installed). Lines of the development set are translated by both
+    engines; the number of identical translations and the difference of their scores are printed, and a model that does
+    not match the run is an error. `nmt translate --model DIR --engine ctranslate2` translates with it.
 
     With --evaluate the model card also has the scores of every test set.
 

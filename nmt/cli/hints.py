@@ -1,4 +1,4 @@
-"""What to write in place of an option or a word that a command does not take."""
+"""Suggestions for options and arguments that a command does not take."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from nmt.config.fields import field_paths
 from nmt.config.foreign import BESIDES, listed, misspelt, note_on, of_the_same_words, plain, settings_meant
-from nmt.config.load import field_paths
 
 OTHER_OPTIONS = {
     "--config": "c cfg conf yaml config_file config_path",
@@ -21,6 +21,9 @@ OTHER_OPTIONS = {
     "--hyp": "hypothesis hypotheses hyps sys system translations translation candidate i input",
     "--run": "m model models model_path model_dir checkpoint_path ckpt path run_dir save_dir output_dir exp_dir "
     "model_name_or_path",
+    "--teacher": "run model teacher_model",
+    "--reverse": "run model reverse_model",
+    "--mono": "i input src monolingual",
     "--beam": "b k beam_size beam_width num_beams n_beams beams",
     "--n-best": "nbest num_return_sequences num_hypotheses",
     "--length-penalty": "lenpen alpha length_alpha normalize",
@@ -40,7 +43,7 @@ OTHER_OPTIONS = {
     "--quantization": "quantize quantise compute_type int8 float16",
     "--format": "f type",
 }
-"""For each option, what it is called elsewhere."""
+"""For each option, its names in other toolkits."""
 
 OTHER_COMMANDS = {
     "prepare": "preprocess preprocessing prep build_vocab binarize tokenize data",
@@ -48,33 +51,35 @@ OTHER_COMMANDS = {
     "translate": "generate infer inference predict interactive decode",
     "evaluate": "eval test valid validate bleu sacrebleu",
     "sweep": "grid search tune",
+    "distil": "distill distillation distilation kd",
+    "back-translate": "backtranslate backtranslation back_translation bt",
     "export": "convert save average",
     "runs": "list ls status experiments",
     "plot": "draw graph curves",
     "config": "settings init show options",
 }
-"""For each command, what it is called elsewhere."""
+"""For each command, its names in other toolkits."""
 
 SEARCHING = ("translate", "evaluate", "score")
-"""Commands whose --set takes settings of the search alone."""
+"""Commands whose --set takes only settings of the search."""
 
 NOT_HERE = {
     ("translate", "tgt ref target reference"): "nmt score --src F --ref F scores given translations",
-    ("translate", "device gpu cpu cuda use_gpu no_cuda"): "a GPU is used where there is one",
-    ("train", "max_tokens"): "as in fairseq, where it is what an update learns from: write --set "
-    "training.update_tokens=VALUE (target tokens); training.max_tokens is what fits into memory",
+    ("translate", "device gpu cpu cuda use_gpu no_cuda"): "a GPU is used if there is one",
+    ("train", "max_tokens"): "as in fairseq, where it is the batch size of an update: write --set "
+    "training.update_tokens=VALUE (target tokens); training.max_tokens is the limit of memory",
     ("evaluate", "src source"): "BLEU, chrF and TER compare translations with references alone, --hyp F --ref F",
 }
-"""What there is in place of an option that a command does not have."""
+"""What to use instead of an option that a command does not have."""
 
 
 def command_meant(given: str) -> str | None:
-    """The command that another toolkit's `given` stands for."""
+    """The command that `given` stands for in another toolkit."""
     return next((name for name, others in OTHER_COMMANDS.items() if plain(given) in others.split()), None)
 
 
 def no_such_option(command: str, options: Collection[str], given: str) -> str:
-    """The message on `given`, which is none of the `options` of a command."""
+    """The error message for `given`, which is not among the `options` of a command."""
     name = plain(given)
     start = f"No such option: {given}"
     named = [option for option in options if plain(option) == name or name in OTHER_OPTIONS.get(option, "").split()]
@@ -99,27 +104,27 @@ def _set(keys: Sequence[str]) -> str:
 
 
 def _settings(command: str, given: str) -> list[str]:
-    """The settings that an option may stand for: by its own name, or by what other toolkits call it."""
+    """The settings that an unknown option may stand for: by their own names, or by those in other toolkits."""
     paths = [path for path in field_paths() if "*" not in path]
     dotted, name = given.lstrip("-").replace("-", "_"), plain(given)
     section = "search" if command in SEARCHING else "training"
     exact = [path for path in paths if dotted in (path, path.rpartition(".")[2])]
     exact = [path for path in exact if path.startswith(f"{section}.")] or exact
-    found = exact or settings_meant(name, section) or misspelt(dotted, paths if "." in dotted else ())
-    return [path for path in found if command not in SEARCHING or path.startswith("search.")]
+    meant = exact or settings_meant(name, section) or misspelt(dotted, paths if "." in dotted else ())
+    return [path for path in meant if command not in SEARCHING or path.startswith("search.")]
 
 
 def stray_words(command: str, argument: str | None, words: Sequence[str]) -> str:
-    """The message on words that a command does not take, with what to write in their place; `argument` is what it does
-    take, if anything."""
+    """The error message for extra words, with a suggestion; `argument`: the name of the one argument of the command,
+    if it has one."""
     shown = textwrap.shorten(" ".join(words), 60, placeholder=" …") or repr(words[0])
     if argument is not None:
         return f"{command} takes one {argument}, found {shown} too"
-    return f"{command} takes no words, found {shown}: write {_instead(command, words, shown)}"
+    return f"{command} takes no arguments, found {shown}: write {_instead(command, words, shown)}"
 
 
 def setting_without_equals(args: Sequence[str], words: Sequence[str]) -> str | None:
-    """What to write for `--set KEY VALUE`, where VALUE is one of the stray `words`; None where there is no such."""
+    """The correction of `--set KEY VALUE`, where VALUE is one of the extra `words`; None if there is no such option."""
     for option, key, value in zip(args, args[1:], args[2:], strict=False):
         if option in ("--set", "--grid") and "=" not in key and value in words:
             return f"{option} {shlex.quote(f'{key}={value}')}"
@@ -127,8 +132,8 @@ def setting_without_equals(args: Sequence[str], words: Sequence[str]) -> str | N
 
 
 def values_behind(options: Collection[str], args: Sequence[str], words: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Which of the `options` has stray `words` behind its value, and all the values, as in --ref a b; None where there
-    is no such option, or the words are no values of it."""
+    """Find the option whose value is followed by extra `words` that may be further values, as in --ref a b; return it
+    with all values, or None."""
     for place in range(1, len(args)):
         option, value = args[max(place - 2, 0)], args[place - 1]
         if value.startswith("--"):
@@ -164,5 +169,9 @@ def _instead(command: str, words: Sequence[str], shown: str) -> str:
             return f"nmt {command} --run {first}"
         case "train" if Path(words[0]).is_dir():
             return f"nmt train --data {first}"
+        case "distil":
+            return f"nmt distil --teacher {first}"
+        case "back-translate":
+            return f"nmt back-translate --{'reverse' if Path(words[0]).is_dir() else 'mono'} {first}"
         case _:
             return f"nmt {command} --config {first}"

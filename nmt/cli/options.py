@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nmt.cli.complete import configs, runs, search_settings, settings
+from nmt.cli.complete import configs, runs, search_keys, search_settings, settings
 
 Weights = Literal["auto", "raw", "ema", "average"]
 ConfigOption = Annotated[
@@ -15,7 +15,7 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="That file, else configs/FILE, else the shipped one.",
+        help="Path, else configs/FILE, else a shipped config.",
         autocompletion=configs,
     ),
 ]
@@ -24,7 +24,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change a setting, training.seed=2; may be repeated.",
+        help="Change a setting, such as training.seed=2; may be repeated.",
         autocompletion=settings,
     ),
 ]
@@ -40,37 +40,49 @@ RunsOption = Annotated[
     typer.Option(
         "--run",
         metavar="DIR",
-        help="Run directory; several are an ensemble.  [default: the newest in runs/]",
+        help="Run directory; repeat for an ensemble.  [default: the newest in runs/]",
         autocompletion=runs,
     ),
 ]
 ModelOption = Annotated[
-    Path | None, typer.Option("--model", metavar="DIR", help="In place of a run, what nmt export wrote.")
+    Path | None, typer.Option("--model", metavar="DIR", help="Exported directory, instead of a run.")
 ]
 BeamOption = Annotated[
-    int | None, typer.Option("--beam", metavar="N", min=1, help="Beam width; 1 is greedy.  [default: the config's]")
+    int | None,
+    typer.Option("--beam", metavar="N", min=1, help="Beam size; 1 is greedy search.  [default: the config's]"),
 ]
 PenaltyOption = Annotated[
     float | None,
-    typer.Option("--length-penalty", metavar="A", help="Exponent; more favours longer.  [default: the config's]"),
+    typer.Option("--length-penalty", metavar="A", help="Exponent; higher favours longer.  [default: the config's]"),
 ]
 SearchOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="search.KEY=VALUE",
-        help="Change a setting of the search; may be repeated.",
+        help="Change a search setting; may be repeated.",
         autocompletion=search_settings,
     ),
 ]
 PrecisionOption = Annotated[
     Literal["auto", "float32", "bf16", "fp16"],
-    typer.Option("--precision", help="Of the matrix products; auto is that of training, where that is fast."),
+    typer.Option("--precision", help="Of matrix products; auto: as in training, if fast here."),
 ]
-CheckpointOption = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Which checkpoint.")]
+CheckpointOption = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Checkpoint to use.")]
 WeightsOption = Annotated[
     Weights,
+    typer.Option("--weights", help="As trained, averaged (training.ema, average_last), or auto: highest score."),
+]
+RecipeOutput = Annotated[Path, typer.Option("--output", metavar="DIR", help="Directory to write.", show_default=False)]
+TranslatingOption = Annotated[
+    list[str] | None,
     typer.Option(
-        "--weights", help="As trained, averaged (see training.ema, average_last), or (auto) what scored highest."
+        "--search",
+        metavar="KEY=VALUE",
+        help="Change a search setting of the translating run; may be repeated.",
+        autocompletion=search_keys,
     ),
+]
+FollowOption = Annotated[
+    bool, typer.Option("--train", help="Also run the commands that follow: prepare, train, evaluate.")
 ]

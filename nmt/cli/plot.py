@@ -21,14 +21,14 @@ def plot(
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", metavar="FILE", help="The picture; its ending is .png, .pdf or .svg.")
+        Path, typer.Option("--output", metavar="FILE", help="Picture to write: .png, .pdf or .svg.")
     ] = Path("plot.png"),
 ) -> None:
-    """Draw the curves of one or several runs into one picture.
+    """Plot the learning curves of one or more runs.
 
-    Loss on training and development set, BLEU on the development set and learning rate, over steps and over time of
-    training. Both losses are without label smoothing, in nats per token. The picture can be read in black and white.
-    A long training curve is drawn as means, with the range of what they stand for in grey behind them.
+    Loss on the training and development sets, BLEU on the development set and learning rate, over steps and over
+    training time. Both losses are without label smoothing, in nats per token. The picture is readable in black and
+    white. A long training curve is drawn as means, with the range that each summarises in grey.
 
     \b
     Examples:

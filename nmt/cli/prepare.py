@@ -18,16 +18,16 @@ def prepare(
     data: DataOption = None,
     tokenizer_from: Annotated[
         Path | None,
-        typer.Option("--tokenizer-from", metavar="RUN", help="Take this run's tokenizer instead of training one."),
+        typer.Option("--tokenizer-from", metavar="RUN", help="Use this run's tokenizer instead of training one."),
     ] = None,
     overrides: SetOption = None,
 ) -> None:
-    """Turn raw parallel text into a data directory.
+    """Prepare raw parallel text for training: write a data directory.
 
-    Reads the corpora that the config names, drops unusable pairs and counts why, removes training pairs that
-    stand in a development or test set, splits a development set off if the config names none, trains a
-    SentencePiece tokenizer on the training text and writes text, ids and a manifest. The directory serves both
-    translation directions. Run again with nothing changed, it does nothing.
+    Reads the corpora named in the config, drops unusable pairs and counts them by reason, removes training pairs that
+    occur in a development or test set, splits off a development set if the config names none, trains a SentencePiece
+    tokenizer on the training text, and writes text, ids and a manifest. The directory serves both translation
+    directions. If nothing has changed since the last time, it does nothing.
 
     \b
     Examples:

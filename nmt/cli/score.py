@@ -1,4 +1,4 @@
-"""`nmt score`: how probable a run finds given translations."""
+"""`nmt score`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from nmt.console import say
 @app.command()
 def score(
     source: Annotated[Path, typer.Option("--src", metavar="F", help="Source text …")],
-    reference: Annotated[Path, typer.Option("--ref", metavar="F", help="… and its translations, a line for each.")],
+    reference: Annotated[Path, typer.Option("--ref", metavar="F", help="… and its translations, line by line.")],
     run: RunsOption = None,
     model: ModelOption = None,
-    output: Annotated[str, typer.Option("--output", metavar="F|-", help="Where to, - for standard output.")] = "-",
+    output: Annotated[str, typer.Option("--output", metavar="F|-", help="File to write, - for standard output.")] = "-",
     tokens: Annotated[
-        bool, typer.Option("--tokens", help="A JSON object for each pair, with the log-probability of every piece.")
+        bool, typer.Option("--tokens", help="Print a JSON object per pair, with the log-probability of each piece.")
     ] = False,
     length_penalty: PenaltyOption = None,
     overrides: SearchOption = None,
@@ -36,18 +36,18 @@ def score(
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
 ) -> None:
-    """Score given translations, a line for every pair of lines.
+    """Compute the log-probability of given translations (forced decoding).
 
-    Raw UTF-8 text in, line by line in pairs. Out come three columns separated by tabs: score, log-probability, number
-    of pieces, the end of sentence counted. The score is what search ranks by, the log-probability divided by the
-    length penalty: with the settings a run has by default it is the mean over the pieces. Logarithms are natural.
+    Reads two files of raw UTF-8 text line by line and prints three columns separated by tabs: score, log-probability,
+    and number of pieces including the end of sentence. The score is what search ranks by: the log-probability divided
+    by the length penalty; with the default settings it is the mean per piece. Logarithms are natural.
 
-    With --tokens every pair has a JSON object instead: score, log_prob, pieces, log_probs (of each piece, given the
-    source and the pieces before it), and cut.
+    With --tokens, prints a JSON object per pair instead: score, log_prob, pieces, log_probs (of each piece, given the
+    source and the previous pieces), and cut.
 
-    A pair with a blank side is not scored: nan, nan, 0, or null with --tokens. Of a line that is too long for the
-    model the start is read and scored (cut is true). Both are counted on standard error, with the totals:
-    log-probability, and perplexity per piece and per word.
+    A pair with a blank side is not scored: nan, nan, 0, or null with --tokens. If a line is too long for the model,
+    only its start is scored (cut is true). Both are counted on standard error, followed by the totals: log-probability,
+    and perplexity per piece and per word.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`nmt sweep`: many trainings, one table."""
+"""`nmt sweep`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from nmt.cli.app import app
 from nmt.cli.options import SetOption
 from nmt.errors import ConfigError
 
-FAILED = 1  # exit status, if any training has failed
+FAILED = 1  # exit status if any run has failed
 
 
 @app.command()
 def sweep(
-    config: Annotated[
-        str, typer.Argument(metavar="CONFIG", help="That file, else configs/CONFIG, else the shipped one.")
-    ],
+    config: Annotated[str, typer.Argument(metavar="CONFIG", help="Path, else configs/CONFIG, else a shipped config.")],
     grid: Annotated[
         list[str],
         typer.Option(
@@ -30,39 +28,38 @@ def sweep(
         Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the config's data.dir]")
     ] = None,
     directory: Annotated[
-        Path | None, typer.Option("--dir", metavar="DIR", help="Where the runs go.  [default: runs/sweep-CONFIG]")
+        Path | None, typer.Option("--dir", metavar="DIR", help="Directory of the runs.  [default: runs/sweep-CONFIG]")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help="Trainings at a time.  [default: 1]")
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at a time.  [default: 1]")
     ] = None,
     devices: Annotated[
-        str | None, typer.Option("--devices", metavar="0,1", help="GPUs: a training at a time on each.")
+        str | None, typer.Option("--devices", metavar="0,1", help="GPUs to use, one run at a time on each.")
     ] = None,
     include_shorter: Annotated[
-        bool, typer.Option("--include-shorter", help="Average also over what training.max_minutes ended earlier.")
+        bool, typer.Option("--include-shorter", help="Include runs ended early by max_minutes in the means.")
     ] = False,
 ) -> None:
-    """Train every combination of the given values of settings, and compare them.
+    """Train every combination of a grid of settings and compare the runs.
 
-    Each training is an `nmt train` in a process of its own with a run directory of its own, named after its values:
-    runs/sweep-sample/seed=2,peak_lr=3e-4. What it says is in logs/. Values are YAML, as for --set; one that holds a
-    comma needs quotes or brackets. All combinations are checked before anything starts.
+    Each combination is trained by `nmt train` in its own process and run directory, named after its values:
+    runs/sweep-sample/seed=2,peak_lr=3e-4. Its output is in logs/. Values are YAML, as for --set; a value with a comma
+    needs quotes or brackets. All combinations are checked before anything starts.
 
-    The same command again goes on: finished trainings are left alone, stopped ones resumed, others started. Ctrl-C and
-    SIGTERM have each training finish its update and save, and end with status 75. A training that fails does not keep
-    the others from their end; the status is then 1.
+    The same command continues a sweep: finished runs are kept, stopped ones resumed, the others started. On Ctrl-C and
+    SIGTERM each run finishes its update and saves; the status is 75. A failed run does not stop the others; the status
+    is then 1.
 
-    The data directory of the config is prepared if it is not there. If the grid changes the text or its tokenizer
-    (data.…, tokenizer.…), each such combination gets a data directory of its own in the directory of the sweep.
+    The config's data directory is prepared if it does not exist. If the grid changes the text or the tokenizer (data.…,
+    tokenizer.…), each such combination gets its own data directory in the directory of the sweep.
 
-    The table has the best BLEU on the development set, and which weights it selected; with several values of
-    training.seed also means and standard deviations over the seeds. A training that training.max_minutes has ended
-    with less than 95 % of the steps of the longest of the same settings is named, and counts in no mean unless
-    --include-shorter is given.
-    Test sets are left alone, so that nothing is chosen on them: evaluate the winner once. sweep.tsv holds the same
-    table for programs.
+    The table shows the best BLEU on the development set and the weights that reached it; with several values of
+    training.seed also means and standard deviations over the seeds. A run that training.max_minutes ended with less
+    than 95 % of the steps of the longest run with the same settings is named, and left out of the means unless
+    --include-shorter is given. Test sets are not used, so that nothing is chosen on them: evaluate the winner once.
+    sweep.tsv is the same table for programs.
 
-    With --jobs N each training gets its share of the cores (OMP_NUM_THREADS, unless it is set).
+    With --jobs N each run gets its share of the cores (OMP_NUM_THREADS, unless it is set).
 
     \b
     Examples:

@@ -31,36 +31,35 @@ def train(
     overrides: SetOption = None,
     init_from: Annotated[
         Path | None,
-        typer.Option("--init-from", metavar="RUN", help="Begin with this run's weights (training.init_from)."),
+        typer.Option("--init-from", metavar="RUN", help="Start from this run's weights (training.init_from)."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
     stop_after: Annotated[
         float | None,
-        typer.Option("--stop-after", metavar="MINUTES", min=0.0, help="Stop by then, as by SIGTERM, to be resumed."),
+        typer.Option("--stop-after", metavar="MINUTES", min=0.0, help="Save and stop by then, as on SIGTERM."),
     ] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Tell where the time of a few steps goes.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Report how the time of a few steps is spent.")] = False,
 ) -> None:
     """Train a Transformer on a data directory.
 
-    Shows the loss, nll (the loss without label smoothing, to be compared with that of the development set), learning
-    rate, speed and time left; validates with BLEU on the development set; keeps the best and the newest checkpoints.
-    Everything is written to the run directory, which then translates alone, anywhere. `tensorboard --logdir runs`
-    draws the curves.
+    Shows the loss, nll (the loss without label smoothing, comparable with the development set's), learning rate, speed
+    and time left; validates with BLEU on the development set; keeps the best and the newest checkpoints. Everything is
+    written to the run directory, which translates by itself on any machine. `tensorboard --logdir runs` draws the
+    curves.
 
-    With --resume the run is --run, else the run directory of --config, else the newest in runs/. It goes on with
-    its own configuration: --set (or a changed --config) may only alter limits and intervals such as
-    training.max_steps.
+    With --resume the run is --run, else the run directory of --config, else the newest in runs/. It keeps its own
+    configuration: --set (or a changed --config) may change only limits and intervals such as training.max_steps.
 
-    --init-from fine-tunes: a new run begins with the weights that `translate` takes from RUN, a run directory or what
-    nmt export wrote. Model and tokenizer must be those of RUN (nmt prepare --tokenizer-from RUN); data, dropout and
-    learning rate are the new run's own. training.freeze names the parts that stay as they are.
+    --init-from fine-tunes: a new run starts from the weights that `translate` would use of RUN, a run or exported
+    directory. Model and tokenizer must be those of RUN (nmt prepare --tokenizer-from RUN); data, dropout and learning
+    rate are the new run's own. training.freeze names parts that are not trained.
 
-    SIGTERM, SIGINT (Ctrl-C) and --stop-after finish the update, save, and end with status 75: --resume goes on as if
-    nothing had happened. A second Ctrl-C ends at once. Several processes train one model under torchrun:
-    torchrun --nproc-per-node 2 -m -- nmt train … (with --max-restarts 3 the run goes on by itself after a process died)
+    SIGTERM, SIGINT (Ctrl-C) and --stop-after finish the update, save, and exit with status 75; --resume continues as if
+    the run had never stopped. A second Ctrl-C exits at once. Several processes train one model under torchrun:
+    torchrun --nproc-per-node 2 -m -- nmt train … (with --max-restarts 3 the run resumes by itself if a process dies)
 
-    --profile traces ten steps soon after the start, prints a table of where their time goes, keeps the trace in the run
-    directory, and goes on training.
+    --profile traces ten steps soon after the start, prints a table of how their time is spent, writes the trace to the
+    run directory, and continues training.
 
     \b
     Examples:
@@ -74,6 +73,6 @@ def train(
     from nmt.training.parallel.world import joined
 
     with joined() as world:
-        what = world.from_first(lambda: what_to_train(config, data, run, overrides or (), resume, init_from))
+        what = world.on_rank0(lambda: what_to_train(config, data, run, overrides or (), resume, init_from))
         settings, data_dir, run_dir, goes_on = what
         fit(settings, data_dir, run_dir, goes_on, stop_after, world, profile)

@@ -28,59 +28,62 @@ def translate(
     source: Annotated[
         str, typer.Option("--input", metavar="F|-", help="Text to translate, - for standard input.")
     ] = "-",
-    target: Annotated[str, typer.Option("--output", metavar="F|-", help="Where to, - for standard output.")] = "-",
+    target: Annotated[str, typer.Option("--output", metavar="F|-", help="File to write, - for standard output.")] = "-",
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     n_best: Annotated[
         int,
         typer.Option(
-            "--n-best", metavar="N", min=1, help="Translations per line; at most as many as the beam, or samples."
+            "--n-best",
+            metavar="N",
+            min=1,
+            help="Translations per line; at most the beam size, or the number of samples.",
         ),
     ] = 1,
     overrides: SearchOption = None,
     prefix: Annotated[
-        Path | None, typer.Option("--prefix", metavar="F", help="Line n is how the translation of line n starts.")
+        Path | None, typer.Option("--prefix", metavar="F", help="Line n is the beginning of translation n.")
     ] = None,
     constraints: Annotated[
         Path | None,
-        typer.Option("--constraints", metavar="F", help="Line n holds terms for the translation of line n, by tabs."),
+        typer.Option(
+            "--constraints", metavar="F", help="Line n has terms that translation n must contain, separated by tabs."
+        ),
     ] = None,
     glossary: Annotated[
         Path | None,
-        typer.Option(
-            "--glossary", metavar="F", help="Terms and their translations, a pair a line, separated by a tab."
-        ),
+        typer.Option("--glossary", metavar="F", help="A term, a tab and its translation per line."),
     ] = None,
     alignments: Annotated[
-        Path | None, typer.Option("--alignments", metavar="F", help="Write which words go together, as 0-0 1-2.")
+        Path | None, typer.Option("--alignments", metavar="F", help="Write word alignments, such as 0-0 1-2.")
     ] = None,
     attention: Annotated[
-        Path | None, typer.Option("--attention", metavar="F.png", help="Draw the attention in the first line.")
+        Path | None, typer.Option("--attention", metavar="F.png", help="Plot the attention of the first line.")
     ] = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
     engine: Annotated[
-        Literal["native", "ctranslate2"], typer.Option("--engine", help="What searches; ctranslate2 is an extra.")
+        Literal["native", "ctranslate2"], typer.Option("--engine", help="Search engine; ctranslate2 is an extra.")
     ] = "native",
-    int8: Annotated[bool, typer.Option("--int8", help="With ctranslate2, weights of 8 bits.")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="With ctranslate2: 8-bit weights.")] = False,
 ) -> None:
-    """Translate text, a line for every line.
+    """Translate text line by line.
 
-    Raw UTF-8 text in, raw text out; blank lines stay blank. Lines are read 4,096 at a time and sorted by length; those
-    that come slowly are answered one by one. Standard output gets each line as soon as its batch is done; a file is
-    written as F.part and renamed when it is complete. Lines longer than data.max_pieces are translated in parts.
+    Raw UTF-8 text in, raw text out; blank lines stay blank. Lines are read 4,096 at a time and sorted by length; slow
+    input is answered line by line. Standard output gets each line as soon as its batch is done; a file is written as
+    F.part and renamed when it is complete. Lines longer than data.max_pieces are translated in parts.
 
     With --n-best N above 1 every line has up to N translations, best first, in four columns separated by tabs: line
     number, score, log-probability, translation.
 
-    --set search.KEY=VALUE changes any setting of the search: coverage_penalty, patience, diversity_groups, diversity,
+    --set search.KEY=VALUE changes any search setting: coverage_penalty, patience, diversity_groups, diversity,
     sample, temperature, top_k, top_p, seed, mbr, mbr_candidates, min_length, max_length, no_repeat_ngram, split,
-    protect, protect_patterns … `nmt config` explains each.
+    protect, protect_patterns … `nmt config` describes each.
 
-    --glossary F holds for all lines: where the source has a term of F, as whole words and with the same case, the
-    translation holds the term's translation, as often as that is. Of overlapping terms the longest is taken. A term
-    whose translation is itself is not translated. Blank lines of F and those that begin with "# " are skipped.
+    --glossary F applies to all lines: where the source has a term of F, as whole words with the same case, the
+    translation contains the term's translation, equally often. Of overlapping terms the longest wins. A term whose
+    translation is the term itself is kept as it is. Blank lines of F and lines that start with "# " are skipped.
 
     \b
     Examples:

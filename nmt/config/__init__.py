@@ -1,6 +1,6 @@
-"""The configuration: one YAML file, five sections, every field with its meaning and unit.
+"""The configuration: one YAML file with five sections; every field has a description with its unit.
 
-`load.py` reads and writes it; `nmt config` prints it with these descriptions.
+`load.py` reads and writes it; `nmt config` prints it with the descriptions.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Config(Section):
             problems.append("model.tie_embeddings: all needs tokenizer.joint: true; take target or none")
         if self.training.max_tokens != "auto" and self.training.max_tokens <= self.data.max_pieces:
             problems.append(
-                f"training.max_tokens: {self.training.max_tokens} has no room for the longest pair, "
+                f"training.max_tokens: {self.training.max_tokens} is too small for the longest pair, "
                 f"data.max_pieces = {self.data.max_pieces} and its end of sentence"
             )
         if self.model.positions == "learned" and self.model.max_positions <= self.data.max_pieces:
             problems.append(
-                f"model.max_positions: {self.model.max_positions} has no room for data.max_pieces = "
+                f"model.max_positions: {self.model.max_positions} is too small for data.max_pieces = "
                 f"{self.data.max_pieces} and an end of sentence"
             )
         if self.training.both_directions and not self.tokenizer.joint:

@@ -1,4 +1,4 @@
-"""Settings of the text: where it comes from, how it is cleaned."""
+"""Settings of the corpus: its sources and its cleaning."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Source(Section):
     """Where one corpus comes from: aligned local files, or files of a dataset on the Hugging Face hub."""
 
     files: dict[str, str] | None = None
-    """Local files: language code -> file name under `data.root`; line n of one pairs with line n of the other.
-    Names ending in .gz are decompressed."""
+    """Local files: language code -> file name under `data.root`, aligned line by line. Names ending in .gz are
+    decompressed."""
     hub: str | None = None
     """A dataset repository on the hub, `owner/name`. Give this or `files`."""
     revision: str = "main"
@@ -27,21 +27,21 @@ class Source(Section):
     paths: list[str] = Field([])
     """Files within the hub repository, all .parquet or all .jsonl, `*` allowed."""
     column: str | None = None
-    """The hub column that holds a mapping from language code to text, such as `translation`."""
+    """The hub column that contains a mapping from language code to text, such as `translation`."""
     columns: dict[str, str] | None = None
-    """Language code -> hub column that holds its text, if the columns are not named by the codes themselves."""
+    """Language code -> hub column with its text, if the columns are not named after the language codes."""
     name: str | None = None
     """The corpus name in reports; by default the file or repository name."""
     repeat: int = Field(1, ge=1, le=1000)
-    """Of a training corpus: how many times each pair that is kept stands in the training text, a whole number."""
+    """For a training corpus: how many times each of its pairs that is kept occurs in the training text."""
 
     @field_validator("repeat", mode="before")
     @classmethod
     def _check_repeat(cls, repeat: object) -> object:
         if isinstance(repeat, float) and not repeat.is_integer():
             raise ValueError(
-                f"must be a whole number, found {repeat:g}: each pair stands in the training text so many times; "
-                "for a corpus to count less, repeat the others, such as repeat: 2"
+                f"must be a whole number, found {repeat:g}: how many times each pair occurs in the training text; "
+                "to give a corpus less weight, repeat the others, such as repeat: 2"
             )
         return repeat
 
@@ -70,14 +70,14 @@ class Source(Section):
 
 
 def _kind_of_valid(value: object) -> str | None:
-    """Which of the kinds that `data.valid` may be a value is meant to be."""
+    """The kind of `data.valid` that a value is meant to be."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return LINES if isinstance(value, int) else SHARE
     return SOURCE if isinstance(value, Mapping | Source) else None
 
 
 SOURCE, LINES, SHARE = "<source>", "<lines>", "<share>"
-"""What pydantic puts into the place of an error, after `valid`, for the kind of value that stands there."""
+"""What pydantic adds to the location of an error, after `valid`, for the kind of the value."""
 
 Valid = Annotated[
     Annotated[Source, Tag(SOURCE)]
@@ -93,32 +93,33 @@ Valid = Annotated[
 
 
 class DataConfig(Section):
-    """What to translate from what, and the text to learn it from."""
+    """The translation direction and the corpora."""
 
     direction: str
-    """Source and target language, `de-en`. One prepared corpus serves both directions. A region is written with
-    an underscore: `pt_BR-en`."""
+    """Source and target language, `de-en`; a region is written with an underscore, `pt_BR-en`. One data directory
+    serves both directions."""
     dir: str = "data/prepared/{direction}"
-    """The data directory that `prepare` writes. `{direction}` stands for both languages in alphabetical order."""
+    """The data directory that `nmt prepare` writes. `{direction}` stands for both languages in alphabetical order."""
     root: str = "."
-    """The folder under which relative names in `files` are looked up, itself relative to the working directory. Where
-    there is no `data/sample`, that name stands for the sample corpus that is installed with nmt."""
+    """The folder for relative names in `files`, itself relative to the working directory. If `data/sample` does not
+    exist, that name stands for the sample corpus installed with nmt."""
     train: list[Source] = Field(min_length=1)
     """The training corpora."""
     valid: Valid = 1000
-    """The development set: choices are made on it. A number splits it off the cleaned training text by a hash of each
-    pair: so many lines, but at most a tenth (`300`), or a share (`0.01`). As the text grows, all pairs of a share stay
-    in it, and most of a number of lines. Other pairs that have a side in common with it are left out and counted."""
+    """The development set, on which checkpoints are selected. A number splits it off the cleaned training text by a
+    hash of each pair: a number of lines, but at most a tenth (`300`), or a share (`0.01`). As the text grows, all pairs
+    of a share stay in it, and most of a number of lines. Training pairs that share a side with it are left out and
+    counted."""
     test: dict[str, Source] = Field({})
-    """Test sets by name; nothing is ever chosen on them."""
+    """Test sets by name; they never influence training."""
     max_chars: int = Field(1000, ge=1)
-    """Training pairs with a longer side are dropped (characters)."""
+    """Maximum length of a side in characters; longer training pairs are dropped."""
     max_pieces: int = Field(250, ge=1)
-    """Training pairs with a longer side are dropped (pieces of the tokenizer); of a line that is translated four times
-    as many are read."""
+    """Maximum length of a side in pieces; longer training pairs are dropped. Lines to translate are read up to four
+    times this length."""
     max_ratio: float = Field(4.0, ge=1.0)
-    """Training pairs whose sides differ more in length are dropped (ratio of characters, 15 added to each side
-    so that short pairs may differ)."""
+    """Maximum length ratio of the sides in characters, after adding 15 to each so that short pairs may differ more;
+    other training pairs are dropped."""
 
     @field_validator("valid", mode="before")
     @classmethod
@@ -149,13 +150,13 @@ class DataConfig(Section):
         for name in self.test:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or name in ("train", "valid"):
                 problems.append(
-                    f"test: {name!r} is no name for a test set; take letters, digits, _ . - and not train or valid"
+                    f"test: {name!r} is not a name for a test set; use letters, digits, _ . - and not train or valid"
                 )
         raise_together(problems)
         return self
 
     def sources(self) -> Iterator[tuple[str, Source]]:
-        """Every source with its key within this section; none for a development set that is split off."""
+        """Yield every source with its key within this section; a development set that is split off has none."""
         for i, source in enumerate(self.train):
             yield f"train.{i}", source
         if isinstance(self.valid, Source):

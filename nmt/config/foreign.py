@@ -1,6 +1,6 @@
-"""What a name that nmt does not have may mean: a mistyped one, or that of another toolkit.
+"""Suggestions for unknown names: mistyped ones, and those of other toolkits.
 
-Other names are those of fairseq, OpenNMT, JoeyNMT, Marian, Sockeye and Hugging Face, and plain guesses.
+The names are those of fairseq, OpenNMT, JoeyNMT, Marian, Sockeye and Hugging Face, and plain guesses.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ OTHER_NAMES = {
     "search.batch_sentences": "batch_size eval_batch_size per_device_eval_batch_size mini_batch max_batch_size",
     "search.batch_tokens": "max_tokens max_batch_tokens",
 }
-"""For each setting, what it and what is nearest to it is called elsewhere."""
+"""For each setting, its names in other toolkits, and those of similar settings there."""
 
 NO_SETTING = {
     "model_type arch architecture": "the model is always a Transformer, of the sizes in model",
@@ -120,7 +120,7 @@ NO_SETTING = {
     "tensorboard tensorboard_logdir wandb wandb_project report_to logdir log_dir log_file":
         "log.jsonl and TensorBoard's files are always written to the run directory",
 }  # fmt: skip
-"""What is no setting here, and what there is."""
+"""Settings of other toolkits without a counterpart, and what to use instead."""
 
 _MEANT: dict[str, list[str]] = {}
 for _key, _names in OTHER_NAMES.items():
@@ -132,17 +132,17 @@ BESIDES = {
     "training.update_tokens": "in target tokens",
     "training.peak_lr": "with the schedule noam training.factor",
 }
-"""What else to know where a setting is proposed: its unit, if other toolkits have another, or when it counts."""
+"""Remarks on a suggested setting: its unit, if other toolkits use another, or when it takes effect."""
 
 
 def settings_meant(name: str, section: str = "") -> list[str]:
-    """The settings, as dotted keys, that another toolkit's `name` stands for: those of `section`, if there are such."""
+    """The dotted keys that another toolkit's `name` stands for; those in `section`, if there are any."""
     found = _MEANT.get(plain(name), [])
     return [key for key in found if key.startswith(f"{section}.")] or found
 
 
 def note_on(name: str) -> str | None:
-    """What there is in place of a setting that another toolkit calls `name`, in words."""
+    """What to use instead of a setting that another toolkit calls `name`, if there is no counterpart."""
     return _NOTES.get(plain(name))
 
 
@@ -152,24 +152,24 @@ def plain(name: str) -> str:
 
 
 def misspelt(name: str, candidates: Iterable[str], cutoff: float = 0.75) -> list[str]:
-    """The candidate that `name` is almost spelt like, if there is one; `baem` and `beam` are 0.75 alike, 1 is equal."""
-    known = {plain(each): each for each in candidates}
-    return [known[each] for each in difflib.get_close_matches(plain(name), known, n=1, cutoff=cutoff)]
+    """The candidate spelt most like `name`, if any. Similarity 1 is equality; that of `baem` and `beam` is 0.75."""
+    known = {plain(candidate): candidate for candidate in candidates}
+    return [known[match] for match in difflib.get_close_matches(plain(name), known, n=1, cutoff=cutoff)]
 
 
 def of_the_same_words(name: str, candidates: Iterable[str]) -> list[str]:
-    """The candidates that have all words of `name`, else those that begin with it, else those whose words it has."""
-    known = {plain(each): each for each in candidates}
+    """The candidates that contain all words of `name`, else those that begin with it, else those it contains."""
+    known = {plain(candidate): candidate for candidate in candidates}
     wanted = plain(name)
     words = {*wanted.split("_")}
-    found = [each for each in known if words <= {*each.split("_")}]
-    if not found and len(wanted) >= 4:
-        found = [each for each in known if each.startswith(wanted)]
-    return [known[each] for each in found or [each for each in known if {*each.split("_")} <= words]]
+    matches = [key for key in known if words <= {*key.split("_")}]
+    if not matches and len(wanted) >= 4:
+        matches = [key for key in known if key.startswith(wanted)]
+    return [known[key] for key in matches or [key for key in known if {*key.split("_")} <= words]]
 
 
 def listed(names: Sequence[str]) -> str:
-    """`a, b or c`; a setting that other toolkits count in something else comes with its unit."""
+    """`a, b or c`, with the remarks of `BESIDES`."""
     *others, last = dict.fromkeys(f"{name} ({BESIDES[name]})" if name in BESIDES else name for name in names)
     return f"{', '.join(others)} or {last}" if others else last
 

@@ -1,4 +1,4 @@
-"""Settings of the model."""
+"""Settings of the Transformer."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ class ModelConfig(Section):
     decoder_layers: int = Field(6, ge=1)
     """Layers of the decoder."""
     norm: Literal["pre", "post"] = "pre"
-    """Layer norm before each sub-layer, with a final norm (pre), or after each residual sum as in the paper (post)."""
+    """Layer norm before each sub-layer, with a final norm (pre), or after each residual connection as in the paper
+    (post)."""
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    """Position embeddings: sinusoidal have no limit of length, learned have `max_positions`."""
+    """Position embeddings: sinusoidal, for sequences of any length, or learned, up to `max_positions`."""
     max_positions: int = Field(1024, ge=2)
-    """The longest sequence that learned positions can take (pieces, end of sentence included)."""
+    """Longest sequence with learned positions (pieces, end of sentence included)."""
     activation: Literal["relu", "gelu"] = "relu"
-    """The non-linearity of the feed-forward layers."""
+    """Activation function of the feed-forward layers."""
     tie_embeddings: Literal["all", "target", "none"] = "all"
-    """Embeddings shared by source, target and output layer (all), by target and output layer (target), or by none."""
+    """Share embeddings between source, target and output layer (all), target and output layer (target), or not at all
+    (none)."""
     embedding_dropout: float = Field(0.3, ge=0.0, lt=1.0)
-    """Probability of dropping a unit of the embedded input, positions added."""
+    """Dropout on the sum of token and position embeddings."""
     residual_dropout: float = Field(0.3, ge=0.0, lt=1.0)
-    """Probability of dropping a unit of a sub-layer's output before it is added to the residual stream."""
+    """Dropout on a sub-layer's output before it is added to the residual stream."""
     attention_dropout: float = Field(0.0, ge=0.0, lt=1.0)
-    """Probability of dropping an attention weight."""
+    """Dropout on attention weights."""
     activation_dropout: float = Field(0.0, ge=0.0, lt=1.0)
-    """Probability of dropping a unit inside a feed-forward layer."""
+    """Dropout after the activation of the feed-forward layers."""
 
     @model_validator(mode="after")
     def _check(self) -> ModelConfig:

@@ -1,4 +1,4 @@
-"""What every section of the configuration is."""
+"""The base of the configuration's sections."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Section(BaseModel):
-    """A section: frozen, unknown keys refused, numbers finite, `"4"` is not 4."""
+    """A section of the configuration: immutable, without unknown keys or type coercion, numbers finite."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
@@ -14,6 +14,6 @@ class Section(BaseModel):
 
 
 def raise_together(problems: list[str]) -> None:
-    """Raise ValueError with every problem in a line of its own, if there are any."""
+    """Raise ValueError with one problem per line, if there are any."""
     if problems:
         raise ValueError("\n".join(problems))

@@ -8,9 +8,9 @@ from nmt.config.section import Section
 
 
 class TokenizerConfig(Section):
-    """SentencePiece BPE, trained on the cleaned training text alone."""
+    """SentencePiece BPE, trained on the cleaned training text only."""
 
     vocab_size: int = Field(10_000, ge=300, le=1_000_000)
-    """Pieces, with the 256 bytes and the special ones; less if the corpus is too small for so many."""
+    """Number of pieces, including the 256 bytes and the special ones; fewer if the corpus is too small for so many."""
     joint: bool = True
-    """One vocabulary for both languages (true) or one for each (false)."""
+    """One vocabulary for both languages (true) or one per language (false)."""

@@ -1,4 +1,4 @@
-"""Settings of the vocabulary, the model and its training."""
+"""Settings of the training."""
 
 from __future__ import annotations
 
@@ -10,122 +10,124 @@ from nmt.config.section import Section, raise_together
 
 
 class TrainingConfig(Section):
-    """How the model learns, for how long, and what is kept."""
+    """Optimization, length of the training, and what is kept."""
 
     run_dir: str = "runs/{direction}"
-    """The run directory that `train` writes; `{direction}` stands for data.direction."""
+    """The run directory that `nmt train` writes; `{direction}` stands for data.direction."""
     seed: int = Field(1, ge=0, lt=2**31)
     """Seed of the initial weights, the order of the data and dropout."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to train: auto takes a GPU if there is one."""
+    """Device to train on; auto takes a GPU if there is one."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
-    """What several processes (torchrun) share: the gradients, each with a model of its own (ddp), or also weights and
-    optimizer, divided among them (fsdp), for models that outgrow a device. Checkpoints are the same."""
+    """How several processes (torchrun) train together. ddp: each has the whole model, and gradients are summed. fsdp:
+    weights, gradients and optimizer state are sharded, for models that do not fit on one device. Checkpoints are the
+    same."""
     precision: Literal["auto", "float32", "bf16", "fp16"] = "auto"
-    """Number format of the matrix products; weights are always float32. auto takes what a short probe
-    finds fastest on a CPU, and on a GPU bf16, or fp16 where there is no bf16."""
+    """Number format of matrix products; weights are always float32. auto: on a CPU the fastest in a short probe, on a
+    GPU bf16, or fp16 if it has no bf16."""
     layout: Literal["auto", "padded", "packed"] = "auto"
-    """How the sentences of a micro-batch lie in memory: side by side with padding, or one after the other without,
-    which a GPU with bf16 or fp16 has a kernel for (not with attention_dropout). auto: packed where that kernel is. What
-    is learned is the same."""
+    """Layout of micro-batches: sentences padded to the same length, or packed one after the other without padding,
+    which needs an attention kernel of a GPU with bf16 or fp16 (not with attention_dropout). auto: packed where that
+    kernel is available. What is learned is the same."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """Have PyTorch compile the model, which takes a minute or more before the first update. auto: on a GPU, unless it
-    lacks a compiler or parallel is fsdp. What is learned is the same but for rounding and dropout's random numbers."""
+    """Compile the model with torch.compile, which takes a minute or more before the first update. auto: on a GPU,
+    unless there is no compiler or parallel is fsdp. What is learned is the same but for rounding and the random numbers
+    of dropout."""
     update_tokens: int = Field(4096, ge=1)
-    """Target tokens of one optimizer update, end of sentence counted: decides what is learned."""
+    """Target tokens of one optimizer update, end of sentence counted; affects what is learned."""
     max_tokens: Annotated[int, Field(ge=2)] | Literal["auto"] = 8192
-    """Largest micro-batch, rows x longest side with padding (tokens): decides memory, not what is learned. auto: the
-    largest that fits, found once at the start and kept in the run."""
+    """Largest micro-batch in padded tokens, rows x longest side; affects memory, not what is learned. auto: the largest
+    that fits into memory, measured once at the start of the run."""
     pool_pairs: int = Field(30_000, ge=30_000)
-    """Pairs that are sorted by length together; larger pools pad less."""
+    """Pairs that are grouped by length together; larger pools need less padding."""
     label_smoothing: float = Field(0.1, ge=0.0, lt=1.0)
-    """Probability mass spread evenly over the vocabulary."""
+    """Probability mass that is spread uniformly over the vocabulary (Szegedy et al., 2016)."""
     consistency: Literal["none", "rdrop", "simcut"] = "none"
-    """A second forward pass that must predict what the first one does. rdrop (Wu et al., 2021): with other dropout; the
-    loss is the sum of both cross-entropies plus consistency_weight * (KL(p||q) + KL(q||p)) / 2. simcut (Gao et al.,
+    """Consistency training: a second forward pass has to predict the same. rdrop (Wu et al., 2021): with other dropout;
+    the loss is the sum of both cross-entropies plus consistency_weight * (KL(p||q) + KL(q||p)) / 2. simcut (Gao et al.,
     2022): with some tokens cut on both sides; the loss is the cross-entropy of the first pass plus consistency_weight *
-    KL(p||q), which both passes learn from. Both are sums over the target tokens of one pass, divided by their number.
-    An update takes about twice the time."""
+    KL(p||q), with gradients through both passes. Either is the mean over the target tokens of one pass. An update takes
+    about twice the time."""
     consistency_weight: float = Field(3.0, ge=0.0)
-    """Weight of the divergence; 0 is training without it. 3 suits simcut. For rdrop mind the sum: where its two
-    cross-entropies are averaged instead, half of the weight does the same, 2.5 there is 5 here."""
+    """Weight of the divergence; 0: no consistency training. 3 is usual for simcut. For rdrop note that the two
+    cross-entropies are summed: a weight of 2.5 where they are averaged corresponds to 5 here."""
     consistency_start: int = Field(0, ge=0)
-    """Updates without it at first: they take half the time, and what has not been learned yet needs no second look."""
+    """Updates before consistency training starts; they take half the time."""
     cut_rate: float = Field(0.05, ge=0.0, lt=1.0)
-    """simcut: probability of leaving out a token's embedding; its position stays, and the source's end is never cut."""
+    """simcut: probability of cutting a token's embedding; its position stays, and the end of the source is never
+    cut."""
     src_bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
-    """BPE-dropout (Provilkov et al., 2020): probability of leaving out a merge as the source is cut into pieces, anew
-    in every epoch; 0.1 is usual. Translation and validation never do."""
+    """BPE-dropout (Provilkov et al., 2020): probability of dropping a merge when the source is segmented, again in
+    every epoch; 0.1 is usual. Translation and validation are without it."""
     tgt_bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """The same for the target."""
     both_directions: bool = False
-    """Learn from every pair in both directions with one model, without a tag: a stage to fine-tune one direction from
-    (init_from). Needs a joint vocabulary. Validation is of data.direction."""
+    """Learn from every pair in both directions with one model, without a language tag: pre-training for a fine-tuning
+    in one direction (init_from). Needs a joint vocabulary. Validation is in data.direction."""
     init_from: str | None = None
-    """A run directory, or what nmt export wrote, whose selected weights a new run begins with; optimizer, schedule and
-    step begin anew. Model and tokenizer must be the same. `--init-from` sets it."""
+    """A run directory or an exported folder, whose selected weights a new run starts with; optimizer, schedule and step
+    start from zero. Model and tokenizer must be the same. Set by `--init-from`."""
     freeze: list[Literal["embeddings", "encoder", "decoder", "cross_attention"]] = Field([])
-    """Parts that keep the weights they begin with. embeddings are the tables of pieces and positions, and an output
-    weight of its own; encoder and decoder are their layers with the last norm; cross_attention is part of the
-    decoder."""
+    """Parts whose weights are frozen. embeddings: the tables of tokens and positions, and the output weight if it is
+    not tied; encoder, decoder: their layers and final norm; cross_attention: that part of the decoder."""
     optimizer: Literal["adam", "adamw", "schedule_free"] = "adamw"
     """AdamW with decoupled weight decay (Loshchilov and Hutter, 2019), Adam (Kingma and Ba, 2015), or schedule-free
-    AdamW (Defazio et al., 2024; needs the extra `schedule-free`). Its weights are averages at any time, so it takes
-    schedule constant with a warm-up and neither cooldown nor ema; its authors advise beta1 = 0.9 (0.95 to 0.98 for very
-    long runs), and a peak_lr of 1 to 10 times what suits AdamW with a schedule."""
+    AdamW (Defazio et al., 2024; needs the extra `schedule-free`). It averages the weights instead of lowering the
+    learning rate, so it needs a constant schedule with a warm-up and takes neither cooldown nor ema; its authors advise
+    beta1 = 0.9 (0.95 to 0.98 for very long runs), and a peak_lr of 1 to 10 times what suits AdamW with a schedule."""
     beta1: float = Field(0.9, ge=0.0, lt=1.0)
-    """Decay of Adam's first moment; with schedule_free the share of the average where the gradient is taken."""
+    """Decay of Adam's first moment; with schedule_free the interpolation between z and the average x."""
     beta2: float = Field(0.98, ge=0.0, lt=1.0)
     """Decay of Adam's second moment."""
     eps: float = Field(1e-9, gt=0.0)
     """Adam's epsilon."""
     weight_decay: float = Field(0.0, ge=0.0)
-    """Weight decay, of matrices only: decoupled with adamw and schedule_free, an L2 gradient with adam."""
+    """Weight decay, on matrices only: decoupled with adamw and schedule_free, L2 regularization with adam."""
     schedule: Literal["noam", "inverse_sqrt", "linear", "cosine", "constant"] = "noam"
-    """Learning rate over steps. noam: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5). The others
+    """Learning rate schedule. noam: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5). The others
     rise linearly to peak_lr in warmup_steps, then fall with step^-0.5, linearly or as a cosine to 0 at max_steps,
-    or stay."""
+    or stay constant."""
     factor: float = Field(1.0, gt=0.0)
-    """noam's factor."""
+    """Factor of the noam schedule."""
     peak_lr: float = Field(7e-4, gt=0.0)
     """Highest learning rate of every schedule but noam."""
     warmup_steps: int = Field(4000, ge=1)
-    """Updates until the learning rate is highest."""
+    """Updates of the warm-up, after which the learning rate is highest."""
     cooldown: float = Field(0.0, ge=0.0, lt=1.0)
     """Share of the run, at its end, over which the learning rate of noam, inverse_sqrt or constant falls linearly to 0.
-    Where it starts and ends is fixed once, by the limit that is nearest then (max_steps, max_epochs or max_minutes),
-    in updates, which are taken to be as fast as those before. patience ends a run without it."""
+    Its first and last update are fixed once, by the limit that is nearest then (max_steps, max_epochs or max_minutes)
+    at the pace so far. A run that patience ends has no cool-down."""
     clip_norm: float = Field(1.0, ge=0.0)
-    """Largest L2 norm of the gradient of an update, which is scaled down to it; 0 does not clip."""
+    """Maximum L2 norm of the gradient of an update; 0: no clipping."""
     max_steps: int = Field(50_000, ge=1)
-    """Training ends after so many updates."""
+    """Maximum number of updates."""
     max_epochs: int | None = Field(None, ge=1)
-    """Training ends after so many passes over the corpus; null: no limit."""
+    """Maximum number of passes over the corpus; null: no limit."""
     max_minutes: float | None = Field(None, gt=0.0)
-    """Training ends after so many minutes, summed over resumes, or with a cool-down that was fixed by them; null: no
+    """Maximum minutes of training, summed over resumes, or until the end of a cool-down that they have fixed; null: no
     limit."""
     log_every_steps: int = Field(100, ge=1)
     """Updates between records in log.jsonl and TensorBoard."""
     validate_every_steps: int = Field(1000, ge=1)
     """Updates between validations."""
     save_every_steps: int = Field(1000, ge=1)
-    """Updates between checkpoints; a validation has one besides."""
+    """Updates between checkpoints; every validation saves one, too."""
     ema: float = Field(0.0, ge=0.0, lt=1.0)
-    """Decay of an exponential moving average of the weights (float32), which is validated beside them; 0: none. 0.999
-    averages about 1,000 updates; at the start of a run the decay is at most (1 + step) / (10 + step)."""
+    """Decay of an exponential moving average of the weights (float32), which is validated as well; 0: none. 0.999
+    averages about 1,000 updates; the decay is at most (1 + step) / (10 + step)."""
     keep_last: int = Field(5, ge=2)
-    """Newest checkpoints that are kept, besides the best."""
+    """Number of newest checkpoints to keep, besides the best."""
     average_last: int = Field(5, ge=1)
-    """At the end the weights of so many newest checkpoints are averaged and taken if they score better on the
-    development set; 1 does not average."""
+    """Number of newest checkpoints whose weights are averaged at the end; the average is selected if it scores better
+    on the development set. 1: no averaging."""
     select_by: Literal["bleu", "chrf", "loss"] = "bleu"
-    """What decides which checkpoint is best on the development set."""
+    """Score on the development set by which checkpoints are selected."""
     patience: int | None = Field(None, ge=1)
-    """Training ends after so many validations in a row without a new best; null: never."""
+    """Early stopping: end after so many validations in a row without a new best; null: no early stopping."""
 
     @property
     def idle_rate(self) -> str:
-        """Of `factor` and `peak_lr` the one that the schedule does not go by."""
+        """The one of `factor` and `peak_lr` that has no effect with this schedule."""
         return "peak_lr" if self.schedule == "noam" else "factor"
 
     @model_validator(mode="after")
@@ -148,12 +150,13 @@ class TrainingConfig(Section):
         if self.optimizer == "schedule_free":
             problems += self._against_schedule_free()
         if self.max_tokens == "auto" and self.parallel == "fsdp":
-            problems.append("max_tokens: auto measures a model that is not divided; with parallel: fsdp give a number")
+            problems.append("max_tokens: auto measures a model that is not sharded; with parallel: fsdp give a number")
         raise_together(problems)
         return self
 
     def _against_schedule_free(self) -> list[str]:
-        """The settings that make no sense with this optimizer, which averages instead of lowering the learning rate."""
+        """Return problems of settings that schedule_free excludes: it averages instead of lowering the learning
+        rate."""
         problems = []
         if self.schedule != "constant":
             problems.append(f"schedule: {self.schedule} does not go with schedule_free; take constant, with a peak_lr")

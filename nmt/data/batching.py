@@ -1,8 +1,8 @@
-"""From a prepared corpus to updates: which pairs are learned from together, and in which order.
+"""From a prepared corpus to updates: which pairs form an update, and in which order updates come.
 
 An *update* is what one optimizer step learns from, about `update_tokens` target tokens of sentences of similar length;
-in a run its content is a function of (seed, epoch) alone. Only then is it shared among processes and split into
-micro-batches of at most `max_tokens` tokens, padding counted, which is a matter of memory.
+its content depends on (seed, epoch) alone. It is then divided over ranks and split into micro-batches of at most
+`max_tokens` padded tokens, which only affects memory.
 
 Legend: P pairs of the corpus, B sentences of a batch, S source and T target length, end of sentence counted.
 """
@@ -19,21 +19,21 @@ import torch
 from torch import Tensor
 
 from nmt.data.corpus import Split
-from nmt.data.sides import Lines, Side, TwoSides
+from nmt.data.sides import Integers, Lines, Side, TwoSides
 from nmt.text.tokenizer import BOS, EOS, PAD
 
 Indices = npt.NDArray[np.int64]
 
-_BLOCK = 1 << 18  # pairs looked at together where all are looked at
+_BLOCK = 1 << 18  # pairs processed together in a scan of all
 
 
 @dataclass(frozen=True)
 class Batch:
     """Sentence pairs as padded tensors.
 
-    `index` (B,) are their rows among the pairs; `src` (B, S) ends in `</s>`; `src_mask` (B, S) is True where a token
-    stands; `tgt_in` (B, T) starts with `<s>`; `tgt_out` (B, T) is what follows each, to `</s>`; `n_tokens` counts the
-    tokens of `tgt_out`, and `places` (n_tokens,) are where they stand in its B * T places.
+    `index` (B,) are their rows in the corpus; `src` (B, S) ends in `</s>`; `src_mask` (B, S) is True at tokens, False
+    at padding; `tgt_in` (B, T) starts with `<s>`; `tgt_out` (B, T) is `tgt_in` shifted by one and ends in `</s>`;
+    `n_tokens` counts the tokens of `tgt_out`, and `token_indices` (n_tokens,) index them in the flattened `tgt_out`.
     """
 
     index: Tensor
@@ -41,43 +41,43 @@ class Batch:
     src_mask: Tensor
     tgt_in: Tensor
     tgt_out: Tensor
-    places: Tensor
+    token_indices: Tensor
     n_tokens: int
 
     @property
     def tgt_mask(self) -> Tensor:
-        """(B, T) bool, True where a token stands."""
+        """(B, T) bool, True at tokens, False at padding."""
         return self.tgt_out != PAD
 
     def to(self, device: torch.device) -> Batch:
-        """The same batch on `device`."""
+        """Return the batch on `device`."""
         if device.type == "cpu":
             return self
-        names = ("src", "src_mask", "tgt_in", "tgt_out", "places")
+        names = ("src", "src_mask", "tgt_in", "tgt_out", "token_indices")
         moved: dict[str, Any] = {name: sent(getattr(self, name), device) for name in names}
         return replace(self, **moved)
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """A copy of a CPU tensor on `device`, on its way: only what leaves from pinned memory need not be waited for."""
+    """Copy a CPU tensor to `device` asynchronously, which takes pinned memory."""
     return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 @dataclass(frozen=True)
 class Update:
-    """One optimizer step: its rows in the corpus, alike in length, and their target tokens."""
+    """The pairs of one optimizer step: rows of the corpus, of similar length, and the number of their target tokens."""
 
     rows: Indices
     n_tokens: int
 
     def share(self, rank: int, size: int) -> Indices:
-        """The rows that process `rank` of `size` learns from; the shares are alike in length, and may be empty."""
+        """Return the rows that rank `rank` of `size` learns from; shares are of similar length, and may be empty."""
         return self.rows[rank::size]
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """How an epoch is cut up: see the fields of the same names in the configuration."""
+    """How an epoch is divided into updates: see the settings of the same names in `TrainingConfig`."""
 
     update_tokens: int
     pool_pairs: int
@@ -87,31 +87,36 @@ class BatchPlan:
 class Lengths:
     """Lengths (P,) of one side of every pair, end of sentence counted.
 
-    Held in as few bytes as they need, given out as int64: sums and products of small integers would overflow.
+    Stored in the smallest integer type, returned as int64, since sums and products of small integers would overflow.
     """
 
-    def __init__(self, n_ids: npt.NDArray[Any]) -> None:
+    def __init__(self, n_ids: Integers) -> None:
         """`n_ids` (P,): the lengths without end of sentence."""
         self._n_ids = _narrow(n_ids)
         self._max, self._sum = int(n_ids.max(initial=0)) + 1, int(n_ids.sum(dtype=np.int64)) + len(n_ids)
 
-    def __getitem__(self, rows: npt.NDArray[Any] | slice | int) -> Any:
-        """The lengths of `rows`, int64."""
-        return self._n_ids[rows].astype(np.int64) + 1
+    @overload
+    def __getitem__(self, rows: int) -> np.int64: ...
+    @overload
+    def __getitem__(self, rows: Integers | slice) -> Indices: ...
+    def __getitem__(self, rows: Integers | slice | int) -> Indices | np.int64:
+        """Return the lengths of `rows`, int64."""
+        lengths: Indices | np.int64 = self._n_ids[rows].astype(np.int64) + 1
+        return lengths
 
     def max(self) -> int:
-        """The greatest length."""
+        """Return the maximum length."""
         return self._max
 
     def sum(self) -> int:
-        """All lengths together."""
+        """Return the sum of all lengths."""
         return self._sum
 
 
 class PairLengths:
     """Source and target lengths of every pair."""
 
-    def __init__(self, src: npt.NDArray[Any], tgt: npt.NDArray[Any]) -> None:
+    def __init__(self, src: Integers, tgt: Integers) -> None:
         """`src`, `tgt` (P,): lengths without end of sentence."""
         self.src, self.tgt = Lengths(src), Lengths(tgt)
         self._n_pairs = len(tgt)
@@ -120,7 +125,7 @@ class PairLengths:
         return self._n_pairs
 
     def longest(self, n: int) -> Indices:
-        """The rows of the `n` pairs with the longest sides, longest first; of equal ones the first."""
+        """Return the rows of the `n` pairs with the longest sides, longest first; ties are broken by row."""
         best = np.arange(0)
         for start in range(0, len(self), _BLOCK):
             rows = np.concatenate((best, np.arange(start, min(start + _BLOCK, len(self)))))
@@ -129,13 +134,13 @@ class PairLengths:
         return best
 
     def sort(self, rows: Indices) -> Indices:
-        """`rows` by target length and, within one, by source length up and down in turn, so that neighbours are
-        alike on both sides even where the target length changes."""
+        """Sort `rows` by target length and, within one, by source length, ascending and descending in turn, so that
+        neighbours are similar on both sides even where the target length changes."""
         src, tgt = self.src[rows], self.tgt[rows]
         return rows[np.lexsort((np.where(tgt % 2 == 0, src, -src), tgt))]
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
-        """Consecutive runs of `rows` with rows x longest side <= max_tokens; a longer single pair stands alone."""
+        """Split `rows` consecutively so that rows x longest side <= max_tokens; a longer pair is a batch of its own."""
         longest = np.maximum(self.src[rows], self.tgt[rows])
         start, widest = 0, 0
         for i, length in enumerate(longest.tolist()):
@@ -148,12 +153,12 @@ class PairLengths:
 
 
 class EpochUpdates(Sequence[Update]):
-    """The updates of an epoch in the order they are learned from, made as they are asked for.
+    """The updates of an epoch in training order, created on access.
 
-    What is held is one array of all rows, of the smallest integers that hold them: four bytes for each pair.
+    Stores one array of all rows, in the smallest integer type: at most four bytes per pair for up to 2^32 pairs.
     """
 
-    def __init__(self, lengths: PairLengths, rows: npt.NDArray[Any], ends: Indices, order: Indices) -> None:
+    def __init__(self, lengths: PairLengths, rows: Integers, ends: Indices, order: Indices) -> None:
         """Update i is `rows` (P,) from `ends[order[i] - 1]` to `ends[order[i]]`."""
         self._lengths, self._rows, self._ends, self._order = lengths, rows, ends, order
 
@@ -174,7 +179,7 @@ class EpochUpdates(Sequence[Update]):
 
 
 def epoch_updates(lengths: PairLengths, plan: BatchPlan, epoch: int) -> EpochUpdates:
-    """All updates of `epoch`, every pair exactly once, in an order that depends on `lengths`, `plan` and `epoch` alone.
+    """Return the updates of `epoch`: every pair exactly once, in an order that depends only on the three arguments.
 
     The pairs are shuffled and cut into pools of at least `pool_pairs`; a pool is halved again and again by source or
     target length into updates of equal numbers of target tokens (at most `update_tokens`, give or take one sentence),
@@ -184,7 +189,7 @@ def epoch_updates(lengths: PairLengths, plan: BatchPlan, epoch: int) -> EpochUpd
     rows = np.arange(len(lengths), dtype=np.min_scalar_type(len(lengths)))
     rng.shuffle(rows)
     sizes: list[int] = []
-    for pool in np.array_split(rows, max(1, len(rows) // plan.pool_pairs)):  # views: each is put in order in place
+    for pool in np.array_split(rows, max(1, len(rows) // plan.pool_pairs)):  # views, reordered in place
         src, tgt = lengths.src[pool], lengths.tgt[pool]
         parts = cut(src, tgt, -(-int(tgt.sum()) // plan.update_tokens))
         sizes += map(len, parts)
@@ -193,11 +198,11 @@ def epoch_updates(lengths: PairLengths, plan: BatchPlan, epoch: int) -> EpochUpd
 
 
 def cut(src: Indices, tgt: Indices, n_parts: int) -> list[Indices]:
-    """Pairs of these lengths (N,) in `n_parts` of about equal numbers of target tokens, alike in length on both sides:
-    their numbers 0 … N - 1, part by part.
+    """Partition pairs of these lengths (N,) into `n_parts` with about equally many target tokens and similar lengths.
 
-    Halved again and again, by source or by target length, whichever leaves less padding: sorting by one length and
-    then the other would leave the long and rare sentences unlike on the other side.
+    Returns the indices 0 … N - 1 of each part. Pairs are halved recursively by source or target length, whichever
+    leaves less padding; sorting by one length and then the other would leave rare long sentences with very different
+    lengths on the other side.
     """
     if n_parts == 1 or len(tgt) < 2:
         return [np.arange(len(tgt))]
@@ -207,20 +212,20 @@ def cut(src: Indices, tgt: Indices, n_parts: int) -> list[Indices]:
 
 
 class _Cut:
-    """Halves pairs that are in order both ways, by target and by source length; so are the halves, without sorting."""
+    """Halves pairs that are sorted both by target and by source length; the halves stay sorted both ways."""
 
     def __init__(self, src: Indices, tgt: Indices) -> None:
         self._src, self._tgt = src, tgt
         self._is_low = np.zeros(len(tgt), np.bool_)
 
     def parts(self, orders: tuple[Indices, Indices], by: int, n_parts: int) -> Iterator[Indices]:
-        """The parts of some pairs, given in both `orders`; a part is in the order of its last halving, first `by`."""
+        """Yield the parts of pairs given in both `orders`, each in the order of its last halving, at first `by`."""
         if n_parts == 1 or len(orders[by]) < 2:
             if len(orders[by]):
                 yield orders[by]
             return
-        (tgt_middle, tgt_slots), (src_middle, src_slots) = (self._middle(order, n_parts) for order in orders)
-        by, middle = (1, src_middle) if src_slots < tgt_slots else (0, tgt_middle)
+        (tgt_middle, tgt_padded), (src_middle, src_padded) = (self._middle(order, n_parts) for order in orders)
+        by, middle = (1, src_middle) if src_padded < tgt_padded else (0, tgt_middle)
         low, high, other = orders[by][:middle], orders[by][middle:], orders[1 - by]
         self._is_low[low] = True
         is_low = self._is_low[other]
@@ -229,7 +234,7 @@ class _Cut:
             yield from self.parts((other_half, half) if by else (half, other_half), by, n)
 
     def _middle(self, pairs: Indices, n_parts: int) -> tuple[int, int]:
-        """Where to halve `pairs`, and the positions of both halves if each was a padded batch."""
+        """Return where to halve `pairs`, and the padded tokens of both halves as batches."""
         src, tgt = self._src[pairs], self._tgt[pairs]
         tokens = np.cumsum(tgt)
         middle = int(np.searchsorted(tokens, tokens[-1] * (n_parts // 2) // n_parts, side="right"))
@@ -237,21 +242,21 @@ class _Cut:
         return middle, sum(len(tgt[half]) * int(src[half].max(initial=0) + tgt[half].max(initial=0)) for half in halves)
 
 
-def _narrow(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A copy in the smallest unsigned integers that hold them; numpy sorts those of two bytes many times faster."""
+def _narrow(numbers: Integers) -> Integers:
+    """Copy to the smallest unsigned integer type; numpy sorts two-byte integers many times faster."""
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
 def even_batches(lengths: PairLengths, max_tokens: int) -> list[Indices]:
-    """Every pair once in batches of at most `max_tokens`, sorted by length: for validation."""
+    """Return batches of at most `max_tokens` with every pair once, sorted by length, for validation."""
     return list(lengths.split(lengths.sort(np.arange(len(lengths))), max_tokens))
 
 
 class Pairs:
-    """The pairs of a split, in one direction or in both, ready to be gathered into batches."""
+    """The pairs of a split, in one direction or in both, from which batches are gathered."""
 
     def __init__(self, split: Split, src: str, tgt: str, both_directions: bool = False) -> None:
-        """With `both_directions` row P + i is row i the other way round."""
+        """With `both_directions`, row P + i is row i with source and target swapped."""
         one, other = (Lines(split.ids(language), split.ends(language)) for language in (src, tgt))
         if both_directions:
             self._take(TwoSides(one, other), TwoSides(other, one))
@@ -260,7 +265,7 @@ class Pairs:
 
     @classmethod
     def of_sides(cls, src: Side, tgt: Side) -> Pairs:
-        """Pairs of the lines of `src` and `tgt`, which are as many."""
+        """Make pairs of the lines of `src` and `tgt`, which must be equally many."""
         pairs = cls.__new__(cls)
         pairs._take(src, tgt)
         return pairs
@@ -272,7 +277,7 @@ class Pairs:
         return len(self.lengths)
 
     def batch(self, rows: Indices) -> Batch:
-        """The pairs `rows` (B,) as a Batch."""
+        """Return the pairs `rows` (B,) as a padded batch."""
         src = self._src.gather(rows, EOS)
         tgt_out = self._tgt.gather(rows, EOS)
         tgt_in = np.concatenate((np.full((len(rows), 1), BOS), tgt_out[:, :-1]), axis=1)
@@ -283,6 +288,6 @@ class Pairs:
             src_mask=torch.from_numpy(src != PAD),
             tgt_in=torch.from_numpy(tgt_in),
             tgt_out=torch.from_numpy(tgt_out),
-            places=torch.from_numpy(np.flatnonzero(tgt_out != PAD)),
+            token_indices=torch.from_numpy(np.flatnonzero(tgt_out != PAD)),
             n_tokens=int(self.lengths.tgt[rows].sum()),
         )

@@ -1,11 +1,11 @@
-"""BPE-dropout (Provilkov et al., 2020, arXiv:1910.13267): a training set cut into pieces anew in every epoch.
+"""BPE-dropout (Provilkov et al., 2020, arXiv:1910.13267): a training set that is segmented again in every epoch.
 
-Cut number k < 64 of a word is a function of (seed, word, k): again and again the merge of highest priority is made of
-those that are not left out just then, each with probability `rate`; if all are left out, the word is done. Which k a
-word gets is a function of (seed, epoch, side, row of its pair, place in its line). So an epoch is the same whatever
-came before it, and a cut is made when it is first drawn, once for all places of the word.
+Segmentation number k < 64 of a word is a function of (seed, word, k): of the possible merges, each is dropped with
+probability `rate`, and the one of highest priority among the rest is made, repeatedly, until all are dropped. Which k a
+word gets is a function of (seed, epoch, side, row of its pair, position in its line). So an epoch does not depend on
+those before it, and a segmentation is computed when it is first drawn, once for all occurrences of the word.
 
-A piece never reaches across a space: a word is a piece that begins with one and all pieces up to the next such piece.
+Pieces never span a space: a word is a piece that starts with a space and all pieces up to the next such piece.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import count, pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,27 +22,27 @@ import numpy.typing as npt
 from nmt.config import DataConfig, TrainingConfig
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Split
-from nmt.data.sides import Lines, Side, TwoSides
+from nmt.data.sides import Integers, Lines, Side, TwoSides
 from nmt.text.tokenizer import N_SPECIAL, Tokenizer, Tokenizers
 
 N_CUTS = 64
-"""Cuts of a word that are drawn from."""
+"""Segmentations of a word, of which one is drawn."""
 
-_SPACE = "\u2581"  # how SentencePiece writes a space inside its pieces
-_FIRST_LEARNED = N_SPECIAL + 256  # smaller ids are special or bytes, which are never merged
-_BLOCK = 1 << 15  # lines looked at together
-_MOST_HELD = 1 << 24  # ids of cuts
+_SPACE = "\u2581"  # SentencePiece's space
+_FIRST_LEARNED = N_SPECIAL + 256  # smaller ids are special tokens and bytes, which are never merged
+_BLOCK = 1 << 15  # lines processed together
+_MOST_HELD = 1 << 24  # ids of cached segmentations
 
 _Numbers = npt.NDArray[np.int64]
 _Hashes = npt.NDArray[np.uint64]
 
 
 class BpeDropout:
-    """Makes the pairs of a split as an epoch learns from them."""
+    """Makes the pairs of a split, segmented for an epoch."""
 
     def __init__(self, split: Split, tokenizers: Tokenizers, data: DataConfig, training: TrainingConfig) -> None:
-        """The rates are those of what is source and target as it is learned from, in either direction. A line that
-        would have more than `data.max_pieces` keeps the pieces it has without dropout.
+        """The rates apply to source and target of each training pair, whichever its direction. A line that would have
+        more than `data.max_pieces` pieces keeps those it has without dropout.
         """
         self._split, self._seed, self._max_pieces = split, training.seed, data.max_pieces
         self._rates = training.src_bpe_dropout, training.tgt_bpe_dropout
@@ -57,13 +56,13 @@ class BpeDropout:
         }
 
     def pairs(self, epoch: int) -> Pairs:
-        """The pairs of `epoch`; with `both_directions` row P + i is the pair of row i the other way round, cut
-        independently."""
+        """Return the pairs of `epoch`; with `both_directions`, row P + i is row i with source and target swapped,
+        segmented independently."""
         src, tgt = (self._side(epoch, number) for number in (0, 1))
         return Pairs.of_sides(src, tgt)
 
     def _side(self, epoch: int, number: int) -> Side:
-        """All sources (number 0) or all targets (1)."""
+        """Return all sources (number 0) or all targets (1)."""
         names, rate = self._languages[number], self._rates[number]
         key = np.random.SeedSequence([self._seed, epoch, number]).generate_state(1, np.uint64).astype(np.uint64)
         parts: list[Side] = []
@@ -76,7 +75,7 @@ class BpeDropout:
 
 
 class Merges:
-    """The merges of a tokenizer; those of smaller ids come first, as in SentencePiece."""
+    """The merges of a tokenizer; smaller ids have higher priority, as in SentencePiece."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         pieces = tokenizer.pieces(range(len(tokenizer)))
@@ -91,21 +90,21 @@ class Merges:
         }
 
     def cut(self, word: Sequence[int], rate: float, numbers: Iterator[int]) -> list[int]:
-        """The ids of a word, given in any pieces, with merges left out at `rate` by random `numbers` of 32 bits."""
+        """Segment a word, given in any pieces, with merges dropped at `rate` by random `numbers` of 32 bits."""
         threshold = round(rate * 2**32)
         ids = [letter for piece in word for letter in self._letters[piece]]
         n = len(ids)
-        before, after = list(range(-1, n - 1)), list(range(1, n + 1))  # the neighbours of each piece
+        before, after = list(range(-1, n - 1)), list(range(1, n + 1))  # neighbours of each piece
         merged = self._merged.get
         possible = [(new, i, i + 1) for i, pair in enumerate(pairwise(ids)) if (new := merged(pair)) is not None]
         heapq.heapify(possible)
-        left_out: list[tuple[int, int, int]] = []
+        dropped: list[tuple[int, int, int]] = []
         while possible:
             merge = new, left, right = heapq.heappop(possible)
             if after[left] != right or merged((ids[left], ids[right])) != new:
-                continue  # one of both pieces is no more
+                continue  # one of the two pieces no longer exists
             if next(numbers) < threshold:
-                left_out.append(merge)
+                dropped.append(merge)
                 continue
             end = after[right]
             ids[left], after[left], after[right] = new, end, 0
@@ -114,21 +113,21 @@ class Merges:
             for one, other in ((before[left], left), (left, end)):
                 if one >= 0 and other < n and (new := merged((ids[one], ids[other]))) is not None:
                     heapq.heappush(possible, (new, one, other))
-            while left_out:
-                heapq.heappush(possible, left_out.pop())
-        found, i = [], 0
+            while dropped:
+                heapq.heappush(possible, dropped.pop())
+        pieces, i = [], 0
         while i < n:
-            found.append(ids[i])
+            pieces.append(ids[i])
             i = after[i]
-        return found
+        return pieces
 
 
 class _Words:
-    """The lines of one language as numbers of different words."""
+    """The lines of one language as indices of distinct words."""
 
     def __init__(self, split: Split, language: str, tokenizer: Tokenizer) -> None:
-        """`different` are the words as bytes of their ids in the order in which they first occur; `numbers` (W,) are
-        those of all lines one after the other, and `ends` (P,) is where each line ends."""
+        """`different` are the distinct words as bytes of their ids, in order of first occurrence; `numbers` (W,) are
+        the indices of the words of all lines, concatenated, and `ends` (P,) is where each line ends."""
         ids, ends = split.ids(language), split.ends(language)
         begins = np.array([piece.startswith(_SPACE) for piece in tokenizer.pieces(range(len(tokenizer)))])
         number_of: dict[bytes, int] = {}
@@ -147,10 +146,10 @@ class _Words:
 
 
 class _Cuts:
-    """The cuts of all words of a language at one rate.
+    """The cached segmentations (cuts) of all words of a language at one rate.
 
-    Cut c has the ids from bounds[c] to bounds[c + 1]; the first are the words as they are without dropout, in the order
-    of their numbers. Cut number k of a word stands at `made[N_CUTS * word + k]`, -1 if it is not made.
+    Cut c has the ids from bounds[c] to bounds[c + 1]; the first ones are the words without dropout, in the order of
+    their indices. `made[N_CUTS * word + k]` is cut number k of a word, -1 if it is not made yet.
     """
 
     def __init__(self, words: _Words, merges: Merges, rate: float, seed: int) -> None:
@@ -158,7 +157,7 @@ class _Cuts:
         self._forget()
 
     def _forget(self) -> None:
-        """Hold only the words as they are without dropout."""
+        """Clear the cache but for the words without dropout."""
         words = self._words
         self._made = np.full(N_CUTS * len(words.different), -1, np.int32)
         self._ids = array(words.dtype.char, b"".join(words.different))
@@ -166,8 +165,8 @@ class _Cuts:
         self._bounds = array("q", np.cumsum([0, *n_ids]).astype(np.int64).tobytes())
 
     def lines(self, key: _Hashes, first_row: int, max_pieces: int) -> Lines:
-        """All lines, cut as (`key` (1,), row) says; line 0 is row `first_row`."""
-        if len(self._ids) > max(_MOST_HELD, 2 * self._words.n_ids):  # a script without spaces has few words twice
+        """Segment all lines with random numbers of (`key` (1,), row); line 0 is row `first_row`."""
+        if len(self._ids) > max(_MOST_HELD, 2 * self._words.n_ids):  # without spaces in a script, few words repeat
             self._forget()
         n_lines = len(self._words.ends)
         blocks = [
@@ -177,34 +176,32 @@ class _Cuts:
         ids, n_ids = zip(*blocks, strict=True)
         return Lines(np.concatenate(ids), np.cumsum(np.concatenate(n_ids), dtype=np.int64))
 
-    def _block(
-        self, start: int, stop: int, key: _Hashes, first_row: int, max_pieces: int
-    ) -> tuple[npt.NDArray[Any], _Numbers]:
-        """The ids of the lines from `start` to `stop`, and how many each has."""
+    def _block(self, start: int, stop: int, key: _Hashes, first_row: int, max_pieces: int) -> tuple[Integers, _Numbers]:
+        """Return the ids of lines `start` to `stop`, and the number of ids of each."""
         ends, first = self._words.ends[start:stop], int(self._words.ends[start - 1]) if start else 0
         n_words = np.diff(ends, prepend=first)
         line = np.repeat(np.arange(stop - start), n_words)
-        place = np.arange(len(line)) - np.repeat(ends - n_words - first, n_words)
+        position = np.arange(len(line)) - np.repeat(ends - n_words - first, n_words)
         words = self._words.numbers[first : ends[-1]].astype(np.int64)
         rows = _hashed(key, np.arange(first_row + start, first_row + stop))
-        cuts = self._drawn(N_CUTS * words + (_hashed(rows[line], place) % N_CUTS).astype(np.int64))
+        cuts = self._drawn(N_CUTS * words + (_hashed(rows[line], position) % N_CUTS).astype(np.int64))
         bounds = np.frombuffer(self._bounds, np.int64)
         n_ids = np.bincount(line, bounds[cuts + 1] - bounds[cuts], stop - start)
         cuts = np.where(n_ids[line] > max_pieces, words, cuts)
         n_pieces = bounds[cuts + 1] - bounds[cuts]
-        places = np.repeat(bounds[cuts] - np.cumsum(n_pieces) + n_pieces, n_pieces) + np.arange(int(n_pieces.sum()))
+        indices = np.repeat(bounds[cuts] - np.cumsum(n_pieces) + n_pieces, n_pieces) + np.arange(int(n_pieces.sum()))
         n_ids = np.bincount(line, n_pieces, stop - start)
-        return np.frombuffer(self._ids, self._words.dtype)[places], n_ids.astype(np.int64)
+        return np.frombuffer(self._ids, self._words.dtype)[indices], n_ids.astype(np.int64)
 
     def _drawn(self, wanted: _Numbers) -> _Numbers:
-        """The cuts that are `wanted` by their places in `made`; those that are missing are made."""
+        """Return the cuts at the indices `wanted` of `made`, after making those that are missing."""
         cuts = self._made[wanted]
         missing = np.unique(wanted[cuts < 0])
         if len(missing) == 0:
             return cuts.astype(np.int64)
         self._made[missing] = np.arange(len(self._bounds) - 1, len(self._bounds) - 1 + len(missing))
-        for place in missing.tolist():
-            number, k = divmod(place, N_CUTS)
+        for index in missing.tolist():
+            number, k = divmod(index, N_CUTS)
             word = self._words.different[number]
             numbers = _random_numbers(b"%d %d " % (self._seed, k) + word)
             self._ids.extend(self._merges.cut(array(self._words.dtype.char, word), self._rate, numbers))
@@ -213,13 +210,13 @@ class _Cuts:
 
 
 def _random_numbers(key: bytes) -> Iterator[int]:
-    """Numbers of 32 bits without end, a function of `key`; `random` takes longer to begin than to cut a word."""
+    """Yield random 32-bit integers, a function of `key`; seeding `random` takes longer than segmenting a word."""
     for i in count():
         yield from memoryview(blake2b(b"%d " % i + key).digest()).cast("I")
 
 
 def _hashed(keys: _Hashes, counters: _Numbers) -> _Hashes:
-    """Random numbers (N,) of keys (N,) or (1,) and counters (N,): SplitMix64 (Steele et al., 2014)."""
+    """Return random numbers (N,) of keys (N,) or (1,) and counters (N,): SplitMix64 (Steele et al., 2014)."""
     x: _Hashes = keys + counters.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,7 +1,7 @@
 """Micro-batches without padding: all source tokens in one row, all target tokens in another.
 
-Either row is filled up to a multiple of `step` tokens by one more sentence, the tail, which is not learned from; so
-there are few sizes, and both sides have as many sentences. `bounds` are filled up with sentences of no tokens:
+Each row is padded to a multiple of `step` tokens by one more sentence, the tail, which has no part in the loss; so
+tensors have few different sizes, and both sides equally many sentences. `bounds` are padded with empty sentences:
 
     tokens     a a a b b . . .      (step 4: sentences of 3 and 2 tokens, a tail of 3)
     positions  0 1 2 0 1 0 1 2
@@ -29,9 +29,9 @@ STEP = 64
 class PackedBatch:
     """Sentence pairs without padding: N source and T target tokens, tails counted.
 
-    `src` (1, N) ends each sentence in `</s>`; `tgt_in` (1, T) starts each with `<s>`; `tgt_out` (1, T) is what follows
-    each token, to `</s>`, in its first `n_tokens` places. Bounds (B + 1,) int32 and positions (N,), (T,) are as in the
-    module's example; no sentence is longer than `max_len`.
+    `src` (1, N) ends each sentence in `</s>`; `tgt_in` (1, T) starts each with `<s>`; the first `n_tokens` elements of
+    `tgt_out` (1, T) are the target tokens, each sentence ending in `</s>`. Bounds (B + 1,) int32 and positions (N,),
+    (T,) are as in the module's example; no sentence is longer than `max_len`.
     """
 
     src: Tensor
@@ -45,7 +45,7 @@ class PackedBatch:
     n_tokens: int
 
     def to(self, device: torch.device) -> PackedBatch:
-        """The same batch on `device`."""
+        """Return the batch on `device`."""
         if device.type == "cpu":
             return self
         moved: dict[str, Any] = {name: sent(x, device) for name, x in vars(self).items() if isinstance(x, Tensor)}
@@ -56,12 +56,12 @@ class Packing:
     """Makes packed batches of the pairs of a split."""
 
     def __init__(self, pairs: Pairs, step: int = STEP, max_len: int = 0) -> None:
-        """`step` (tokens): see the module. Batches name the same longest sentence, at least `max_len` (tokens)."""
+        """`step` (tokens): see the module. All batches have the same `max_len`, at least the one given (tokens)."""
         self._pairs, self._step = pairs, step
         self._max_len = max(step, pairs.lengths.src.max(), pairs.lengths.tgt.max(), max_len)
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
-        """Consecutive runs of `rows` with at most `max_tokens` on either side; a longer single pair stands alone."""
+        """Split `rows` consecutively into at most `max_tokens` on either side; a longer pair is a batch of its own."""
         start, n_src, n_tgt = 0, 0, 0
         lengths = self._pairs.lengths
         for i, (src, tgt) in enumerate(zip(lengths.src[rows].tolist(), lengths.tgt[rows].tolist(), strict=True)):
@@ -73,7 +73,7 @@ class Packing:
             yield rows[start:]
 
     def batch(self, rows: Indices) -> PackedBatch:
-        """The pairs `rows` (B,) as a PackedBatch."""
+        """Return the pairs `rows` (B,) as a packed batch."""
         padded = self._pairs.batch(rows)
         src, src_bounds, src_positions = self._row(padded.src.numpy())
         tgt, tgt_bounds, tgt_positions = self._row(padded.tgt_out.numpy())
@@ -91,7 +91,7 @@ class Packing:
         )
 
     def _row(self, padded: Indices) -> tuple[Indices, npt.NDArray[np.int32], Indices]:
-        """Ids (B, L) -> those of one row with its tail, bounds and positions."""
+        """Pack padded ids (B, L) into one row with its tail; returns ids, bounds and positions."""
         is_token = padded != PAD
         ends = np.cumsum(is_token.sum(1))
         size, n_bounds = (self._full(n + 1) for n in (int(ends[-1]), len(ends) + 1))
@@ -102,5 +102,5 @@ class Packing:
         return ids, bounds, np.arange(size) - np.repeat(bounds[:-1], np.diff(bounds))
 
     def _full(self, n: int) -> int:
-        """`n` rounded up to a multiple of the step."""
+        """Round `n` up to a multiple of the step."""
         return -(-n // self._step) * self._step

@@ -1,4 +1,4 @@
-"""Whether an exported CTranslate2 model is the run: the same lines through both engines."""
+"""Comparison of an exported CTranslate2 model with its run: the same lines translated by both engines."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from nmt.config import SearchConfig
 from nmt.console import Progress
-from nmt.engine.search import check_search
-from nmt.engine.translator import EngineTranslator
+from nmt.engine.search import Engine, check_supported
+from nmt.engine.translator import engine_translator
 from nmt.errors import CheckpointError, ConfigError
 from nmt.evaluate.metrics import Score, corpus_score
 from nmt.search.step import length_penalty
@@ -18,24 +18,24 @@ from nmt.text.tokenizer import Tokenizer
 from nmt.translate.translator import Translator
 from nmt.translate.types import Translation
 
-# A score is the mean log-probability of a piece, with the settings a run has by default.
+# With default settings a score is the mean log-probability of a piece.
 TOLERANCE = {"float32": 1e-3, "float16": 0.02, "int8": 0.2}
-"""By how much the score of a translation may differ at most; in float32 they differ by 1e-6."""
+"""Maximum difference between scores of a translation; in float32 they differ by 1e-6."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two engines made of the same lines."""
+    """Differences between the translations of the same lines by two engines."""
 
     n_lines: int
     n_identical: int
-    """Translations of the same pieces throughout."""
+    """Translations that consist of the same pieces."""
     search_difference: float
-    """The largest between the scores of identical translations, as the searches found them."""
+    """The largest difference between the scores of identical translations, from search."""
     forced_difference: float
-    """The largest between the scores that both give to the native translations, by forced decoding."""
+    """The largest difference between both engines' scores of the native translations, by forced decoding."""
     bleu: Score
-    """Of the engine's translations against the native ones."""
+    """BLEU of the engine's translations against the native ones."""
 
     def __str__(self) -> str:
         share = f"{self.n_identical} of {self.n_lines} translations identical ({self.n_identical / self.n_lines:.1%})"
@@ -45,44 +45,45 @@ class Comparison:
         return f"{share}, {scores}; BLEU between the engines {self.bleu.value:.2f}"
 
 
-def compare(native: Translator, other: EngineTranslator, lines: Sequence[str], search: SearchConfig) -> Comparison:
-    """Translate `lines`, of which one at least is not blank, through both engines. `native` calculates in float32."""
+def compare(native: Translator, engine: Engine, lines: Sequence[str], search: SearchConfig) -> Comparison:
+    """Translate `lines`, at least one of them not blank, with both engines. `native` runs in float32."""
     with Progress("comparing the engines", 2 * len(lines)) as progress:
-        wanted, found = (
-            [each[0] for each in one.translate_lines(lines, search, progress=progress)] for one in (native, other)
+        expected, actual = (
+            [best for best, *_ in translator.translate_lines(lines, search, progress=progress)]
+            for translator in (native, engine_translator(engine))
         )
-    return compare_translations(native, other, wanted, found, search)
+    return compare_translations(native, engine, expected, actual, search)
 
 
 def compare_translations(
     native: Translator,
-    other: EngineTranslator,
-    wanted: Sequence[Translation],
-    found: Sequence[Translation],
+    engine: Engine,
+    expected: Sequence[Translation],
+    actual: Sequence[Translation],
     search: SearchConfig,
 ) -> Comparison:
-    """What the native engine and the other made of the same lines."""
-    same = [(a, b) for a, b in zip(wanted, found, strict=True) if _pieces(a) == _pieces(b)]
-    hyps, refs = ([each.text for each in translations] for translations in (found, wanted))
+    """Compare the translations of the same lines by the native engine (`expected`) and by CTranslate2 (`actual`)."""
+    same = [(a, b) for a, b in zip(expected, actual, strict=True) if _pieces(a) == _pieces(b)]
+    hyps, refs = ([translation.text for translation in translations] for translations in (actual, expected))
     return Comparison(
-        n_lines=len(wanted),
+        n_lines=len(expected),
         n_identical=len(same),
         search_difference=_largest([abs(a.score - b.score) for a, b in same]),
-        forced_difference=_forced_difference(native, other, wanted, search),
+        forced_difference=_forced_difference(native, engine, expected, search),
         bleu=corpus_score("bleu", hyps, refs, native.config.data.tgt),
     )
 
 
 def _forced_difference(
-    native: Translator, other: EngineTranslator, translations: Sequence[Translation], search: SearchConfig
+    native: Translator, engine: Engine, translations: Sequence[Translation], search: SearchConfig
 ) -> float:
-    pairs = [(part.src_ids, part.tgt_ids) for each in translations for part in each.parts]
-    both = zip(native.forced_decoder(search).log_probs(pairs), other.engine.log_probs(pairs), strict=True)
+    pairs = [(part.src_ids, part.tgt_ids) for translation in translations for part in translation.parts]
+    both = zip(native.forced_decoder(search).log_probs(pairs), engine.log_probs(pairs), strict=True)
     return _largest([abs(math.fsum(a) - math.fsum(b)) / length_penalty(len(a), search) for a, b in both])
 
 
 def _largest(differences: Sequence[float]) -> float:
-    """NaN, which max may overlook, is the largest."""
+    """The maximum, NaN if any is NaN, which `max` may ignore."""
     return math.nan if any(map(math.isnan, differences)) else max(differences, default=0.0)
 
 
@@ -90,26 +91,27 @@ def _pieces(translation: Translation) -> list[tuple[int, ...]]:
     return [tuple(part.tgt_ids) for part in translation.parts]
 
 
-def judge(found: Comparison, quantization: str) -> None:
+def check_tolerance(comparison: Comparison, quantization: str) -> None:
     """Raise CheckpointError if the engines differ by more than rounding explains."""
     tolerance = TOLERANCE[quantization]
-    if not _largest([found.forced_difference, found.search_difference]) <= tolerance:
+    if not _largest([comparison.forced_difference, comparison.search_difference]) <= tolerance:
         raise CheckpointError(
-            f"the exported model is not that of the run: {found}; {quantization} should differ by less than {tolerance}"
+            f"the exported model is not that of the run: {comparison}; "
+            f"{quantization} should differ by less than {tolerance}"
         )
 
 
 def search_for_check(config: SearchConfig) -> SearchConfig:
-    """The run's settings, where both engines can carry them out with one result, else the defaults."""
+    """The run's settings if both engines support them and should agree, else the defaults."""
     try:
-        check_search(config)
+        check_supported(config)
     except ConfigError:
         return SearchConfig()
     return SearchConfig() if config.sample or config.mbr != "none" else config
 
 
 def made_up_lines(tokenizer: Tokenizer, n: int) -> list[str]:
-    """Lines of words of the vocabulary, where no text is at hand: as good to see that two models are one."""
+    """Lines of random words of the vocabulary, to compare two models where no text is available."""
     rng = random.Random(1)
     words = [piece for piece in tokenizer.pieces(range(len(tokenizer))) if piece[0] == "\u2581" and piece[1:].isalpha()]
     return [" ".join(word[1:] for word in rng.choices(words or ["\u2581a"], k=rng.randint(1, 12))) for _ in range(n)]

@@ -1,20 +1,24 @@
-"""A model as CTranslate2 stores it: the same weights under other names, in another number format if asked for."""
+"""Conversion to CTranslate2's format: the same weights under other names, optionally quantized."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import Tensor
+import numpy.typing as npt
+from torch import Tensor, nn
 
 from nmt.config import ModelConfig
-from nmt.engine.search import library
+from nmt.engine.library import library
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.embedding import Embedding, LearnedPositions, sinusoidal_table
 from nmt.model.transformer import DecoderLayer, EncoderLayer, FeedForward, SubLayer, Transformer
 from nmt.runs.folder import Quantization
+
+if TYPE_CHECKING:
+    from ctranslate2.specs import attention_spec, common_spec, transformer_spec
 
 
 def save_ctranslate2(
@@ -25,10 +29,10 @@ def save_ctranslate2(
     quantization: Quantization,
     directory: Path,
 ) -> None:
-    """Write model.bin and what goes with it.
+    """Write model.bin and the files that CTranslate2 reads with it.
 
-    n_positions: the longest sequence that it takes, if positions are sinusoidal. vocabularies: the pieces of source and
-    target. A source gets its `</s>` from CTranslate2. Raises ConfigError if the package is not installed, and OSError.
+    n_positions: the longest sequence, with sinusoidal positions. vocabularies: the pieces of source and target.
+    CTranslate2 adds `</s>` to sources itself. Raises ConfigError if the package is not installed, and OSError.
     """
     library()
     from ctranslate2.specs import common_spec, transformer_spec
@@ -49,6 +53,7 @@ def save_ctranslate2(
         assert layer.cross_attention is not None, "a translator attends to its source"
         _attention(of_spec.attention, layer.cross_attention, layer.cross_attention_residual)
     if config.norm == "pre":
+        assert isinstance(encoder.norm, nn.LayerNorm) and isinstance(decoder.norm, nn.LayerNorm)
         _norm(spec.encoder.layer_norm, encoder.norm)
         _norm(spec.decoder.layer_norm, decoder.norm)
     spec.decoder.projection.weight = _array(model.output_weight)
@@ -62,22 +67,30 @@ def save_ctranslate2(
     spec.save(str(directory))
 
 
-def _embedding(spec: Any, positions: Any, embedding: Embedding, n_positions: int) -> None:
-    """The scale is that of CTranslate2: the square root of the width. Its own sinusoidal positions are others."""
+def _embedding(
+    spec: common_spec.EmbeddingsSpec,
+    positions: transformer_spec.PositionEncoderSpec,
+    embedding: Embedding,
+    n_positions: int,
+) -> None:
+    """CTranslate2 scales embeddings as we do, by sqrt(D); its own sinusoidal positions differ from ours."""
     spec.weight = _array(embedding.weight)
     own = embedding.positions
     table = own.weight if isinstance(own, LearnedPositions) else sinusoidal_table(n_positions, spec.weight.shape[1])
     positions.encodings = _array(table)
 
 
-def _layer(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
-    """What layers of encoder and decoder have alike."""
+def _layer(
+    spec: transformer_spec.TransformerEncoderLayerSpec | transformer_spec.TransformerDecoderLayerSpec,
+    layer: EncoderLayer | DecoderLayer,
+) -> None:
+    """Set the parts that layers of encoder and decoder share."""
     _attention(spec.self_attention, layer.attention, layer.attention_residual)
     _feed_forward(spec.ffn, layer.feed_forward, layer.feed_forward_residual)
 
 
-def _attention(spec: Any, attention: MultiHeadAttention, residual: SubLayer) -> None:
-    """The projections of query, key and value are one matrix in self-attention; to the memory the query has its own."""
+def _attention(spec: attention_spec.MultiHeadAttentionSpec, attention: MultiHeadAttention, residual: SubLayer) -> None:
+    """Query, key and value share one projection in self-attention; in cross-attention the query has its own."""
     d = attention.d_model
     parts = [slice(None)] if len(spec.linear) == 2 else [slice(d), slice(d, None)]
     for linear, part in zip(spec.linear, parts, strict=False):
@@ -86,20 +99,20 @@ def _attention(spec: Any, attention: MultiHeadAttention, residual: SubLayer) -> 
     _norm(spec.layer_norm, residual.norm)
 
 
-def _feed_forward(spec: Any, feed_forward: FeedForward, residual: SubLayer) -> None:
+def _feed_forward(spec: transformer_spec.FeedForwardSpec, feed_forward: FeedForward, residual: SubLayer) -> None:
     _linear(spec.linear_0, feed_forward.inner)
     _linear(spec.linear_1, feed_forward.outer)
     _norm(spec.layer_norm, residual.norm)
 
 
-def _linear(spec: Any, linear: Any) -> None:
+def _linear(spec: common_spec.LinearSpec, linear: nn.Linear) -> None:
     spec.weight, spec.bias = _array(linear.weight), _array(linear.bias)
 
 
-def _norm(spec: Any, norm: Any) -> None:
+def _norm(spec: common_spec.LayerNormSpec, norm: nn.LayerNorm) -> None:
     spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
 
 
-def _array(tensor: Tensor) -> np.ndarray[Any, Any]:
-    """A copy, which the conversion to another number format may overwrite."""
+def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
+    """A float32 copy, which quantization may overwrite."""
     return np.array(tensor.detach().float().cpu().numpy())

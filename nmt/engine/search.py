@@ -1,14 +1,14 @@
-"""The CTranslate2 engine: an exported model, searched by a library in C++ by the rules of the native search.
+"""The CTranslate2 engine: search with an exported model by a C++ library, with the results of the native search.
 
-CTranslate2 finishes and ranks hypotheses as `nmt.search.beam` does. Where it differs, this module makes up for it:
+CTranslate2 finishes and ranks hypotheses as `nmt.search.beam` does. Where it differs, this module compensates:
 
-* Pieces that are forbidden lose their probability to the others. So nothing is forbidden at first, and a line in whose
-  translation a special piece stands is translated again without those.
-* A call has one longest length, at which it gives out hypotheses as they are, where the native search ends them with
-  `</s>`. So lines of like limits go together, and one that came out longer than its own limit is translated again.
+* Suppressed tokens lose their probability to the others. So nothing is suppressed at first, and a line whose
+  translation contains a special token is translated again with these suppressed.
+* A call has a single maximum length, at which it returns hypotheses unfinished, where the native search ends them with
+  `</s>`. So lines of similar limits share a batch, and one that exceeds its own limit is translated again.
 
-What was searched by other probabilities than the model's own is scored again by forced decoding: a log-probability is
-always the model's, over the whole vocabulary.
+Translations searched with other probabilities than the model's own are scored again by forced decoding: a
+log-probability is always the model's, over the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -17,35 +17,25 @@ import math
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from nmt.config import SearchConfig
+from nmt.engine.library import AsyncResult, Model, Options, TranslationResult, library
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files.read import check_regular
 from nmt.runs.folder import Folder
+from nmt.search.beam import n_to_finish
 from nmt.search.step import Hypothesis, Pair, length_penalty
 from nmt.text.tokenizer import EOS, N_SPECIAL
 
-INSTALL = "CTranslate2 is not installed; pip install ctranslate2 does it, and so does nmt's extra of that name"
-
 _Found = dict[int, list[tuple[list[int], float]]]
-"""By line some translations: ids without `</s>`, log-probability."""
+"""Translations by row: ids without `</s>`, log-probability."""
 
 
-def library() -> Any:
-    """The package ctranslate2. Raises ConfigError if it is not installed."""
-    try:
-        import ctranslate2  # here, since it is an extra
-    except ImportError as error:
-        raise ConfigError([INSTALL]) from error
-    return ctranslate2
-
-
-def check_search(config: SearchConfig) -> None:
-    """Raise ConfigError with each setting that CTranslate2 cannot carry out as it is meant."""
-    refused = {
+def check_supported(config: SearchConfig) -> None:
+    """Raise ConfigError with each setting that CTranslate2 does not support."""
+    unsupported = {
         "length_penalty_kind": config.length_penalty_kind != "power" and config.length_penalty != 0,
         "coverage_penalty": config.coverage_penalty != 0,
         "diversity_groups": config.diversity_groups > 1,
@@ -55,9 +45,9 @@ def check_search(config: SearchConfig) -> None:
     }
     values = config.model_dump()
     problems = [
-        f"search.{name}: {values[name]} is not what CTranslate2 can do; --engine native does it"
-        for name, is_refused in refused.items()
-        if is_refused
+        f"search.{name}: {values[name]} is not supported by CTranslate2; use --engine native"
+        for name, is_unsupported in unsupported.items()
+        if is_unsupported
     ]
     if problems:
         raise ConfigError(problems)
@@ -66,39 +56,39 @@ def check_search(config: SearchConfig) -> None:
 @dataclass(frozen=True)
 class _Line:
     row: int
-    """Its place in the result."""
+    """Its index in the result."""
     src: Sequence[int]
     limit: int
     prefix: Sequence[int]
 
 
 class Engine:
-    """A CTranslate2 model that is loaded, on the CPU, and its vocabulary."""
+    """A CTranslate2 model on the CPU and its vocabularies."""
 
     def __init__(self, folder: Folder) -> None:
         """Raises CheckpointError if the folder is damaged or holds no CTranslate2 model, ConfigError if the package is
         not installed."""
-        self.path = folder.directory.path
+        self.folder, self.path = folder, folder.directory.path
         if folder.info.kind != "ctranslate2":
             raise CheckpointError(f"{self.path}: holds no CTranslate2 model; nmt export --format ctranslate2 makes one")
         self._library = library()
         folder.verify()
         self.quantization = str(folder.info.quantization)
         self.positions = int(folder.info.positions or 0)
-        """The longest sequence that the model takes, `</s>` counted."""
+        """The longest sequence that the model can take, `</s>` counted."""
         src, tgt = (folder.tokenizers[language] for language in (folder.config.data.src, folder.config.data.tgt))
         self._src, self._tgt = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
         self._tgt_ids = {piece: i for i, piece in enumerate(self._tgt)}
-        self._translator = self._load(*_threads())
-        self._sampling = threading.Lock()  # the seed is everybody's
+        self._model = self._load(*_threads())
+        self._sampling = threading.Lock()  # the seed is global
 
-    def _load(self, inter_threads: int, intra_threads: int) -> Any:
-        for path in self.path.iterdir():  # the library opens what it finds
+    def _load(self, inter_threads: int, intra_threads: int) -> Model:
+        for path in self.path.iterdir():  # the library opens any file there
             if not path.is_dir():
                 check_regular(path)
-        numbers = "float32" if self.quantization == "float16" else self.quantization  # which a CPU cannot calculate in
+        numbers = "float32" if self.quantization == "float16" else self.quantization  # not available on a CPU
         try:
-            return self._library.Translator(
+            model: Model = self._library.Translator(
                 str(self.path),
                 device="cpu",
                 compute_type=numbers,
@@ -107,6 +97,7 @@ class Engine:
             )
         except (RuntimeError, ValueError) as error:
             raise CheckpointError(f"{self.path}: CTranslate2 cannot load it: {error}") from error
+        return model
 
     def search(
         self,
@@ -117,14 +108,14 @@ class Engine:
         prefixes: Sequence[Sequence[int]] | None = None,
         key: int = 0,
     ) -> list[list[Hypothesis]]:
-        """For each source (ids without special ones, not empty) up to `n_best` hypotheses, best score first.
+        """Return for each source (ids without special ones, not empty) up to `n_best` hypotheses, best score first.
 
-        Give as many sources as there are: they are batched here. limits: the longest length of each, `</s>` counted, at
-        least 1. prefixes: ids that each translation starts with, perhaps none. Samples depend on the seed, `key` and
-        all of the sources, and are not those of the native search. Raises ConfigError as `check_search` does, and
-        DataError for a source that is longer than the model takes.
+        Pass as many sources as there are: they are batched here. limits: the maximum length of each translation, `</s>`
+        counted, at least 1. prefixes: ids that each translation starts with, may be empty. Samples depend on the seed,
+        `key` and all of the sources, and differ from those of the native search. Raises ConfigError as
+        `check_supported` does, and DataError for a source that is longer than the model can take.
         """
-        check_search(config)
+        check_supported(config)
         longest = max(map(len, sources), default=0)
         if longest >= self.positions:
             raise DataError(f"a line of {longest} pieces is too long: {self.path} takes {self.positions - 1}")
@@ -134,63 +125,62 @@ class Engine:
             for row, (src, limit, start) in enumerate(zip(sources, limits, starts, strict=True))
         ]
         if not config.sample:
-            return self._search(self._translator, lines, config, n_best)
+            return self._search(self._model, lines, config, n_best)
         with self._sampling:
             return self._search(self._sampler(config.seed, key), lines, config, n_best)
 
     def _search(
-        self, translator: Any, lines: Sequence[_Line], config: SearchConfig, n_best: int
+        self, model: Model, lines: Sequence[_Line], config: SearchConfig, n_best: int
     ) -> list[list[Hypothesis]]:
         options = _options(config, n_best)
-        found = self._translate(translator, _batches(lines, config), options, forbid=config.sample)
+        found = self._translate(model, _batches(lines, config), options, suppress=config.sample)
         special = [line for line in lines if any(i < N_SPECIAL for ids, _ in found[line.row] for i in ids)]
-        found |= self._translate(translator, _batches(special, config), options, forbid=True)
+        found |= self._translate(model, _batches(special, config), options, suppress=True)
         long = [line for line in lines if any(len(ids) >= line.limit for ids, _ in found[line.row])]
-        found |= self._translate_to_the_limit(translator, long, options, config)
-        # what was searched by other probabilities than the model's
+        found |= self._translate_to_the_limit(model, long, options, config)
+        # searched with other probabilities than the model's
         is_reshaped = config.sample or config.min_length or config.no_repeat_ngram
         rows = {line.row for line in [*special, *long]}
         found |= self._forced([line for line in lines if is_reshaped or len(line.prefix) or line.row in rows], found)
         return [_ranked(found[line.row], line.limit, config, n_best) for line in lines]
 
     def log_probs(self, pairs: Sequence[Pair]) -> list[list[float]]:
-        """Of each pair the log-probabilities of its target tokens, `</s>` last (nats, over the whole vocabulary)."""
-        scored = self._translator.score_batch(
+        """Return for each pair the log-probabilities of its target tokens, `</s>` last (nats, over the whole
+        vocabulary)."""
+        scored = self._model.score_batch(
             [_pieces(self._src, src) for src, _ in pairs],
             [_pieces(self._tgt, tgt) for _, tgt in pairs],
             max_batch_size=64,
             max_input_length=0,
         )
-        return [list(each.log_probs) for each in scored]
+        return [list(result.log_probs) for result in scored]
 
     def _forced(self, lines: Iterable[_Line], found: _Found) -> _Found:
-        """The translations of these lines, with their log-probabilities by forced decoding."""
+        """Score the translations of these lines again by forced decoding."""
         rows = [(line.row, line.src, ids) for line in lines for ids, _ in found[line.row]]
         forced: _Found = {}
         for (row, _, ids), values in zip(rows, self.log_probs([(src, ids) for _, src, ids in rows]), strict=True):
             forced.setdefault(row, []).append((ids, math.fsum(values)))
         return forced
 
-    def _sampler(self, seed: int, key: int) -> Any:
-        """A model whose draws begin anew: a thread draws from the seed that was set when it began."""
+    def _sampler(self, seed: int, key: int) -> Model:
+        """A new instance of the model, whose random numbers start from the seed: it is read when a thread starts."""
         self._library.set_random_seed((seed * 1_000_003 + key) % 2**32)
         return self._load(1, math.prod(_threads()))
 
-    def _translate(
-        self, translator: Any, batches: Sequence[Sequence[_Line]], options: dict[str, Any], forbid: bool
-    ) -> _Found:
-        """Translate batches, at the same time as far as there are threads.
+    def _translate(self, model: Model, batches: Sequence[Sequence[_Line]], options: Options, suppress: bool) -> _Found:
+        """Translate batches, as many at once as there are threads.
 
-        The lines of a batch have the longest limit among them. `forbid` special pieces, or not.
+        The maximum length of a batch is the largest limit of its lines. `suppress`: mask special tokens.
         """
-        if forbid:
+        if suppress:
             options = options | {"suppress_sequences": [[self._tgt[i]] for i in range(N_SPECIAL) if i != EOS]}
-        waiting: list[tuple[_Line, Any]] = []
+        waiting: list[tuple[_Line, AsyncResult]] = []
         for batch in batches:
             longest = options.get("max_decoding_length", max(line.limit for line in batch))
             prefixes = [_pieces(self._tgt, line.prefix) for line in batch]
             shortest = min(options["min_decoding_length"], longest)
-            results = translator.translate_batch(
+            results = model.translate_batch(
                 [_pieces(self._src, line.src) for line in batch],
                 prefixes if any(prefixes) else None,
                 asynchronous=True,
@@ -200,11 +190,11 @@ class Engine:
         return {line.row: self._read(result.result(), options["length_penalty"]) for line, result in waiting}
 
     def _translate_to_the_limit(
-        self, translator: Any, lines: Sequence[_Line], options: dict[str, Any], config: SearchConfig
+        self, model: Model, lines: Sequence[_Line], options: Options, config: SearchConfig
     ) -> _Found:
-        """Translate lines again whose search must end at their limit: at the piece before it all that live are had,
-        with what has finished, and their `</s>` is still to come. (What would live on in the place of one that ends
-        with that very piece is not had; it could be but the last of several translations.)"""
+        """Translate lines again whose search must end at their limit: one token before it, all live hypotheses are
+        returned with the finished ones, without their `</s>`. (A hypothesis that would replace one that ends with that
+        token is not returned; it could only be the last of several translations.)"""
         found: _Found = {}
         if not config.sample and config.beam > 1:
             n_wanted = options["num_hypotheses"] + config.beam
@@ -212,11 +202,11 @@ class Engine:
         for limit in {line.limit for line in lines}:
             longest = max(limit - 1, 1)
             batches = _batches([line for line in lines if line.limit == limit], config)
-            again = self._translate(translator, batches, options | {"max_decoding_length": longest}, forbid=True)
+            again = self._translate(model, batches, options | {"max_decoding_length": longest}, suppress=True)
             found |= {row: [(ids[: limit - 1], log_prob) for ids, log_prob in each] for row, each in again.items()}
         return found
 
-    def _read(self, result: Any, exponent: float) -> list[tuple[list[int], float]]:
+    def _read(self, result: TranslationResult, exponent: float) -> list[tuple[list[int], float]]:
         found = []
         for pieces, score in zip(result.hypotheses, result.scores, strict=True):
             ids = [self._tgt_ids[piece] for piece in pieces]
@@ -226,23 +216,23 @@ class Engine:
 
 
 def _threads() -> tuple[int, int]:
-    """How many batches are translated at a time, and by how many threads each."""
+    """The number of batches translated at once, and of threads for each."""
     n = torch.get_num_threads()
-    at_a_time = min(n, 8)
-    return at_a_time, n // at_a_time
+    n_batches = min(n, 8)
+    return n_batches, n // n_batches
 
 
 def _pieces(vocabulary: Sequence[str], ids: Sequence[int]) -> list[str]:
     return [vocabulary[i] for i in ids]
 
 
-def _options(config: SearchConfig, n_best: int) -> dict[str, Any]:
-    """Those of `translate_batch`, which gives all that it has found: they may be ranked by other scores yet."""
-    options: dict[str, Any] = {
+def _options(config: SearchConfig, n_best: int) -> Options:
+    """Options of `translate_batch`; all hypotheses found are returned, as their scores may still change."""
+    options: Options = {
         "max_input_length": 0,
         "min_decoding_length": config.min_length,
         "no_repeat_ngram_size": config.no_repeat_ngram,
-        # of an exponent of 0 it would make a rule of its own for when to end
+        # with an exponent of 0 CTranslate2 applies another rule for when to stop
         "length_penalty": config.length_penalty or 1e-30,
         "return_scores": True,
         "return_end_token": True,
@@ -251,12 +241,12 @@ def _options(config: SearchConfig, n_best: int) -> dict[str, Any]:
     if config.sample:
         return options | {
             "beam_size": 1,
-            "num_hypotheses": 1 if config.top_k == 1 else n_best,  # all would be the same
+            "num_hypotheses": 1 if config.top_k == 1 else n_best,  # all would be equal
             "sampling_topk": config.top_k,
             "sampling_topp": config.top_p,
             "sampling_temperature": config.temperature,
         }
-    enough = 1 if config.beam == 1 else max(round(config.patience * config.beam), n_best, 1)  # as in nmt.search.beam
+    enough = 1 if config.beam == 1 else n_to_finish(config, n_best)
     return options | {
         "beam_size": config.beam,
         "num_hypotheses": enough,
@@ -265,7 +255,7 @@ def _options(config: SearchConfig, n_best: int) -> dict[str, Any]:
 
 
 def _batches(lines: Sequence[_Line], config: SearchConfig) -> list[list[_Line]]:
-    """Lines of like limits and lengths together, the longest first: at the end no thread has a long one alone."""
+    """Batches of lines of similar limits and lengths, longest first, so that no thread ends with a long one alone."""
     batches: list[list[_Line]] = []
     size = config.batch_size("cpu")
     for line in sorted(lines, key=lambda line: (-line.limit, -len(line.src))):

@@ -1,65 +1,73 @@
-"""A translator whose search is CTranslate2's; all else is as in `nmt.translate.translator`."""
+"""CTranslate2 as the searcher of a translator; all else is as in `nmt.translate.translator`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import torch
 
 from nmt.config import SearchConfig
-from nmt.engine.search import Engine, check_search
+from nmt.engine.search import Engine, check_supported
 from nmt.errors import ConfigError
-from nmt.runs.folder import Folder, load_folder
+from nmt.runs.folder import load_folder
 from nmt.runs.model import Origin
 from nmt.search.forced import ForcedDecoder
-from nmt.search.step import Hypothesis
+from nmt.translate.searcher import Hypotheses, search_batches
 from nmt.translate.translator import Translator
 from nmt.translate.types import Sentence
 
+NO_TERMS = "terms are not supported by CTranslate2; use --engine native"
 
-class EngineTranslator(Translator):
-    """An exported CTranslate2 model as a translator. It has no model of PyTorch."""
 
-    def __init__(self, folder: Folder) -> None:
-        """Raises what `Engine` raises."""
-        self.engine = Engine(folder)
-        precision = f"{self.engine.quantization}, CTranslate2"
-        super().__init__([], folder.tokenizers, folder.config, torch.device("cpu"), precision)
-        info = folder.info
-        self.origin = Origin(folder.directory.path, info.step, info.weights, info.reason)
+class EngineSearcher:
+    """Search with CTranslate2; see `Searcher`."""
 
-    @classmethod
-    def of(cls, path: Path | str) -> EngineTranslator:
-        """The translator of a directory that nmt export wrote with --format ctranslate2.
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.precision = f"{engine.quantization}, CTranslate2"
+        model = engine.folder.config.model
+        self.max_positions = model.max_positions if model.positions == "learned" else None
 
-        Raises CheckpointError if there is none or it is damaged, ConfigError if CTranslate2 is not installed.
-        """
-        return cls(load_folder(Path(path)))
+    def check(self, search: SearchConfig, has_terms: bool) -> None:
+        """See `Searcher`."""
+        check_supported(search)
+        if has_terms:
+            raise ConfigError([NO_TERMS])
 
-    def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:  # noqa: ARG002 (the parent's)
+    def forced_decoder(self, search: SearchConfig) -> ForcedDecoder:  # noqa: ARG002 (the protocol's)
+        """Raise ConfigError: not supported."""
         raise ConfigError(["alignments, attention and scores of given translations need --engine native"])
 
-    def check(self, search: SearchConfig, n_best: int, has_terms: bool = False) -> None:
-        """See `Translator.check`."""
-        super().check(search, n_best)
-        check_search(search)
-        if has_terms:
-            raise ConfigError(["terms are not what CTranslate2 can do; --engine native does it"])
-
-    @contextmanager
-    def _context(self) -> Iterator[None]:
-        yield
-
-    def _search(self, sentences: Sequence[Sentence], search: SearchConfig, n_wanted: int) -> list[list[Hypothesis]]:
+    def search(
+        self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int
+    ) -> Generator[tuple[list[int], Hypotheses]]:
+        """See `Searcher`."""
         if any(sentence.phrases for sentence in sentences):
-            raise ConfigError(["terms are not what CTranslate2 can do; --engine native does it"])
+            raise ConfigError([NO_TERMS])
+        yield from search_batches(self._search_batch, sentences, search, n_best, torch.device("cpu"))
+
+    def _search_batch(self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int) -> Hypotheses:
         return self.engine.search(
             [sentence.src_ids for sentence in sentences],
-            [self._limit(sentence, search) for sentence in sentences],
+            [sentence.max_length for sentence in sentences],
             search,
-            n_wanted,
+            n_best,
             [sentence.prefix for sentence in sentences],
             sentences[0].key,
         )
+
+
+def engine_translator(engine: Engine) -> Translator:
+    """The translator of a loaded CTranslate2 model."""
+    folder = engine.folder
+    origin = Origin(folder.directory.path, folder.info.step, folder.info.weights, folder.info.reason)
+    return Translator(EngineSearcher(engine), folder.tokenizers, folder.config, [origin])
+
+
+def load_ctranslate2(path: Path | str) -> Translator:
+    """Load the translator of a directory that `nmt export --format ctranslate2` wrote.
+
+    Raises CheckpointError if there is none or it is damaged, ConfigError if CTranslate2 is not installed.
+    """
+    return engine_translator(Engine(load_folder(Path(path))))

@@ -1,4 +1,4 @@
-"""Evaluating: hypotheses and references -> scores, with everything that is needed to compare them fairly."""
+"""Scoring hypotheses against references, with everything needed for a fair comparison."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
 @dataclass(frozen=True)
 class Member:
-    """A run of an ensemble, with the step and the kind of its weights."""
+    """A run of an ensemble, with the step and kind of its weights."""
 
     run: str
     step: int
@@ -29,7 +29,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Subject:
-    """What was scored: the translations of a split by a run or an ensemble, or a file against one or several."""
+    """What was scored: a split translated by a run or an ensemble, or a file against one or several others."""
 
     run: str | None = None
     split: str | None = None
@@ -38,10 +38,10 @@ class Subject:
     weights: str | None = None
     """raw, ema or average."""
     ensemble: tuple[Member, ...] | None = None
-    """In place of run, step and weights, if several runs have translated together."""
+    """In place of run, step and weights, if several runs translated together."""
     search: str | None = None
     precision: str | None = None
-    """The number format of the matrix products."""
+    """Number format of the matrix products."""
     hyp: str | None = None
     ref: str | None = None
     refs: tuple[str, ...] | None = None
@@ -56,7 +56,7 @@ class Report:
     n_lines: int
     subject: Subject
     notes: tuple[str, ...] = ()
-    """What makes these scores incomparable with the usual ones."""
+    """Reasons why these scores are not comparable with others."""
 
 
 def evaluate(
@@ -67,10 +67,11 @@ def evaluate(
     lowercase: bool = False,
     tokenize: str | None = None,
 ) -> Report:
-    """Score hypotheses against references, a line each, detokenised; a line may have several references.
+    """Score detokenised hypotheses against references, line by line; a line may have several references.
 
-    `tgt_lang`, `lowercase` and `tokenize` as for `corpus_score`, the last for BLEU alone. Raises DataError unless there
-    are as many of one as of the other, if there are none, or for an unknown tokenizer.
+    `tgt_lang`, `lowercase` and `tokenize` are those of `corpus_score`; `tokenize` affects BLEU only.
+
+    Raises DataError if the numbers of lines differ or are 0, or if the tokenizer is unknown.
     """
     scores = tuple(corpus_score(metric, hyps, refs, tgt_lang, lowercase, tokenize) for metric in METRICS)
     notes = []
@@ -78,11 +79,11 @@ def evaluate(
         notes.append("lowercased: not comparable with cased scores")
     if tokenize is not None:
         notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
-    of_hyps, of_refs = looks_tokenized(hyps), looks_tokenized([*_flat(refs)])
-    if of_hyps != of_refs:
-        which, other = ("hypotheses", "references") if of_hyps else ("references", "hypotheses")
-        notes.append(f"the {which} look tokenised, the {other} do not: detokenise them first, for this tells little")
-    elif of_hyps and tokenize != "none":
+    hyps_tokenized, refs_tokenized = looks_tokenized(hyps), looks_tokenized([*_flat(refs)])
+    if hyps_tokenized != refs_tokenized:
+        which, other = ("hypotheses", "references") if hyps_tokenized else ("references", "hypotheses")
+        notes.append(f"the {which} look tokenised, the {other} do not: these scores mean little, detokenise them first")
+    elif hyps_tokenized and tokenize != "none":
         notes.append("the text looks tokenised: BLEU tokenizes it once more; --tokenize none scores it as it stands")
     return Report(scores, len(hyps), subject, tuple(notes))
 
@@ -97,8 +98,7 @@ def evaluate_files(
 ) -> Report:
     """Score a file of hypotheses against one or several files of references.
 
-    Raises DataError as `evaluate` does, and if a file is missing, is not UTF-8 text or has not as many lines as the
-    others.
+    Raises DataError as `evaluate` does, and if a file is missing, is not UTF-8 text, or differs in its number of lines.
     """
     refs = [refs] if isinstance(refs, Path) else refs
     paths = [hyp, *refs]
@@ -108,7 +108,7 @@ def evaluate_files(
     hyps, *of_refs = (held(read_lines(path), str(path)) for path in paths)
     counts = {path: len(lines) for path, lines in zip(paths, [hyps, *of_refs], strict=True)}
     if len({*counts.values()}) > 1:
-        raise DataError(f"{_told(counts)}: they must pair line by line")
+        raise DataError(f"{_counts(counts)}: they must pair line by line")
     if not hyps:
         raise DataError(f"{' and '.join(map(str, paths))} are empty: there is nothing to score")
     names = tuple(map(str, refs))
@@ -116,14 +116,14 @@ def evaluate_files(
     return evaluate(hyps, list(zip(*of_refs, strict=True)), subject, None, lowercase, tokenize)
 
 
-def _told(counts: Mapping[Path, int]) -> str:
+def _counts(counts: Mapping[Path, int]) -> str:
     """`hyp has 3 lines, ref 4`."""
     first, *others = counts.items()
     return f"{first[0]} has {first[1]} lines, {', '.join(f'{path} {n}' for path, n in others)}"
 
 
 def render_text(report: Report) -> str:
-    """The report for people: a line for each score, then what was scored and what to mind."""
+    """The report as text: a line per score, then what was scored and notes."""
     lines = []
     for score in report.scores:
         direction = "" if score.higher_is_better else "  (lower is better)"
@@ -139,7 +139,7 @@ def _fact(value: object) -> str:
 
 
 def render_json(report: Report) -> str:
-    """The report for programs: one JSON object; absent facts are null."""
+    """The report as one JSON object; missing values are null."""
     return json.dumps(
         {
             "scores": [asdict(score) for score in report.scores],

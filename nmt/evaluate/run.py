@@ -1,4 +1,4 @@
-"""Evaluating a run: a split of a corpus -> its translations -> a report."""
+"""Evaluating a run: translate a split of a corpus and score it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nmt.translate.types import Line
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A report with the lines it speaks of, all of equal number."""
+    """A report with the lines that were scored."""
 
     report: Report
     sources: list[str]
@@ -29,7 +29,7 @@ class Evaluation:
     translations: list[str]
 
     def samples(self, n: int) -> Iterator[str]:
-        """Lines for the screen: `n` sentences spread evenly over the text, each with reference and translation."""
+        """Yield `n` sentences spread evenly over the text, with reference and translation, as lines to print."""
         total = len(self.sources)
         for row in sorted({i * total // n for i in range(n)}):
             yield f"line {row + 1}"
@@ -39,38 +39,38 @@ class Evaluation:
 
 
 def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) -> Corpus:
-    """The corpus at `data_dir`, by default where the run was trained.
+    """Open the corpus at `data_dir`; by default that of training.
 
-    Raises DataError if it is not there or has other languages or another tokenizer than the run.
+    Raises DataError if it is missing or has other languages or another tokenizer than the run.
     """
     info = read_info(run)
-    path = data_dir or Path(info["data_dir"])
+    path = data_dir or Path(info.data_dir)
     if data_dir is None and not path.is_dir():
         raise DataError(f"{path}: no such data directory, {run.path} was trained on it; name it with --data")
     corpus = Corpus.open(DataDir(path))
     if corpus.languages != languages:
-        found, wanted = " and ".join(corpus.languages), " and ".join(languages)
-        raise DataError(f"{path}: holds {found}, but {run.path} translates between {wanted}")
-    if corpus.tokenizers.fingerprint != info["tokenizer"]:
+        held, needed = " and ".join(corpus.languages), " and ".join(languages)
+        raise DataError(f"{path}: holds {held}, but {run.path} translates between {needed}")
+    if corpus.tokenizers.fingerprint != info.tokenizer:
         raise DataError(
             f"{path}: its tokenizer is not that of {run.path}; nmt prepare --tokenizer-from {run.path} takes it over"
         )
-    if corpus.fingerprint != info["corpus"]:
-        # prepare removes test pairs from the training text, but only from the text of the same directory
-        say(f"{path} is not what {run.path} was trained on: its test sets may stand in that training text")
+    if corpus.fingerprint != info.corpus:
+        # nmt prepare removes test pairs from the training text of the same directory only
+        say(f"{path} is not what {run.path} was trained on: its test sets may overlap with that training text")
     return corpus
 
 
 def choose_split(corpus: Corpus, name: str | None) -> str:
-    """`name`, by default the only test set. Raises DataError if there is none, or several."""
+    """`name`; by default the only test set. Raises DataError if there is none, or several."""
     tests = [split for split in corpus.splits if split not in ("train", "valid")]
     if name is not None or len(tests) == 1:
         return name or tests[0]
-    found = (
+    problem = (
         f"test sets {', '.join(tests)}; choose" if tests else "no test set; --split valid takes the development set,"
     )
     where = corpus.directory.path
-    raise DataError(f"{where}: has {found} {'one with --split' if tests else 'on which choices were made'}")
+    raise DataError(f"{where}: has {problem} {'one with --split' if tests else 'on which choices were made'}")
 
 
 def evaluate_run(
@@ -81,9 +81,9 @@ def evaluate_run(
     lowercase: bool = False,
     tokenize: str | None = None,
 ) -> Evaluation:
-    """Translate a split of a corpus with a translator that was loaded from a run or from several, and score it.
+    """Translate a split of a corpus with a translator loaded from one or several runs, and score it.
 
-    Raises DataError on what `open_corpus`, `choose_split` and `evaluate` raise.
+    Raises DataError, see `open_corpus`, `choose_split` and `evaluate`.
     """
     origin, config = translator.origin, translator.config.data
     assert origin is not None, "the translator was loaded from a run"
@@ -96,23 +96,21 @@ def evaluate_run(
     sources, references = split.text(config.src), split.text(config.tgt)
     translations, warnings = [], Warnings()
     with Progress(f"translating {split.name}", len(sources)) as progress:
-        for number, found in enumerate(translator.translate_lines(sources, search, progress=progress), start=1):
-            warnings.see(number, Line(sources[number - 1]), found)
-            translations.append(found[0].text)
+        for number, n_best in enumerate(translator.translate_lines(sources, search, progress=progress), start=1):
+            warnings.add(number, Line(sources[number - 1]), n_best)
+            translations.append(n_best[0].text)
     for warning in warnings.lines():
         say(warning)
-    members = tuple(Member(str(each.run), each.step, each.weights) for each in (origin, *translator.others))
-    whose = {"ensemble": members} if len(members) > 1 else vars(members[0])
-    subject = Subject(**whose, split=split.name, search=_how(search), precision=translator.precision)
+    members = tuple(Member(str(o.run), o.step, o.weights) for o in (origin, *translator.others))
+    model = {"ensemble": members} if len(members) > 1 else vars(members[0])
+    subject = Subject(**model, split=split.name, search=_describe(search), precision=translator.precision)
     report = evaluate(translations, references, subject, config.tgt, lowercase, tokenize)
     return Evaluation(report, sources, references, translations)
 
 
-def _how(search: SearchConfig) -> str:
-    """The settings of a search for people: the usual ones, and what differs from the defaults."""
-    told = {"length_penalty", "length_penalty_kind", "batch_sentences", "batch_tokens"}
-    others = [
-        f"{name} {value}" for name, value in search.model_dump(exclude_defaults=True, exclude=told | {"beam"}).items()
-    ]
+def _describe(search: SearchConfig) -> str:
+    """The settings of a search as text: beam and length penalty, and what differs from the defaults."""
+    exclude = {"beam", "length_penalty", "length_penalty_kind", "batch_sentences", "batch_tokens"}
+    changed = search.model_dump(exclude_defaults=True, exclude=exclude)
     penalty = f"length penalty {search.length_penalty_kind} {search.length_penalty:g}"
-    return ", ".join([f"beam {search.beam}", penalty, *others])
+    return ", ".join([f"beam {search.beam}", penalty, *(f"{name} {value}" for name, value in changed.items())])

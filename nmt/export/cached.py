@@ -1,4 +1,4 @@
-"""CTranslate2 as the engine of a run: exported once into the run directory, and then at hand."""
+"""CTranslate2 models of runs: exported once into the run directory and then reused."""
 
 from __future__ import annotations
 
@@ -7,43 +7,46 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.console import say
-from nmt.engine.search import library
-from nmt.engine.translator import EngineTranslator
+from nmt.engine.library import library
+from nmt.engine.search import Engine
+from nmt.engine.translator import engine_translator, load_ctranslate2
 from nmt.errors import CheckpointError, ConfigError
 from nmt.export.export import Request, export_into
 from nmt.files.read import refuse_links
 from nmt.layout import RunDir
 from nmt.runs.folder import Quantization, alone_in, fingerprint, is_folder, load_folder
 from nmt.runs.model import Saved, open_saved
+from nmt.translate.translator import Translator
 
 CHECK_LINES = 20
-"""So many are compared, since somebody waits."""
+"""Lines to compare; few, since a user is waiting."""
 
 
 def engine_for(
     paths: Sequence[Path], checkpoint: str = "best", weights: str = "auto", int8: bool = False
-) -> EngineTranslator:
-    """The translator by CTranslate2 of one run or of what nmt export has written.
+) -> Translator:
+    """Load the CTranslate2 translator of a run, or of a directory that `nmt export` wrote.
 
-    Raises ConfigError for several runs and for options that an exported directory has no choice of, and what `export`
-    and `EngineTranslator` raise.
+    Raises ConfigError for several runs and for options that do not apply to an exported directory, and what `export`
+    and `load_ctranslate2` raise.
     """
     if len(paths) > 1:
         raise ConfigError(["several runs: CTranslate2 translates with one; --engine native makes an ensemble"])
     [path] = paths
     if not is_folder(path):
-        return EngineTranslator.of(engine_folder(path, "int8" if int8 else "float32", checkpoint, weights))
+        return load_ctranslate2(engine_folder(path, "int8" if int8 else "float32", checkpoint, weights))
     if (checkpoint, weights) != ("best", "auto"):
         raise ConfigError([f"{path}: an exported folder has one set of weights; leave out --checkpoint, --weights"])
-    translator = EngineTranslator.of(path)
-    own = translator.engine.quantization
-    if int8 and own != "int8":
-        raise ConfigError([f"{path}: has weights in {own}, found --int8; export the run with --quantization int8"])
-    return translator
+    engine = Engine(load_folder(path))
+    if int8 and engine.quantization != "int8":
+        raise ConfigError(
+            [f"{path}: has weights in {engine.quantization}, found --int8; export the run with --quantization int8"]
+        )
+    return engine_translator(engine)
 
 
 def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best", weights: str = "auto") -> Path:
-    """The CTranslate2 model of a run, in the run directory; it is made where there is none yet of these weights.
+    """Return the path of a run's CTranslate2 model, in the run directory; export it if there is none of these weights.
 
     Raises what `export` raises.
     """
@@ -62,7 +65,7 @@ def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best
 
 
 def _is_of(path: Path, saved: Saved) -> bool:
-    """Whether there is an export of these weights and settings."""
+    """Whether `path` is an export of these weights and settings."""
     try:
         folder = load_folder(path)
     except CheckpointError:

@@ -1,4 +1,4 @@
-"""The model card: what a translator translates, how well, and what it was made of, for people."""
+"""The model card of an exported translator: languages, model, quality, training data, recipe and usage."""
 
 from __future__ import annotations
 
@@ -12,30 +12,36 @@ from nmt import __version__
 from nmt.config import Config
 from nmt.console import printable
 from nmt.data.corpus import read_manifest
+from nmt.data.manifest import Manifest
 from nmt.errors import DataError
-from nmt.evaluate.metrics import corpus_score
+from nmt.evaluate.metrics import MetricName, corpus_score
 from nmt.evaluate.report import Report
 from nmt.layout import DataDir, RunDir
-from nmt.runs.folder import Info
+from nmt.runs.folder import ExportInfo
 from nmt.runs.info import read_info
 from nmt.runs.listing import is_validation, number, read_log
 
-# What says where things lie on one machine, not what was learned how.
-_PLACES = {"run_dir", "device"}
+# settings that depend on the machine rather than on the recipe
+_MACHINE = {"run_dir", "device"}
 _WEIGHTS = {"raw": "step", "ema": "moving average at step", "average": "average up to step"}
 
 
 def card(
     run: RunDir,
     config: Config,
-    info: Info,
+    info: ExportInfo,
     n_parameters: int,
     n_pieces: Sequence[int],
     reports: Sequence[Report] = (),
     checked: str | None = None,
 ) -> str:
-    """The text of README.md. n_pieces: of source and target vocabulary; reports: of the test sets, by this translator;
-    checked: what a comparison with the run has found."""
+    """The text of README.md.
+
+    Args:
+        n_pieces: sizes of the source and the target vocabulary.
+        reports: scores of this translator on the test sets.
+        checked: the result of the comparison with the run.
+    """
     return "\n".join(
         [
             *_front_matter(config),
@@ -62,7 +68,7 @@ def _front_matter(config: Config) -> Iterator[str]:
 
 
 def _facts(
-    config: Config, info: Info, n_parameters: int, n_pieces: Sequence[int], checked: str | None
+    config: Config, info: ExportInfo, n_parameters: int, n_pieces: Sequence[int], checked: str | None
 ) -> Iterator[str]:
     data, model = config.data, config.model
     yield f"# Translation from {data.src} to {data.tgt}"
@@ -70,22 +76,22 @@ def _facts(
     yield f"A Transformer that translates from `{data.src}` to `{data.tgt}`, exported by nmt {__version__}."
     yield ""
     joint = f"{n_pieces[0]:,} pieces for both languages"
-    each = " and ".join(f"{n:,} for {name}" for n, name in zip(n_pieces, (data.src, data.tgt), strict=True))
+    separate = " and ".join(f"{n:,} for {name}" for n, name in zip(n_pieces, (data.src, data.tgt), strict=True))
     number_format = "float32" if info.quantization is None else f"{info.quantization}, as a model of CTranslate2"
     for name, value in {
         "parameters": f"{n_parameters / 1e6:.2f} million ({number_format})",
         "layers": f"{model.encoder_layers} in the encoder, {model.decoder_layers} in the decoder",
         "width": f"{model.d_model}, feed-forward {model.d_ff}, {model.n_heads} heads",
-        "vocabulary": f"SentencePiece BPE, {joint if config.tokenizer.joint else each}",
+        "vocabulary": f"SentencePiece BPE, {joint if config.tokenizer.joint else separate}",
         "weights": f"{_WEIGHTS[info.weights]} {info.step:,} ({info.reason})",
     }.items():
         yield f"- {name}: {value}"
     if checked is not None:
-        yield f"- compared with the run it was made of: {checked}"
+        yield f"- compared with the run it was exported from: {checked}"
     yield ""
 
 
-def _quality(run: RunDir, config: Config, info: Info, reports: Sequence[Report]) -> Iterator[str]:
+def _quality(run: RunDir, config: Config, info: ExportInfo, reports: Sequence[Report]) -> Iterator[str]:
     lines = [*_development(run, config, info)]
     for report in reports:
         scores = ", ".join(f"{score.value:.2f} ({score.signature})" for score in report.scores)
@@ -94,24 +100,23 @@ def _quality(run: RunDir, config: Config, info: Info, reports: Sequence[Report])
         yield from ("## Quality", "", "Scores are of detokenised text, with case.", "", *lines, "")
 
 
-def _development(run: RunDir, config: Config, info: Info) -> Iterator[str]:
-    """The validation of these weights in the log."""
+def _development(run: RunDir, config: Config, info: ExportInfo) -> Iterator[str]:
+    """The scores of these weights on the development set, from the log."""
     kind = "valid" if info.weights == "raw" else info.weights
     for record in read_log(run.log, having=b'"bleu"'):
         if is_validation(record) and (record["kind"], record.get("step")) == (kind, info.step):
-            of_metrics = {"BLEU": "bleu", "chrF": "chrf"}
-            found = {name: (number(record, key), key) for name, key in of_metrics.items()}
+            keys: dict[str, MetricName] = {"BLEU": "bleu", "chrF": "chrf"}
             scores = ", ".join(
                 f"{name} {value:.2f} ({_signature(key, config.data.tgt)})"
-                for name, (value, key) in found.items()
-                if value is not None
+                for name, key in keys.items()
+                if (value := number(record, key)) is not None
             )
             yield f"- development set, on which the weights were chosen: {scores}"
             return
 
 
-def _signature(metric: Any, tgt_lang: str) -> str:
-    """How validations compute a score; the version of sacrebleu is not known of those of the past."""
+def _signature(metric: MetricName, tgt_lang: str) -> str:
+    """The signature of validation scores, without the version of sacrebleu, which the log does not have."""
     return corpus_score(metric, ["a"], ["a"], tgt_lang).signature.split("|version:")[0]
 
 
@@ -120,43 +125,44 @@ def _data(run: RunDir, config: Config) -> Iterator[str]:
     recorded = _manifest(run)
     labels = {where: source.label for where, source in config.data.sources()}
     for where, label in labels.items():
-        source = recorded.get("sources", {}).get(where, {})
-        counts = [f"{source[key]:,} pairs {key}" for key in ("read", "kept") if key in source]
+        source = (recorded.sources or {}).get(where) if recorded else None
+        known = {"read": source.read, "kept": source.kept} if source else {}
+        counts = [f"{n:,} pairs {key}" for key, n in known.items() if n is not None]
         text = {"train": "training", "valid": "development set"}.get(where.split(".")[0], where.replace(".", " set "))
         yield f"- {text}: {printable(label)}" + (f", {', '.join(counts)}" if counts else "")
     if "valid" not in labels:
-        n_pairs = recorded.get("splits", {}).get("valid", {}).get("pairs")
-        yield "- development set: split off the training text" + (f", {n_pairs:,} pairs" if n_pairs else "")
-    if "fingerprint" in recorded:
-        yield f"- fingerprint of the prepared corpus: {recorded['fingerprint']}"
+        valid = recorded.splits.get("valid") if recorded else None
+        yield "- development set: split off the training text" + (f", {valid.pairs:,} pairs" if valid else "")
+    if recorded:
+        yield f"- fingerprint of the prepared corpus: {recorded.fingerprint}"
     yield ""
 
 
-def _manifest(run: RunDir) -> dict[str, Any]:
-    """That of the corpus which the run was trained on, if it is still there."""
+def _manifest(run: RunDir) -> Manifest | None:
+    """The manifest of the corpus that the run was trained on, if it still exists."""
     info = read_info(run)
     try:
-        manifest = read_manifest(DataDir(Path(info["data_dir"])))
+        manifest = read_manifest(DataDir(Path(info.data_dir)))
     except DataError:
-        return {}
-    return manifest if manifest["fingerprint"] == info["corpus"] else {}
+        return None
+    return manifest if manifest.fingerprint == info.corpus else None
 
 
 def _recipe(config: Config) -> Iterator[str]:
     tree: dict[str, Any] = {}
     for name in ("tokenizer", "model", "training", "search"):
         section = getattr(config, name)
-        changed = section.model_dump(mode="json", exclude_defaults=True, exclude=_PLACES)
+        changed = section.model_dump(mode="json", exclude_defaults=True, exclude=_MACHINE)
         tree |= {name: changed} if changed else {}
     yield from ("## Recipe", "", f"Settings that differ from the defaults of nmt {__version__}:", "")
     yield from ("```yaml", yaml.safe_dump(tree, sort_keys=False, allow_unicode=True).rstrip(), "```", "")
 
 
-def _use(config: Config, info: Info) -> Iterator[str]:
+def _use(config: Config, info: ExportInfo) -> Iterator[str]:
     src, tgt = config.data.src, config.data.tgt
     options, module, load = "", "nmt", "Translator.load"
     if info.kind == "ctranslate2":
-        options, module, load = " --engine ctranslate2", "nmt.engine.translator", "EngineTranslator.of"
+        options, module, load = " --engine ctranslate2", "nmt.engine.translator", "load_ctranslate2"
     yield from ("## Use", "", "With this directory as `DIR`:", "", "```")
     yield f"nmt translate --model DIR{options} --input text.{src} --output text.{tgt}"
     yield from ("```", "", "```python", f"from {module} import {load.split('.')[0]}", "")

@@ -1,4 +1,4 @@
-"""`nmt export`: a run -> one directory that is the translator."""
+"""`nmt export`: write a run as one self-contained directory that translates."""
 
 from __future__ import annotations
 
@@ -11,56 +11,72 @@ import torch
 
 from nmt import __version__
 from nmt.data.corpus import Corpus
-from nmt.engine.compare import Comparison, compare, judge, made_up_lines, search_for_check
+from nmt.engine.compare import Comparison, check_tolerance, compare, made_up_lines, search_for_check
 from nmt.engine.convert import save_ctranslate2
-from nmt.engine.search import library
-from nmt.engine.translator import EngineTranslator
+from nmt.engine.library import library
+from nmt.engine.search import Engine
+from nmt.engine.translator import EngineSearcher
 from nmt.errors import DataError
 from nmt.evaluate.report import Report
 from nmt.evaluate.run import evaluate_run, open_corpus
 from nmt.export.card import card
 from nmt.files.write import write_file
 from nmt.layout import RunDir
-from nmt.runs.folder import Info, Kind, Quantization, alone_in, fingerprint, new_folder, refuse_full, save_weights, seal
+from nmt.runs.folder import (
+    ExportInfo,
+    Kind,
+    Quantization,
+    alone_in,
+    fingerprint,
+    load_folder,
+    new_folder,
+    refuse_full,
+    save_weights,
+    seal,
+)
 from nmt.runs.model import Saved, open_saved
 from nmt.text.lines import read_lines
-from nmt.translate.translator import FARTHEST, Translator
+from nmt.translate.searcher import NativeSearcher
+from nmt.translate.sentences import MAX_PIECES_FACTOR
+from nmt.translate.translator import Translator
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and what was found out about it."""
+    """The result of an export."""
 
     path: Path
     comparison: Comparison | None
-    """Of a CTranslate2 model with the run."""
+    """The comparison of a CTranslate2 model with the run."""
     reports: Sequence[Report]
-    """Of the test sets, if they were to be evaluated."""
+    """Scores on the test sets, if requested."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is exported, and how it is looked at."""
+    """What to export, and how to check it."""
 
     run: Path
     checkpoint: str = "best"
     weights: str = "auto"
     data: Path | None = None
-    """The data directory, by default the one of training."""
+    """The data directory; by default that of training."""
     check: Path | None = None
-    """The lines that both engines translate, by default of the development set, if the data directory is there, else
-    of words of the vocabulary."""
+    """The file of lines that both engines translate; by default the development set or, without the data directory,
+    random words of the vocabulary."""
     check_lines: int = 100
     evaluate: bool = False
-    """Measure the test sets of the data directory."""
+    """Evaluate the test sets of the data directory."""
 
 
 def export(request: Request, output: Path, kind: Kind, quantization: Quantization = "float32") -> Exported:
-    """Write a run's chosen weights, with all that translating needs and a model card, as `output`.
+    """Write the chosen weights of a run, with everything needed to translate and a model card, to `output`.
 
-    A CTranslate2 model is compared with the run before it gets its name. Raises DataError if `output` is there and not
-    empty or cannot be written, ConfigError if the package is not installed, CheckpointError if there is no such run or
-    checkpoint, or if what CTranslate2 makes of it differs by more than rounding explains.
+    A CTranslate2 model is compared with the run before it is renamed into place.
+
+    Raises DataError if `output` is not empty or cannot be written, ConfigError if CTranslate2 is not installed,
+    CheckpointError if there is no such run or checkpoint, or if the scores of the CTranslate2 model differ by more than
+    rounding explains.
     """
     if kind == "ctranslate2":
         library()
@@ -70,14 +86,13 @@ def export(request: Request, output: Path, kind: Kind, quantization: Quantizatio
 
 
 def export_into(request: Request, output: Path, kind: Kind, quantization: Quantization) -> Exported:
-    """The same for a caller who is alone in the directory above."""
-    # what a CTranslate2 model is compared with, and what evaluates an exported folder
+    """Like `export`; the caller holds `alone_in` on the parent directory."""
     saved = open_saved(request.run, request.checkpoint, request.weights)
-    native = Translator(saved.model(), saved.tokenizers, saved.config, torch.device("cpu"), "float32")
-    native.origin = saved.origin
+    model, tokenizers, config = saved.model(), saved.tokenizers, saved.config
+    searcher = NativeSearcher([model], tokenizers[config.data.tgt], torch.device("cpu"), "float32")
+    native = Translator(searcher, tokenizers, config, [saved.origin])
     lines = _check_lines(request, native) if kind == "ctranslate2" else []
     info = _info(saved, kind, quantization)
-    model, config = native.models[0], native.config
     vocabularies = [native.tokenizers[name] for name in (config.data.src, config.data.tgt)]
     translator: Translator = native
     comparison = None
@@ -86,13 +101,13 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             save_weights(directory, saved.weights.tensors)
             seal(directory, info)
         else:
-            src, tgt = (each.pieces(range(len(each))) for each in vocabularies)
+            src, tgt = (tokenizer.pieces(range(len(tokenizer))) for tokenizer in vocabularies)
             save_ctranslate2(model, config.model, info.positions, (src, tgt), quantization, directory.path)
             seal(directory, info)
-            translator = EngineTranslator.of(directory.path)
-            translator.origin = native.origin
-            comparison = compare(native, translator, lines, search_for_check(config.search))
-            judge(comparison, quantization)
+            engine = Engine(load_folder(directory.path))
+            comparison = compare(native, engine, lines, search_for_check(config.search))
+            check_tolerance(comparison, quantization)
+            translator = Translator(EngineSearcher(engine), tokenizers, config, [saved.origin])
         reports = _reports(request, translator) if request.evaluate else []
         n_parameters = sum(parameter.numel() for parameter in model.parameters())
         text = card(
@@ -100,7 +115,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             config,
             info,
             n_parameters,
-            [len(each) for each in vocabularies],
+            [len(tokenizer) for tokenizer in vocabularies],
             reports,
             None if comparison is None else str(comparison),
         )
@@ -108,13 +123,13 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
     return Exported(output, comparison, reports)
 
 
-def _info(saved: Saved, kind: Kind, quantization: Quantization) -> Info:
+def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
     config, weights = saved.config, saved.weights
     # the source as long as it is ever read, and a translation as long as the settings of today allow
-    n_positions = 2 * FARTHEST * config.data.max_pieces + 64
+    n_positions = 2 * MAX_PIECES_FACTOR * config.data.max_pieces + 64
     if config.model.positions == "learned":
         n_positions = config.model.max_positions
-    return Info.model_validate(
+    return ExportInfo.model_validate(
         {
             "kind": kind,
             "nmt": __version__,
@@ -133,7 +148,7 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> Info:
 
 
 def _check_lines(request: Request, translator: Translator) -> list[str]:
-    """Lines to translate by both engines, some of them not blank."""
+    """The lines to translate with both engines, not all of them blank."""
     if request.check is not None:
         if not request.check.exists():
             raise DataError(f"{request.check}: no such file")
@@ -155,7 +170,7 @@ def _corpus(request: Request, translator: Translator) -> Corpus:
 
 
 def _reports(request: Request, translator: Translator) -> list[Report]:
-    """Of every test set of the data directory. Raises DataError if it has none."""
+    """Evaluate every test set of the data directory. Raises DataError if it has none."""
     corpus = _corpus(request, translator)
     names = [name for name in corpus.splits if name not in ("train", "valid")]
     if not names:

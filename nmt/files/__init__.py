@@ -1,1 +1,1 @@
-"""Files on disk: atomic writes and locks, and reading what a stranger may have put there."""
+"""Files on disk: atomic writes, locks, and reading untrusted files safely."""

@@ -1,8 +1,8 @@
-"""Files that a stranger may have put there: only regular ones are read, and nothing is written through a link.
+"""Untrusted files: only regular ones are read, and nothing is written through a symbolic link.
 
-What lies inside a run, an export or a data directory must be a regular file: a named pipe would be waited for without
-end, and /dev/zero would fill the memory. So must a configuration. Text that the user names to be read once, such as a
-file to translate, may also come from a pipe (`open_text`).
+Files inside a run, an export or a data directory, and configurations, must be regular: reading a named pipe would
+block forever, and /dev/zero would fill the memory. Text that the user names to be read once, such as a file to
+translate, may also come from a pipe (`open_text`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from nmt.console import Progress
 from nmt.errors import DataError, UnsafeFileError
 
 DOCUMENT_BYTES = 1 << 26
-"""The most that a small file may have: JSON, a tokenizer's model."""
+"""Maximum size of a small file: JSON, a tokenizer's model."""
 CONFIG_BYTES = 1 << 18
-"""The most that a configuration may have: YAML takes a hundred times the time and memory of JSON."""
-HEADER_BYTES = 100_000_000  # the most that the safetensors library takes
+"""Maximum size of a configuration: YAML takes a hundred times the time and memory of JSON."""
+HEADER_BYTES = 100_000_000  # the limit of the safetensors library
 LOG_BYTES = 1 << 30
-"""The most of log.jsonl that is read: millions of records."""
+"""Maximum size of log.jsonl that is read: millions of records."""
 _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFCHR: "a device",
@@ -37,11 +37,11 @@ _KINDS = {
 
 
 def open_regular(path: Path, why: str = "") -> IO[bytes]:
-    """A regular file, opened to be read. Raises UnsafeFileError, which says `why`, for another kind, and OSError."""
+    """Open a regular file for reading. Raises UnsafeFileError, which says `why`, for another kind, and OSError."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)  # a pipe without a writer: do not wait
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)  # does not wait for the writer of a pipe
     except OSError as error:
-        if error.errno == errno.ENXIO:  # a socket, or a device that is not there
+        if error.errno == errno.ENXIO:  # a socket, or a missing device
             _refuse_special(path, path.stat().st_mode, why)
         raise
     try:
@@ -62,29 +62,28 @@ def _refuse_special(path: Path, mode: int, why: str = "") -> None:
 
 
 def check_regular(path: Path) -> None:
-    """Raise what `open_regular` raises: for libraries that open a file by its name."""
+    """Raise what `open_regular` raises, for libraries that open a file by name."""
     open_regular(path).close()
 
 
 def read_regular(path: Path, limit: int | None = None) -> bytes:
-    """The bytes of a regular file. Raises UnsafeFileError for another kind of file or more than `limit` bytes, and
-    OSError."""
+    """Read a regular file. Raises UnsafeFileError for another kind of file or more than `limit` bytes, and OSError."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         most = _memory() if limit is None else limit
         if size > most:
             what = "this machine has memory" if limit is None else "such a file has"
             raise UnsafeFileError(f"{path}: {size:,} bytes, more than {what} ({most:,})")
-        return file.read(size or min(most, 1 << 16))  # in /proc files say that they have none
+        return file.read(size or min(most, 1 << 16))  # files in /proc have size 0
 
 
-def read_document(path: Path) -> str:
-    """The text of a small UTF-8 file. Raises what `read_regular` raises, and UnicodeDecodeError."""
+def read_text(path: Path) -> str:
+    """The text of a small UTF-8 file. Raises OSError, UnsafeFileError and UnicodeDecodeError."""
     return read_regular(path, DOCUMENT_BYTES).decode("utf-8")
 
 
 def read_tensors(path: Path) -> bytes:
-    """The bytes of a safetensors file, which are not read if they are more than its header promises.
+    """Read a safetensors file, unless it is larger than its header declares.
 
     Raises UnsafeFileError for another kind of file or size, and OSError. The format is eight bytes with the length of
     the header, the header in JSON, the data: https://github.com/huggingface/safetensors.
@@ -102,7 +101,7 @@ def read_tensors(path: Path) -> bytes:
 
 
 def _data_bytes(path: Path, header: bytes) -> int:
-    """How many bytes of data the header of a safetensors file promises."""
+    """The size of the data that the header of a safetensors file declares."""
     try:
         tensors = json.loads(header)
         return max((int(each["data_offsets"][1]) for key, each in tensors.items() if key != "__metadata__"), default=0)
@@ -111,21 +110,21 @@ def _data_bytes(path: Path, header: bytes) -> int:
 
 
 def _memory() -> int:
-    """Bytes of memory of this machine."""
+    """Memory of this machine in bytes."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def open_text(path: Path) -> IO[bytes]:
-    """A file of text that the user has named: also what a pipe or a terminal gives, read once.
+    """Open a text file named by the user, which may be a pipe or a terminal, to be read once.
 
-    Raises UnsafeFileError for a device that would give bytes without end, and OSError.
+    Raises UnsafeFileError for a device with endless content, and OSError.
     """
     mode = path.stat().st_mode
     return path.open("rb") if stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and _ends(path)) else open_regular(path)
 
 
 def _ends(device: Path) -> bool:
-    """Whether a device is one whose bytes have an end: a terminal, or /dev/null."""
+    """Whether the content of a device ends: a terminal, or /dev/null."""
     descriptor = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         return os.isatty(descriptor) or os.fstat(descriptor).st_rdev == Path(os.devnull).stat().st_rdev
@@ -137,11 +136,11 @@ def _ends(device: Path) -> bool:
 
 
 def refuse_links(paths: Iterable[Path]) -> None:
-    """Raise UnsafeFileError if one of these is a symbolic link, or no directory and no regular file."""
+    """Raise UnsafeFileError if one of these is a symbolic link, or neither a directory nor a regular file."""
     for path in paths:
         try:
             mode = path.lstat().st_mode
-        except OSError:  # it is not there, or cannot be reached, which whoever writes there will be told
+        except OSError:  # missing, or unreachable, which is reported when it is written
             continue
         if stat.S_ISLNK(mode):
             raise UnsafeFileError(
@@ -153,9 +152,9 @@ def refuse_links(paths: Iterable[Path]) -> None:
 
 
 def open_own(path: Path, flags: int = 0) -> int:
-    """The descriptor of a file that is changed in place, made if it is not there; `flags` beside those for that.
+    """Open a file to change in place, creating it if missing; returns the descriptor. `flags`: additional ones.
 
-    Raises UnsafeFileError if there is a link or no regular file, and OSError.
+    Raises UnsafeFileError if it is a link or not a regular file, and OSError.
     """
     refuse_links([path])
     flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
@@ -169,8 +168,8 @@ def open_own(path: Path, flags: int = 0) -> int:
 
 
 def create(name: Path | str, folder: int | None = None) -> int:
-    """The descriptor of a new file to write, in place of what has this name, be it a link; `folder`: the descriptor of
-    the directory that it is in. Raises OSError."""
+    """Create a file for writing, replacing a file or link of this name; returns the descriptor. `folder`: the
+    descriptor of its directory. Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
         return os.open(name, flags, 0o666, dir_fd=folder)
@@ -180,7 +179,7 @@ def create(name: Path | str, folder: int | None = None) -> int:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory with all that is in it, if it is there; of a link to one the link alone. Raises OSError."""
+    """Remove a directory with its content, if it exists; of a link to one, only the link. Raises OSError."""
     if path.is_symlink():
         path.unlink()
     elif path.exists():
@@ -188,12 +187,12 @@ def remove_tree(path: Path) -> None:
 
 
 def checksum(path: Path, why: str = "") -> str:
-    """The SHA-256 of a file, in hexadecimal. Raises DataError if it is no readable file; `why` one is needed."""
+    """The SHA-256 of a file, in hexadecimal. Raises DataError if it is not readable; `why` a regular one is needed."""
     digest = hashlib.sha256()
-    is_first = os.environ.get("RANK", "0") == "0"  # of several processes, which all do it
+    is_rank0 = os.environ.get("RANK", "0") == "0"
     with reading(path), open_regular(path, why) as file:
         size = os.fstat(file.fileno()).st_size
-        with Progress(f"checksum of {path.name}", size, "bytes", shown=is_first) as progress:
+        with Progress(f"checksum of {path.name}", size, "bytes", shown=is_rank0) as progress:
             while block := file.read(1 << 20):
                 digest.update(block)
                 progress.add(len(block))
@@ -202,7 +201,7 @@ def checksum(path: Path, why: str = "") -> str:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what can be wrong with a file into a DataError."""
+    """Turn errors of opening and reading a source file into DataError."""
     try:
         yield
     except FileNotFoundError:

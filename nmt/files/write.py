@@ -1,4 +1,4 @@
-"""How files get to the disk: whole or not at all, and by one process at a time."""
+"""Writing files: atomically, durably, and by one process at a time."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from nmt.console import say
 from nmt.errors import DataError, LockedError, UnsafeFileError
-from nmt.files.read import create, open_own, read_document, refuse_links, remove_tree
+from nmt.files.read import create, open_own, read_text, refuse_links, remove_tree
 
-CHUNK = 1 << 24  # bytes of one write: the kernel takes at most 2 GiB at a time
+CHUNK = 1 << 24  # bytes per write; the kernel accepts at most 2 GiB
 
 
 def write_file(path: Path, data: bytes, folder: int | None = None) -> None:
-    """Write a new file and have it on the disk before going on. A failure may leave a part of it.
+    """Write a new file and sync it to disk. A failure may leave a part of it.
 
-    What has its name, be it a link, is removed. `folder`: a descriptor of the directory it is in, by default the path
-    is followed. Raises OSError, which names the file without the ending of its temporary name.
+    An existing file or link of this name is removed. `folder`: a descriptor of its directory, by default that of the
+    path. Raises OSError, which names the file without the suffix of its temporary name.
     """
     try:
         descriptor = create(path if folder is None else path.name, folder)
@@ -43,9 +43,10 @@ def write_file(path: Path, data: bytes, folder: int | None = None) -> None:
 
 
 def replace_file(path: Path, content: str | bytes, may_follow: bool = True) -> None:
-    """Write a file whole or not at all, over what was there, in a directory that `may_follow` from a link.
+    """Write or replace a file atomically.
 
-    Raises UnsafeFileError if it is a link and may not, and OSError.
+    may_follow: whether its directory may be a symbolic link.
+    Raises UnsafeFileError if it is one and may not be, and OSError.
     """
     if not may_follow:
         refuse_links([path.parent])
@@ -73,7 +74,7 @@ def _replace_in(folder: int, name: str, data: bytes) -> None:
 
 @contextlib.contextmanager
 def open_output(target: Path | str) -> Iterator[IO[bytes]]:
-    """A file to write, which has its name only when it is complete; `-` is standard output. Raises DataError."""
+    """Open a file that gets its name only when it is complete; `-` is standard output. Raises DataError."""
     if str(target) == "-" and sys.stdout is None:
         raise DataError("standard output is closed; name a file with --output")
     try:
@@ -84,19 +85,19 @@ def open_output(target: Path | str) -> Iterator[IO[bytes]]:
         raise
     except OSError as error:
         if error.filename is not None and not str(error.filename).startswith(str(target)):
-            raise  # of something else that is read meanwhile
+            raise  # concerns another file, which is read meanwhile
         name = "standard output" if str(target) == "-" else str(target)
         raise DataError(f"{name}: cannot be written: {error.strerror}") from error
 
 
 def refuse_overwriting(targets: Sequence[Path | str | None], inputs: Sequence[Path | str | None]) -> None:
-    """Raise DataError if one of the files to write is one that is read, or another that is written."""
+    """Raise DataError if a file to write is also an input, or is to be written twice."""
     read = [path for path in map(_regular, inputs) if path is not None]
     written: list[str] = []
     for target in (str(name) for name in targets if name is not None and str(name) != "-"):
         path = _regular(target)
         if path is not None and any(path.samefile(other) for other in read):
-            raise DataError(f"{target}: is read, and would be written over; name another file to write")
+            raise DataError(f"{target}: is an input and would be overwritten; name another output file")
         if os.path.realpath(target) in written:
             raise DataError(f"{target}: would be written twice; name two files")
         written.append(os.path.realpath(target))
@@ -104,7 +105,7 @@ def refuse_overwriting(targets: Sequence[Path | str | None], inputs: Sequence[Pa
 
 def _regular(name: Path | str | None) -> Path | None:
     """The regular file of this name, if there is one."""
-    with contextlib.suppress(OSError):  # no file can have such a name, or it cannot be reached: told where it is opened
+    with contextlib.suppress(OSError):  # an impossible or unreachable name, which is reported when it is opened
         if name is not None and str(name) != "-" and Path(name).is_file():
             return Path(name)
     return None
@@ -120,7 +121,7 @@ def _opened(target: Path | str) -> Iterator[IO[bytes]]:
         raise DataError(f"{path}: a directory, where a file is to be written")
     elif not path.parent.is_dir():
         raise DataError(f"{path}: there is no directory {path.parent} to write it in")
-    elif path.exists() and not path.is_file():  # a device or a named pipe, which no file may replace
+    elif path.exists() and not path.is_file():  # a device or a named pipe, not to be replaced by a file
         with path.open("wb") as out:
             yield out
     else:
@@ -134,7 +135,7 @@ def _opened(target: Path | str) -> Iterator[IO[bytes]]:
 
 
 def sync(path: Path) -> None:
-    """Have a file or the entries of a directory on the disk before going on."""
+    """Sync a file, or the entries of a directory, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -144,10 +145,10 @@ def sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def staged_directory(final: Path) -> Iterator[Path]:
-    """An empty directory beside `final` to write into; it takes the place of `final` if the block ends well.
+    """Yield an empty directory beside `final`, which replaces `final` if the block succeeds.
 
-    The kernel holds a lock on it while its writer lives. So what a killed writer has left behind is seen to be
-    nobody's and is removed, and two writers at a time are refused. Raises DataError where nothing can be written.
+    It is locked while its writer lives: the remains of a killed writer are recognised and removed, and a second
+    concurrent writer is refused. Raises DataError if it cannot be written.
     """
     final = final.resolve()
     staged, old = (final.parent / f".{final.name}.{what}" for what in ("partial", "old"))
@@ -176,7 +177,7 @@ def staged_directory(final: Path) -> Iterator[Path]:
 
 
 def _take(staged: Path) -> int:
-    """Make or take over the directory, emptied and locked; the file descriptor that holds the lock."""
+    """Create or take over the directory, lock and empty it. Returns the file descriptor that holds the lock."""
     refuse_links([staged])
     staged.mkdir(exist_ok=True)
     lock = os.open(staged, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -194,22 +195,22 @@ def _take(staged: Path) -> int:
 
 
 def _sync_tree(directory: Path) -> None:
-    """Have everything on the disk before the directory gets its name."""
+    """Sync everything to disk, before the directory gets its name."""
     for path in [*directory.rglob("*"), directory]:
         sync(path)
 
 
 class Lock:
-    """A lock file that the kernel holds for this process, so that a crash does not leave it stuck.
+    """A lock file, locked by the kernel so that a crash releases it.
 
-    The file names its holder: host, process and since when. It stays when the lock is given up: a lock file that is
-    removed could be locked twice.
+    The file names its holder: host, process and time. It is not removed on release: a removed lock file could be
+    locked twice.
     """
 
     def __init__(self, path: Path, what: str) -> None:
-        """Take the lock; `what` is done under it. Raises LockedError if another process holds it, UnsafeFileError if
-        it is a link."""
-        for _ in range(10):  # someone who only looks holds it for an instant
+        """Acquire the lock; `what` is done under it, for the message. Raises LockedError if another process holds it,
+        UnsafeFileError if it is a link."""
+        for _ in range(10):  # `lock_holder` holds it for an instant
             self._descriptor = open_own(path)
             if self._taken(path):
                 break
@@ -229,29 +230,29 @@ class Lock:
     def _taken(self, path: Path) -> bool:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return os.fstat(self._descriptor).st_ino == path.stat().st_ino  # and not one that was just removed
+            return os.fstat(self._descriptor).st_ino == path.stat().st_ino  # else it was just removed
         except (BlockingIOError, FileNotFoundError):
             return False
-        except OSError as error:  # a file system without locks: that is no reason not to work
-            say(f"{path} cannot be locked ({error.strerror}): see that one process writes here")
+        except OSError as error:  # a file system without locks: go on without one
+            say(f"{path} cannot be locked ({error.strerror}): make sure that only one process writes here")
             return True
 
     def release(self) -> None:
-        """Give the lock up."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 
 def locked_error(path: Path, what: str) -> LockedError:
-    """The error that names the process that holds a lock file; `what` it does there."""
+    """The error for a lock file that is held, naming the process; `what` it does there."""
     holder = _read_holder(path)
     who = "process {} on {} since {}".format(*(holder.get(key, "?") for key in ("pid", "host", "since")))
     return LockedError(f"{path.parent}: another process {what} here: {who}; wait for it to end or stop it")
 
 
-def lock_holder(path: Path) -> dict[str, Any] | None:
-    """Host, pid and since of the living process that holds this lock file; None if none does."""
+def lock_holder(path: Path) -> dict[str, object] | None:
+    """Host, pid and since of the process that holds this lock file; None if none does."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # should it be a pipe
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # O_NONBLOCK: it might be a pipe
     except OSError:
         return None
     try:
@@ -265,9 +266,9 @@ def lock_holder(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def _read_holder(path: Path) -> dict[str, Any]:
-    """What the lock file says, or nothing while its holder is about to write it."""
+def _read_holder(path: Path) -> dict[str, object]:
+    """The content of the lock file; empty while its holder is about to write it."""
     try:
-        return dict(json.loads(read_document(path)))
+        return dict(json.loads(read_text(path)))
     except (UnsafeFileError, OSError, ValueError, TypeError):
         return {}

@@ -1,1 +1,1 @@
-"""The Transformer. It takes tensors and layouts and knows nothing of files or batches."""
+"""The Transformer, its masks, devices and precisions. It knows nothing of files or batches."""

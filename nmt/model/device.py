@@ -11,17 +11,17 @@ import torch
 from nmt.errors import ConfigError
 
 CUDNN_ATTENTION = False
-"""Whether a GPU may take cuDNN's attention. PyTorch prefers it on some, but it plans anew for every shape, and a batch
-of text has almost always a new one; the flash and memory-efficient kernels do not. `make gpu-check` measures both."""
+"""Whether cuDNN's attention may be used. PyTorch prefers it on some GPUs, but it plans again for every new shape, and
+almost every batch of text has one; the flash and memory-efficient kernels do not. `make gpu-check` measures both."""
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto`, `cpu` or `cuda` -> a device, set up; auto takes a GPU if there is one.
+    """Set up the device for `auto`, `cpu` or `cuda`; auto takes a GPU if there is one.
 
-    Raises ConfigError without a GPU.
+    Raises ConfigError if `cuda` is requested but not available.
     """
     if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(["training.device: cuda was asked for, but this PyTorch sees no GPU; take auto or cpu"])
+        raise ConfigError(["training.device: cuda requested, but PyTorch finds no GPU; use auto or cpu"])
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda":
@@ -30,7 +30,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    """The make of a GPU or of a processor, as far as it is known."""
+    """The model name of a GPU or CPU, as far as it is known."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     try:
@@ -44,14 +44,14 @@ SIGNS = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_AL
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether `error` says that memory did not suffice, on a GPU or a CPU."""
+    """Whether `error` means out of memory, on a GPU or a CPU."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS)
 
 
 def free_memory() -> None:
-    """Give back what a failed attempt has left behind."""
+    """Release the memory of a failed attempt."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -1,8 +1,8 @@
-"""Dropout (Srivastava et al., 2014) that does not spend its time on random numbers."""
+"""Dropout (Srivastava et al., 2014) with cheap random numbers on a CPU."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 
 class Dropout(nn.Module):
-    """Zero each unit with probability `p` while training, and scale the others up by 1 / (1 - p).
+    """In training, zero each unit with probability `p` and scale the others by 1 / (1 - p).
 
-    On a CPU that draws a number for every unit, dropout takes longer than the product before it. There one byte of
-    random numbers serves a unit, so that `p` is rounded to the nearest 256th (the scale goes by the rounded value).
-    Compiled code draws its own.
+    On a CPU, `torch.nn.Dropout` takes longer than the matrix product before it. Here one random byte serves a unit, so
+    `p` is rounded to the nearest 256th, and the scale uses the rounded value. Compiled code and other devices use
+    PyTorch's own dropout.
     """
 
     def __init__(self, p: float) -> None:
@@ -23,7 +23,7 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        """Any shape; unchanged in evaluation or with p = 0."""
+        """(...) -> (...), unchanged in evaluation or with p = 0."""
         if not self.training or self.p == 0.0:
             return x
         if x.device.type != "cpu" or torch.compiler.is_compiling():
@@ -32,27 +32,34 @@ class Dropout(nn.Module):
         return dropped
 
 
+class _Context(Protocol):
+    saved_tensors: tuple[Tensor, ...]
+    scale: float
+
+    def save_for_backward(self, *tensors: Tensor) -> None: ...
+
+
 class _BytewiseDropout(torch.autograd.Function):
-    """A unit is kept if its random byte is at least `threshold`."""
+    """Keep a unit if its random byte is at least `threshold`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
-        seed = int(torch.randint(2**62, ()))  # what torch was seeded with decides
+    def forward(ctx: _Context, x: Tensor, threshold: int) -> Tensor:
+        seed = int(torch.randint(2**62, ()))  # follows torch.manual_seed
         words = np.random.SFC64(seed).random_raw(-(-x.numel() // 8))
         random_bytes = torch.from_numpy(words.view(np.uint8))[: x.numel()].view(x.shape)
         kept = torch.ge(
             random_bytes, threshold, out=torch.empty(x.shape, dtype=x.dtype)
-        )  # 0 and 1, with no bool between
+        )  # 0 and 1 without a bool tensor in between
         ctx.save_for_backward(kept)
         ctx.scale = 256 / (256 - threshold)
         return _scaled_product(x, kept, ctx.scale)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: _Context, grad: Tensor) -> tuple[Tensor, None]:
         (kept,) = ctx.saved_tensors
         return _scaled_product(grad, kept, ctx.scale), None
 
 
 def _scaled_product(x: Tensor, kept: Tensor, scale: float) -> Tensor:
-    """x * kept * scale in one pass, in which `scale` is not rounded to the few digits of bf16."""
+    """x * kept * scale in one pass, in which `scale` is not rounded to bf16."""
     return torch.addcmul(x.new_zeros(()), x, kept, value=scale)

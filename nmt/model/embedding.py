@@ -1,6 +1,6 @@
-"""Token and position embeddings: what encoder and decoder read.
+"""Token and position embeddings. Positions are sinusoidal (Vaswani et al., 2017, section 3.5) or learned.
 
-Positions are sinusoidal (Vaswani et al., 2017, section 3.5) or learned.
+Legend: B sentences, L length, D width.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from nmt.model.dropout import Dropout
 
 
 def sinusoidal_table(n_positions: int, d_model: int) -> Tensor:
-    """(n_positions, D): sin(position / 10000^(2i/D)) in the even columns 2i, the cosine in the odd ones after them."""
+    """(n_positions, D): sin(position / 10000^(2i/D)) in column 2i, its cosine in column 2i + 1."""
     position = torch.arange(n_positions, dtype=torch.float32)[:, None]
     rate = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float32) * (-math.log(10_000.0) / d_model))
     return torch.stack((torch.sin(position * rate), torch.cos(position * rate)), dim=-1).flatten(1)
 
 
 class SinusoidalPositions(nn.Module):
-    """No parameters and no longest length: the table grows when a longer sentence comes."""
+    """Sinusoidal position embeddings of any length: the table grows when a longer sentence comes."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -34,21 +34,21 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, positions: Tensor, end: int) -> Tensor:
         """(L,) int64 positions, all below `end` -> (L, D)."""
-        table = self.table  # of threads that decode at once, another may put its own in place of it
+        table = self.table  # another thread that decodes may replace it meanwhile
         if end > table.size(0):
             table = self.table = sinusoidal_table(2 * end, self.d_model).to(table)
         return table[positions]
 
 
 class LearnedPositions(nn.Module):
-    """A vector for each of the first `max_positions` positions."""
+    """A learned embedding for each of the first `max_positions` positions."""
 
     def __init__(self, d_model: int, max_positions: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.randn(max_positions, d_model) * d_model**-0.5)
 
     def forward(self, positions: Tensor, end: int) -> Tensor:
-        """(L,) int64 positions, all below `end` -> (L, D). Raises DataError beyond the last learned position."""
+        """(L,) int64 positions, all below `end` -> (L, D). Raises DataError if `end` exceeds `max_positions`."""
         if end > self.weight.size(0):
             raise DataError(
                 f"a sequence of {end} pieces is longer than the {self.weight.size(0)} positions this model has learned "
@@ -58,7 +58,7 @@ class LearnedPositions(nn.Module):
 
 
 class Embedding(nn.Module):
-    """Token embeddings, scaled by the square root of the width, plus positions, with dropout."""
+    """Token embeddings times sqrt(D), plus position embeddings, with dropout."""
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Embedding(nn.Module):
     def forward(self, ids: Tensor, positions: Tensor, end: int, kept: Tensor | None = None) -> Tensor:
         """ids (B, L) int64 at `positions` (L,), all below `end` -> (B, L, D).
 
-        Of tokens that are not `kept` (B, L) bool only the position is left.
+        kept (B, L) bool: where it is False, the token embedding is dropped and only the position is left.
         """
         tokens = F.embedding(ids, self.weight) * self.scale
         if kept is not None:

@@ -1,13 +1,15 @@
-"""The two masks of the paper, and the two layouts in which sentences lie in a tensor.
+"""The masks of attention, and the two layouts in which sentences lie in a tensor.
 
-A mask is boolean and True means "may be attended", as in `scaled_dot_product_attention`. For two sentences of three
+Masks are boolean and True means "may be attended to", as in `scaled_dot_product_attention`. For two sentences of three
 and two tokens
 
-    padding_mask([3, 2])  T T T        subsequent_mask(3)  T . .
-                          T T .                            T T .
-                                                           T T T
+    padding_mask([3, 2])  T T T        causal_mask(3)  T . .
+                          T T .                        T T .
+                                                       T T T
 
-Legend: B sentences, L longest, N real tokens, Q query and K key positions.
+`attention_mask` says for an encoder or decoder which of them applies; the decoder's self-attention is the causal one.
+
+Legend: B sentences, L longest, N real tokens, Q query and K key positions, H heads.
 """
 
 from __future__ import annotations
@@ -19,25 +21,25 @@ from torch import Tensor
 
 
 def padding_mask(lengths: Tensor, max_len: int | None = None) -> Tensor:
-    """(B,) lengths -> (B, L) bool, True where a token stands. L is `max_len`, else the largest length."""
+    """Lengths (B,) -> (B, L) bool, True at tokens, False at padding. L is `max_len`, by default the largest length."""
     longest = int(lengths.max()) if max_len is None else max_len
     return torch.arange(longest, device=lengths.device) < lengths[:, None]
 
 
-def subsequent_mask(length: int, device: torch.device | None = None) -> Tensor:
-    """(L, L) bool, True where position i (row) may see position j (column): j <= i."""
+def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
+    """(L, L) bool, True where position i (row) may attend to position j (column): j <= i."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
 @dataclass(frozen=True)
 class Padded:
-    """Sentences side by side: tensors are (B, L, ...), `mask` is (B, L) bool, tokens left, padding right."""
+    """Sentences side by side: tensors are (B, L, ...), `mask` (B, L) is True at tokens; padding is on the right."""
 
     mask: Tensor
 
     @property
     def max_len(self) -> int:
-        """Positions a row has room for."""
+        """L, the length of a row."""
         return self.mask.size(1)
 
     @property
@@ -50,9 +52,9 @@ class Padded:
 class Packed:
     """Sentences one after the other without padding: tensors are (1, N, ...).
 
-    Sentence i stands from `bounds[i]` to `bounds[i + 1]`, (B + 1,) int32; `positions` (N,) int64 are those of tokens in
-    their sentences, of which none is longer than `max_len`. One could be derived from the other, but not without
-    waiting for a GPU.
+    Sentence i stands from `bounds[i]` to `bounds[i + 1]`, (B + 1,) int32. `positions` (N,) int64 are the positions of
+    tokens in their sentences, none of which is longer than `max_len`: `bounds` implies them, but deriving them would
+    synchronize with the GPU.
     """
 
     bounds: Tensor
@@ -64,15 +66,15 @@ Layout = Padded | Packed
 
 
 @dataclass(frozen=True)
-class Visible:
-    """What queries may see, in the form the fast attention kernels like best.
+class AttentionMask:
+    """Which keys each query may attend to, in the form that the fast attention kernels take.
 
-    `mask` is bool, broadcastable to (B, H, Q, K), or None for everything. `causal` says that position i sees j <= i as
-    well; it aligns the upper left corners, so it is never used with a cache. `packed`: the layouts of queries and keys,
-    where these are packed; then each sees its own sentence.
+    `allowed` is bool, True = may be attended to, broadcastable to (B, H, Q, K); None allows everything. `causal` adds
+    that query i attends to keys j <= i only; it aligns the upper left corners, so it is never used with a cache.
+    `packed` are the layouts of queries and keys if these are packed; each query then attends to its own sentence.
     """
 
-    mask: Tensor | None = None
+    allowed: Tensor | None = None
     causal: bool = False
     packed: tuple[Packed, Packed] | None = None
     _biases: dict[torch.dtype, tuple[Tensor, Tensor | None]] = field(
@@ -80,19 +82,20 @@ class Visible:
     )
 
     def explicit(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor:
-        """The same as one bool mask, broadcastable to (B, H, Q, K)."""
-        if self.mask is not None and not self.causal:
-            return self.mask
+        """The same as a single bool mask, broadcastable to (B, H, Q, K)."""
+        if self.allowed is not None and not self.causal:
+            return self.allowed
         full = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
         if self.causal:
-            full = subsequent_mask(n_queries, device)
-        return full[None, None] if self.mask is None else full & self.mask
+            full = causal_mask(n_queries, device)
+        return full[None, None] if self.allowed is None else full & self.allowed
 
     def bias(self, query: Tensor, n_sentences: int, n_keys: int) -> tuple[Tensor, Tensor | None]:
-        """What to add to the scores of query (BH, Q, E), broadcastable to (BH, Q, K): 0, or a number that no score
-        comes near. If there are queries that may see nothing, also 0 for those and 1 for the others, else None.
+        """The mask as a bias to add to attention scores: 0, or a number far below any score.
 
-        Made once for all layers, which have the same queries, keys and number of heads.
+        query: (B * H, Q, E). Returns the bias, broadcastable to (B * H, Q, K), and, if some queries may attend to no
+        key, 0 for those and 1 for the others, broadcastable to (B * H, Q, 1), else None. Computed once for all layers,
+        which share the numbers of queries, keys and heads.
         """
         if query.dtype not in self._biases:
             heads = query.size(0) // n_sentences
@@ -102,22 +105,24 @@ class Visible:
             allowed = allowed.flatten(0, 1)
             bias = torch.zeros(allowed.shape, dtype=query.dtype, device=query.device)
             bias.masked_fill_(~allowed, torch.finfo(query.dtype).min / 2)
-            is_seen = allowed.any(-1, keepdim=True)
-            # compiled code cannot depend on numbers in tensors, and a GPU would be waited for: they multiply always
-            may_look = query.device.type == "cpu" and not torch.compiler.is_compiling()
-            is_one = may_look and bool(is_seen.all())
-            self._biases[query.dtype] = bias, None if is_one else is_seen.to(query.dtype)
+            has_keys = allowed.any(-1, keepdim=True)
+            # compiled code cannot depend on values in tensors, and reading them would synchronize with a GPU: there
+            # the weights are always multiplied
+            can_read = query.device.type == "cpu" and not torch.compiler.is_compiling()
+            is_one = can_read and bool(has_keys.all())
+            self._biases[query.dtype] = bias, None if is_one else has_keys.to(query.dtype)
         return self._biases[query.dtype]
 
 
-def visible(queries: Layout, keys: Layout, causal: bool = False) -> Visible:
-    """What each position of `queries` may see of `keys`: its own sentence, no padding, with `causal` no future.
+def attention_mask(queries: Layout, keys: Layout, causal: bool = False) -> AttentionMask:
+    """The mask for attention of `queries` to `keys`: within a sentence, not to padding, and with `causal` not ahead.
 
-    Padded and causal needs no mask: padding lies to the right of every token, and what padding sees is never used.
+    Padded sentences with `causal` need no padding mask: padding is to the right of every token, and the outputs at
+    padding are never used. Queries and keys share one kind of layout.
     """
     match queries, keys:
         case Padded(), Padded(mask=mask):
-            return Visible(causal=True) if causal else Visible(mask[:, None, None, :])
+            return AttentionMask(causal=True) if causal else AttentionMask(mask[:, None, None, :])
         case Packed(), Packed():
-            return Visible(causal=causal, packed=(queries, keys))
+            return AttentionMask(causal=causal, packed=(queries, keys))
     raise AssertionError("queries and keys share one kind of layout")

@@ -1,4 +1,4 @@
-"""Which device, and which number format its matrix products use. Weights, softmax and norms stay float32."""
+"""The precision of matrix products. Weights, softmax and norms stay float32."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def pick_precision(name: str, device: torch.device) -> str:
-    """`auto` -> float32, bf16 or fp16, whichever is fastest and safe on `device`; any other name as it is.
+    """Resolve `auto` to float32, bf16 or fp16, the fastest that is safe on `device`; return other names unchanged.
 
-    On a CPU this is a matter of instructions that no name tells reliably (bf16 can be four times faster or forty times
-    slower than float32), so matrix products are timed, for about a tenth of a second.
+    On a CPU the speed of bf16 cannot be told reliably from the model name (from four times faster to forty times slower
+    than float32), so matrix products are timed, for about a tenth of a second.
     """
     if name != "auto":
         return name
@@ -33,16 +33,16 @@ def pick_precision(name: str, device: torch.device) -> str:
 
 
 def pick_float32_library(precision: str, device: torch.device) -> str:
-    """Which library multiplies float32 matrices on a CPU: `mkl`, PyTorch's choice, or `onednn` where that is faster.
+    """The library for float32 matrix products on a CPU: `mkl`, PyTorch's default, or `onednn` where that is faster.
 
-    MKL keeps AVX-512 from processors that are not Intel's; there oneDNN is twice as fast, at the same exactness.
+    MKL does not use AVX-512 on CPUs that are not Intel's; there oneDNN is twice as fast, with the same accuracy.
     """
     if precision != "float32" or device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return "mkl"
     seconds: dict[str, float] = {}
     error: dict[str, float] = {}
     with _one_thread():
-        for library in 3 * ["onednn", "mkl"]:  # in turn: what disturbs the machine for a moment disturbs both
+        for library in 3 * ["onednn", "mkl"]:  # interleaved, so that a momentary load affects both
             use_float32_library(library)
             seconds[library] = min(_seconds(torch.float32), seconds.get(library, math.inf))
             if library not in error:
@@ -51,9 +51,9 @@ def pick_float32_library(precision: str, device: torch.device) -> str:
 
 
 def use_float32_library(library: str) -> None:
-    """Have float32 matrices multiplied by `library` from now on."""
-    # PyTorch offers oneDNN for float32 by allowing it bf16, which it makes use of only on processors with bf16 matrix
-    # units: that is why `pick_float32_library` looks at the error, too
+    """Multiply float32 matrices with `library` from now on."""
+    # PyTorch enables oneDNN for float32 by allowing it bf16, which it uses only on CPUs with bf16 matrix units: that is
+    # why `pick_float32_library` measures the error, too
     matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     matmul.fp32_precision = "bf16" if library == "onednn" else "none"
 
@@ -66,27 +66,27 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
 
 
 def for_inference(model: Transformer, precision: str) -> Transformer:
-    """The same model with the weights of its matrix products in `precision`, which autocast would otherwise round anew
-    in every step. All other weights, those of the embeddings among them, are the model's own and not copied."""
+    """A copy of the model with the weights of its matrix products cast to `precision`, which autocast would otherwise
+    cast again in every step. All other weights, embeddings included, are shared with `model`."""
     if precision == "float32":
         return model
     own: dict[int, object] = {id(each): each for each in (*model.parameters(), *model.buffers())}
     twin = copy.deepcopy(model, own)
-    twin.output = _rounded(model.output_weight, precision)
+    twin.output = _cast(model.output_weight, precision)
     for module in twin.modules():
         if isinstance(module, (nn.Linear, MultiHeadAttention)):
             for name, weight in [*module.named_parameters(recurse=False)]:
-                setattr(module, name, _rounded(weight, precision))
+                setattr(module, name, _cast(weight, precision))
     return twin
 
 
-def _rounded(weight: Tensor, precision: str) -> nn.Parameter:
+def _cast(weight: Tensor, precision: str) -> nn.Parameter:
     return nn.Parameter(weight.detach().to(_DTYPES[precision]), requires_grad=False)
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """A probe is of one thread: two would wait for each other whenever another program takes a core."""
+    """Run timings on one thread: two would wait for each other whenever another program takes a core."""
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -96,7 +96,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _seconds(dtype: torch.dtype) -> float:
-    """The fastest of some products, small enough to be left alone by other programs."""
+    """Seconds of the fastest of several products, each short enough to run undisturbed by other programs."""
     a, b = (each.to(dtype) for each in _matrices())
     times: list[float] = []
     deadline = time.perf_counter() + 0.02
@@ -108,7 +108,7 @@ def _seconds(dtype: torch.dtype) -> float:
 
 
 def _error() -> float:
-    """How far a float32 product is from the exact one, at most."""
+    """The largest absolute error of a float32 product."""
     a, b = _matrices()
     return float((a @ b - a.double() @ b.double()).abs().max())
 

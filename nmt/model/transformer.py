@@ -1,8 +1,8 @@
-"""The Transformer: encoder and decoder.
+"""The Transformer (Vaswani et al., 2017): encoder and decoder.
 
 Encoder and decoder return hidden states, not logits: `hidden @ output_weight.T` gives logits, and the loss takes the
-hidden states of real tokens only. Both stand alone: an `Encoder` needs no decoder, and `Decoder(cross_attention=False)`
-is a language model.
+hidden states of tokens only, not of padding. Each stands alone: an `Encoder` needs no decoder, and
+`Decoder(cross_attention=False)` is a language model.
 
 Legend: B sentences, S source and T target length, M hypotheses of a sentence, D width, V vocabulary, H heads,
 E = D / H.
@@ -21,15 +21,15 @@ from nmt.config import ModelConfig
 from nmt.model.attention import Cache, KeyValue, MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
 from nmt.model.embedding import Embedding, LearnedPositions
-from nmt.model.masks import Layout, Visible, visible
+from nmt.model.masks import AttentionMask, Layout, attention_mask
 from nmt.model.state import DecoderState
 
-# A decoder whose output is tied to what it reads begins by predicting the token just read, with a logit that grows with
-# the square root of the width: left at 1, the norm before the output would make it outweigh a vocabulary from here on.
 WIDEST_WITH_GAIN_1 = 128
+"""The largest width at which the norm before a tied output layer starts with gain 1.
 
-Weights = list[Tensor]
-"""A place for attention weights, which are kept only where somebody wants to look at them."""
+With input and output embeddings tied, a new decoder predicts the token it has just read, with a logit that grows with
+the square root of the width; above this width, a gain of 1 would let it dominate the whole vocabulary.
+"""
 
 
 class FeedForward(nn.Module):
@@ -64,11 +64,11 @@ class SubLayer(nn.Module):
         self.dropout = Dropout(config.residual_dropout)
 
     def before(self, x: Tensor) -> Tensor:
-        """What the sub-layer reads."""
+        """The input of the sub-layer f: (..., D) -> (..., D)."""
         return self.norm(x) if self.pre else x
 
     def after(self, x: Tensor, output: Tensor) -> Tensor:
-        """The residual stream with the sub-layer's output added."""
+        """The residual stream x (..., D) with the sub-layer's output added."""
         x = x + self.dropout(output)
         return x if self.pre else self.norm(x)
 
@@ -83,9 +83,9 @@ class EncoderLayer(nn.Module):
         self.attention_residual = SubLayer(config)
         self.feed_forward_residual = SubLayer(config)
 
-    def forward(self, x: Tensor, see: Visible) -> Tensor:
+    def forward(self, x: Tensor, mask: AttentionMask) -> Tensor:
         """(B, S, D) -> (B, S, D)."""
-        x = self.attention_residual.after(x, self.attention(self.attention_residual.before(x), see))
+        x = self.attention_residual.after(x, self.attention(self.attention_residual.before(x), mask))
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x)))
 
 
@@ -104,44 +104,51 @@ class DecoderLayer(nn.Module):
         self.feed_forward_residual = SubLayer(config)
 
     def forward(
-        self, x: Tensor, see: Visible, memory: KeyValue | None, see_memory: Visible, weights: Weights | None = None
+        self,
+        x: Tensor,
+        mask: AttentionMask,
+        memory: KeyValue | None,
+        memory_mask: AttentionMask,
+        weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Teacher forcing: (B, T, D) -> (B, T, D). Attention to the memory (B, H, T, S) is added to `weights`."""
-        x = self.attention_residual.after(x, self.attention(self.attention_residual.before(x), see))
-        return self._rest(x, memory, see_memory, weights)
+        """Teacher forcing: (B, T, D) -> (B, T, D). Cross-attention weights (B, H, T, S) are appended to `weights`."""
+        x = self.attention_residual.after(x, self.attention(self.attention_residual.before(x), mask))
+        return self._rest(x, memory, memory_mask, weights)
 
     def step(
         self,
         x: Tensor,
         cache: Cache,
-        see: Visible,
+        mask: AttentionMask,
         memory: KeyValue | None,
-        see_memory: Visible,
-        weights: Weights | None = None,
+        memory_mask: AttentionMask,
+        weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """One position of every hypothesis: (B, M, D) -> (B, M, D). To the memory, M is the query length."""
-        x = self.attention_residual.after(x, self.attention.step(self.attention_residual.before(x), cache, see))
-        return self._rest(x, memory, see_memory, weights)
+        """One position of every hypothesis: (B, M, D) -> (B, M, D). For cross-attention M is the query length."""
+        x = self.attention_residual.after(x, self.attention.step(self.attention_residual.before(x), cache, mask))
+        return self._rest(x, memory, memory_mask, weights)
 
-    def _rest(self, x: Tensor, memory: KeyValue | None, see_memory: Visible, weights: Weights | None) -> Tensor:
+    def _rest(
+        self, x: Tensor, memory: KeyValue | None, memory_mask: AttentionMask, weights: list[Tensor] | None
+    ) -> Tensor:
         if self.cross_attention is not None:
             assert memory is not None, "a decoder with cross-attention needs a memory"
             query = self.cross_attention_residual.before(x)
             if weights is None:
-                attended = self.cross_attention.cross(query, memory, see_memory)
+                attended = self.cross_attention.cross(query, memory, memory_mask)
             else:
-                attended, seen = self.cross_attention.cross_weights(query, memory, see_memory)
-                weights.append(seen)
+                attended, attention = self.cross_attention.cross_weights(query, memory, memory_mask)
+                weights.append(attention)
             x = self.cross_attention_residual.after(x, attended)
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x)))
 
 
 @torch.no_grad()
-def quieten(layers: Sequence[nn.Module]) -> None:
-    """Divide what every sub-layer first adds to the residual stream by the square root of their number.
+def scale_residual_init(layers: Sequence[nn.Module]) -> None:
+    """Scale the initial output weights of all N sub-layers by 1 / sqrt(N).
 
-    Otherwise the sum of so many random outputs would bury the embeddings, the more the deeper the stack is (Radford et
-    al., 2019, section 2.3, for pre-norm; post-norm gains as much).
+    Otherwise the sum of N random outputs would drown the embeddings in the residual stream, the more the deeper the
+    stack (Radford et al., 2019, section 2.3, for pre-norm; post-norm gains as much).
     """
     outputs = [
         part.outer.weight if isinstance(part, FeedForward) else part.output.weight
@@ -162,14 +169,14 @@ class Encoder(nn.Module):
         layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.layers = cast(Sequence[EncoderLayer], layers)
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
-        quieten(self.layers)
+        scale_residual_init(self.layers)
 
     def forward(self, ids: Tensor, layout: Layout, kept: Tensor | None = None) -> Tensor:
         """ids (B, S) int64 -> hidden states (B, S, D); `kept` as for `Embedding`."""
         x = self.embedding(ids, layout.positions, layout.max_len, kept)
-        see = visible(layout, layout)
+        mask = attention_mask(layout, layout)
         for layer in self.layers:
-            x = layer(x, see)
+            x = layer(x, mask)
         output: Tensor = self.norm(x)
         return output
 
@@ -183,11 +190,11 @@ class Decoder(nn.Module):
         layers = nn.ModuleList(DecoderLayer(config, cross_attention) for _ in range(config.decoder_layers))
         self.layers = cast(Sequence[DecoderLayer], layers)
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
-        quieten(self.layers)
+        scale_residual_init(self.layers)
 
     @property
     def last_norm(self) -> nn.LayerNorm:
-        """What makes the hidden states."""
+        """The layer norm that produces the hidden states."""
         return self.norm if isinstance(self.norm, nn.LayerNorm) else self.layers[-1].feed_forward_residual.norm
 
     def memory_kv(self, memory: Tensor | None) -> list[KeyValue | None]:
@@ -197,8 +204,8 @@ class Decoder(nn.Module):
 
     @property
     def attention_layer(self) -> int:
-        """The layer whose attention to the memory is the best alignment: that before the last, averaged over heads
-        (Garg et al., 2019, arXiv:1909.02074)."""
+        """Index of the layer whose cross-attention, averaged over heads, aligns best: the last but one (Garg et al.,
+        2019, arXiv:1909.02074)."""
         return max(len(self.layers) - 2, 0)
 
     def forward(
@@ -207,36 +214,37 @@ class Decoder(nn.Module):
         layout: Layout,
         memory: Tensor | None = None,
         memory_layout: Layout | None = None,
-        weights: Weights | None = None,
+        weights: list[Tensor] | None = None,
         kept: Tensor | None = None,
     ) -> Tensor:
         """Teacher forcing: ids (B, T) int64, `<s>` first -> hidden states (B, T, D).
 
-        `weights` is given what the `attention_layer` attends to in the memory, (B, H, T, S); `kept` as for `Embedding`.
+        The cross-attention weights of `attention_layer`, (B, H, T, S), are appended to `weights`; `kept` as for
+        `Embedding`.
         """
         x = self.embedding(ids, layout.positions, layout.max_len, kept)
-        see = visible(layout, layout, causal=True)
-        see_memory = visible(layout, memory_layout) if memory_layout is not None else Visible()
+        mask = attention_mask(layout, layout, causal=True)
+        memory_mask = AttentionMask() if memory_layout is None else attention_mask(layout, memory_layout)
         for i, (layer, kv) in enumerate(zip(self.layers, self.memory_kv(memory), strict=True)):
-            x = layer(x, see, kv, see_memory, weights if i == self.attention_layer else None)
+            x = layer(x, mask, kv, memory_mask, weights if i == self.attention_layer else None)
         output: Tensor = self.norm(x)
         return output
 
-    def step(self, ids: Tensor, state: DecoderState, weights: Weights | None = None) -> Tensor:
-        """The next position of every hypothesis: ids (B, M) -> (B, M, D). Advances `state`; `weights` as for
+    def step(self, ids: Tensor, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
+        """The next position of every hypothesis: ids (B, M) -> (B, M, D). Updates `state` in place; `weights` as for
         `forward`, (B, H, M, S)."""
         position = torch.full((1,), state.length, device=ids.device)
         x = self.embedding(ids, position, state.length + 1)
-        see, see_memory = state.see_past(ids.size(1)), state.see_memory
+        mask, memory_mask = state.past_mask(ids.size(1)), state.memory_mask
         for i, (layer, cache, kv) in enumerate(zip(self.layers, state.caches, state.memory_kv, strict=True)):
-            x = layer.step(x, cache, see, kv, see_memory, weights if i == self.attention_layer else None)
+            x = layer.step(x, cache, mask, kv, memory_mask, weights if i == self.attention_layer else None)
         state.length += 1
         output: Tensor = self.norm(x)
         return output
 
 
 class Transformer(nn.Module):
-    """Encoder and decoder, with embeddings tied as the configuration says."""
+    """Encoder and decoder, with embeddings tied according to `tie_embeddings`."""
 
     def __init__(self, config: ModelConfig, src_vocab: int, tgt_vocab: int) -> None:
         super().__init__()
@@ -253,7 +261,7 @@ class Transformer(nn.Module):
 
     @property
     def max_positions(self) -> int | None:
-        """The longest sequence that both sides have positions for; None if there is no longest."""
+        """The longest sequence that both sides have learned positions for; None with sinusoidal positions."""
         tables = [each.embedding.positions for each in (self.encoder, self.decoder)]
         return min((each.weight.size(0) for each in tables if isinstance(each, LearnedPositions)), default=None)
 
@@ -276,15 +284,15 @@ class Transformer(nn.Module):
         src_kept: Tensor | None = None,
         tgt_kept: Tensor | None = None,
     ) -> Tensor:
-        """Teacher forcing from ids, tgt_in (B, T) from `<s>`, to hidden states (B, T, D); `kept` as for `Embedding`."""
+        """Teacher forcing: src (B, S), tgt_in (B, T) from `<s>` -> hidden (B, T, D); `kept` as for `Embedding`."""
         memory = self.encoder(src, src_layout, src_kept)
         hidden: Tensor = self.decoder(tgt_in, tgt_layout, memory, src_layout, kept=tgt_kept)
         return hidden
 
     def start(self, memory: Tensor, src_mask: Tensor) -> DecoderState:
-        """The state before the first step, of memory (B, S, D) and src_mask (B, S), True = token."""
+        """The decoder state before the first step, for memory (B, S, D) and src_mask (B, S), True at tokens."""
         return DecoderState(self.decoder.memory_kv(memory), src_mask)
 
-    def step(self, tokens: Tensor, state: DecoderState, weights: Weights | None = None) -> Tensor:
-        """The next position of every hypothesis: tokens (B, M) -> (B, M, D). Advances `state`; see `Decoder.step`."""
+    def step(self, tokens: Tensor, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
+        """The next position of every hypothesis: tokens (B, M) -> (B, M, D). See `Decoder.step`."""
         return self.decoder.step(tokens, state, weights)

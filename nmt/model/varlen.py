@@ -1,4 +1,4 @@
-"""Attention of packed sentences: PyTorch's kernel for them on a GPU, and the same plainly elsewhere.
+"""Attention of packed sentences: PyTorch's variable-length kernel on a GPU, a plain implementation elsewhere.
 
 Legend: N query and K key tokens of all sentences, B sentences, L longest, H heads, E = D / H.
 """
@@ -11,14 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nmt.model.masks import Packed, subsequent_mask
+from nmt.model.masks import Packed, causal_mask
 
 KERNEL_DEVICES = {"cuda"}
-WINDOWS = {True: (-1, 0), False: (-1, -1)}  # how far back and ahead a query sees: without end, or not at all
+WINDOWS = {True: (-1, 0), False: (-1, -1)}  # by `causal`: keys before and after a query; -1 is without limit
 
 
-def why_not(device: torch.device, precision: str, head_width: int, attention_dropout: float) -> str | None:
-    """What keeps sentences from being packed; None if nothing does."""
+def packing_obstacle(device: torch.device, precision: str, head_width: int, attention_dropout: float) -> str | None:
+    """The reason why sentences cannot be packed; None if they can."""
     if attention_dropout:
         return "model.attention_dropout has to be 0"
     if device.type == "cpu":
@@ -33,10 +33,10 @@ def why_not(device: torch.device, precision: str, head_width: int, attention_dro
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Packed, causal: bool) -> Tensor:
-    """query (N, H, E) to key and value (K, H, E), each sentence to its own -> (N, H, E)."""
+    """Attention of query (N, H, E) to key and value (K, H, E), each sentence to its own -> (N, H, E)."""
     if query.device.type not in KERNEL_DEVICES:
         return _attend_plainly(query, key, value, queries, keys, causal)
-    from torch.nn.attention.varlen import varlen_attn  # takes seconds, which a run without it need not wait for
+    from torch.nn.attention.varlen import varlen_attn  # takes seconds to import
 
     attended = varlen_attn(
         query,
@@ -52,25 +52,25 @@ def attend(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Pac
 
 
 def _attend_plainly(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Packed, causal: bool) -> Tensor:
-    """The same: put each sentence into a row of its own, attend under a mask, and take the tokens out again."""
+    """Like `attend`, with the sentences unpacked into padded rows."""
     query, key, value = _rows(query, queries), _rows(key, keys), _rows(value, keys)  # (B, H, L, E)
     lengths = keys.bounds.diff()[:, None, None, None]
     mask = torch.arange(keys.max_len, device=query.device) < lengths.clamp(min=1)  # (B, 1, 1, L)
     if causal:
-        mask = mask & subsequent_mask(keys.max_len, query.device)
+        mask = mask & causal_mask(keys.max_len, query.device)
     attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    return attended.transpose(1, 2).flatten(0, 1)[_places(queries)]
+    return attended.transpose(1, 2).flatten(0, 1)[_token_indices(queries)]
 
 
 def _rows(x: Tensor, layout: Packed) -> Tensor:
-    """Tokens (N, H, E) -> (B, H, L, E), zeros after the end of each sentence."""
+    """Unpack tokens (N, H, E) -> (B, H, L, E), padded with zeros."""
     n_sentences = layout.bounds.numel() - 1
-    rows = x.new_zeros(n_sentences * layout.max_len, *x.shape[1:]).index_copy(0, _places(layout), x)
+    rows = x.new_zeros(n_sentences * layout.max_len, *x.shape[1:]).index_copy(0, _token_indices(layout), x)
     return rows.view(n_sentences, layout.max_len, *x.shape[1:]).transpose(1, 2)
 
 
-def _places(layout: Packed) -> Tensor:
-    """(N,) where each token stands if every sentence has a row of L places."""
+def _token_indices(layout: Packed) -> Tensor:
+    """(N,) index of each token in the flattened padded rows (B * L)."""
     numbers = torch.arange(layout.positions.numel(), dtype=torch.int32, device=layout.bounds.device)
     sentence = torch.searchsorted(layout.bounds[1:], numbers, right=True)
     return sentence * layout.max_len + layout.positions

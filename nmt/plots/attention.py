@@ -1,4 +1,4 @@
-"""Pictures: how they are written to files, and that of an attention."""
+"""Writing figures to files, and the figure of attention weights."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from nmt.errors import DataError
 from nmt.files.write import open_output
 
+Weights = npt.NDArray[np.floating]
+
 ENDINGS = (".png", ".pdf", ".svg")
-MOST_PIECES = 120  # of each side of an attention picture: more are too many for an eye, and pixels for a memory
+MOST_PIECES = 120
+"""Limit of each side of an attention figure: more would be unreadable and take too much memory."""
 
 
 def check_picture(output: Path) -> None:
-    """Raises DataError unless `output` ends in .png, .pdf or .svg and its directory is there."""
+    """Raise DataError unless `output` ends in .png, .pdf or .svg and its directory exists."""
     if output.suffix.lower() not in ENDINGS:
         raise DataError(f"{output}: the ending says which kind of picture; give one of {', '.join(ENDINGS)}")
     if not output.parent.is_dir():
@@ -28,40 +31,40 @@ def check_picture(output: Path) -> None:
 
 
 def save_picture(figure: Figure, output: Path) -> None:
-    """Write a picture in the format of the file's ending, whole or not at all. Raises DataError as `check_picture`."""
+    """Write a figure atomically, in the format of the file name's extension. Raises DataError as `check_picture`."""
     check_picture(output)
-    picture = io.BytesIO()
+    data = io.BytesIO()
     with any_script():
-        figure.savefig(picture, format=output.suffix[1:].lower(), dpi=150)
+        figure.savefig(data, format=output.suffix[1:].lower(), dpi=150)
     with open_output(output) as file:
-        file.write(picture.getvalue())
+        file.write(data.getvalue())
 
 
 @contextmanager
 def any_script() -> Iterator[None]:
-    """The font has no glyph for many scripts: a box is drawn, which is no reason for a warning each."""
+    """Ignore warnings about missing glyphs: the font lacks many scripts, and a box is drawn instead."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
 
 def attention_picture(
-    output: Path, src_pieces: Sequence[str], tgt_pieces: Sequence[str], weights: npt.NDArray[Any], title: str
+    output: Path, src_pieces: Sequence[str], tgt_pieces: Sequence[str], weights: Weights, title: str
 ) -> None:
-    """Draw attention weights (T, S) of pieces into a file. Raises DataError as `save_picture` does."""
+    """Draw attention weights (T, S) and save the figure. Raises DataError as `save_picture` does."""
     save_picture(draw_attention(src_pieces, tgt_pieces, weights, title), output)
 
 
 def draw_attention(
     src_pieces: Sequence[str],
     tgt_pieces: Sequence[str],
-    weights: npt.NDArray[Any],
+    weights: Weights,
     title: str,
     most: int = MOST_PIECES,
 ) -> Figure:
-    """Attention weights (T, S) in shades of grey, a row for each target piece.
+    """Draw attention weights (T, S) in shades of grey, a row per target piece.
 
-    Of a side with more than `most` pieces the start is drawn, which the title says.
+    At most the first `most` pieces of each side are drawn; the title says so.
     """
     longest = max(len(src_pieces), len(tgt_pieces))
     if longest > most:
@@ -79,5 +82,5 @@ def draw_attention(
 
 
 def _drawable(piece: str) -> str:
-    """`piece` for a label: `$` would start a formula, and a font knows no control characters."""
+    """`piece` as a label: `$` would start a formula, and fonts have no control characters."""
     return "".join(c if c.isprintable() else "?" for c in piece).replace("$", r"\$")

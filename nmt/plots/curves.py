@@ -1,7 +1,7 @@
-"""The curves of runs in one picture: loss, BLEU and learning rate, over steps and over time.
+"""Training curves of runs in one figure: loss, BLEU and learning rate, over steps and over time.
 
-Everything is told apart in black and white: a run by its dashes, markers and shade of grey, training by a line
-without markers, the development set by filled ones, hollow for the moving average, the average at the end by a star.
+Curves are distinguishable without colour: runs by dashes, markers and shade of grey; training has no markers, the
+development set filled ones, the moving average hollow ones, and the average at the end a star.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from nmt.runs.listing import Record, is_run, number, read_log
 
 Points = npt.NDArray[np.float64]  # (n, 3): step, minutes (NaN if not logged), value
 
-MOST_POINTS = 300  # of a training curve, so that dashes stay dashes; more are averaged, their range behind the line
-EXPLODED = 20.0  # nats per token: twice what a model has that knows nothing
-LEGEND_CHARS = 100  # of names beside each other
+MOST_POINTS = 300  # of a training curve, to keep dashes visible; more are averaged, with their range shaded
+EXPLODED = 20.0  # nats per token: twice the loss of an untrained model
+LEGEND_CHARS = 100  # per row of the legend
 MOST_NAMED = 10
 STEP, MINUTES, VALUE = range(3)
 DASHES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
 STAR: dict[str, Any] = {"marker": "*", "markersize": 14, "markerfacecolor": "white"}
 MARKERS, GREYS = "osD^vPX", ("0.0", "0.4", "0.6")
-MOST_RUNS = len(DASHES) * len(MARKERS)  # of a directory: those after them would look like others
+MOST_RUNS = len(DASHES) * len(MARKERS)  # of a directory: further ones would repeat a style
 
 
 @dataclass(frozen=True)
 class Curves:
-    """What the log of one run draws."""
+    """The curves of one run."""
 
     name: str
     train_loss: Points
@@ -55,14 +55,14 @@ class Curves:
 
     @property
     def rows(self) -> tuple[tuple[Points, ...], ...]:
-        """What is drawn in each row of the picture."""
+        """The curves in each row of the figure."""
         losses = self.train_loss, self.dev_loss, self.ema_loss, self.average_loss
         return losses, (self.dev_bleu, self.ema_bleu, self.average_bleu), (self.learning_rate,)
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a run is told from the others."""
+    """The line style of a run."""
 
     dashes: LineStyleType
     marker: str
@@ -70,15 +70,15 @@ class Style:
 
     @classmethod
     def of(cls, i: int) -> Style:
-        """The style of run `i`; the first 28 differ in dashes or marker."""
+        """The style of run `i`; the first 28 are distinct."""
         return cls(DASHES[i % len(DASHES)], MARKERS[i % len(MARKERS)], GREYS[i % len(GREYS)])
 
 
 def plot(runs: Sequence[Path], output: Path) -> list[str]:
-    """Draw the curves of run directories into a picture; returns what is missing, a line for each run that lacks it.
+    """Draw the curves of runs into a figure; returns a line per run whose log lacks something.
 
-    A directory of runs stands for the runs in it. The ending of `output` is .png, .pdf or .svg. Raises CheckpointError
-    for what is no run directory and holds none or too many, DataError for an output of another kind or in no directory.
+    A directory of runs stands for the runs in it. Raises CheckpointError for a directory that is no run and holds none
+    or too many, DataError unless `output` ends in .png, .pdf or .svg and its directory exists.
     """
     check_picture(output)
     runs = [run for path in runs for run in _runs_at(path)]
@@ -90,35 +90,35 @@ def plot(runs: Sequence[Path], output: Path) -> list[str]:
 
 
 def _runs_at(path: Path) -> list[Path]:
-    """The run directory `path` alone, or the run directories in it, by name. Raises CheckpointError if there are none
-    or more than can be told apart."""
+    """The run directory `path`, or the run directories in it by name. Raises CheckpointError if there are none or more
+    than there are styles."""
     if is_run(path):
         return [path]
     if not path.is_dir():
         what = "a file, where a run directory is needed" if path.exists() else "no such directory"
         raise CheckpointError(f"{path}: {what}; nmt runs shows which runs there are")
-    found = sorted(child for child in path.iterdir() if is_run(child))
-    if len(found) > MOST_RUNS:
-        names = _some([run.name for run in found])
+    runs = sorted(child for child in path.iterdir() if is_run(child))
+    if len(runs) > MOST_RUNS:
+        names = _some([run.name for run in runs])
         raise CheckpointError(
-            f"{path}: holds {len(found)} runs, more than the {MOST_RUNS} that can be told apart; name some of {names}"
+            f"{path}: holds {len(runs)} runs, more than the {MOST_RUNS} that can be told apart; name some of {names}"
         )
-    if not found:
+    if not runs:
         further = sorted(child for child in path.iterdir() if child.is_dir() and any(map(is_run, child.iterdir())))
         if further:
             raise CheckpointError(f"{path}: no run directory here, but in {_some(list(map(str, further)))}")
         names = _some(sorted(child.name for child in path.iterdir()))
         raise CheckpointError(f"{path}: no run directory, and none in it; it holds {names or 'nothing'}")
-    return found
+    return runs
 
 
 def _some(names: Sequence[str]) -> str:
-    """The first names."""
+    """The first names, comma-separated."""
     return ", ".join([*names[:MOST_NAMED], *(["…"] if len(names) > MOST_NAMED else [])])
 
 
 def _missing(records: Sequence[Record]) -> Iterator[str]:
-    """What the log of a run does not say."""
+    """What the log of a run lacks."""
     train = [record for record in records if record.get("kind") == "train"]
     if not train:
         yield "no training record yet"
@@ -129,13 +129,13 @@ def _missing(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _names(runs: Sequence[Path]) -> list[str]:
-    """A name for each run in the legend: that of its directory, or its whole path if two have the same."""
+    """The names of runs in the legend: the directory name, or the path if two are equal."""
     names = [path.name or path.resolve().name for path in runs]
     return [str(path) if names.count(name) > 1 else name for path, name in zip(runs, names, strict=True)]
 
 
 def curves_of(name: str, records: Sequence[Record]) -> Curves:
-    """The curves of a run's log."""
+    """The curves in the log of a run."""
     train, dev, ema, average = (
         [record for record in records if record.get("kind") == kind] for kind in ("train", "valid", "ema", "average")
     )
@@ -153,14 +153,14 @@ def curves_of(name: str, records: Sequence[Record]) -> Curves:
 
 
 def _unsmoothed(record: Record) -> float | None:
-    """Training loss that compares with that of the development set: the perplexity's, as `loss` has label smoothing."""
+    """Training loss without label smoothing, from the perplexity: comparable with that of the development set."""
     perplexity = _perplexity(record)
     return math.log(perplexity) if perplexity is not None else number(record, "loss")
 
 
 def _perplexity(record: Record) -> float | None:
-    found = number(record, "perplexity", most=1e305)  # training writes exp(700) at most
-    return found if found is not None and found > 0 else None
+    perplexity = number(record, "perplexity", most=1e305)  # training writes exp(700) at most
+    return perplexity if perplexity is not None and perplexity > 0 else None
 
 
 def _points(records: Sequence[Record], value_of: Callable[[Record], float | None]) -> Points:
@@ -168,13 +168,13 @@ def _points(records: Sequence[Record], value_of: Callable[[Record], float | None
     for record in records:
         value = value_of(record)
         if value is not None:
-            step, minutes = (number(record, name) for name in ("step", "minutes"))
-            rows.append([math.nan if each is None else each for each in (step, minutes, value)])
+            position = (number(record, name) for name in ("step", "minutes"))
+            rows.append([*(math.nan if x is None else x for x in position), value])
     return np.array(rows, dtype=np.float64).reshape(-1, 3)
 
 
 def thin(points: Points, most: int = MOST_POINTS) -> tuple[Points, Points]:
-    """At most `most` points, each the mean of as many neighbours, and (n, 2) the least and greatest value of each."""
+    """At most `most` means of neighbouring points, and (n, 2) their minimum and maximum values."""
     if len(points) <= most:
         return points, points[:, [VALUE, VALUE]]
     starts = np.arange(most) * len(points) // most
@@ -188,7 +188,7 @@ def thin(points: Points, most: int = MOST_POINTS) -> tuple[Points, Points]:
 
 
 def draw(runs: Sequence[Curves]) -> Figure:
-    """Three rows (loss, BLEU, learning rate) of two columns (over steps, over time), between two legends."""
+    """Draw three rows (loss, BLEU, learning rate) of two columns (over steps, over time), between two legends."""
     labels = [_label(curves.name) for curves in runs]
     n_columns = max(1, min(len(runs), LEGEND_CHARS // (max(map(len, labels)) + 8)))
     figure = Figure(figsize=(11, 10 + 0.2 * math.ceil(len(runs) / n_columns)), layout="constrained")
@@ -200,8 +200,8 @@ def draw(runs: Sequence[Curves]) -> Figure:
         for i, curves in enumerate(runs):
             _draw_run(panels[:, column], curves, Style.of(i), column, scale)
     if rows[0][:, VALUE].max(initial=0.0) > EXPLODED:
-        panels[0, 0].set_yscale("log")  # beside an explosion nothing else would be seen
-    _dress(panels, rows)
+        panels[0, 0].set_yscale("log")  # next to an exploded loss the rest would be invisible
+    _label_axes(panels, rows)
     panels[2, 1].set_xlabel(f"Training time ({'hours' if in_hours else 'minutes'})", fontsize=12)
     names = [
         Line2D([], [], color=style.grey, linestyle=style.dashes, marker=style.marker, markersize=6, label=label)
@@ -223,12 +223,12 @@ def draw(runs: Sequence[Curves]) -> Figure:
 
 
 def _draw_run(panels: Sequence[Axes], curves: Curves, style: Style, column: int, scale: float) -> None:
-    """The curves of one run in one column; `scale` is the unit of its x axis."""
+    """Draw the curves of one run in one column; `scale` is the unit of its x axis."""
     loss, bleu, rate = panels
     for panel, points in ((loss, curves.train_loss), (rate, curves.learning_rate)):
         means, extent = thin(points)
         x = means[:, column] / scale
-        lone = "." if len(x) == 1 else ""  # a line needs two points
+        lone = "." if len(x) == 1 else ""  # a single point has no line
         panel.plot(x, means[:, VALUE], color=style.grey, linestyle=style.dashes, linewidth=1.0, marker=lone)
         if len(means) < len(points):
             panel.fill_between(x, *extent.T, color=style.grey, alpha=0.35, linewidth=0.8)
@@ -245,8 +245,8 @@ def _draw_run(panels: Sequence[Axes], curves: Curves, style: Style, column: int,
         panel.plot(points[:, column] / scale, points[:, VALUE], color=style.grey, linestyle="", zorder=4, **STAR)
 
 
-def _dress(panels: npt.NDArray[Any], rows: Sequence[Points]) -> None:
-    """Axes with their units, and a word where there is nothing to draw; `rows` are the points of each row."""
+def _label_axes(panels: npt.NDArray[np.object_], rows: Sequence[Points]) -> None:
+    """Label the axes, and panels without points; `rows` are the points of each row."""
     for label, row, points in zip(
         ("Loss (nats per token)", "Development set BLEU", "Learning rate"), panels, rows, strict=True
     ):
@@ -273,7 +273,7 @@ def _dress(panels: npt.NDArray[Any], rows: Sequence[Points]) -> None:
 
 
 def _label(name: str) -> str:
-    """A run's name for the legend: `$` would start a formula, `_` in front would hide it, a path may be long."""
+    """A run's name in the legend: `$` would start a formula, a leading `_` would hide it, a path may be long."""
     text = printable(name)
     if len(text) > 60:
         text = f"{text[:28]} … {text[-29:]}"

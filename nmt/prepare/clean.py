@@ -1,9 +1,9 @@
-"""Cleaning of training pairs: each pair that is dropped is counted under one reason, the first that holds.
+"""Cleaning of training pairs: each dropped pair is counted under one reason, the first that applies.
 
-The reasons, in the order in which they are tried, after white space was taken off both ends of both sides:
+The reasons, in the order in which they are tried, after both sides have been stripped of white space:
 
 empty       a side has no text
-overlap     the source stands in a development or test set, and so does the target: training on it would be cheating
+overlap     the source occurs in a development or test set, and so does the target: training on it would be cheating
 control     a side has a control character other than the tab, such as NUL or a form feed: mostly broken text
 long        a side has more than `data.max_chars` characters
 ratio       the sides differ in length by more than `data.max_ratio`
@@ -21,9 +21,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from nmt.config import DataConfig
+from nmt.errors import DataError
 from nmt.prepare.pairs import SentencePair
 from nmt.text.tokenizer import CONTROL
 
@@ -39,7 +39,17 @@ REASONS = {
     "shared": "shares a side with the development set",
     "pieces": "too long (pieces)",
 }
-"""Each reason with its words for a report, in the order in which they are tried."""
+"""The words for each reason in reports, in the order in which reasons are tried."""
+
+HINTS = {
+    "control": "is it text, with a line feed at the end of each line?",
+    "long": "data.max_chars is the limit; is there a sentence on each line?",
+    "ratio": "do the two files hold the same sentences?",
+    "copied": "both sides are identical: is this one file with both languages?",
+    "overlap": "is data.train the development or test set?",
+    "pieces": "data.max_pieces is the limit",
+}
+"""What may be wrong if most pairs are dropped for a reason."""
 
 _N_SAMPLES = 3
 _SAMPLE_CHARS = 120
@@ -48,7 +58,7 @@ _RATIO_OFFSET = 15
 
 @dataclass
 class CleanReport:
-    """How many pairs were read, kept, and dropped for which reason, with the lines of a few of the dropped ones."""
+    """How many pairs were read, kept, and dropped for each reason, with a few of the dropped ones as samples."""
 
     read: int = 0
     kept: int = 0
@@ -56,46 +66,56 @@ class CleanReport:
     samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
 
     def drop(self, reason: str, line: int, src: str, tgt: str) -> None:
-        """Count a pair that was dropped, and remember the first few; `line` is the number of its line, from 1."""
+        """Count a dropped pair, and keep the first few as samples; `line` is its line number, from 1."""
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
         samples = self.samples.setdefault(reason, [])
         if len(samples) < _N_SAMPLES:
             samples.append((line, src[:_SAMPLE_CHARS], tgt[:_SAMPLE_CHARS]))
 
-    def as_dict(self) -> dict[str, Any]:
-        """The counts as plain values, reasons in their order."""
-        order = [reason for reason in REASONS if reason in self.dropped]
-        return {
-            "read": self.read,
-            "kept": self.kept,
-            "dropped": {reason: self.dropped[reason] for reason in order},
-        }
+    @property
+    def dropped_in_order(self) -> dict[str, int]:
+        """`dropped`, reasons in the order in which they are tried."""
+        return {reason: self.dropped[reason] for reason in REASONS if reason in self.dropped}
 
 
 def total(reports: Iterable[CleanReport]) -> CleanReport:
-    """The counts of several reports together, without samples."""
-    found = CleanReport()
+    """Sum the counts of several reports; samples are left out."""
+    result = CleanReport()
     for report in reports:
-        found.read += report.read
-        found.kept += report.kept
+        result.read += report.read
+        result.kept += report.kept
         for reason, n in report.dropped.items():
-            found.dropped[reason] = found.dropped.get(reason, 0) + n
-    return found
+            result.dropped[reason] = result.dropped.get(reason, 0) + n
+    return result
 
 
-def pair_hash(src: str, tgt: str) -> bytes:
-    """16 bytes that stand for a pair of lines."""
-    # a line feed cannot stand within a line, so it parts the two sides without doubt
-    return hashlib.blake2b(f"{src}\n{tgt}".encode(), digest_size=16).digest()
+def refuse_empty(report: CleanReport) -> None:
+    """Raise DataError if no training pair is left."""
+    if report.read == 0:
+        raise DataError("data.train: the training corpus is empty: 0 pairs were read")
+    if report.kept == 0:
+        raise DataError(f"data.train: all {report.read:,} training pairs were dropped: {why_dropped(report)}")
+
+
+def why_dropped(report: CleanReport) -> str:
+    """The counts by reason, and a hint on what may be wrong if that is known."""
+    hint = HINTS.get(max(report.dropped, key=lambda reason: report.dropped[reason]))
+    return f"{counted(report.dropped)}; {hint}" if hint else counted(report.dropped)
 
 
 def counted(dropped: Mapping[str, int]) -> str:
-    """Reasons with their counts for a person, `duplicate 3, length ratio 1`; empty if nothing was dropped."""
+    """Reasons with their counts in words, `duplicate 3, length ratio 1`; empty if nothing was dropped."""
     return ", ".join(f"{words} {dropped[reason]:,}" for reason, words in REASONS.items() if reason in dropped)
 
 
+def pair_hash(src: str, tgt: str) -> bytes:
+    """A hash of 16 bytes for a pair of lines."""
+    # a line cannot contain a line feed, so it separates the two sides unambiguously
+    return hashlib.blake2b(f"{src}\n{tgt}".encode(), digest_size=16).digest()
+
+
 class Cleaner:
-    """Decides pair by pair, and remembers what it has seen: a hash of 128 bits a pair, whatever its length."""
+    """Cleans pair by pair; of the pairs seen it keeps a hash of 128 bits each, to find duplicates."""
 
     def __init__(self, config: DataConfig, held_out_src: Collection[str], held_out_tgt: Collection[str]) -> None:
         """`held_out_src`, `held_out_tgt`: the lines of all development and test sets, by side."""
@@ -104,10 +124,10 @@ class Cleaner:
         self._held_out_tgt = {line.strip() for line in held_out_tgt}
         self._seen: set[bytes] = set()
         self.report = CleanReport()
-        """On the pairs so far; a new one may be put in its place where another corpus begins."""
+        """The counts so far; may be replaced where another corpus begins."""
 
     def clean(self, pair: SentencePair) -> SentencePair | None:
-        """The pair with both ends of both sides stripped, or None if it is dropped; counted either way."""
+        """Return the pair with both sides stripped, or None if it is dropped; count it in either case."""
         src, tgt = pair.src.strip(), pair.tgt.strip()
         self.report.read += 1
         reason = self._reason(src, tgt)

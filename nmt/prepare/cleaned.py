@@ -1,4 +1,4 @@
-"""The cleaned training text in temporary files: every pair with the source and the line that it came from."""
+"""The cleaned training text in temporary files: every pair with its source and line number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nmt.console import Progress
 from nmt.prepare.clean import Cleaner, CleanReport, total
@@ -14,7 +14,7 @@ from nmt.prepare.pairs import SentencePair
 
 
 class Row(NamedTuple):
-    """A pair that was kept: the number of its source, from 0, and of its line there, from 1."""
+    """A kept pair, with the index of its source, from 0, and its line number there, from 1."""
 
     source: int
     line: int
@@ -23,7 +23,7 @@ class Row(NamedTuple):
 
 
 class CleanedText:
-    """Pairs of all sources in their order, with a report on each source and the characters by language."""
+    """The pairs of all sources in order, with a report on each source and character counts by language."""
 
     def __init__(self, folder: Path, languages: tuple[str, str]) -> None:
         self.languages = languages
@@ -34,11 +34,11 @@ class CleanedText:
 
     @property
     def report(self) -> CleanReport:
-        """That on all sources together."""
+        """The sum over all sources."""
         return total(self.reports)
 
     def write(self, sources: Iterable[Iterator[SentencePair]], cleaner: Cleaner) -> Iterator[Row]:
-        """Clean all sources; gives out each row that is kept when it has been written."""
+        """Clean all sources; yield each kept row after it has been written."""
         with self._writing() as add:
             for number, pairs in enumerate(sources):
                 cleaner.report = CleanReport()
@@ -61,13 +61,12 @@ class CleanedText:
         return _lines(self._files[self.languages.index(language)])
 
     def drop(self, row: Row, reason: str) -> None:
-        """Count a row that is not kept after all; the file still has it."""
+        """Count a row as dropped after all; it stays in the file."""
         self.reports[row.source].kept -= 1
         self.reports[row.source].drop(reason, row.line, row.src, row.tgt)
 
     def set_aside(self, pairs: Sequence[SentencePair], progress: Progress) -> None:
-        """Take out these pairs, and every other that has a side in common with one of them; both are counted.
-        `progress` is told of all pairs."""
+        """Remove and count these pairs, and every other pair that shares a side with one of them."""
         chosen, src, tgt = {pair[:2] for pair in pairs}, {pair.src for pair in pairs}, {pair.tgt for pair in pairs}
         with self._writing() as add:
             for row in progress.track(self.rows()):
@@ -88,7 +87,7 @@ class CleanedText:
 
     @contextmanager
     def _writing(self) -> Iterator[Callable[[Row], None]]:
-        """Write the files anew while the old ones can still be read."""
+        """Rewrite the files while the old ones can still be read."""
         parts = {path: path.with_name(f"{path.name}.part") for path in (*self._files, self._origins)}
         with ExitStack() as stack:
             src_file, tgt_file, origins = (stack.enter_context(part.open("wb")) for part in parts.values())
@@ -109,12 +108,14 @@ def _lines(path: Path) -> Iterator[str]:
             yield raw[:-1].decode("utf-8")
 
 
-def samples_of(reports: Sequence[CleanReport], labels: Sequence[str], languages: Sequence[str]) -> dict[str, Any]:
-    """A few of the dropped pairs by reason, each with its corpus and its line there.
+def samples_of(
+    reports: Sequence[CleanReport], labels: Sequence[str], languages: Sequence[str]
+) -> dict[str, list[dict[str, str | int]]]:
+    """A few of the dropped pairs by reason, each with its corpus and its line number there.
 
-    The development set is no loss, and stands in a file of its own.
+    Those of the development set are left out: they are not lost, and have a file of their own.
     """
-    reasons = [reason for reason in total(reports).as_dict()["dropped"] if reason != "valid"]
+    reasons = [reason for reason in total(reports).dropped_in_order if reason != "valid"]
     return {
         reason: [
             {"source": f"train.{number}", "corpus": label, "line": line, **dict(zip(languages, texts, strict=True))}

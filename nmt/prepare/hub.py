@@ -1,8 +1,8 @@
 """Files of a dataset on the Hugging Face hub, by explicit path and revision.
 
-Loading scripts no longer exist, and a repository whose data came from one holds it as parquet files at the revision
-`refs/convert/parquet`. So nothing here asks `datasets` to guess: the files are listed at the revision, downloaded
-into the hub's own cache at one commit, and read by `datasets` row by row.
+Loading scripts are no longer supported; a repository that relied on one has its data as parquet files at the revision
+`refs/convert/parquet`. So `datasets` does not have to guess: the files are listed at the revision, downloaded into
+the hub's own cache at one commit, and read by `datasets` row by row.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from nmt.config import Source
+from nmt.data.manifest import SourceFile, SourceRecord
 from nmt.errors import DataError, HubError
 from nmt.files.read import checksum
 from nmt.prepare.pairs import OpenSource, SentencePair
@@ -24,19 +24,19 @@ _BREAKS = re.compile(r"\r\n|\r|\n")
 
 
 def open_hub(source: Source, languages: tuple[str, str]) -> OpenSource:
-    """A source on the hub, its files downloaded.
+    """Open a source on the hub and download its files.
 
-    Raises HubError if the hub does not give them, DataError if they do not hold what the config says.
+    Raises HubError if that fails, DataError if they do not contain what the config says.
     """
     commit, paths = _resolve(source)
     local = [_download(source, path, commit) for path in paths]
-    record = {
-        "corpus": source.label,
-        "hub": source.hub,
-        "revision": source.revision,
-        "commit": commit,
-        "files": {path: {"sha256": checksum(file)} for path, file in zip(paths, local, strict=True)},
-    }
+    record = SourceRecord(
+        corpus=source.label,
+        hub=source.hub,
+        revision=source.revision,
+        commit=commit,
+        files={path: SourceFile(sha256=checksum(file)) for path, file in zip(paths, local, strict=True)},
+    )
 
     def pairs() -> Iterator[SentencePair]:
         for number, row in enumerate(_rows(source, local), start=1):
@@ -47,7 +47,7 @@ def open_hub(source: Source, languages: tuple[str, str]) -> OpenSource:
 
 
 def _resolve(source: Source) -> tuple[str, list[str]]:
-    """The commit that the revision stands for, and the files there that the config asks for."""
+    """Resolve the revision to a commit, and the patterns of the config to the files there."""
     from huggingface_hub import HfApi
 
     try:
@@ -70,7 +70,7 @@ def _resolve(source: Source) -> tuple[str, list[str]]:
 
 
 def _matching(paths: list[str], pattern: str) -> list[str]:
-    """The paths that match a pattern, sorted; a `*` stands for no slash."""
+    """The paths that match a pattern, sorted; `*` matches no slash."""
     parts = pattern.split("/")
     alike = [path for path in paths if path.count("/") == len(parts) - 1]
     return sorted(path for path in alike if all(map(fnmatchcase, path.split("/"), parts)))
@@ -83,17 +83,17 @@ def _download(source: Source, path: str, commit: str) -> Path:
         return Path(hf_hub_download(str(source.hub), path, repo_type="dataset", revision=commit))
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT):
-            raise  # a matter of this machine, not of the hub
+            raise  # a problem of this machine, not of the hub
         raise _unreachable(source, error, path) from error
     except Exception as error:  # of whichever HTTP library the client is built on
         raise _unreachable(source, error, path) from error
 
 
-def _rows(source: Source, files: list[Path]) -> Iterator[dict[str, Any]]:
-    """The rows of the files, which are read in parts and never held whole."""
+def _rows(source: Source, files: list[Path]) -> Iterator[dict[str, object]]:
+    """Stream the rows of the files."""
     import datasets
 
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what goes wrong is said once, below
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are reported once, below
     kind = {".parquet": "parquet", ".jsonl": "json"}[Path(source.paths[0]).suffix]
     try:
         stream = datasets.load_dataset(kind, data_files=[str(file) for file in files], split="train", streaming=True)
@@ -107,16 +107,17 @@ def _rows(source: Source, files: list[Path]) -> Iterator[dict[str, Any]]:
         raise DataError(f"{_where(source)}: not readable as {kind}: {_one_line(error)}") from error
 
 
-def _text(source: Source, row: dict[str, Any], language: str, number: int) -> str:
-    """The text of one side of a row; line breaks within it become spaces."""
+def _text(source: Source, row: dict[str, object], language: str, number: int) -> str:
+    """The text of one side of a row, with line breaks replaced by spaces."""
     values, within, name = row, "", (source.columns or {}).get(language, language)
     if source.column is not None:
-        values, within = _value(source, row, source.column, ""), f" of {source.column}"
-        if not isinstance(values, dict):
+        column, within = _value(source, row, source.column, ""), f" of {source.column}"
+        if not isinstance(column, dict):
             raise DataError(
                 f"{_where(source)}: column {source.column} holds no mapping from language to text; "
                 f"leave column out and name the columns in columns; there are {', '.join(row)}"
             )
+        values = column
     text = _value(source, values, name, within)
     if text is None:
         return ""
@@ -127,7 +128,7 @@ def _text(source: Source, row: dict[str, Any], language: str, number: int) -> st
     return _BREAKS.sub(" ", text.rstrip("\r\n"))
 
 
-def _value(source: Source, values: dict[str, Any], name: str, within: str) -> Any:
+def _value(source: Source, values: dict[str, object], name: str, within: str) -> object:
     if name not in values:
         raise DataError(f"{_where(source)}: no column {name}{within}; there are {', '.join(values) or 'none'}")
     return values[name]

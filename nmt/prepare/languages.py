@@ -1,8 +1,8 @@
-"""Do the two sides of a corpus hold the languages that the config says? Told by scripts and by letter trigrams.
+"""Check by scripts and letter trigrams that the two sides of each corpus are in the languages of the config.
 
-Of every corpus a bounded sample is looked at, spread over the whole of it. A corpus whose sides fit the others better
-the other way round is swapped; a side most of whose letters are of another script than the language is written in, or
-than the other corpora have there, is of another language.
+A bounded sample is taken from each corpus, spread over the whole of it. A corpus is swapped if its sides match the
+other corpora better in reverse; a side is in another language if most of its letters are in another script than the
+language's own, or than that side of the other corpora.
 """
 
 from __future__ import annotations
@@ -14,28 +14,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 N_PAIRS = 1000
-"""Of a corpus at most so many pairs are looked at, and at least half as many if it has them."""
+"""Maximum sample size of a corpus; at least half of it is used if the corpus is large enough."""
 
 _MOST_CHARS = 300  # of a line
-_LEAST_PAIRS = 20  # fewer tell nothing
-_SURE = 0.8  # of the pairs that fit better one way, those that must fit better the other way round
-_CLEAR = 0.35  # nats for each trigram of a pair: sentences have 0.7 to 1.6, addresses that differ by a word up to 0.34
-_MOST = 0.7  # of the letters of a side
+_LEAST_PAIRS = 20  # fewer are no evidence
+_SURE = 0.8  # of the decided pairs, the share that must match better in reverse
+_CLEAR = (
+    0.35  # nats per trigram to decide a pair: sentences have 0.7 to 1.6, addresses that differ by a word up to 0.34
+)
+_MOST = 0.7  # of the letters of a side, the share that must be in one script
 
 
 _Pairs = Sequence[tuple[str, str]]
 
 
 class Sample:
-    """Pairs of a corpus, spread evenly over all that were added."""
+    """A sample of pairs, spread evenly over all that were added."""
 
     def __init__(self, n: int = N_PAIRS) -> None:
-        """At most `n` pairs are held."""
+        """`n`: maximum size."""
         self.pairs: list[tuple[str, str]] = []
         self._n, self._stride, self._added = n, 1, 0
 
     def add(self, src: str, tgt: str) -> None:
-        """Take this pair into the sample, or not."""
+        """Add a pair, which the sample may skip."""
         if self._added % self._stride == 0:
             if len(self.pairs) == self._n:
                 self.pairs = self.pairs[::2]
@@ -46,7 +48,7 @@ class Sample:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Sample:
-        """That of these pairs."""
+        """Return the sample of these pairs."""
         sample = cls()
         for src, tgt in pairs:
             sample.add(src, tgt)
@@ -54,39 +56,41 @@ class Sample:
 
 
 def language_warnings(samples: Mapping[str, Sample], languages: tuple[str, str], names: Mapping[str, str]) -> list[str]:
-    """A line for each corpus whose sides look swapped, or of which a side is not of its language.
+    """Return a warning for each corpus whose sides look swapped, or with a side in another language.
 
-    samples, names: of every corpus by its key in the config.
+    samples, names: those of each corpus, by its key in the config.
     """
     corpora = {key: sample.pairs for key, sample in samples.items() if len(sample.pairs) >= _LEAST_PAIRS}
     scripts = {key: [_script(side) for side in zip(*pairs, strict=True)] for key, pairs in corpora.items()}
     swapped = _swapped(corpora)
-    found = []
+    warnings = []
     for key in corpora:
         strange = _strange_scripts(scripts, languages, key)
         where = f"data.{key} ({names[key]})"
         if key in swapped:
             share, other = swapped[key]
-            found.append(
+            warnings.append(
                 f"{where}: {languages[0]} and {languages[1]} look swapped: {share:.0%} of its pairs fit data.{other} "
                 f"({names[other]}) better the other way round; check the files of both"
             )
         elif len({script for script, _ in strange.values()} & {wanted for _, wanted in strange.values()}) == 2:
-            found.append(f"{where}: {languages[0]} and {languages[1]} look swapped, by their scripts; check its files")
+            warnings.append(
+                f"{where}: {languages[0]} and {languages[1]} look swapped, by their scripts; check its files"
+            )
         else:
-            found += [
+            warnings += [
                 f"{where}: most letters of the {language} side are {_named(script)}, where "
                 f"{_named(wanted)} is expected; check its files"
                 for language, (script, wanted) in strange.items()
             ]
-    return found
+    return warnings
 
 
 # --- letter trigrams --------------------------------------------------------------------------------
 
 
 def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
-    """The corpora that are the other way round than most, with the share of their pairs that say so and the corpus
+    """The corpora in reverse to most others, with the share of their pairs that match better in reverse and the corpus
     that they were compared with."""
     if len(corpora) < 2:
         return {}
@@ -97,7 +101,7 @@ def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
     upright = {key: (1 - share, key) for key, share in shares.items() if share <= 1 - _SURE}
     if len(reversed_ones) <= len(upright) + 1:
         return reversed_ones
-    first = next(iter(reversed_ones))  # most are the other way round than the anchor: it is the one that is wrong
+    first = next(iter(reversed_ones))  # most are in reverse to the anchor: it is the anchor that is swapped
     return {anchor: (reversed_ones[first][0], first), **{key: (1 - shares[key], first) for key in upright}}
 
 
@@ -110,7 +114,7 @@ def _evidence(pairs: _Pairs) -> dict[str, float]:
 
 
 def _share_reversed(pairs: _Pairs, evidence: Mapping[str, float]) -> float:
-    """The share of the pairs that fit better the other way round, of those that fit better one way; 0.5 if few do."""
+    """The share of the decided pairs that match better in reverse; 0.5 if few are decided."""
     decided = []
     for pair in pairs:
         grams = [_trigrams(line) for line in pair]
@@ -148,7 +152,7 @@ def _strange_scripts(
 
     scripts: of both sides of each corpus.
     """
-    found = {}
+    strange = {}
     for side, language in enumerate(languages):
         others = Counter(both[side] for other, both in scripts.items() if other != key)
         wanted = _SCRIPT_OF.get(language.split("_")[0].lower())
@@ -158,12 +162,12 @@ def _strange_scripts(
             wanted = others.most_common(1)[0][0]
         script = scripts[key][side]
         if script and wanted and script != wanted:
-            found[language] = script, wanted
-    return found
+            strange[language] = script, wanted
+    return strange
 
 
 def _script(lines: Iterable[str]) -> str | None:
-    """The script of most letters; None if there is none."""
+    """The script of most letters, if there is one."""
     counts = Counter(script for line in lines for char in line if (script := _of(char)))
     script, n = counts.most_common(1)[0] if counts else ("", 0)
     return script if n and n >= _MOST * counts.total() else None
@@ -175,9 +179,9 @@ def _named(script: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _of(char: str) -> str | None:
-    """The script of a letter, by the first word of its name; Chinese characters and kana are one."""
+    """The script of a letter, by the first word of its Unicode name; Chinese characters and kana count as one."""
     if not char.isalpha():
         return None
-    words = unicodedata.name(unicodedata.normalize("NFKC", char)[0], "").split()  # full and half width are no scripts
+    words = unicodedata.name(unicodedata.normalize("NFKC", char)[0], "").split()  # full and half width are not scripts
     script = words[0].partition("-")[0] if words else None
     return "CJK" if script in ("HIRAGANA", "KATAKANA", "IDEOGRAPHIC", "BOPOMOFO") else script

@@ -1,10 +1,12 @@
-"""Sentence pairs, and an open source of them."""
+"""Sentence pairs, and a source of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from nmt.data.manifest import SourceRecord
 
 
 class SentencePair(NamedTuple):
@@ -17,7 +19,7 @@ class SentencePair(NamedTuple):
 
 @dataclass(frozen=True)
 class OpenSource:
-    """A source whose files are there: what the manifest records of it, and its pairs, which can be read again."""
+    """A source whose files are available: its record for the manifest, and its pairs, which can be read repeatedly."""
 
-    record: dict[str, Any]
+    record: SourceRecord
     pairs: Callable[[], Iterator[SentencePair]]

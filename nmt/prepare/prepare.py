@@ -1,45 +1,43 @@
 """`nmt prepare`: sources -> cleaning -> tokenizer -> ids, into a data directory that serves both directions.
 
-Training text passes through twice and is never held in memory: it is cleaned into two files, the vocabulary is
-learned from those, and then they are encoded chunk by chunk. The directory appears only when it is complete.
+Training text is read twice and never held in memory: it is cleaned into two files, the vocabulary is learned from
+those, and then they are encoded chunk by chunk. The directory appears only when it is complete.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from nmt.config import Config, Source
 from nmt.console import Progress, n_lines, show
-from nmt.data.corpus import FORMAT, Corpus
+from nmt.data.corpus import Corpus
+from nmt.data.manifest import FORMAT, Manifest, SourceRecord
 from nmt.errors import DataError
 from nmt.files.write import staged_directory
 from nmt.layout import DataDir
-from nmt.prepare.checks import changes_since, check_replaceable, recipe, reused_tokenizers
-from nmt.prepare.clean import Cleaner, CleanReport, counted
-from nmt.prepare.cleaned import CleanedText, samples_of
+from nmt.prepare.checks import changes_since, check_replaceable, reused_tokenizers
+from nmt.prepare.clean import HINTS, Cleaner, refuse_empty, why_dropped
+from nmt.prepare.cleaned import CleanedText
+from nmt.prepare.encode import encode_held_out, encode_train, train_tokenizers
 from nmt.prepare.languages import Sample, language_warnings
 from nmt.prepare.pairs import OpenSource, SentencePair
+from nmt.prepare.recipe import Recipe, recipe
+from nmt.prepare.records import PreparedSplit, PreparedTokenizers, SplitOffRecord
 from nmt.prepare.report import table
 from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.split_off import Draw
-from nmt.prepare.write import SplitWriter, content_fingerprint, file_facts
+from nmt.prepare.write import content_fingerprint, file_facts
 from nmt.text.lines import held
-from nmt.text.tokenizer import CONTROL, Tokenizer, Tokenizers, train_tokenizer
-
-_CHUNK = 20_000  # pairs encoded at a time
-_TOKENIZER_LINES = 10_000_000  # SentencePiece holds its training text in memory
+from nmt.text.tokenizer import Tokenizers
 
 
 def prepare(
     config: Config, data_dir: Path, tokenizer_from: Path | None = None, echo: Callable[[str], None] = show
 ) -> None:
-    """Make the data directory of a config, or say that nothing has changed since it was made.
+    """Make the data directory of a config, unless it exists and is up to date.
 
     tokenizer_from: a run or data directory whose vocabulary is taken instead of learning one.
     Raises DataError for sources, an empty corpus, or a directory that `prepare` did not write; HubError for the hub.
@@ -48,31 +46,35 @@ def prepare(
     reused = reused_tokenizers(tokenizer_from, config) if tokenizer_from is not None else None
     wanted = recipe(config, reused)
     check_replaceable(directory)
-    changes = changes_since(directory, wanted, config)
-    if changes == []:
-        corpus = Corpus.open(directory)
-        n = corpus.split("train").n
-        hub = any(source.hub is not None for _, source in config.data.sources())
-        asked = "; the hub was not asked, since its sources are configured as before" if hub else ""
-        echo(f"{data_dir} is up to date with {n:,} training pairs: nothing to do{asked}")
-        _echo_warnings(corpus.manifest.get("warnings", ()), echo)
+    reasons = changes_since(directory, wanted, config)
+    if reasons == []:
+        _echo_up_to_date(directory, config, echo)
         return
-    if changes:
-        echo(f"preparing {data_dir} again: {'; '.join(changes)}")
+    if reasons:
+        echo(f"preparing {data_dir} again: {'; '.join(reasons)}")
     root = text_folder(config.data.root)
     if root != Path(config.data.root):
-        echo(f"no {config.data.root} here: taking the sample corpus that comes with nmt, {root}")
+        echo(f"no {config.data.root} here: using the sample corpus shipped with nmt, {root}")
     sources = {key: open_source(source, config.data.languages, root) for key, source in config.data.sources()}
     with staged_directory(data_dir) as staged:
         build = _Build(config, DataDir(staged), sources, reused)
         report = build.write(wanted)
     for line in report:
         echo(line)
-    if build.splits["train"]["clean"]["samples"]:
+    if build.splits["train"].clean.samples:
         where = f"splits.train.clean.samples in {directory.manifest}"
         echo(f"samples of what was dropped, with corpus and line: {where}")
     _echo_warnings(build.warnings, echo)
     echo(f"wrote {data_dir}")
+
+
+def _echo_up_to_date(directory: DataDir, config: Config, echo: Callable[[str], None]) -> None:
+    corpus = Corpus.open(directory)
+    n = corpus.split("train").n
+    has_hub = any(source.hub is not None for _, source in config.data.sources())
+    hub = "; the hub was not asked, since its sources are configured as before" if has_hub else ""
+    echo(f"{directory.path} is up to date with {n:,} training pairs: nothing to do{hub}")
+    _echo_warnings(corpus.manifest.warnings, echo)
 
 
 def _echo_warnings(warnings: Iterable[str], echo: Callable[[str], None]) -> None:
@@ -82,206 +84,119 @@ def _echo_warnings(warnings: Iterable[str], echo: Callable[[str], None]) -> None
 
 @dataclass
 class _Build:
-    """The making of one data directory; `warnings` are for people."""
+    """Writes one data directory, and collects what its manifest records."""
 
     config: Config
     directory: DataDir
     sources: dict[str, OpenSource]
     reused: Tokenizers | None
-    splits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    splits: dict[str, PreparedSplit] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    split_off: dict[str, Any] | None = None
-    """How the development set was split off the training text, if it was."""
 
-    @property
-    def languages(self) -> tuple[str, str]:
-        return self.config.data.languages
+    def __post_init__(self) -> None:
+        self.records: dict[str, SourceRecord] = {key: source.record for key, source in self.sources.items()}
+        self.train_keys = [f"train.{i}" for i in range(len(self.config.data.train))]
 
-    @property
-    def train_keys(self) -> list[str]:
-        return [f"train.{i}" for i in range(len(self.config.data.train))]
-
-    def write(self, wanted: dict[str, Any]) -> list[str]:
-        """Write everything; the lines of the report."""
+    def write(self, wanted: Recipe) -> list[str]:
+        """Write everything. Returns the lines of the report."""
         held_out = self._read_held_out()
         cleaned = self._clean_train(held_out)
+        split_off = None
         if not isinstance(self.config.data.valid, Source):
-            held_out = {"valid": self._split_off(cleaned), **held_out}
-        tokenizers = self.reused or self._train_tokenizers(cleaned)
+            pairs, split_off = self._split_off(cleaned, self.config.data.valid)
+            held_out = {"valid": pairs, **held_out}
+        tokenizers = self.reused or train_tokenizers(self.config.tokenizer, cleaned)
         tokenizers.save(self.directory.tokenizer)
-        self._encode_train(cleaned, tokenizers)
+        self.splits["train"] = encode_train(self.directory, cleaned, tokenizers, self.config.data)
+        for key, report in zip(self.train_keys, cleaned.reports, strict=True):
+            counts = {"read": report.read, "kept": report.kept, "dropped": report.dropped_in_order}
+            self.records[key] = self.records[key].model_copy(update=counts)
         cleaned.remove()
         for name, pairs in held_out.items():
-            self._encode_held_out(name, pairs, tokenizers)
+            self.splits[name] = encode_held_out(self.directory, name, pairs, tokenizers)
+        if split_off is not None:
+            self.splits["valid"] = self.splits["valid"].model_copy(update={"split_off": split_off})
         self._write_manifest(wanted, tokenizers)
-        records = {key: source.record for key, source in self.sources.items()}
-        return list(table(self.splits, records, tokenizers, None if self.reused else self.config.tokenizer.vocab_size))
+        asked = None if self.reused else self.config.tokenizer.vocab_size
+        return list(table(self.splits, self.records, tokenizers, asked))
 
     def _read_held_out(self) -> dict[str, list[SentencePair]]:
-        """The development and test sets by split."""
+        """Read the development and test sets, by split."""
         keys = {"valid": "valid"} if "valid" in self.sources else {}
         keys |= {name: f"test.{name}" for name in self.config.data.test}
         held_out = {}
         for name, key in keys.items():
-            held_out[name] = held(self.sources[key].pairs(), f"data.{key}")
-            corpus = self.sources[key].record["corpus"]
-            if not held_out[name]:
+            pairs = held_out[name] = held(self.sources[key].pairs(), f"data.{key}")
+            corpus = self.records[key].corpus
+            if not pairs:
                 raise DataError(f"data.{key}: {corpus} is empty: 0 pairs were read")
-            if not any(pair.src.strip() and pair.tgt.strip() for pair in held_out[name]):
+            if not any(pair.src.strip() and pair.tgt.strip() for pair in pairs):
                 raise DataError(f"data.{key}: {corpus} has no pair with text on both sides, only blank lines")
-            if all(pair.src == pair.tgt for pair in held_out[name]):
-                self.warnings.append(f"data.{key} ({corpus}): {_HINTS['copied']}")
-            self.sources[key].record["read"] = len(held_out[name])
+            if all(pair.src == pair.tgt for pair in pairs):
+                self.warnings.append(f"data.{key} ({corpus}): {HINTS['copied']}")
+            self.records[key] = self.records[key].model_copy(update={"read": len(pairs)})
         return held_out
 
     def _clean_train(self, held_out: dict[str, list[SentencePair]]) -> CleanedText:
         """Write the cleaned training text."""
         pairs = [pair for split in held_out.values() for pair in split]
         cleaner = Cleaner(self.config.data, {pair.src for pair in pairs}, {pair.tgt for pair in pairs})
-        cleaned = CleanedText(self.directory.path, self.languages)
+        cleaned = CleanedText(self.directory.path, self.config.data.languages)
         samples = {key: Sample() for key in self.train_keys}
         with Progress("cleaning", self._n_train(), "pairs") as progress:
             sources = (progress.track(self.sources[key].pairs()) for key in self.train_keys)
             for row in cleaned.write(sources, cleaner):
                 samples[self.train_keys[row.source]].add(row.src, row.tgt)
-        _refuse_nothing(cleaned.report)
-        self._look(cleaned, samples, held_out)
+        refuse_empty(cleaned.report)
+        self._check_corpora(cleaned, samples, held_out)
         return cleaned
 
     def _n_train(self) -> int | None:
-        """How many pairs will be read, if that is quickly found out."""
+        """The number of training pairs to read, if it can be found out quickly."""
         root, sources = text_folder(self.config.data.root), self.config.data.train
         counts = [n_lines(root / min(source.files.values())) if source.files else None for source in sources]
         return None if None in counts else sum(filter(None, counts))
 
-    def _look(self, cleaned: CleanedText, samples: dict[str, Sample], held_out: dict[str, list[SentencePair]]) -> None:
-        """Warn of corpora of which nothing is kept, and of those whose sides are not of their languages."""
-        names = {key: str(source.record["corpus"]) for key, source in self.sources.items()}
+    def _check_corpora(
+        self, cleaned: CleanedText, samples: dict[str, Sample], held_out: dict[str, list[SentencePair]]
+    ) -> None:
+        """Warn of corpora of which nothing is kept, and of those whose sides are not in their languages."""
+        names = {key: record.corpus for key, record in self.records.items()}
         for key, report in zip(self.train_keys, cleaned.reports, strict=True):
             if report.kept == 0:
-                why = _why_dropped(report) if report.read else "0 pairs were read"
+                why = why_dropped(report) if report.read else "0 pairs were read"
                 self.warnings.append(f"data.{key} ({names[key]}): nothing of it is kept: {why}")
         for name, pairs in held_out.items():
             samples["valid" if name == "valid" else f"test.{name}"] = Sample.of((pair.src, pair.tgt) for pair in pairs)
-        self.warnings += language_warnings(samples, self.languages, names)
+        self.warnings += language_warnings(samples, self.config.data.languages, names)
 
-    def _split_off(self, cleaned: CleanedText) -> list[SentencePair]:
-        """Take the development set out of the cleaned training text."""
-        amount = self.config.data.valid
-        assert not isinstance(amount, Source)
+    def _split_off(self, cleaned: CleanedText, amount: int | float) -> tuple[list[SentencePair], SplitOffRecord]:
+        """Move the development set out of the cleaned training text."""
         draw = Draw(amount)
-        with Progress("splitting off", 2 * cleaned.report.kept, "pairs") as progress:  # which are read twice
+        with Progress("splitting off", 2 * cleaned.report.kept, "pairs") as progress:  # they are read twice
             for row in progress.track(cleaned.rows()):
                 draw.offer(SentencePair(row.src, row.tgt, ""))
             pairs = draw.chosen()
             cleaned.set_aside(pairs, progress)
-        _refuse_nothing(cleaned.report)
+        refuse_empty(cleaned.report)
         left_out = cleaned.report.dropped.get("shared", 0)
-        self.split_off = {"asked": amount, "of": draw.n_offered, "left_out": left_out}
-        return pairs
+        return pairs, SplitOffRecord(asked=amount, of=draw.n_offered, left_out=left_out)
 
-    def _train_tokenizers(self, cleaned: CleanedText) -> Tokenizers:
-        def train(*languages: str) -> Tokenizer:
-            lines = itertools.chain.from_iterable(cleaned.lines(language) for language in languages)
-            stride = -(-len(languages) * cleaned.report.kept // _TOKENIZER_LINES)
-            alphabet = sum((cleaned.alphabet[language] for language in languages), Counter[str]())
-            with Progress("learning a vocabulary") as progress:
-                progress.say(f"learning a vocabulary for {' and '.join(languages)} …")  # SentencePiece says nothing
-                every = itertools.islice(lines, 0, None, stride)
-                return train_tokenizer(every, self.config.tokenizer.vocab_size, alphabet)
-
-        if self.config.tokenizer.joint:
-            return Tokenizers(dict.fromkeys(self.languages, train(*self.languages)), joint=True)
-        return Tokenizers({language: train(language) for language in self.languages}, joint=False)
-
-    def _encode_train(self, cleaned: CleanedText, tokenizers: Tokenizers) -> None:
-        """Write text and ids of the training pairs whose sides have at most `data.max_pieces` pieces."""
-        repeats = [source.repeat for source in self.config.data.train]
-        rows = cleaned.rows()
-        progress = Progress("encoding", cleaned.report.kept, "pairs")
-        with SplitWriter(self.directory, "train", tokenizers) as writer, progress:
-            while chunk := list(itertools.islice(rows, _CHUNK)):
-                lines = [[row.src for row in chunk], [row.tgt for row in chunk]]
-                ids = [tokenizers[name].encode_all(lines[side]) for side, name in enumerate(self.languages)]
-                wanted = []
-                for i, row in enumerate(chunk):
-                    if max(len(ids[0][i]), len(ids[1][i])) <= self.config.data.max_pieces:
-                        wanted += [i] * repeats[row.source]
-                    else:
-                        cleaned.drop(row, "pieces")
-                writer.add([[side[i] for i in wanted] for side in lines], [[side[i] for i in wanted] for side in ids])
-                progress.add(len(chunk))
-        _refuse_nothing(cleaned.report)
-        for key, report in zip(self.train_keys, cleaned.reports, strict=True):
-            self.sources[key].record.update(report.as_dict())
-        samples = samples_of(cleaned.reports, [source.label for source in self.config.data.train], self.languages)
-        clean = {**cleaned.report.as_dict(), "samples": samples}
-        self.splits["train"] = {"pairs": writer.pairs, "clean": clean, "text": writer.counts}
-
-    def _encode_held_out(self, name: str, pairs: list[SentencePair], tokenizers: Tokenizers) -> None:
-        """Write text and ids of a development or test set, and see that the ids spell the text."""
-        lines = [[pair.src for pair in pairs], [pair.tgt for pair in pairs]]
-        ids = [tokenizers[language].encode_all(lines[side]) for side, language in enumerate(self.languages)]
-        with SplitWriter(self.directory, name, tokenizers) as writer:
-            writer.add(lines, ids)
-        exact = control = 0
-        for side, language in enumerate(self.languages):
-            for number, (line, line_ids) in enumerate(zip(lines[side], ids[side], strict=True), start=1):
-                if CONTROL.search(line):
-                    control += 1
-                elif tokenizers[language].decode(line_ids) == line:
-                    exact += 1
-                else:
-                    raise DataError(f"{name}.{language}, line {number}: the tokenizer does not give it back as it was")
-        self.splits[name] = {
-            "pairs": writer.pairs,
-            "clean": {**CleanReport(read=len(pairs), kept=len(pairs)).as_dict(), "samples": {}},
-            "text": writer.counts,
-            "round_trip": {"lines": 2 * len(pairs), "exact": exact, "control": control},
-        }
-        if name == "valid" and self.split_off is not None:
-            self.splits[name]["split_off"] = self.split_off
-
-    def _write_manifest(self, wanted: dict[str, Any], tokenizers: Tokenizers) -> None:
+    def _write_manifest(self, wanted: Recipe, tokenizers: Tokenizers) -> None:
         files = file_facts(self.directory.path)
-        manifest = {
-            "format": FORMAT,
-            "languages": list(self.languages),
-            "fingerprint": content_fingerprint(files),
-            **wanted,
-            "tokenizer": {
-                "fingerprint": tokenizers.fingerprint,
-                "joint": tokenizers.joint,
-                "pieces": {language: len(tokenizers[language]) for language in self.languages},
-            },
-            "sources": {key: source.record for key, source in self.sources.items()},
-            "splits": self.splits,
-            "warnings": self.warnings,
-            "files": files,
-        }
-        text = json.dumps(manifest, ensure_ascii=False, indent=1)
+        pieces = {language: len(tokenizers[language]) for language in tokenizers.languages}
+        manifest = Manifest(
+            format=FORMAT,
+            languages=self.config.data.languages,
+            fingerprint=content_fingerprint(files),
+            config=wanted,
+            tokenizer=PreparedTokenizers(fingerprint=tokenizers.fingerprint, joint=tokenizers.joint, pieces=pieces),
+            sources=self.records,
+            splits=dict(self.splits),
+            warnings=self.warnings,
+            files=files,
+        )
+        # serialize_as_any: splits and tokenizer have more fields than a reader of the manifest needs
+        tree = manifest.model_dump(mode="json", exclude_unset=True, serialize_as_any=True)
+        text = json.dumps(tree, ensure_ascii=False, indent=1)
         self.directory.manifest.write_bytes(f"{text}\n".encode())
-
-
-def _refuse_nothing(report: CleanReport) -> None:
-    if report.read == 0:
-        raise DataError("data.train: the training corpus is empty: 0 pairs were read")
-    if report.kept == 0:
-        raise DataError(f"data.train: all {report.read:,} training pairs were dropped: {_why_dropped(report)}")
-
-
-def _why_dropped(report: CleanReport) -> str:
-    """What was dropped, and what may be wrong."""
-    hint = _HINTS.get(max(report.dropped, key=lambda reason: report.dropped[reason]))
-    return f"{counted(report.dropped)}; {hint}" if hint else counted(report.dropped)
-
-
-# What may be wrong where everything is dropped.
-_HINTS = {
-    "control": "is it text, with a line feed at the end of each line?",
-    "long": "data.max_chars is the limit; is there a sentence on each line?",
-    "ratio": "do the two files hold the same sentences?",
-    "copied": "both sides are identical: is this one file with both languages?",
-    "overlap": "is data.train the development or test set?",
-    "pieces": "data.max_pieces is the limit",
-}

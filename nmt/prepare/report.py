@@ -1,38 +1,39 @@
-"""What `prepare` shows on the screen when it is done."""
+"""The report that `prepare` prints when it is done."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from nmt.data.manifest import SourceRecord
 from nmt.prepare.clean import counted
+from nmt.prepare.records import CleanRecord, PreparedSplit, SplitOffRecord, TextRecord
 from nmt.text.tokenizer import Tokenizers
 
 UNSPACED = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz", "yue", "wuu"}  # written without spaces between words
-LONG_WORD = 12  # characters: where the mean is longer, spaces do not stand between words, whatever the language is
+LONG_WORD = 12  # characters; with a longer mean, spaces do not separate words, whatever the language code
 
 
 def table(
-    splits: Mapping[str, dict[str, Any]],
-    sources: Mapping[str, dict[str, Any]],
+    splits: Mapping[str, PreparedSplit],
+    sources: Mapping[str, SourceRecord],
     tokenizers: Tokenizers,
     asked: int | None,
 ) -> Iterator[str]:
-    """The lines of the report on the `splits` and `sources` of a manifest.
+    """Yield the lines of the report.
 
-    asked: the vocabulary size of the config, None if the vocabulary was taken from elsewhere.
+    asked: the vocabulary size of the config, None if the vocabulary was taken from another directory.
     """
-    rows = {name: split["clean"] for name, split in splits.items()}
-    corpora = {f"  {key} {record['corpus']}": record for key, record in sources.items() if key.startswith("train.")}
+    rows: dict[str, CleanRecord | SourceRecord] = {name: split.clean for name, split in splits.items()}
+    corpora = {f"  {key} {record.corpus}": record for key, record in sources.items() if key.startswith("train.")}
     if len(corpora) > 1:
         rows = {"train": rows["train"], **corpora, **rows}
     width = max(map(len, rows))
     yield f"{'split':<{width}}  {'read':>11}  {'kept':>11}  {'dropped':>11}"
     for name, row in rows.items():
-        read, kept = row["read"], row["kept"]
-        yield f"{name:<{width}}  {read:>11,}  {kept:>11,}  {read - kept:>11,}  {counted(row['dropped'])}".rstrip()
-    if split_off := splits["valid"].get("split_off"):
-        yield _told_of(split_off, splits["valid"]["pairs"])
+        read, kept = row.read or 0, row.kept or 0
+        yield f"{name:<{width}}  {read:>11,}  {kept:>11,}  {read - kept:>11,}  {counted(row.dropped or {})}".rstrip()
+    if split_off := splits["valid"].split_off:
+        yield _split_off_line(split_off, splits["valid"].pairs)
     for group in [tokenizers.languages] if tokenizers.joint else [(name,) for name in tokenizers.languages]:
         size, how = len(tokenizers[group[0]]), ""
         if asked is None:
@@ -40,33 +41,28 @@ def table(
         elif size < asked:
             how = f": this text has no more to merge, {asked:,} were asked for"
         yield f"vocabulary: {size:,} pieces for {' and '.join(group)}{how}"
-    for language, counts in splits["train"]["text"].items():
+    for language, counts in splits["train"].text.items():
         yield f"{language}: {_length_of_pieces(language, counts)}"
     for name, split in splits.items():
-        if "round_trip" in split:
-            trip = split["round_trip"]
-            control = f"; {trip['control']:,} with control characters do not" if trip["control"] else ""
-            yield f"{name}: {trip['exact']:,} lines come back exactly from their pieces (BLEU 100.0){control}"
+        if trip := split.round_trip:
+            control = f"; {trip.control:,} with control characters do not" if trip.control else ""
+            yield f"{name}: {trip.exact:,} lines come back exactly from their pieces (BLEU 100.0){control}"
 
 
-def _length_of_pieces(language: str, counts: Mapping[str, int]) -> str:
-    """Into how many pieces a word is cut, or how many characters a piece has where words are not told apart."""
-    words, characters, pieces = counts["words"], counts["characters"], counts["pieces"]
-    if language.lower().split("_")[0] in UNSPACED or characters > LONG_WORD * words:
-        length = f"{characters / pieces:.2f} characters per piece"
+def _length_of_pieces(language: str, counts: TextRecord) -> str:
+    """Pieces per word, or characters per piece where words are not separated by spaces; shares of odd pieces."""
+    if language.lower().split("_")[0] in UNSPACED or counts.characters > LONG_WORD * counts.words:
+        length = f"{counts.characters / counts.pieces:.2f} characters per piece"
     else:
-        length = f"{pieces / words:.2f} pieces per word"
-    shares = f"{counts['bytes'] / pieces:.2%} are single bytes, {counts['unknown'] / pieces:.2%} unknown"
-    return f"{length}; of the pieces {shares}"
+        length = f"{counts.pieces / counts.words:.2f} pieces per word"
+    single, unknown = counts.bytes / counts.pieces, counts.unknown / counts.pieces
+    return f"{length}; of the pieces {single:.2%} are single bytes, {unknown:.2%} unknown"
 
 
-def _told_of(split_off: Mapping[str, Any], n_pairs: int) -> str:
-    """The line about a development set that was split off the training text."""
-    asked = split_off["asked"]
+def _split_off_line(split_off: SplitOffRecord, n_pairs: int) -> str:
+    asked = split_off.asked
     how = f"a share of {asked:g}" if isinstance(asked, float) else f"{asked:,} lines"
     if isinstance(asked, int) and n_pairs < asked:
         how += ", but at most a tenth; a share, such as 0.2, may be more"
-    left_out = f"; {split_off['left_out']:,} that share a side with them were left out" if split_off["left_out"] else ""
-    return (
-        f"valid: {n_pairs:,} of {split_off['of']:,} training pairs, split off by a hash of their text ({how}){left_out}"
-    )
+    left_out = f"; {split_off.left_out:,} that share a side with them were left out" if split_off.left_out else ""
+    return f"valid: {n_pairs:,} of {split_off.of:,} training pairs, split off by a hash of their text ({how}){left_out}"

@@ -1,7 +1,7 @@
-"""A development set split off the training text: which pairs, decided by a hash of each pair's own text.
+"""Splitting a development set off the training text, by a hash of each pair.
 
-So it does not matter where a pair stands or what stands beside it. As the text grows, the pairs of a share stay for
-ever; of a number of lines, those with the smallest hashes, a pair gives way only to a new one whose hash is smaller.
+The choice does not depend on the order of the pairs. As the text grows, a share keeps all its pairs; a number of lines
+takes those with the smallest hashes, so a pair is replaced only by a new one whose hash is smaller.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from nmt.prepare.clean import pair_hash
 from nmt.prepare.pairs import SentencePair
 
 MOST_LINES = 100_000
-"""Of a development set that is split off: it is held in memory."""
+"""Maximum size of a development set that is split off, which is held in memory."""
 
-_LARGEST_PART = 10  # a number of lines is at most one part of so many
+_LARGEST_PART = 10  # a number of lines is at most a tenth of the pairs
 
 
 class Draw:
-    """Is offered every pair and keeps those that are chosen."""
+    """Selects pairs from a stream."""
 
     def __init__(self, amount: int | float) -> None:
-        """`amount`: a number of pairs, or a share of all."""
+        """`amount`: a number of pairs (int), or a share of all (float)."""
         self._amount = amount
         self._bound = int(amount * 2**64) if isinstance(amount, float) else 2**64
         self._chosen: list[tuple[int, int, SentencePair]] = []  # a heap, the largest hash first
         self.n_offered = 0
 
     def offer(self, pair: SentencePair) -> None:
-        """Choose this pair, or not. Raises DataError where a share is more than MOST_LINES pairs."""
+        """Consider a pair. Raises DataError if a share exceeds MOST_LINES pairs."""
         self.n_offered += 1
         value = int.from_bytes(pair_hash(pair.src, pair.tgt)[:8], "big")
         if value >= self._bound:
@@ -48,13 +48,13 @@ class Draw:
             heapq.heappushpop(self._chosen, entry)
 
     def chosen(self) -> list[SentencePair]:
-        """The development set, in the order of the text. Raises DataError if there is none."""
-        found = sorted(self._chosen, reverse=True)
+        """Return the development set, in the order of the text. Raises DataError if it is empty."""
+        entries = sorted(self._chosen, reverse=True)
         if isinstance(self._amount, int):
-            found = found[: max(1, self.n_offered // _LARGEST_PART)]
-        if not found:
+            entries = entries[: max(1, self.n_offered // _LARGEST_PART)]
+        if not entries:
             raise DataError(
                 f"data.valid: none of {self.n_offered:,} pairs is in a share of {self._amount:g} of them; "
                 "take a larger share or a number of lines"
             )
-        return [pair for _, _, pair in sorted(found, key=lambda entry: -entry[1])]
+        return [pair for _, _, pair in sorted(entries, key=lambda entry: -entry[1])]

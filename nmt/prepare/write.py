@@ -1,10 +1,10 @@
-"""Writing a data directory: one split after the other, then the checksums of everything."""
+"""Writing a data directory: the text and ids of each split, then the checksums of all files."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nmt.data.manifest import FileRecord
 from nmt.files.read import checksum
 from nmt.layout import DataDir
+from nmt.prepare.records import TextRecord
 from nmt.text.tokenizer import N_SPECIAL, Tokenizers
 
 
 class SplitWriter:
-    """Writes text and ids of one split as they come; the ids are held packed, two or four bytes each."""
+    """Writes the text of one split as it comes, and its ids, held in two or four bytes each, at the end."""
 
     def __init__(self, directory: DataDir, split: str, tokenizers: Tokenizers) -> None:
         self.pairs = 0
-        counted = ("words", "characters", "pieces", "bytes", "unknown")
-        self.counts = {name: dict.fromkeys(counted, 0) for name in tokenizers.languages}
-        """Words, characters of them, pieces, and how many of the pieces are single bytes or unknown, by language."""
+        self._counts = {name: dict.fromkeys(TextRecord.model_fields, 0) for name in tokenizers.languages}
         self._directory, self._split = directory, split
         self._languages = tokenizers.languages
         self._dtype = {name: id_dtype(len(tokenizers[name])) for name in tokenizers.languages}
@@ -45,13 +45,17 @@ class SplitWriter:
             flat: npt.NDArray[Any] = np.fromiter(every_id, self._dtype[language], int(lengths.sum()))
             self._ids[language].append(flat)
             self._lengths[language].append(lengths)
-            counts = self.counts[language]
+            counts = self._counts[language]
             words = [line.split() for line in lines[side]]
             counts["words"] += sum(map(len, words))
             counts["characters"] += sum(len(word) for line in words for word in line)
             counts["pieces"] += len(flat)
             counts["bytes"] += int(((flat >= N_SPECIAL) & (flat < N_SPECIAL + 256)).sum())
             counts["unknown"] += int((flat < N_SPECIAL).sum())
+
+    def record(self) -> dict[str, TextRecord]:
+        """The counts so far, by language."""
+        return {language: TextRecord(**counts) for language, counts in self._counts.items()}
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for file in self._files:
@@ -65,20 +69,20 @@ class SplitWriter:
 
 
 def id_dtype(n_pieces: int) -> type[np.uint16] | type[np.uint32]:
-    """The smallest type that holds every id of a vocabulary of `n_pieces`."""
+    """Return the smallest type that holds every id of a vocabulary of `n_pieces`."""
     return np.uint16 if n_pieces <= 2**16 else np.uint32
 
 
-def file_facts(directory: Path) -> dict[str, dict[str, Any]]:
-    """Size and SHA-256 of every file below a directory, in the order of their names."""
+def file_facts(directory: Path) -> dict[str, FileRecord]:
+    """Size and SHA-256 of every file below a directory, sorted by name."""
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     return {
-        path.relative_to(directory).as_posix(): {"bytes": path.stat().st_size, "sha256": checksum(path)}
+        path.relative_to(directory).as_posix(): FileRecord(bytes=path.stat().st_size, sha256=checksum(path))
         for path in paths
     }
 
 
-def content_fingerprint(files: dict[str, dict[str, Any]]) -> str:
-    """Sixteen hexadecimal digits over the checksums of all files, name by name."""
-    text = "".join(f"{name} {files[name]['sha256']}\n" for name in sorted(files))
+def content_fingerprint(files: Mapping[str, FileRecord]) -> str:
+    """Sixteen hexadecimal digits over the names and checksums of all files."""
+    text = "".join(f"{name} {files[name].sha256}\n" for name in sorted(files))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""An exported directory: what it may say, how it is written whole or not at all, and how it is verified and read.
+"""Exported directories: written atomically, verified before use.
 
-There are two kinds. `folder` has weights.safetensors for the native engine, `ctranslate2` a model of CTranslate2.
-translator.json is the seal: it holds the checksums of all other files but the model card and is written last.
+There are two kinds: `folder` with weights.safetensors for the native engine, `ctranslate2` with a model of CTranslate2.
+translator.json holds the checksums of all other files but the model card, is sealed, and is written last.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 from safetensors.torch import save
 
 from nmt.config import Config
 from nmt.config.load import dump_config, load_config
 from nmt.errors import CheckpointError, DataError
-from nmt.files.read import read_document, read_regular, read_tensors, remove_tree
+from nmt.files.document import Document, Sealed, read_document, sealed_text
+from nmt.files.read import read_regular, read_tensors, remove_tree
 from nmt.files.write import sync, write_file
 from nmt.layout import EXPORT_FORMAT, ExportDir
 from nmt.runs.checkpoint import Tensors, parse_tensors
-from nmt.runs.info import Weights
+from nmt.runs.info import Precision, Weights
 from nmt.runs.weights import ChosenWeights
 from nmt.text.tokenizer import Tokenizers
 
@@ -36,42 +36,50 @@ Kind = Literal["folder", "ctranslate2"]
 Quantization = Literal["float32", "float16", "int8"]
 
 
-class Info(BaseModel, strict=True):
-    """What translator.json says of a translator."""
+class ExportInfo(Document):
+    """The translator in translator.json."""
 
     kind: Kind
     nmt: str
-    """The version that wrote it."""
+    """The version of nmt that wrote it."""
     step: int
     weights: Weights
     reason: str
-    """Why these weights were taken, for people."""
+    """Why these weights were chosen, as text for the user."""
     tokenizer: str
-    """The fingerprint."""
+    """The fingerprint of the tokenizer."""
     tensors: str
-    """That of the run's weights."""
-    precision: Literal["float32", "bf16", "fp16"]
-    """Number format of the matrix products in training, and what was fast on which device."""
+    """The fingerprint of the run's weights."""
+    precision: Precision
+    """Number format of the matrix products in training; the next two say on which device that was fast."""
     device_name: str | None = None
     float32_library: str | None = None
     quantization: Quantization | None = None
-    """Number format of the weights of a CTranslate2 model."""
+    """Number format of the weights, of a CTranslate2 model."""
     positions: Annotated[int, Field(ge=2)] | None = None
-    """The longest sequence that a CTranslate2 model takes, end of sentence included."""
+    """The maximum sequence length including end of sentence, of a CTranslate2 model."""
+
+
+class ExportDocument(Sealed):
+    """translator.json."""
+
+    translator: ExportInfo
+    checksums: dict[str, str]
+    """SHA-256 of all other files but the model card, by name."""
 
 
 @dataclass(frozen=True)
 class Folder:
-    """An exported directory whose configuration and tokenizer are read and verified."""
+    """An exported directory with its verified configuration and tokenizers."""
 
     directory: ExportDir
-    info: Info
+    info: ExportInfo
     config: Config
     tokenizers: Tokenizers
     checksums: Mapping[str, str]
 
     def weights(self) -> ChosenWeights:
-        """The verified weights. Raises CheckpointError if they are damaged, or those of a CTranslate2 model."""
+        """Load the verified weights. Raises CheckpointError if they are damaged or a CTranslate2 model."""
         path = self.directory.weights
         if self.info.kind != "folder":
             raise CheckpointError(
@@ -82,7 +90,7 @@ class Folder:
         return ChosenWeights(self.info.step, self.info.weights, self.info.reason, tensors)
 
     def verify(self) -> None:
-        """Raise CheckpointError unless every file is what was written."""
+        """Raise CheckpointError unless the checksum of every file is right."""
         for name in self.checksums:
             self._verified(name)
 
@@ -91,14 +99,15 @@ class Folder:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether `nmt export` wrote this directory."""
+    """Whether this is a directory written by `nmt export`."""
     return ExportDir(path).info.is_file()
 
 
 def load_folder(path: Path) -> Folder:
-    """Open an exported directory. Raises CheckpointError if it is none, damaged or of another format."""
+    """Open an exported directory. Raises CheckpointError if it is missing, damaged or of another format."""
     directory = ExportDir(path)
-    info, checksums = _read_info(directory)
+    document = _read(directory)
+    info, checksums = document.translator, document.checksums
     for name in checksums:
         if name == directory.config.name or name.startswith(f"{directory.tokenizer.path.name}/"):
             _verified(directory, name, checksums)
@@ -112,28 +121,13 @@ def load_folder(path: Path) -> Folder:
     return Folder(directory, info, config, tokenizers, checksums)
 
 
-def _read_info(directory: ExportDir) -> tuple[Info, dict[str, str]]:
+def _read(directory: ExportDir) -> ExportDocument:
     try:
-        content = json.loads(read_document(directory.info))
-        number = content["format"]
+        return read_document(
+            directory.info, ExportDocument, CheckpointError, "; export the run again", formats=(EXPORT_FORMAT,)
+        )
     except FileNotFoundError:
         raise CheckpointError(f"{directory.path}: no exported translator, {directory.info.name} is missing") from None
-    except OSError as error:
-        raise CheckpointError(f"{directory.info}: cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"{directory.info}: damaged") from error
-    if number != EXPORT_FORMAT:
-        raise CheckpointError(
-            f"{directory.path}: exported in format {number}, this version of nmt reads {EXPORT_FORMAT}; "
-            "export the run again with this version, or translate with that one"
-        )
-    seal = content.pop("seal", None)
-    if seal != _digest(content):
-        raise CheckpointError(f"{directory.info}: damaged, its checksum is not what was written")
-    try:
-        return Info.model_validate(content["translator"]), dict(content["checksums"])
-    except (ValidationError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{directory.info}: damaged") from error
 
 
 def _verified(directory: ExportDir, name: str, checksums: Mapping[str, str]) -> bytes:
@@ -141,7 +135,7 @@ def _verified(directory: ExportDir, name: str, checksums: Mapping[str, str]) -> 
     try:
         expected = checksums[name]
         data = read_tensors(path) if path.suffix == ".safetensors" else read_regular(path)
-    except (OSError, KeyError, ValueError) as error:  # ValueError: no file can have such a name
+    except (OSError, KeyError, ValueError) as error:  # ValueError: an invalid file name
         raise CheckpointError(f"{path}: missing or damaged") from error
     if hashlib.sha256(data).hexdigest() != expected:
         raise CheckpointError(f"{path}: damaged, its checksum is not what was written")
@@ -152,29 +146,29 @@ def _verified(directory: ExportDir, name: str, checksums: Mapping[str, str]) -> 
 
 
 def refuse_full(path: Path) -> None:
-    """Raise DataError unless there is nothing at `path`, or an empty directory."""
+    """Raise DataError unless `path` is missing or an empty directory."""
     if path.is_dir() and any(path.iterdir()):
-        raise DataError(f"{path}: there is something in it already; name another directory, or remove this one")
+        raise DataError(f"{path}: is not empty; name another directory, or remove this one")
     if path.exists() and not path.is_dir():
         raise DataError(f"{path}: a file, where a directory is to be written")
 
 
 @contextmanager
 def new_folder(path: Path, config: Config, tokenizers: Tokenizers) -> Iterator[ExportDir]:
-    """DIR.part to write into, with configuration and tokenizer, which is renamed to DIR if the block ends well.
+    """Create DIR.part with configuration and tokenizer, to be filled in the block, then rename it to DIR.
 
-    The caller is `alone_in` the directory above. Raises DataError if DIR is there and not empty, or cannot be written.
+    The caller holds `alone_in` on the parent directory. Raises DataError if DIR is not empty or cannot be written.
     """
     refuse_full(path)
     part = ExportDir(path.with_name(path.name + ".part"))
     try:
-        remove_tree(part.path)  # of an export that died
+        remove_tree(part.path)  # left by an export that was killed
         part.path.mkdir()
         write_file(part.config, dump_config(config).encode())
         tokenizers.save(part.tokenizer)
         yield part
-        for each in [*part.path.rglob("*"), part.path]:
-            sync(each)
+        for written in [*part.path.rglob("*"), part.path]:
+            sync(written)
         part.path.rename(path)
         sync(path.parent)
     except OSError as error:
@@ -185,14 +179,14 @@ def new_folder(path: Path, config: Config, tokenizers: Tokenizers) -> Iterator[E
 
 @contextmanager
 def alone_in(directory: Path) -> Iterator[None]:
-    """Make the directory, and wait until no other process is within such a block for it. Raises DataError."""
+    """Create the directory and hold an exclusive lock on it, waiting for other processes. Raises DataError."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(directory, os.O_RDONLY)
     except OSError as error:
         raise DataError(f"{directory}: cannot be written: {error.strerror}") from error
     try:
-        with contextlib.suppress(OSError):  # a file system without locks
+        with contextlib.suppress(OSError):  # the file system has no locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -204,21 +198,17 @@ def save_weights(directory: ExportDir, tensors: Tensors) -> None:
     write_file(directory.weights, save({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}))
 
 
-def seal(directory: ExportDir, info: Info) -> None:
-    """Write translator.json over what else is in the directory. Raises OSError."""
+def seal(directory: ExportDir, info: ExportInfo) -> None:
+    """Write translator.json with checksums of the other files in the directory. Raises OSError."""
     files = sorted(path for path in directory.path.rglob("*") if path.is_file() and path != directory.card)
     checksums = {str(path.relative_to(directory.path)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     content = {"format": EXPORT_FORMAT, "translator": info.model_dump(exclude_none=True), "checksums": checksums}
-    write_file(directory.info, (json.dumps({**content, "seal": _digest(content)}, indent=1) + "\n").encode())
+    write_file(directory.info, sealed_text(content).encode())
 
 
 def fingerprint(tensors: Tensors) -> str:
-    """Sixteen hexadecimal digits that stand for weights."""
-    found = hashlib.sha256()
+    """A checksum of weights by name, sixteen hexadecimal digits."""
+    digest = hashlib.sha256()
     for name in sorted(tensors):
-        found.update(name.encode() + tensors[name].contiguous().view(-1).numpy().tobytes())
-    return found.hexdigest()[:16]
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        digest.update(name.encode() + tensors[name].contiguous().view(-1).numpy().tobytes())
+    return digest.hexdigest()[:16]

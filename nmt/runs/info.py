@@ -1,110 +1,114 @@
-"""The small files of a run directory, run.json and selected.json: what they may say. Nothing here imports torch."""
+"""The small files of a run directory, run.json and selected.json. Nothing here imports torch."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 
 from nmt.errors import CheckpointError
-from nmt.files.read import read_document
+from nmt.files.document import Document, document_text, read_document
 from nmt.files.write import replace_file
-from nmt.layout import FORMAT, OLD_FORMAT, RunDir
-
-
-def read_info(run: RunDir) -> dict[str, Any]:
-    """run.json of a run directory. Raises CheckpointError if it is missing, damaged or of another format."""
-    try:
-        info = json.loads(read_document(run.info))
-        if not isinstance(info, dict):
-            raise ValueError("no JSON object")
-    except FileNotFoundError:
-        raise CheckpointError(f"{run.path}: not a run directory, run.json is missing") from None
-    except OSError as error:
-        raise CheckpointError(f"{run.info}: cannot be read: {error.strerror}") from error
-    except (ValueError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"{run.info}: damaged: {error}") from error
-    if info.get("format", FORMAT) not in (OLD_FORMAT, FORMAT):
-        raise CheckpointError(f"{run.path}: written in format {info['format']}, this version of nmt reads {FORMAT}")
-    lacking = {"format", "data_dir", "corpus", "tokenizer", "precision"} - info.keys()
-    if lacking:
-        raise CheckpointError(f"{run.info}: damaged: it lacks {', '.join(sorted(lacking))}")
-    try:
-        _Info.model_validate(info)
-    except ValidationError as error:
-        key = ".".join(map(str, error.errors()[0]["loc"]))
-        raise CheckpointError(f"{run.info}: damaged: {key} is not what it must be") from None
-    return info
-
+from nmt.layout import OLD_RUN_FORMAT, RUN_FORMAT, RunDir
 
 Weights = Literal["raw", "ema", "average"]
-"""Weights as they learn at a step, their exponential moving average then, or the mean of the last checkpoints."""
+"""The weights as trained, their exponential moving average (EMA), or the mean of the last checkpoints."""
+Precision = Literal["float32", "bf16", "fp16"]
+"""Number format of the matrix products."""
 
 
-class _Initial(BaseModel, strict=True):
-    """The weights that a run began with."""
+class InitialWeights(Document):
+    """The weights that `training.init_from` started a run with."""
 
     run: str
     step: int
     weights: Weights
     tensors: str
+    """Their fingerprint."""
 
 
-class _Info(BaseModel, strict=True):
-    """What run.json may say."""
+class RunInfo(Document):
+    """run.json: the data and the tokenizer of a run, the machine, and what was chosen automatically on it.
 
+    Runs of earlier versions lack some of the optional keys.
+    """
+
+    format: int
     data_dir: str
     corpus: str
+    """The fingerprint of the data directory."""
     tokenizer: str
-    precision: Literal["float32", "bf16", "fp16"]
+    """The fingerprint of the tokenizer."""
+    precision: Precision
     device: str | None = None
+    """cpu or cuda."""
     device_name: str | None = None
     torch: str | None = None
+    """The version of PyTorch."""
     threads: int | None = None
+    """CPU threads of each process."""
     processes: int | None = None
-    max_tokens: int | None = None
+    float32_library: str | None = None
+    """The library that computes float32 matrix products on the CPU."""
+    layout: str | None = None
+    """The layout of batches: padded or packed."""
+    compiled: bool | None = None
+    """Whether the model is compiled."""
     auto_max_tokens: Annotated[int, Field(ge=2)] | None = None
+    """`max_tokens`, if `training.max_tokens` is auto."""
+    max_tokens: int | None = None
+    """Padded tokens of a micro-batch."""
+    initial: InitialWeights | None = None
     launch: str | None = None
-    initial: _Initial | None = None
+    """Id of the torchrun launch, see `launch`."""
+
+
+class Selected(Document):
+    """selected.json: the weights that `nmt translate` uses by default."""
+
+    best_step: int | None = None
+    """The checkpoint with the best validation score."""
+    weights: Weights = "raw"
+    reason: str = "last checkpoint: none is validated yet"
+    """Why these weights were selected, as text for the user."""
+    average_steps: list[int] = Field(default_factory=list)
+    """The checkpoints that were averaged at the end of the run."""
+    finished_step: int | None = None
+    """The last step of a finished run."""
+    finished_by: str | None = None
+    """The setting of `training` that ended the run."""
+
+
+def read_info(run: RunDir) -> RunInfo:
+    """Read run.json. Raises CheckpointError if it is missing, damaged or of another format."""
+    try:
+        return read_document(run.info, RunInfo, CheckpointError, formats=(OLD_RUN_FORMAT, RUN_FORMAT))
+    except FileNotFoundError:
+        raise CheckpointError(f"{run.path}: not a run directory, run.json is missing") from None
+
+
+def write_info(run: RunDir, info: RunInfo) -> None:
+    """Write run.json. Raises OSError."""
+    replace_file(run.info, document_text(info))
+
+
+def read_selected(run: RunDir) -> Selected:
+    """Read selected.json; the defaults if there was no validation yet. Raises CheckpointError if it is damaged."""
+    advice = "; remove it to translate with the last checkpoint"
+    try:
+        return read_document(run.selected, Selected, CheckpointError, advice)
+    except FileNotFoundError:
+        return Selected()
+
+
+def write_selected(run: RunDir, selected: Selected) -> None:
+    """Write selected.json. Raises OSError."""
+    replace_file(run.selected, document_text(selected))
 
 
 def launch() -> str | None:
-    """What tells this call of `torchrun` from all others, however often it restarts its processes."""
+    """Id shared by all restarts of one `torchrun` launch; None without torchrun."""
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")  # LOGS/LAUNCH/attempt_N/RANK/error.json
     return Path(file).parents[2].name if file else None
-
-
-def write_selected(run: RunDir, selected: Mapping[str, Any]) -> None:
-    """Write selected.json: `best_step`, `weights` and the `reason`, for people; of a run that has ended also the step
-    and the setting of `training` that has ended it."""
-    replace_file(run.selected, json.dumps(selected, indent=1) + "\n")
-
-
-class _Selected(BaseModel, strict=True):
-    """What selected.json may say."""
-
-    best_step: int | None = None
-    weights: Weights = "raw"
-    reason: str = ""
-    average_steps: list[int] = []
-    finished_step: int | None = None
-    finished_by: str | None = None
-
-
-def read_selected(run: RunDir) -> dict[str, Any]:
-    """What `write_selected` wrote, or nothing if there was no validation yet."""
-    if not run.selected.exists():
-        return {}
-    try:
-        selected = dict(json.loads(read_document(run.selected)))
-        _Selected.model_validate(selected)
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        what = error.strerror if isinstance(error, OSError) else "not what nmt train writes"
-        raise CheckpointError(
-            f"{run.selected}: damaged: {what}; remove it to translate with the last checkpoint"
-        ) from error
-    return selected

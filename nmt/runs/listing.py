@@ -1,6 +1,6 @@
-"""A directory of runs: how far each has come, how good it is, and whether it still trains.
+"""The runs of a directory: progress, development BLEU, and whether they are still training.
 
-Nothing here imports torch, so that `nmt runs` answers at once.
+Nothing here imports torch, so that `nmt runs` starts fast.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import Any, Literal
 from nmt.config.load import load_config
 from nmt.console import printable
 from nmt.errors import CheckpointError, NmtError
-from nmt.files.read import LOG_BYTES, read_document, read_regular
+from nmt.files.read import LOG_BYTES, read_regular
 from nmt.files.write import lock_holder
 from nmt.layout import CheckpointDir, RunDir
-from nmt.runs.info import Weights, read_info, read_selected
+from nmt.runs.info import Selected, Weights, read_info, read_selected
+from nmt.runs.state import load_state
 
 Record = dict[str, Any]
 State = Literal["running", "finished", "stopped", "broken"]
@@ -30,7 +31,7 @@ State = Literal["running", "finished", "stopped", "broken"]
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run directory says about its run; None is what it does not say."""
+    """The state of a run; None is unknown."""
 
     name: str
     path: Path
@@ -43,55 +44,55 @@ class Summary:
     best_bleu: float | None
     """On the development set, the average at the end included."""
     minutes: float | None
-    """Of training, summed over resumes."""
+    """Training time, summed over resumes."""
     last_written: float
     """Seconds since 1970."""
-    holder: dict[str, Any] | None
-    """host, pid and since of the process that trains."""
+    holder: dict[str, object] | None
+    """host, pid and start time of the training process, if it is running."""
     problem: str | None
-    """The first thing that is damaged."""
+    """The first problem found, such as a damaged file."""
 
 
 def is_run(path: Path) -> bool:
-    """Whether this is a run directory; `*.part` is what a train left behind that died as it began."""
+    """Whether this is a run directory; `*.part` is left behind by a training that died while starting."""
     try:
         return path.suffix != ".part" and RunDir(path).config.is_file()
-    except PermissionError:  # it may be one, and its summary says what is wrong
+    except PermissionError:  # it may be one; its summary shows the problem
         return True
 
 
 def summarise_all(root: Path) -> list[Summary]:
-    """The runs in a directory, the one that was written to last first. Raises CheckpointError if there is none."""
+    """Summarise the runs in a directory, the last written first. Raises CheckpointError if there is none."""
     if not root.is_dir():
         raise CheckpointError(f"{root}: no such directory; nmt train makes run directories, by default in runs/")
-    found = [summarise(RunDir(path)) for path in root.iterdir() if is_run(path)]
-    if not found and is_run(root):
+    runs = [summarise(RunDir(path)) for path in root.iterdir() if is_run(path)]
+    if not runs and is_run(root):
         raise CheckpointError(f"{root}: a run directory itself; name the directory that holds it")
-    if not found:
+    if not runs:
         raise CheckpointError(f"{root}: no run directory here; make one with nmt train")
-    return sorted(found, key=lambda each: (-each.last_written, each.name))
+    return sorted(runs, key=lambda run: (-run.last_written, run.name))
 
 
 def summarise(run: RunDir) -> Summary:
-    """What a run directory says, with as much as can be read of a damaged one. Raises nothing for what it holds."""
+    """Summarise a run directory. Damage does not raise: whatever can be read is used."""
     problems: list[str] = []
     max_steps: int | None = None
-    selected: Record = {}
+    selected = Selected()
     steps: list[int] = []
     bleu: dict[Weights, float] = {}
     last: Record = {}
-    with _noting(problems, run):
+    with _collecting(problems, run):
         max_steps = load_config(run.config).training.max_steps
-    with _noting(problems, run):
+    with _collecting(problems, run):
         read_info(run)
-    with _noting(problems, run):
+    with _collecting(problems, run):
         selected = read_selected(run)
-    with _noting(problems, run):
+    with _collecting(problems, run):
         for path in (run.checkpoints, run.tokenizer.path):
             if not path.is_dir():
                 raise CheckpointError(f"{path}: missing")
         steps = _checkpoints(run)
-    with _noting(problems, run):
+    with _collecting(problems, run):
         bleu = best_bleu(run)
         last = _last_record(run.log)
     holder = lock_holder(run.lock)
@@ -100,7 +101,7 @@ def summarise(run: RunDir) -> Summary:
         state = "running"
     elif problems:
         state = "broken"
-    elif steps and selected.get("finished_step") == steps[-1]:
+    elif steps and selected.finished_step == steps[-1]:
         state = "finished"
     return Summary(
         name=run.path.name,
@@ -118,8 +119,8 @@ def summarise(run: RunDir) -> Summary:
 
 
 @contextmanager
-def _noting(problems: list[str], run: RunDir) -> Iterator[None]:
-    """Add what a user can put right to `problems`, the file named within the run, instead of raising it."""
+def _collecting(problems: list[str], run: RunDir) -> Iterator[None]:
+    """Append the errors of the block to `problems` instead of raising them, with paths relative to the run."""
     try:
         yield
     except NmtError as error:
@@ -130,17 +131,15 @@ def _noting(problems: list[str], run: RunDir) -> Iterator[None]:
 
 
 def _minutes(run: RunDir, steps: Sequence[int], logged: float | None) -> float | None:
-    """How long the run has trained: by its last record, or by its last checkpoint, which is written after it."""
+    """Training time by the last checkpoint or, if later, the last log record."""
     try:
-        state = json.loads(read_document(run.step(steps[-1]).state))["state"]
-        return max(float(state["seconds"]) / 60, logged or 0.0)
-    except (NmtError, OSError, ValueError, LookupError, TypeError, RecursionError):
-        return logged  # what is damaged is told elsewhere
+        return max(load_state(run.step(steps[-1])).seconds / 60, logged or 0.0)
+    except (CheckpointError, LookupError):
+        return logged  # damage is reported elsewhere
 
 
 def _checkpoints(run: RunDir) -> list[int]:
-    """The steps that have a checkpoint, ascending; none before the first save. Raises CheckpointError if all are
-    damaged."""
+    """The steps that have a complete checkpoint, ascending. Raises CheckpointError if there are only damaged ones."""
     matches = [(path, re.fullmatch(r"step-([0-9]+)", path.name)) for path in run.checkpoints.glob("step-*")]
     saved = [(int(match[1]), CheckpointDir(path)) for path, match in matches if match]
     complete = [step for step, checkpoint in saved if checkpoint.weights.is_file() and checkpoint.state.is_file()]
@@ -150,12 +149,13 @@ def _checkpoints(run: RunDir) -> list[int]:
 
 
 def _last_written(run: RunDir) -> float:
-    files = (run.path, run.config, run.info, run.lock, run.checkpoints, run.selected, run.log, run.dev)
+    """When training last wrote to the run, in seconds since 1970. An export into the run does not count."""
+    files = (run.config, run.info, run.lock, run.checkpoints, run.selected, run.log, run.dev)
     times = [0.0]
     for path in files:
         try:
             times.append(path.stat().st_mtime)
-        except OSError:  # not there, or not to be read
+        except OSError:  # missing or unreadable
             continue
     return max(times)
 
@@ -164,9 +164,9 @@ def _last_written(run: RunDir) -> float:
 
 
 def read_log(log: Path, having: bytes = b"") -> Iterator[Record]:
-    """The records of a log.jsonl, or of its lines that hold `having`; no log has none.
+    """Yield the records of log.jsonl whose line contains `having`; nothing if there is no log.
 
-    A line that is no record is skipped: a kill has torn it, or it is damaged.
+    Invalid lines are skipped: the process was killed while writing one, or it is damaged.
     """
     for line in _lines(log):
         if having in line and (record := _record(line)) is not None:
@@ -174,7 +174,7 @@ def read_log(log: Path, having: bytes = b"") -> Iterator[Record]:
 
 
 def _last_record(log: Path) -> Record:
-    """The last record that has a step, or nothing."""
+    """The last record with a step, or an empty one."""
     records = (_record(line) for line in reversed(_lines(log)))
     return next((record for record in records if record and number(record, "step") is not None), {})
 
@@ -192,16 +192,16 @@ def _record(line: bytes) -> Record | None:
 
 
 KINDS: dict[str, Weights] = {"valid": "raw", "ema": "ema", "average": "average"}
-"""Of the records of the development set: which weights they speak of."""
+"""The weights that were validated, by the `kind` of a validation record."""
 
 
 def is_validation(record: Record) -> bool:
-    """Whether a record is of the development set."""
+    """Whether a record is a validation on the development set."""
     return record.get("kind") in KINDS
 
 
 def best_bleu(run: RunDir) -> dict[Weights, float]:
-    """The best BLEU on the development set that each kind of weights has reached."""
+    """The best development BLEU of each kind of weights."""
     best: dict[Weights, float] = {}
     for record in read_log(run.log, having=b'"bleu"'):
         score = number(record, "bleu")
@@ -212,18 +212,18 @@ def best_bleu(run: RunDir) -> dict[Weights, float]:
 
 
 def number(record: Record, name: str, most: float = 1e15) -> float | None:
-    """A number of a record; None if it is not there, is no number, not finite, or so large that it must be damaged."""
+    """A number of a record; None if it is missing, not a finite number, or larger than `most`, hence damaged."""
     value = record.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if abs(value) <= most else None
 
 
-# --- for people and programs --------------------------------------------------------------------
+# --- output -------------------------------------------------------------------------------------
 
 
 def render_text(runs: Sequence[Summary]) -> str:
-    """A table, a row for each run."""
+    """A text table with a row for each run."""
     rows: list[tuple[str, ...]] = [("run", "state", "step", "BLEU", "trained", "age", "")]
     rows += [_row(run, time.time()) for run in runs]
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
@@ -231,8 +231,8 @@ def render_text(runs: Sequence[Summary]) -> str:
     for row in rows:
         cells = []
         for i, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            room = " " * (width - _width(cell))
-            cells.append(room + cell if 2 <= i <= 5 else cell + room)  # numbers end in one column
+            padding = " " * (width - _width(cell))
+            cells.append(padding + cell if 2 <= i <= 5 else cell + padding)  # numbers are right-aligned
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
 
@@ -266,12 +266,12 @@ def _age(seconds: float) -> str:
 
 
 def _width(text: str) -> int:
-    """How many columns of a terminal `text` takes: East Asian characters two, combining marks none."""
+    """The width of `text` in terminal columns: two for East Asian wide characters, none for combining marks."""
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
 def render_json(runs: Sequence[Summary]) -> str:
-    """The runs for programs: a list of JSON objects; what is not known is null."""
+    """The runs as a JSON list of objects; unknown values are null."""
     objects = []
     for run in runs:
         written = datetime.fromtimestamp(run.last_written, UTC).isoformat("T", "seconds")
@@ -280,13 +280,8 @@ def render_json(runs: Sequence[Summary]) -> str:
 
 
 def newest_run(root: Path = Path("runs")) -> Path:
-    """The run directory under `root` that was written to last. Raises CheckpointError if there is none."""
+    """The run directory in `root` that was written last. Raises CheckpointError if there is none."""
     runs = [RunDir(path) for path in root.glob("*") if is_run(path)]
     if not runs:
         raise CheckpointError(f"{root}: no run directory here; make one with nmt train, or name one with --run")
-    return max(runs, key=_last_trained).path
-
-
-def _last_trained(run: RunDir) -> tuple[float, str]:
-    files = (run.config, run.checkpoints, run.selected)
-    return max(path.stat().st_mtime for path in files if path.exists()), run.path.name
+    return max(runs, key=lambda run: (_last_written(run), run.path.name)).path

@@ -1,4 +1,4 @@
-"""A trained model that was saved: in a run directory, or in a folder that was exported from one."""
+"""Loading a trained model from a run directory or an exported folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nmt.text.tokenizer import Tokenizers
 
 @dataclass(frozen=True)
 class Origin:
-    """The weights that translate, and why these."""
+    """The weights that a translator uses, and the reason for the choice."""
 
     run: Path
     step: int
@@ -33,85 +33,86 @@ class Origin:
 
 @dataclass(frozen=True)
 class Saved:
-    """A model with all that goes with it, read and verified."""
+    """A trained model with its configuration and tokenizers, read and verified."""
 
     path: Path
     config: Config
     tokenizers: Tokenizers
     weights: ChosenWeights
     precision: str
-    """Of the matrix products in training."""
+    """Number format of the matrix products in training."""
     device_name: str | None
-    """Where it was trained."""
+    """The device it was trained on."""
     float32_library: str | None
     note: str | None = None
-    """What to tell people of the choice of its weights."""
+    """A message about the choice of the weights."""
 
     @property
     def origin(self) -> Origin:
-        """Where the weights are from."""
+        """Origin of the weights."""
         return Origin(self.path, self.weights.step, self.weights.kind, self.weights.reason)
 
     def model(self) -> Transformer:
-        """The model, on the CPU. Raises CheckpointError if the weights are another model's."""
+        """Build the model on the CPU, in evaluation mode. Raises CheckpointError if the weights do not fit it."""
         data = self.config.data
         model = Transformer(self.config.model, *(len(self.tokenizers[name]) for name in (data.src, data.tgt)))
         assign(model, self.weights.tensors, str(self.path))
         return model.eval()
 
     def check_goes_with(self, first: Saved) -> None:
-        """Raise ConfigError unless the probabilities of both can be averaged."""
-        for name, own, its in (
+        """Raise ConfigError unless the output probabilities of both can be averaged."""
+        for name, own, other in (
             ("tokenizer", self.tokenizers.fingerprint, first.tokenizers.fingerprint),
             ("direction", self.config.data.direction, first.config.data.direction),
         ):
-            if own != its:
+            if own != other:
                 raise ConfigError([f"{self.path}: has another {name} than {first.path}; they make no ensemble"])
 
 
 def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> Saved:
-    """What is saved at `path`, a run or an exported folder.
+    """Open the run or exported folder at `path`.
 
-    checkpoint: best, last or a step; weights: auto, raw, ema or average; an exported folder has but one of each.
-    Raises CheckpointError if there is none or it is damaged, DataError for its tokenizer.
+    Args:
+        checkpoint: best, last, or a step.
+        weights: auto, raw, ema, or average, see `choose_weights`.
+
+    Raises CheckpointError if it is missing or damaged, DataError for its tokenizer, ConfigError if an exported folder,
+    which has a single set of weights, is to be opened with another choice of them.
     """
     if is_folder(path):
         if (checkpoint, weights) != ("best", "auto"):
             raise ConfigError([f"{path}: an exported folder has one set of weights; leave out --checkpoint, --weights"])
         folder = load_folder(path)
-        info = folder.info
+        exported = folder.info
         return Saved(
-            path, folder.config, folder.tokenizers, folder.weights(), info.precision, info.device_name,
-            info.float32_library,
+            path, folder.config, folder.tokenizers, folder.weights(), exported.precision, exported.device_name,
+            exported.float32_library,
         )  # fmt: skip
     run = RunDir(path)
     if not run.config.is_file():
         raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; make one with nmt train")
-    config, facts = load_config(run.config), read_info(run)
+    config, info = load_config(run.config), read_info(run)
     chosen = choose_weights(run, config.training, checkpoint, weights)
     note = None
-    if checkpoint == "best" and read_selected(run).get("best_step") is None:
-        last = f"the last is taken, step {chosen.step} of {config.training.max_steps}"
+    if checkpoint == "best" and read_selected(run).best_step is None:
+        last = f"using the last, step {chosen.step} of {config.training.max_steps}"
         note = f"{path}: no validation has selected a checkpoint (selected.json); {last}"
     tokenizers = Tokenizers.load(run.tokenizer, config.data.languages)
-    if tokenizers.fingerprint != facts["tokenizer"]:
+    if tokenizers.fingerprint != info.tokenizer:
         raise CheckpointError(f"{run.tokenizer.path}: not the tokenizer that this run was trained with")
-    return Saved(
-        path, config, tokenizers, chosen, str(facts["precision"]), facts.get("device_name"),
-        facts.get("float32_library"), note,
-    )  # fmt: skip
+    return Saved(path, config, tokenizers, chosen, info.precision, info.device_name, info.float32_library, note)
 
 
 def choose_precision(saved: Saved, wanted: str, device: torch.device) -> str:
-    """The precision of translating: `wanted`, or with `auto` that of training, where that is known to be fast.
+    """Choose the precision for translating: `wanted`, or with auto that of training, if that is known to be fast.
 
-    From here on float32 is calculated by the library that is fast for it.
+    Also sets the library for float32 matrix products.
     """
-    is_home = saved.device_name == device_name(device)
+    is_training_device = saved.device_name == device_name(device)
     if wanted == "auto":
-        # what was trained in half precision may be translated so, where that is fast: elsewhere a probe tells
-        is_known = is_home or saved.precision == "float32"
+        # half precision is fast on the device of training; on another one it is measured
+        is_known = is_training_device or saved.precision == "float32"
         wanted = saved.precision if is_known else pick_precision("auto", device)
-    library = saved.float32_library if is_home and wanted == saved.precision else None
+    library = saved.float32_library if is_training_device and wanted == saved.precision else None
     use_float32_library(library or pick_float32_library(wanted, device))
     return wanted

@@ -1,4 +1,4 @@
-"""Which weights of a run translate: the best, the last, the average, or those of a step."""
+"""Choosing the weights of a run to translate with: the best, the last, the average, or those of a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nmt.runs.info import Weights, read_selected
 
 @dataclass(frozen=True)
 class ChosenWeights:
-    """Weights to translate with, and why these."""
+    """Weights to translate with, and the reason for the choice."""
 
     step: int
     kind: Weights
@@ -23,12 +23,12 @@ class ChosenWeights:
 
 
 def steps_to_average(run: RunDir, settings: TrainingConfig, last: int) -> list[int]:
-    """The newest `average_last` checkpoints up to step `last`; an old best that was kept alone is none of them."""
+    """The newest `average_last` checkpoints up to step `last`, without an old best that was kept alone."""
     return recent_steps(run, last)[-settings.average_last :] or [last]
 
 
 def average(run: RunDir, steps: Sequence[int]) -> Tensors:
-    """The mean of the weights of several checkpoints, summed in float64. Raises CheckpointError."""
+    """Average the weights of several checkpoints, accumulated in float64. Raises CheckpointError."""
     total: Tensors = {}
     for step in steps:
         for name, tensor in load_weights(run.step(step)).items():
@@ -39,11 +39,14 @@ def average(run: RunDir, steps: Sequence[int]) -> Tensors:
 def choose_weights(
     run: RunDir, settings: TrainingConfig, checkpoint: str = "best", weights: str = "auto"
 ) -> ChosenWeights:
-    """The weights that `translate` takes.
+    """Load the weights to translate with.
 
-    `checkpoint` is best, last or a step; `weights` is raw (as they were at that step), ema (their moving average then),
-    average (of the newest `training.average_last` checkpoints up to it) or auto: for the best checkpoint what did
-    best on the development set, else raw. Raises CheckpointError.
+    Args:
+        checkpoint: best, last, or a step.
+        weights: raw (as trained), ema (moving average), average (of the newest `training.average_last` checkpoints up
+            to that step), or auto: with checkpoint best the kind that scored best on the development set, else raw.
+
+    Raises CheckpointError.
     """
     steps = saved_steps(run)
     if not steps:
@@ -51,21 +54,21 @@ def choose_weights(
     selected = read_selected(run)
     kind = weights
     if checkpoint == "best":
-        # before the first validation there is no best yet, nor where that was lost
-        step = selected.get("best_step") or steps[-1]
-        reason = selected.get("reason", "last checkpoint: none is validated yet")
-        kind = selected.get("weights", "raw") if weights == "auto" else weights
-        if kind != selected.get("weights", "raw"):
-            reason = f"{kind} weights were asked for"
-        if kind == "average" and selected.get("average_steps"):
-            newest = selected["average_steps"][-1]
+        # there is no best before the first validation, or if its checkpoint was lost
+        step = selected.best_step or steps[-1]
+        reason = selected.reason
+        kind = selected.weights if weights == "auto" else weights
+        if kind != selected.weights:
+            reason = f"{kind} weights requested"
+        if kind == "average" and selected.average_steps:
+            newest = selected.average_steps[-1]
             return ChosenWeights(newest, "average", reason, _read(run, run.average, steps))
         if kind == "average":
             step = steps[-1]
     elif checkpoint == "last":
         step, reason = steps[-1], "last checkpoint"
     elif checkpoint.isdigit() and int(checkpoint) in steps:
-        step, reason = int(checkpoint), "asked for"
+        step, reason = int(checkpoint), "requested"
     else:
         known = ", ".join(str(step) for step in steps)
         raise CheckpointError(f"{run.path}: no checkpoint {checkpoint}; there are {known}, best and last")
@@ -78,7 +81,7 @@ def choose_weights(
 
 
 def _read(run: RunDir, source: CheckpointDir, steps: Sequence[int], kind: Weights = "raw") -> Tensors:
-    """The verified weights; where they are damaged, the message says what else there is."""
+    """Load verified weights; if they are damaged, the message names another checkpoint."""
     try:
         return load_ema(source) if kind == "ema" else load_weights(source)
     except CheckpointError as error:

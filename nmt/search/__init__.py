@@ -1,1 +1,1 @@
-"""Search for the best translation over anything with a `StepModel`'s two methods."""
+"""Search for the best translation with any `StepModel`."""

@@ -1,14 +1,15 @@
-"""Beam search, dense over sentences and hypotheses: no step loops over sentences.
+"""Beam search, vectorized over sentences and hypotheses: no step loops over sentences.
 
-At each step the best 2K continuations of a sentence's K living hypotheses are looked at. Those among the first K that
-end in `</s>` are finished; the best K that do not end live on. So there are always K living ones. A sentence is done
-when `patience` * K hypotheses have finished, or when none can still be among the N best.
+Each step considers the best 2K continuations of a sentence's K live hypotheses. Those among the first K that end in
+`</s>` are finished; the best K that do not end stay live, so there are always K live ones. A sentence is done when
+`patience` * K hypotheses have finished, or when no live one can still be among the N best.
 
-In diverse beam search (Vijayakumar et al., 2016, arXiv:1610.02424) the beam is divided into groups that are searched
-each by itself, but for a fee on what the groups before it took at the same step.
+In diverse beam search (Vijayakumar et al., 2016, arXiv:1610.02424) the beam is divided into groups. Each is searched by
+itself, with a penalty on the tokens that earlier groups chose at the same step.
 
-Legend: B sentences, G groups of each (1 unless search is diverse), R = B * G rows, K hypotheses of a row, M those that
-live (1 before the first step, then K), V vocabulary, N n_best (K if that is less), L length.
+Legend: B sentences, G groups of each (1 unless search is diverse), R = B * G rows, K hypotheses of a row, M live
+hypotheses of a row (1 before the first step, then K), V vocabulary, S source length, N n_best (K if that is less),
+L length.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from torch import Tensor
 from nmt.config import SearchConfig
 from nmt.data.batching import sent
 from nmt.search.constrained import Constraints
+from nmt.search.rows import keep_rows
 from nmt.search.rules import MINUS_INF, Rules
 from nmt.search.step import Hypothesis, StepModel, length_penalty, no_translation
 from nmt.search.topk import largest
@@ -29,42 +31,58 @@ from nmt.text.tokenizer import BOS, EOS
 
 
 @dataclass
-class _Rows:
-    """What is searched still: every tensor's first dimension is R, so that one `keep` serves all."""
+class _BeamRows:
+    """The state of the rows that are still searched; see `keep_rows`."""
 
-    sentence: Tensor  # (R,) the sentence's place in the result
+    sentence: Tensor  # (R,) index of the sentence in the result
     limits: Tensor  # (R,)
     limit_penalty: Tensor  # (R,) length penalty at the limit
-    # the living, best first; an empty place has log_prob -inf
+    # live hypotheses, best first; unused entries have log_prob -inf
     ids: Tensor  # (R, M, L)
     log_prob: Tensor  # (R, M) float64
     coverage: Tensor  # (R, M, S) attention received so far by each source position; S = 0 without a coverage penalty
-    # the N best of the finished, best first; an empty place has score -inf
-    best_ids: Tensor  # (R, N, L) with </s>, then filled up
+    # the N best finished hypotheses, best first; unused entries have score -inf
+    best_ids: Tensor  # (R, N, L) with </s>, then padding
     best_log_prob: Tensor  # (R, N) float64
     best_score: Tensor  # (R, N) float64
     best_length: Tensor  # (R, N) with </s>
     n_finished: Tensor  # (R,)
 
-    def keep(self, rows: Tensor) -> _Rows:
-        """Only the rows (R',)."""
-        return _Rows(*(getattr(self, field.name)[rows] for field in fields(self)))
+    @classmethod
+    def start(cls, rules: Rules, config: SearchConfig, n_best: int) -> _BeamRows:
+        """One empty hypothesis in each row, none finished."""
+        limits = rules.limits.repeat_interleave(config.diversity_groups)
+        shape = (len(limits), n_best)
+        minus_inf = torch.full(shape, MINUS_INF, dtype=torch.float64, device=limits.device)
+        penalties = [length_penalty(length, config) for length in range(1, rules.longest + 1)]
+        return cls(
+            sentence=torch.arange(len(limits), device=limits.device) // config.diversity_groups,
+            limits=limits,
+            limit_penalty=sent(torch.tensor(penalties, dtype=torch.float64), limits.device)[limits - 1],
+            ids=limits.new_empty((len(limits), 1, 0)),
+            log_prob=torch.zeros_like(minus_inf[:, :1]),
+            coverage=torch.zeros(len(limits), 1, 1 if config.coverage_penalty else 0, device=limits.device),
+            best_ids=limits.new_empty((*shape, 0)),
+            best_log_prob=minus_inf,
+            best_score=minus_inf,
+            best_length=limits.new_zeros(shape),
+            n_finished=torch.zeros_like(limits),
+        )
 
 
 def beam_search(
     model: StepModel, rules: Rules, config: SearchConfig, n_best: int = 1, constraints: Constraints | None = None
 ) -> list[list[Hypothesis]]:
-    """For each sentence of `model` up to `n_best` hypotheses, all different, best score first.
+    """Return for each sentence of `model` up to `n_best` distinct hypotheses, best score first.
 
-    1 <= n_best <= config.beam. Among equal scores the hypothesis found first comes first, among equal continuations
-    that of the better hypothesis.
-    Raises CheckpointError if the model's scores are not numbers.
+    1 <= n_best <= config.beam. Of equal scores the hypothesis found first comes first, of equal continuations that of
+    the better hypothesis.
+    Raises CheckpointError if the model's scores are NaN.
     """
     assert 1 <= n_best <= config.beam, f"n_best {n_best} is not between 1 and the beam {config.beam}"
     n_groups = config.diversity_groups
-    found: dict[int, list[Hypothesis]] = {}
-    of_group = min(n_best, config.beam // n_groups)
-    rows = _start(rules, config, of_group)
+    results: dict[int, list[Hypothesis]] = {}
+    rows = _BeamRows.start(rules, config, min(n_best, config.group_size))
     tokens = torch.full((len(rules.limits), n_groups), BOS, device=rules.limits.device)  # (B, G * M)
     length = 0
     while len(rows.sentence):
@@ -79,59 +97,41 @@ def beam_search(
         if constraints is not None:
             constraints.follow(beams, tokens)
         row_done = _done(rows, length, config)
-        # what is done finds nothing more, however long it waits for others to be done
+        # rows that are done add no more hypotheses while they wait for others
         rows.log_prob.masked_fill_(row_done[:, None], MINUS_INF)
         done = row_done.view(-1, n_groups).all(1)  # (B,)
         first = torch.arange(0, logits.size(1), logits.size(1) // n_groups, device=done.device)  # of each group
         beams = (beams.view(-1, n_groups, beams.size(1)) + first[:, None]).flatten(1)  # (B, G * M)
         tokens = tokens.view(beams.shape)
         kept = torch.arange(len(done), device=done.device)
-        if (parted := rules.leaving(done, length)) is not None:
-            kept, ended = parted
-            found |= _results(rows.keep(_rows_of(ended, n_groups)), n_best)
-            rows, rules = rows.keep(_rows_of(kept, n_groups)), rules.keep(kept)
+        if (split := rules.leaving(done, length)) is not None:
+            kept, ended = split
+            results |= _results(keep_rows(rows, _rows_of(ended, n_groups)), n_best)
+            rows, rules = keep_rows(rows, _rows_of(kept, n_groups)), rules.keep(kept)
             constraints = constraints and constraints.keep(kept)
             beams, tokens = beams[kept], tokens[kept]
         model.select(kept, beams)
-    return [found[i] for i in range(len(found))]
-
-
-def _start(rules: Rules, config: SearchConfig, n_best: int) -> _Rows:
-    limits = rules.limits.repeat_interleave(config.diversity_groups)
-    shape = (len(limits), n_best)
-    minus_inf = torch.full(shape, MINUS_INF, dtype=torch.float64, device=limits.device)
-    penalties = [length_penalty(length, config) for length in range(1, rules.longest + 1)]
-    return _Rows(
-        sentence=torch.arange(len(limits), device=limits.device) // config.diversity_groups,
-        limits=limits,
-        limit_penalty=sent(torch.tensor(penalties, dtype=torch.float64), limits.device)[limits - 1],
-        ids=limits.new_empty((len(limits), 1, 0)),
-        log_prob=torch.zeros_like(minus_inf[:, :1]),
-        coverage=torch.zeros(len(limits), 1, 1 if config.coverage_penalty else 0, device=limits.device),
-        best_ids=limits.new_empty((*shape, 0)),
-        best_log_prob=minus_inf,
-        best_score=minus_inf,
-        best_length=limits.new_zeros(shape),
-        n_finished=torch.zeros_like(limits),
-    )
+    return [results[i] for i in range(len(results))]
 
 
 @dataclass(frozen=True)
 class _Continuations:
-    """One-token continuations of hypotheses, all (R, W), the most wanted first."""
+    """One-token continuations of hypotheses, all (R, W), best first."""
 
     log_prob: Tensor
     beams: Tensor
-    """Which hypothesis is continued."""
+    """Index of the hypothesis that is continued."""
     tokens: Tensor
 
 
 def _continuations(
-    logits: Tensor, log_z: Tensor, rows: _Rows, config: SearchConfig, constraints: Constraints | None
+    logits: Tensor, log_z: Tensor, rows: _BeamRows, config: SearchConfig, constraints: Constraints | None
 ) -> _Continuations:
-    """The 2K most wanted of each row, or all if there are fewer, from logits (B, G * M, V) and log_z (B, G * M)."""
-    n_groups = config.diversity_groups
-    beam = config.beam // n_groups
+    """The 2K best continuations of each row, or all if there are fewer.
+
+    logits (B, G * M, V), log_z (B, G * M).
+    """
+    n_groups, beam = config.diversity_groups, config.group_size
     if constraints is not None:
         return _Continuations(*constraints.continuations(logits, log_z, rows.log_prob, beam))
     if n_groups == 1:
@@ -139,43 +139,43 @@ def _continuations(
     b, _, n_pieces = logits.shape
     grouped = logits.view(b, n_groups, -1, n_pieces)
     log_z, log_prob = log_z.view(b, n_groups, -1), rows.log_prob.view(b, n_groups, -1)
-    fee = torch.zeros_like(logits[:, 0], dtype=torch.float32)  # (B, V)
-    of_groups = []
+    penalty = torch.zeros_like(logits[:, 0], dtype=torch.float32)  # (B, V)
+    by_group = []
     for group in range(n_groups):
-        best = _best_continuations(grouped[:, group], log_z[:, group], log_prob[:, group], beam, fee)
+        best = _best_continuations(grouped[:, group], log_z[:, group], log_prob[:, group], beam, penalty)
         ends = best.tokens == EOS
-        places = torch.where(ends, torch.arange(ends.size(1), device=ends.device), (~ends).cumsum(1) - 1)
-        taken = (places < beam) & (best.log_prob > MINUS_INF)  # they finish, or live on
-        fee.scatter_add_(1, best.tokens, config.diversity * taken.to(fee.dtype))
-        of_groups.append(best)
+        ranks = torch.where(ends, torch.arange(ends.size(1), device=ends.device), (~ends).cumsum(1) - 1)
+        chosen = (ranks < beam) & (best.log_prob > MINUS_INF)  # they finish or stay live
+        penalty.scatter_add_(1, best.tokens, config.diversity * chosen.to(penalty.dtype))
+        by_group.append(best)
     return _Continuations(
-        *(torch.stack([getattr(each, f.name) for each in of_groups], 1).flatten(0, 1) for f in fields(_Continuations))
+        *(torch.stack([getattr(best, f.name) for best in by_group], 1).flatten(0, 1) for f in fields(_Continuations))
     )
 
 
 def _best_continuations(
-    logits: Tensor, log_z: Tensor, log_prob: Tensor, beam: int, fee: Tensor | None = None
+    logits: Tensor, log_z: Tensor, log_prob: Tensor, beam: int, penalty: Tensor | None = None
 ) -> _Continuations:
-    """The 2K likeliest continuations of M hypotheses, after a fee (R, V) on each token.
+    """The 2K best continuations of M hypotheses, ranked after subtracting a penalty (R, V) on each token.
 
-    logits (R, M, V), log_z (R, M), log_prob (R, M). Only the K + 1 best of each hypothesis are normalised, never all V:
-    one of them may be `</s>`, the others are enough for K places.
+    logits (R, M, V), log_z (R, M), log_prob (R, M). Only the K + 1 best of each hypothesis are normalized, never all V:
+    one of them may be `</s>`, the others suffice for K hypotheses.
     """
-    wanted = logits if fee is None else logits - fee[:, None]
-    _, ids = largest(wanted, min(beam + 1, logits.size(-1)))  # (R, M, K + 1)
+    penalized = logits if penalty is None else logits - penalty[:, None]
+    _, ids = largest(penalized, min(beam + 1, logits.size(-1)))  # (R, M, K + 1)
     ids = ids.sort(-1).values  # so that the lower id comes first among equal values
     totals = log_prob[..., None] + (logits.gather(-1, ids) - log_z[..., None]).clamp(max=0.0)
-    ranked = totals if fee is None else totals - fee[:, None].expand_as(logits).gather(-1, ids)
+    ranked = totals if penalty is None else totals - penalty[:, None].expand_as(logits).gather(-1, ids)
     order = ranked.flatten(1).sort(dim=1, descending=True, stable=True).indices[:, : 2 * beam]
     return _Continuations(totals.flatten(1).gather(1, order), order // ids.size(2), ids.flatten(1).gather(1, order))
 
 
-def _advance(rows: _Rows, best: _Continuations, length: int, config: SearchConfig) -> tuple[Tensor, Tensor]:
-    """Move what ends among the first K to the finished and let the K best others live on.
+def _advance(rows: _BeamRows, best: _Continuations, length: int, config: SearchConfig) -> tuple[Tensor, Tensor]:
+    """Finish the continuations that end among the first K and keep the K best others live.
 
-    Returns which hypotheses these continue and by which tokens, both (R, M).
+    Returns the hypotheses that these continue and their new tokens, both (R, M).
     """
-    beam = config.beam // config.diversity_groups
+    beam = config.group_size
     ends = best.tokens == EOS
     _finish(rows, best, ends, beam, length, config)
     order = ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beam]  # those that do not end first
@@ -186,8 +186,8 @@ def _advance(rows: _Rows, best: _Continuations, length: int, config: SearchConfi
     return beams, tokens
 
 
-def _finish(rows: _Rows, best: _Continuations, ends: Tensor, beam: int, length: int, config: SearchConfig) -> None:
-    """Add the continuations that end among the first K to the finished, of which the N best stay."""
+def _finish(rows: _BeamRows, best: _Continuations, ends: Tensor, beam: int, length: int, config: SearchConfig) -> None:
+    """Add the continuations that end among the first K to the finished hypotheses, of which the N best are kept."""
     n_best = rows.best_score.size(1)
     beams, tokens = best.beams[:, :beam], best.tokens[:, :beam]
     log_prob = best.log_prob[:, :beam].masked_fill(~ends[:, :beam], MINUS_INF)
@@ -205,32 +205,36 @@ def _finish(rows: _Rows, best: _Continuations, ends: Tensor, beam: int, length: 
 
 
 def _coverage(received: Tensor) -> Tensor:
-    """Attention received by each source position (R, M, S) -> (R, M), 0 if each has received 1, else less.
+    """Attention received by each source position (R, M, S) -> coverage penalty (R, M), 0 if each has received 1.
 
-    Padding received exactly 0, and costs nothing. Wu et al., 2016, equation 15, without its weight.
+    Wu et al., 2016, equation 15, without its weight. Padding has received exactly 0 and adds nothing.
     """
     costs = received.clamp(min=1e-9, max=1.0).log()
     return costs.masked_fill(received == 0, 0.0).sum(-1)
 
 
-def _done(rows: _Rows, length: int, config: SearchConfig) -> Tensor:
-    """(R,) True where enough have finished, or where nothing lives that may still be among the N best.
+def _done(rows: _BeamRows, length: int, config: SearchConfig) -> Tensor:
+    """(R,) True where enough hypotheses have finished, or where no live one can still be among the N best.
 
-    A log-probability only falls, and the penalty between the next length and the limit is extreme at one of them
-    (which, depends on the sign of the exponent): no continuation scores more than the better of the two quotients.
-    A coverage penalty only takes away.
+    A log-probability only falls, and between the next length and the limit the length penalty is largest at one of the
+    two (the sign of the exponent decides): no continuation scores more than the better of the two quotients. A coverage
+    penalty only lowers the score.
     """
     best = rows.log_prob.amax(1)  # (R,)
     bound = torch.maximum(best / length_penalty(length + 1, config), best / rows.limit_penalty)
     done = ~(bound > rows.best_score[:, -1])
     if config.patience:
-        enough = max(round(config.patience * config.beam / config.diversity_groups), rows.best_score.size(1), 1)
-        done |= rows.n_finished >= enough
+        done |= rows.n_finished >= n_to_finish(config, rows.best_score.size(1))
     return done
 
 
+def n_to_finish(config: SearchConfig, n_best: int) -> int:
+    """The number of finished hypotheses, at least `n_best`, at which the search of a group stops (`patience`)."""
+    return max(round(config.patience * config.beam / config.diversity_groups), n_best, 1)
+
+
 def _rows_of(sentences: Tensor, n_groups: int) -> Tensor:
-    """The rows of sentences (B',): n_groups of each."""
+    """Indices (B' * G,) of the rows of sentences (B',)."""
     return (sentences[:, None] * n_groups + torch.arange(n_groups, device=sentences.device)).flatten()
 
 
@@ -239,19 +243,19 @@ def _gather(x: Tensor, index: Tensor) -> Tensor:
     return x.gather(1, index[..., None].expand(-1, -1, x.size(2)))
 
 
-def _results(rows: _Rows, n_best: int) -> dict[int, list[Hypothesis]]:
-    """Sentence -> the best that its groups have finished, each once, best first."""
-    found: dict[int, dict[tuple[int, ...], Hypothesis]] = {}
+def _results(rows: _BeamRows, n_best: int) -> dict[int, list[Hypothesis]]:
+    """Index of a sentence -> the n_best finished hypotheses of its groups, without duplicates, best first."""
+    unique: dict[int, dict[tuple[int, ...], Hypothesis]] = {}
     columns = (rows.best_ids, rows.best_log_prob, rows.best_score, rows.best_length)
     for sentence, limit, *row in zip(*(x.tolist() for x in (rows.sentence, rows.limits, *columns)), strict=True):
-        of_sentence = found.setdefault(sentence, {})
+        hypotheses = unique.setdefault(sentence, {})
         for ids, log_prob, score, length in zip(*row, strict=True):
             if score > MINUS_INF:
                 hypothesis = Hypothesis(ids[: length - 1], log_prob, score, finished=length < limit)
-                of_sentence.setdefault(tuple(hypothesis.ids), hypothesis)
-    if not all(found.values()):
+                hypotheses.setdefault(tuple(hypothesis.ids), hypothesis)
+    if not all(unique.values()):
         raise no_translation()
-    best_first = {
-        sentence: sorted(each.values(), key=lambda hypothesis: -hypothesis.score) for sentence, each in found.items()
+    return {
+        sentence: sorted(hypotheses.values(), key=lambda hypothesis: -hypothesis.score)[:n_best]
+        for sentence, hypotheses in unique.items()
     }
-    return {sentence: each[:n_best] for sentence, each in best_first.items()}

@@ -1,8 +1,7 @@
-"""Forced decoding: what models make of translations that are given, in teacher forcing.
+"""Forced decoding: the probability of every token of given translations, and its attention to the source.
 
-For every piece its probability, and where the model looked as it came to it.
-
-Legend: B pairs of a batch, S source and T target length, `</s>` counted, N target tokens of a batch, V vocabulary.
+Legend: B pairs of a batch, S source and T target length, `</s>` counted, N target tokens of a batch, H heads, D width,
+V vocabulary.
 """
 
 from __future__ import annotations
@@ -27,30 +26,31 @@ from nmt.model.transformer import Transformer
 from nmt.search.step import Pair, padded
 from nmt.text.tokenizer import BOS, EOS, PAD
 
-# logits that are alive at once: few enough to stay in a CPU's cache, enough for its products to be fast
 LOGITS = {"cpu": 2**22, "cuda": 2**27}
+"""Most logits in memory at once: few enough for a CPU's cache, enough for fast matrix products."""
 
 
 @dataclass(frozen=True)
 class ForcedDecoder:
-    """Models that are told what to say. Several, which share their vocabularies, are an ensemble."""
+    """Scores given translations with models; several, which share their vocabularies, are an ensemble."""
 
     models: Sequence[Transformer]
     device: torch.device
     precision: str
     """Of the matrix products: float32, bf16 or fp16."""
     max_tokens: int
-    """Of a batch, rows x longest side; what is found does not depend on it."""
+    """Most tokens of a batch, rows x longest side; has no effect on results."""
 
     def log_probs(self, pairs: Sequence[Pair], progress: Progress | None = None) -> list[list[float]]:
-        """Of each pair the log-probabilities of its T target tokens, `</s>` last (nats, over the whole vocabulary).
+        """Return for each pair the log-probabilities of its T target tokens, `</s>` last (nats, over the whole
+        vocabulary).
 
-        The probability of an ensemble is the mean of its models'. `progress` is told of each pair. Raises
-        CheckpointError if one is not a number.
+        The probability of an ensemble is the mean over its models. `progress` counts pairs. Raises CheckpointError if a
+        log-probability is not finite.
         """
         rows: list[int] = []
         values = []
-        with _evaluation(self.models):
+        with evaluation_mode(self.models), torch.inference_mode():
             for batch in self._batches(pairs):
                 with autocast(self.precision, self.device):
                     by_model = torch.stack([_log_probs(model, batch) for model in self.models])  # (models, N)
@@ -58,32 +58,32 @@ class ForcedDecoder:
                 values.append(by_model.logsumexp(0) - math.log(len(self.models)))
                 if progress is not None:
                     progress.add(len(batch.index))
-            flat = torch.cat(values).tolist() if values else []  # waits for a GPU once
+            flat = torch.cat(values).tolist() if values else []  # synchronizes with a GPU once
         if not all(map(math.isfinite, flat)):
             raise CheckpointError(
                 "the model's probabilities are not numbers; the checkpoint is damaged or diverged, or its numbers "
-                "overflow in this precision (take another checkpoint, or float32)"
+                "overflow in this precision (try another checkpoint, or float32)"
             )
         stream = iter(flat)
-        found = {row: list(islice(stream, len(pairs[row][1]) + 1)) for row in rows}
-        return [found[row] for row in range(len(pairs))]
+        by_row = {row: list(islice(stream, len(pairs[row][1]) + 1)) for row in rows}
+        return [by_row[row] for row in range(len(pairs))]
 
     def attention(self, pairs: Sequence[Pair]) -> list[Tensor]:
-        """Of each pair the attention of its target to its source tokens, (T, S) float32 on the CPU: rows sum to 1.
+        """Return for each pair the attention of target to source tokens, (T, S) float32 on the CPU; rows sum to 1.
 
-        The mean over the heads of the decoder's `attention_layer`, at the step that predicts the token; of an ensemble
-        the mean of its models'.
+        The mean over the heads of the decoder's `attention_layer`, at the step that predicts the token, and over the
+        models of an ensemble.
         """
-        found: dict[int, Tensor] = {}
-        with _evaluation(self.models):
+        by_row: dict[int, Tensor] = {}
+        with evaluation_mode(self.models), torch.inference_mode():
             for batch in self._batches(pairs):
                 with autocast(self.precision, self.device):
                     weights = torch.stack([_weights(model, batch) for model in self.models]).mean(0)  # (B, T, S)
-                weights = (weights / weights.sum(-1, keepdim=True)).cpu()  # half precision has rounded them
-                for row, of_row in zip(batch.index.tolist(), weights, strict=True):
+                weights = (weights / weights.sum(-1, keepdim=True)).cpu()  # rounded in half precision
+                for row, padded_weights in zip(batch.index.tolist(), weights, strict=True):
                     src, tgt = pairs[row]
-                    found[row] = of_row[: len(tgt) + 1, : len(src) + 1].clone()  # no view, which would hold the batch
-        return [found[row] for row in range(len(pairs))]
+                    by_row[row] = padded_weights[: len(tgt) + 1, : len(src) + 1].clone()  # a view would hold the batch
+        return [by_row[row] for row in range(len(pairs))]
 
     def _batches(self, pairs: Sequence[Pair]) -> Iterator[Batch]:
         if not pairs:
@@ -94,21 +94,20 @@ class ForcedDecoder:
 
 
 @contextmanager
-def _evaluation(models: Sequence[Transformer]) -> Iterator[None]:
-    """No gradients and no dropout; afterwards the models are in the mode they were in."""
+def evaluation_mode(models: Sequence[Transformer]) -> Iterator[None]:
+    """Set models to evaluation mode, and back to the mode they were in."""
     modes = [model.training for model in models]
     try:
         for model in models:
             model.eval()
-        with torch.inference_mode():
-            yield
+        yield
     finally:
         for model, mode in zip(models, modes, strict=True):
             model.train(mode)
 
 
 def _batch(pairs: Sequence[Pair], index: Tensor) -> Batch:
-    """As training has them: see `nmt.data.batching.Batch`."""
+    """Pairs as a batch of training; see `nmt.data.batching.Batch`."""
     src = padded([[*ids, EOS] for ids, _ in pairs])
     tgt_out = padded([[*ids, EOS] for _, ids in pairs])
     places = (tgt_out != PAD).flatten().nonzero()[:, 0]
@@ -116,18 +115,18 @@ def _batch(pairs: Sequence[Pair], index: Tensor) -> Batch:
 
 
 def _log_probs(model: Transformer, batch: Batch) -> Tensor:
-    """(N,) float32 on the model's device, pair after pair. Never more than `LOGITS` logits exist together."""
+    """(N,) float32 on the model's device, pair after pair, computed from at most `LOGITS` logits at a time."""
     hidden = model(batch.src, Padded(batch.src_mask), batch.tgt_in, Padded(batch.tgt_mask))  # (B, T, D)
-    hidden, targets = hidden.flatten(0, 1)[batch.places], batch.tgt_out.flatten()[batch.places]
+    hidden, targets = hidden.flatten(0, 1)[batch.token_indices], batch.tgt_out.flatten()[batch.token_indices]
     weight = model.output_weight
     n_rows = max(1, LOGITS[hidden.device.type] // len(weight))
     blocks = zip(torch.split(hidden, n_rows), torch.split(targets, n_rows), strict=True)
     logits = ((F.linear(rows, weight).float(), ids) for rows, ids in blocks)
-    return torch.cat([each.log_softmax(-1).gather(-1, ids[:, None])[:, 0] for each, ids in logits])
+    return torch.cat([block.log_softmax(-1).gather(-1, ids[:, None])[:, 0] for block, ids in logits])
 
 
 def _weights(model: Transformer, batch: Batch) -> Tensor:
-    """(B, T, S) float32: the mean over heads."""
+    """Cross-attention (B, T, S) float32, the mean over heads."""
     src_layout = Padded(batch.src_mask)
     weights: list[Tensor] = []  # one (B, H, T, S)
     memory = model.encode(batch.src, src_layout)

@@ -1,4 +1,4 @@
-"""Terms of a translation as phrases of ids, and what a search for translations that hold them needs."""
+"""Terms as phrases of token ids, and the beam and settings that a search constrained by phrases needs."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.text.words import UNSPACED
 
 Phrases = Sequence[Sequence[int]]
-"""The phrases of a sentence, as ids; one that is asked for twice is in it twice, and an empty one asks for nothing."""
+"""The phrases of a sentence, as ids; one required twice is in it twice, and an empty one has no effect."""
 
 _FOLLOWS_DIRECTLY = re.compile(rf"[{UNSPACED},;!?)\]}}…]|\.(?!\d)|:(?!\w)|%(?![\w({{])|[-'’](?=[^\W\d_])")
-"""The start of a term that is written without a space after the word before it."""
+"""The start of a term that is not separated by a space from the word before it."""
 _ANCHOR = "a"
 
 PENALTY_SHARE = 0.4
-"""Of the length penalty's exponent: with terms of the references, translations are then as long as those, on Multi30k.
-"""
-TOLD_APART = 8
-"""Hypotheses within a phrase are of different banks up to so many ids of it: the rest of a long one is all but certain.
+"""Factor on the length penalty's exponent; with it, translations constrained by terms of the references are as long as
+the references, on Multi30k."""
+MAX_BANK_IDS = 8
+"""Hypotheses inside a phrase are in different banks up to this many of its ids: the rest of a long one is near certain.
 """
 
 
 def term_ids(tokenizer: Tokenizer, term: str) -> list[int]:
-    """The ids of a term as they stand within a sentence, none of them special; nothing for a blank term.
+    """Return the ids of a term as in the middle of a sentence, none of them special; empty for a blank term.
 
-    White space around it goes; but for punctuation, a space stands before it.
+    White space around it is stripped; a space precedes it, except for punctuation.
     """
     text = CONTROL.sub(" ", term).strip()
     if _FOLLOWS_DIRECTLY.match(text):
@@ -41,51 +41,51 @@ def term_ids(tokenizer: Tokenizer, term: str) -> list[int]:
 
 
 def word_parts(tokenizer: Tokenizer) -> Tensor:
-    """(V,) True at pieces that go on with the word before them: they start with a digit or a letter of two cases.
+    """(V,) True at tokens that continue the word before them: they start with a digit or a cased letter.
 
-    Letters without case are of scripts that may write words without a space between them.
+    Letters without case belong to scripts that may write words without spaces.
     """
-    return torch.tensor([_goes_on(piece) for piece in tokenizer.pieces(range(len(tokenizer)))])
+    return torch.tensor([_continues_word(piece) for piece in tokenizer.pieces(range(len(tokenizer)))])
 
 
-def _goes_on(piece: str) -> bool:
+def _continues_word(piece: str) -> bool:
     start = re.sub(f"[{UNSPACED}]", "", piece[:1])
     return start.isdecimal() or start.lower() != start.upper()
 
 
 def n_within(phrase: Sequence[int], other: Sequence[int], tokenizer: Tokenizer) -> int:
-    """How often a phrase stands within a longer one, as the search counts it: without overlapping itself, and where no
-    piece follows that goes on with its last word."""
+    """Count how often a phrase occurs inside a longer one, as the search counts: without overlapping itself, and where
+    the token after it does not continue its last word."""
     n, start = 0, 0
     while phrase and len(phrase) < len(other) and start + len(phrase) <= len(other):
         end = start + len(phrase)
-        stands = list(other[start:end]) == list(phrase)
-        if stands and not any(map(_goes_on, tokenizer.pieces(other[end : end + 1]))):
+        occurs = list(other[start:end]) == list(phrase)
+        if occurs and not any(map(_continues_word, tokenizer.pieces(other[end : end + 1]))):
             n, start = n + 1, end
         else:
             start += 1
     return n
 
 
-def room(phrases: Phrases) -> int:
-    """How many ids the phrases of a sentence may add to its translation."""
+def total_length(phrases: Phrases) -> int:
+    """The number of ids that the phrases of a sentence may add to its translation."""
     return sum(map(len, phrases))
 
 
-def width(phrases: Phrases, beam: int) -> int:
-    """The beam that a sentence with these phrases needs to be searched as well as one without them by `beam`.
+def beam_for(phrases: Phrases, beam: int) -> int:
+    """The beam with which a sentence with these phrases is searched as well as one without phrases with `beam`.
 
-    About a place for every bank beside the beam's own, in multiples of `beam` so that sentences can share batches.
+    About one hypothesis more for every bank, rounded up to a multiple of `beam` so that sentences can share batches.
     """
-    n_banks = sum(min(len(phrase), TOLD_APART + 1) for phrase in phrases)
+    n_banks = sum(min(len(phrase), MAX_BANK_IDS + 1) for phrase in phrases)
     return beam * (1 + -(-n_banks // beam))
 
 
 def with_phrases(config: SearchConfig, beam: int) -> SearchConfig:
-    """The settings for sentences with phrases, to be searched in `beam` (see `width`), from those for others, `config`.
+    """Return `config` adapted to sentences with phrases, to be searched with `beam` (see `beam_for`).
 
-    As many hypotheses end a search as there. Length is rewarded less: the cost of unlikely phrases does not grow with
-    length, and a penalty that divides it would be a reward for padding.
+    The number of finished hypotheses that ends a search is unchanged. Length is rewarded less: the cost of unlikely
+    phrases does not grow with length, so a penalty that divides it would reward padding.
     """
     changes = {
         "beam": beam,

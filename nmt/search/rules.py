@@ -1,7 +1,6 @@
-"""What a translation may look like: which pieces may follow, whatever the model thinks of them.
+"""Rules of every search (greedy, beam, sampling): which tokens may come next, whatever their probability.
 
-Every search (greedy, beam, sampling) asks the same rules at each step. A forbidden piece gets a logit of -inf; those
-allowed keep their probabilities, which are of the whole vocabulary.
+A forbidden token gets a logit of -inf; the others keep their probabilities, normalized over the whole vocabulary.
 
 Legend: B sentences, M hypotheses of each, V vocabulary, L length so far.
 """
@@ -18,27 +17,27 @@ from nmt.text.tokenizer import EOS, PAD
 
 MINUS_INF = -float("inf")
 CHECK_EVERY = 8
-"""Steps between two looks at which sentences are done, on a GPU."""
+"""Steps between checks of which sentences are done, on a GPU."""
 
 
 @dataclass
 class Rules:
-    """The rules of a batch; all tensors are on the model's device, but the limits may be given on the CPU."""
+    """The rules of a batch. All tensors are on the model's device, except that `limits` may be given on the CPU."""
 
     banned: Tensor
-    """(n,) int64 ids that are never taken but as part of a prefix; PAD is one of them."""
+    """(n,) int64 ids that are only allowed in a prefix; PAD is one of them."""
     limits: Tensor
-    """(B,) int64 the longest length of each sentence, `</s>` counted, at least 1: there only `</s>` may follow. They
-    are needed on both sides: given on the CPU they are sent to the device, given there they are waited for."""
+    """(B,) int64 the maximum length of each translation, `</s>` counted, at least 1: there only `</s>` may follow.
+    Given on the CPU they are copied to the device; given on the device, reading them synchronizes with it."""
     min_length: int = 0
-    """Least number of pieces before `</s>`; a limit goes before."""
+    """Minimum number of tokens before `</s>`; the limit takes precedence."""
     no_repeat_ngram: int = 0
-    """No sequence of so many ids stands twice but in a prefix; 0 allows all."""
+    """No n-gram of this many ids occurs twice, except in a prefix; 0 allows all."""
     prefix: Tensor | None = None
-    """(B, P) int64 ids that a translation starts with, whatever the other rules say but for a limit; filled up with PAD
-    on the right."""
+    """(B, P) int64 ids that a translation starts with, padded with PAD on the right; takes precedence over all other
+    rules but the limit."""
     last_lengths: frozenset[int] | None = None
-    """The limits of this batch; after `keep`, which asks no device for them, also of those that left it."""
+    """The limits of this batch; after `keep`, which does not read tensors, also of sentences that have left it."""
 
     def __post_init__(self) -> None:
         if self.last_lengths is None:
@@ -52,32 +51,32 @@ class Rules:
         return max(self.last_lengths or (), default=0)
 
     def leaving(self, done: Tensor, length: int) -> tuple[Tensor, Tensor] | None:
-        """The sentences that stay and those that leave, ascending, if it is worth it: what stays must be copied
-        together, and a GPU is waited for to look. done (B,) bool: those that may leave.
+        """Return the indices, ascending, of sentences that stay and that leave, or None where it does not pay: what
+        stays must be copied, and reading `done` synchronizes with a GPU. done (B,) bool: sentences that may leave.
 
-        A few that are done stay to make a multiple of 8: products of sizes that come again start sooner.
+        A few that are done stay to make a multiple of 8: kernels start faster for sizes that recur.
         """
         if done.device.type != "cpu" and length % CHECK_EVERY and length < self.longest:
             return None
-        n, n_living = len(done), len(done) - int(done.sum())
-        n_staying = n_living if n <= 8 else -(-n_living // 8) * 8
+        n, n_live = len(done), len(done) - int(done.sum())
+        n_staying = n_live if n <= 8 else -(-n_live // 8) * 8
         if n_staying >= n or (n - n_staying) * 8 < n:
             return None
-        living_first = done.to(torch.uint8).sort(stable=True).indices
-        return living_first[:n_staying].sort().values, living_first[n_staying:].sort().values
+        live_first = done.to(torch.uint8).sort(stable=True).indices
+        return live_first[:n_staying].sort().values, live_first[n_staying:].sort().values
 
     def keep(self, rows: Tensor) -> Rules:
-        """The rules of the sentences `rows` (B',)."""
+        """The rules of sentences `rows` (B',) only."""
         prefix = None if self.prefix is None else self.prefix[rows]
         return replace(self, limits=self.limits[rows], prefix=prefix)
 
     def apply(self, logits: Tensor, ids: Tensor) -> None:
-        """Forbid in place what may not follow ids (B, M, L) in logits (B, M, V)."""
-        length = ids.size(2)  # pieces so far; the next is number length + 1
+        """Mask in place, in logits (B, M, V), the tokens that may not follow ids (B, M, L)."""
+        length = ids.size(2)  # tokens so far; the next is number length + 1
         forced = self._forced(length)
         if forced is not None:
             at = forced[:, None, None].expand(-1, logits.size(1), -1)  # (B, M, 1)
-            kept = logits.gather(-1, at)  # before another rule forbids it
+            kept = logits.gather(-1, at)  # before another rule masks it
         logits.index_fill_(-1, self.banned, MINUS_INF)
         if length < self.min_length:
             logits[..., EOS] = MINUS_INF
@@ -89,7 +88,7 @@ class Rules:
             logits.scatter_(-1, at, kept.masked_fill(~is_forced, MINUS_INF))
 
     def _forced(self, length: int) -> Tensor | None:
-        """(B,) the only id that may follow `length` pieces, PAD where several may; None if they may everywhere."""
+        """(B,) the only id that may follow `length` tokens, PAD where several may; None if several may everywhere."""
         forced = None
         if self.prefix is not None and length < self.prefix.size(1):
             forced = self.prefix[:, length]
@@ -100,9 +99,9 @@ class Rules:
 
 
 def _forbid_repeats(logits: Tensor, ids: Tensor, n: int) -> None:
-    """Forbid what would end a sequence of n ids that stands in ids (B, M, L) already, n <= L."""
-    before = ids.unfold(2, n, 1)  # (B, M, L - n + 1, n): each sequence of n so far
-    last = ids[:, :, ids.size(2) - n + 1 :]  # (B, M, n - 1): what the next id would end
+    """Mask tokens that would complete an n-gram that ids (B, M, L) already contain, n <= L."""
+    before = ids.unfold(2, n, 1)  # (B, M, L - n + 1, n): the n-grams so far
+    last = ids[:, :, ids.size(2) - n + 1 :]  # (B, M, n - 1): the n-gram that the next id would complete
     repeats = (before[..., :-1] == last[:, :, None]).all(-1)  # (B, M, L - n + 1)
-    taken = torch.where(repeats, before[..., -1], PAD)  # PAD is never taken anyway
+    taken = torch.where(repeats, before[..., -1], PAD)  # PAD is masked anyway
     logits.scatter_(-1, taken, MINUS_INF)

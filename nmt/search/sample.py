@@ -1,7 +1,7 @@
-"""Sampling: translations drawn at random from the model, each piece from the distribution of what may follow.
+"""Sampling: each token is drawn at random from the model's distribution of the next token.
 
-A draw depends on nothing but the seed, its sentence's key, its own number and the model's probabilities: the random
-numbers come from a generator that counts (Salmon et al., 2011), with a stream for each draw.
+A draw depends only on the seed, its sentence's key, its own number and the model's probabilities: the random numbers
+come from a counter-based generator (Salmon et al., 2011), with a stream for each draw.
 
 Legend: B sentences, N draws of each, V vocabulary.
 """
@@ -23,20 +23,20 @@ from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis, StepModel
 
 AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
-"""Logits that are worked on together: few enough to stay in a CPU's cache, and for a GPU's memory to sort them."""
+"""Most logits processed at once: few enough for a CPU's cache, and for sorting in a GPU's memory."""
 BLOCK = 64
-"""Pieces whose probabilities are summed first: running sums are taken of the blocks and inside one, not of all V."""
+"""Tokens of a block: cumulative sums are taken over blocks and inside one block, not over all V."""
 WIDTH = 64
-"""The likeliest pieces among which those of top_p are looked for first, on a CPU; then among 8 times as many."""
+"""Number of likeliest tokens searched first for those of top_p, on a CPU; then 8 times as many."""
 
 
 def sample_search(
     model: StepModel, rules: Rules, config: SearchConfig, keys: Sequence[int], n: int
 ) -> list[list[Hypothesis]]:
-    """`n` independent draws for each sentence of `model`, in the order of drawing: the first are those of a smaller n.
+    """Return `n` independent draws for each sentence of `model`, in the order of drawing: a smaller n gives the first.
 
-    keys: a number for each sentence, below 2^64. log_prob of a hypothesis is what the model gives it, whatever
-    temperature, top_k and top_p it was drawn with. Raises CheckpointError if the model's scores are not numbers.
+    keys: a number for each sentence, below 2^64. log_prob of a hypothesis is the model's own, whatever temperature,
+    top_k and top_p it was drawn with. Raises CheckpointError if the model's scores are NaN.
     """
     numbers = sent(torch.from_numpy(uniform(config.seed, keys, n, rules.longest)), rules.limits.device)
 
@@ -47,21 +47,21 @@ def sample_search(
 
 
 def uniform(seed: int, keys: Sequence[int], n: int, length: int) -> NDArray[np.float64]:
-    """Random numbers (length, B, n) in (0, 1]: one for each piece of each draw of each sentence."""
+    """Random numbers (length, B, n) float64 in (0, 1]: one for each token of each draw of each sentence."""
     words = np.empty((len(keys), n, length), dtype=np.uint64)
     for row, key in enumerate(keys):
         for number in range(n):
             stream = np.random.Philox(key=[seed % 2**64, key], counter=[0, number, 0, 0])
             words[row, number] = stream.random_raw(length)
-    words = (words >> np.uint64(11)) + np.uint64(1)  # as many bits as float64 has
+    words = (words >> np.uint64(11)) + np.uint64(1)  # the 53 bits of float64
     return np.ascontiguousarray(words.transpose(2, 0, 1)).astype(np.float64) * 2.0**-53
 
 
 def draw(logits: Tensor, numbers: Tensor, config: SearchConfig) -> Tensor:
-    """For each random number (R,) in (0, 1] an id (R,) of the distribution that logits (R, V) describe.
+    """Draw an id (R,) from the distribution of logits (R, V) for each random number (R,) in (0, 1].
 
-    It is the first id at which the probabilities of all ids up to it sum to the random number or more. An id of
-    probability 0 adds nothing and is never taken.
+    It is the first id at which the cumulative probability reaches the random number. An id of probability 0 is never
+    drawn.
     """
     n_rows = max(AT_ONCE[logits.device.type] // logits.size(-1), 1)
     parts = [slice(start, start + n_rows) for start in range(0, len(logits), n_rows)]
@@ -72,8 +72,8 @@ def _draw(logits: Tensor, numbers: Tensor, config: SearchConfig) -> Tensor:
     """See `draw`; numbers (R, 1) -> ids (R, 1)."""
     logits = logits.float()
     if config.temperature != 1.0:
-        coolest = 1e-30  # less is 0 in float32
-        logits = (logits - logits.amax(-1, keepdim=True)) / max(config.temperature, coolest)
+        min_temperature = 1e-30  # less is 0 in float32
+        logits = (logits - logits.amax(-1, keepdim=True)) / max(config.temperature, min_temperature)
     if config.top_k:
         values, ids = logits.topk(min(config.top_k, logits.size(-1)))
         return _from_sorted(values.softmax(-1), ids, numbers, config.top_p)
@@ -82,35 +82,35 @@ def _draw(logits: Tensor, numbers: Tensor, config: SearchConfig) -> Tensor:
 
 
 def _from_all(probs: Tensor, numbers: Tensor) -> Tensor:
-    """Draw by numbers (R, 1) from probs (R, V)."""
+    """Draw ids (R, 1) by numbers (R, 1) from probs (R, V)."""
     blocks = F.pad(probs, (0, -probs.size(-1) % BLOCK)).view(len(probs), -1, BLOCK)  # (R, C, BLOCK)
     sums = blocks.sum(-1).cumsum(-1, dtype=torch.float64)  # (R, C)
     wanted = numbers * sums[:, -1:]
-    block = torch.searchsorted(sums, wanted).clamp(max=sums.size(1) - 1)  # beyond the last if they are no numbers
+    block = torch.searchsorted(sums, wanted).clamp(max=sums.size(1) - 1)  # beyond the last if they are NaN
     inside = blocks[torch.arange(len(blocks), device=block.device), block[:, 0]].cumsum(-1, dtype=torch.float64)
-    # what is wanted inside the block, whose sum is rounded otherwise than these
+    # the target inside the block; the cumulative sums inside it are rounded differently
     rest = torch.minimum(wanted - F.pad(sums, (1, 0)).gather(1, block), inside[:, -1:])
     return (block * BLOCK + torch.searchsorted(inside, rest)).clamp(max=probs.size(1) - 1)
 
 
 def _from_likeliest(probs: Tensor, numbers: Tensor, top_p: float) -> Tensor:
-    """Draw by numbers (R, 1) from the fewest of probs (R, V), largest first, that sum to `top_p`."""
+    """Draw ids (R, 1) by numbers (R, 1) from the fewest of probs (R, V), largest first, that sum to `top_p`."""
     drawn = torch.empty_like(numbers, dtype=torch.int64)
     rows = torch.arange(len(probs), device=probs.device)
-    # to sort all of them takes several times as long; but to see where a few do not suffice, a GPU is waited for
+    # sorting all takes several times as long; but finding rows for which a few do not suffice synchronizes with a GPU
     width = WIDTH if probs.device.type == "cpu" else probs.size(1)
     while len(rows):
         largest, ids = probs[rows].topk(min(width, probs.size(1)))
         drawn[rows] = _from_sorted(largest, ids, numbers[rows], top_p)
         if width >= probs.size(1):
             break
-        rows = rows[largest.sum(-1) < top_p]  # where these are not enough, it is drawn again from more
+        rows = rows[largest.sum(-1) < top_p]  # where these do not suffice, draw again from more
         width *= 8
     return drawn
 
 
 def _from_sorted(probs: Tensor, ids: Tensor, numbers: Tensor, top_p: float) -> Tensor:
-    """Draw by numbers (R, 1) from the first of probs (R, W), largest first, that sum to `top_p`; of ids (R, W)."""
+    """Draw by numbers (R, 1) from ids (R, W) with probs (R, W), largest first, up to the sum `top_p`: ids (R, 1)."""
     last = probs.size(1) - 1
     sums = probs.cumsum(-1, dtype=torch.float64)
     mass = sums[:, -1:]

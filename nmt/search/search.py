@@ -1,4 +1,4 @@
-"""One request, whatever kind of search it wants: greedy, beam, diverse, constrained, or samples."""
+"""Entry point of all kinds of search: greedy, beam, diverse, constrained, sampling."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def search(
     n_best: int = 1,
     constraints: Constraints | None = None,
 ) -> list[list[Hypothesis]]:
-    """For each sentence of `model` up to `n_best` hypotheses, best score first; or so many samples, in the order in
-    which they were drawn.
+    """Return for each sentence of `model` up to `n_best` hypotheses, best score first, or `n_best` samples in the order
+    of drawing.
 
-    keys: a number for each sentence, on which its random draws depend. n_best <= config.beam unless it samples.
-    Raises CheckpointError if the model's scores are not numbers.
+    keys: a number for each sentence, which seeds its random draws. n_best <= config.beam unless sampling.
+    Raises CheckpointError if the model's scores are NaN.
     """
     if config.sample:
         return sample_search(model, rules, config, keys, n_best)

@@ -1,4 +1,4 @@
-"""What search needs of a model: a `StepModel`; the Transformer as one, and several of them as one.
+"""`StepModel`, the interface of a model to search; its implementations by a Transformer and by an ensemble.
 
 Legend: B sentences, M hypotheses of each, S source length, V vocabulary.
 """
@@ -22,50 +22,50 @@ from nmt.search.topk import few_rows
 from nmt.text.tokenizer import PAD
 
 Pair = tuple[Sequence[int], Sequence[int]]
-"""The ids of a source and of its translation, both without special ids."""
+"""Ids of a source and of its translation, both without special tokens."""
 
 
 class StepModel(Protocol):
-    """Anything that gives the next token's scores for many hypotheses at once: a model, an ensemble, a table.
+    """Scores the next token of many hypotheses at once: a model, an ensemble, a table.
 
-    It remembers the hypotheses itself; before the first step each sentence has none, and the first step may give it
-    one or several.
+    It keeps the state of the hypotheses itself; before the first step there are none, and the first step may start one
+    or several for each sentence.
     """
 
     def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Append tokens (B, M) int64 and score what may follow.
+        """Append tokens (B, M) int64 and score the next.
 
-        Returns logits (B, M, V) in any number format, which the caller may overwrite, and log_z (B, M) float32, their
-        logsumexp over the whole vocabulary: `logits - log_z` are log-probabilities in nats.
+        Returns logits (B, M, V) in any dtype, which the caller may overwrite, and log_z (B, M) float32, their logsumexp
+        over the whole vocabulary: `logits - log_z` are log-probabilities in nats.
         """
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
-        """Keep `sentences` (B',), ascending, and of each the hypotheses `beams` (B', M'), repeats allowed."""
+        """Keep only `sentences` (B',), ascending, and of each the hypotheses `beams` (B', M'), repeats allowed."""
 
     def attention(self) -> Tensor:
-        """What the last step attended to in the source: (B, M, S) float32, each row sums to 1 and padding has 0."""
+        """The last step's attention to the source: (B, M, S) float32; rows sum to 1, padding has 0."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A translation that search has found."""
+    """A translation found by search."""
 
     ids: Sequence[int]
     """Without `<s>` and `</s>`."""
     log_prob: float
-    """The sum over all pieces and `</s>` (nats)."""
+    """Sum over all tokens and `</s>` (nats)."""
     score: float
-    """What is ranked: log_prob divided by the length penalty, and the coverage penalty."""
+    """The ranking criterion: log_prob divided by the length penalty, plus the coverage penalty."""
     finished: bool
-    """False if the longest length allowed was reached, where only `</s>` may follow."""
+    """False if it reached the maximum length, where only `</s>` may follow."""
 
 
 class TransformerStep:
-    """A Transformer that has read its source sentences."""
+    """A Transformer and its state for a batch of encoded source sentences."""
 
     def __init__(self, model: Transformer, memory: Tensor, src_mask: Tensor, keep_attention: bool = False) -> None:
-        """memory (B, S, D) is the encoder's output, src_mask (B, S) is True at tokens. Unless `keep_attention` there
-        is no `attention`."""
+        """memory (B, S, D) is the encoder's output, src_mask (B, S) is True at tokens. `attention` is only available
+        with `keep_attention`."""
         self._model = model
         self._state = model.start(memory, src_mask)
         self._weights: list[Tensor] | None = [] if keep_attention else None
@@ -86,16 +86,16 @@ class TransformerStep:
 
 
 def _log_z(logits: Tensor) -> Tensor:
-    """The logsumexp of each row of logits (R, V), float32: log_softmax goes over them once, logsumexp four times."""
+    """The logsumexp (R,) float32 of logits (R, V), by log_softmax: it reads them once, logsumexp four times."""
     logits = logits.float()
     return logits[:, 0] - logits.log_softmax(-1)[:, 0]
 
 
 class Ensemble:
-    """Several models of one vocabulary: the mean of their probabilities."""
+    """An ensemble of models with the same vocabulary: the mean of their probabilities."""
 
     def __init__(self, models: Sequence[StepModel]) -> None:
-        """`models` have read the same sentences; there is at least one."""
+        """`models`, at least one, have encoded the same sentences."""
         self._models = models
 
     def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -112,15 +112,15 @@ class Ensemble:
 
 
 def padded(rows: Sequence[Sequence[int]]) -> Tensor:
-    """Ids of different number as (B, longest) int64, filled up with PAD on the right."""
+    """Sequences of ids as (B, longest) int64, padded with PAD on the right."""
     return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], batch_first=True, padding_value=PAD)
 
 
 def length_penalty(length: int, config: SearchConfig) -> float:
-    """What the log-probability of a hypothesis of `length` pieces, `</s>` counted, is divided by.
+    """The divisor of the log-probability of a hypothesis of `length` tokens, `</s>` counted.
 
-    `power` is length^A; `gnmt` is ((5 + length) / 6)^A (Wu et al., 2016, equation 14). The same A is another penalty in
-    each: at 10 pieces and A = 1, 10 and 2.5.
+    `power` is length^A; `gnmt` is ((5 + length) / 6)^A (Wu et al., 2016, equation 14). The same A differs between the
+    two: with 10 tokens and A = 1 they are 10 and 2.5.
     """
     match config.length_penalty_kind:
         case "power":
@@ -130,8 +130,8 @@ def length_penalty(length: int, config: SearchConfig) -> float:
 
 
 def no_translation() -> CheckpointError:
-    """The error for a sentence of which no hypothesis has a probability."""
+    """The error for a sentence without any hypothesis of finite probability."""
     return CheckpointError(
         "search found no translation: the model's scores are not numbers; the checkpoint is damaged or diverged, or "
-        "its numbers overflow in this precision (take another checkpoint, or float32)"
+        "its numbers overflow in this precision (try another checkpoint, or float32)"
     )

@@ -1,4 +1,4 @@
-"""The largest few of many numbers, in half the time of `topk` over them all."""
+"""Top-k of long rows in half the time of `torch.topk`."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import torch
 from torch import Tensor
 
 N_ROWS = 16
-"""Numbers are laid out in so many rows; the largest k lie in the k columns with the largest maxima."""
+"""Values are laid out in this many rows; the k largest are in the k columns with the largest maxima."""
 FEW = 2048
-"""Of fewer numbers `topk` is as fast."""
+"""For fewer values `torch.topk` is as fast."""
 CACHE = 2**18
-"""Numbers that a CPU's own cache holds together with what is made of them."""
+"""Values that fit into a CPU's cache together with intermediate results."""
 
 
 def largest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest of x (..., V) as float32 and where they are, both (..., k), largest first; k <= V.
+    """Return the k largest of x (..., V) as float32 and their indices, both (..., k), largest first; k <= V.
 
-    Of equal numbers any may be taken, and in any order, but for k = 1, which takes the first.
+    Equal values may be chosen and ordered arbitrarily, except that k = 1 takes the first.
     """
-    found = [_largest(rows.float(), k) for rows in few_rows(x.reshape(-1, x.size(-1)))]
-    values, ids = (torch.cat(parts).view(*x.shape[:-1], k) for parts in zip(*found, strict=True))
+    parts = [_largest(rows.float(), k) for rows in few_rows(x.reshape(-1, x.size(-1)))]
+    values, ids = (torch.cat(part).view(*x.shape[:-1], k) for part in zip(*parts, strict=True))
     return values, ids
 
 
 def few_rows(x: Tensor) -> tuple[Tensor, ...]:
-    """x (R, V) in parts that are small enough to stay in the cache of a CPU, or whole for a GPU."""
+    """Split x (R, V) into parts that fit into a CPU's cache; a single part on a GPU."""
     n_rows = max(1, CACHE // x.size(1)) if x.device.type == "cpu" else len(x)
     parts: tuple[Tensor, ...] = torch.split(x, n_rows)
     return parts

@@ -1,4 +1,4 @@
-"""`--grid KEY=A,B`: settings with several values, and a name for each combination."""
+"""Parsing of `--grid KEY=A,B`, and naming of the combinations."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ LONGEST_VALUE, LONGEST_NAME = 40, 160  # characters; file systems take names of 
 
 @dataclass(frozen=True)
 class Axis:
-    """A setting and the values it takes, as they are written."""
+    """A setting and its values as given on the command line."""
 
     key: str
     values: tuple[str, ...]
     label: str
-    """The last part of the key, or all of it where another axis ends alike."""
+    """The last part of the key, or the whole key if another axis has the same last part."""
 
 
 def parse_grid(options: Sequence[str]) -> list[Axis]:
-    """The axes of `--grid` options. Raises ConfigError with all that is wrong with them."""
+    """Parse the `--grid` options. Raises ConfigError with all problems."""
     problems: list[str] = []
-    found: dict[str, tuple[str, ...]] = {}
+    values_of: dict[str, tuple[str, ...]] = {}
     for option in options:
         key, equals, text = option.partition("=")
         values = tuple(split_values(text))
@@ -33,7 +33,7 @@ def parse_grid(options: Sequence[str]) -> list[Axis]:
             problems.append(f"--grid {option}: write it as section.key=A,B")
         elif key == "training.run_dir":
             problems.append(f"--grid {key}: every training has a run directory of its own anyway; --dir says where")
-        elif key in found:
+        elif key in values_of:
             problems.append(f"--grid {key} is given twice; write all its values in one")
         elif not all(values):
             problems.append(f"--grid {option}: a value is empty; write null where none is meant")
@@ -41,11 +41,11 @@ def parse_grid(options: Sequence[str]) -> list[Axis]:
             twice = next(value for value in values if values.count(value) > 1)
             problems.append(f"--grid {option}: {twice} is given twice")
         else:
-            found[key] = values
+            values_of[key] = values
     if problems:
         raise ConfigError(problems)
-    ends = [_end(key) for key in found]
-    return [Axis(key, values, key if ends.count(_end(key)) > 1 else _end(key)) for key, values in found.items()]
+    ends = [_end(key) for key in values_of]
+    return [Axis(key, values, key if ends.count(_end(key)) > 1 else _end(key)) for key, values in values_of.items()]
 
 
 def _end(key: str) -> str:
@@ -53,7 +53,7 @@ def _end(key: str) -> str:
 
 
 def split_values(text: str) -> list[str]:
-    """`text` cut at its commas, but not at those within the quotes, brackets or braces of YAML."""
+    """Split `text` at commas outside the quotes, brackets and braces of YAML."""
     values, depth, quote = [""], 0, ""
     for character in text:
         before = values[-1]
@@ -61,7 +61,7 @@ def split_values(text: str) -> list[str]:
             is_escaped = quote == '"' and before.endswith("\\")
             quote = "" if character == quote and not is_escaped else quote
         elif character in "\"'":
-            # only where a value starts, or goes on after a doubled quote: the apostrophe of `it's` opens nothing
+            # only at the start of a value or after a doubled quote: the apostrophe of `it's` is not a quote
             starts = before.rstrip()[-1:] in ("", "[", "{", ",", ":") or before.endswith(character)
             quote = character if starts else ""
         else:
@@ -74,9 +74,9 @@ def split_values(text: str) -> list[str]:
 
 
 def name_of(labels: Sequence[str], values: Sequence[str]) -> str:
-    """A name for a combination, which any file system takes: `dropout=0.1,seed=2`.
+    """The name of a combination, safe on any file system: `dropout=0.1,seed=2`.
 
-    What a name cannot hold becomes _, and a short checksum keeps different values apart.
+    Other characters are replaced by _, with a short checksum to keep different values apart.
     """
     pairs = zip(labels, values, strict=True)
     name = ",".join(f"{_safe(label)}={_safe(value)}" for label, value in pairs)

@@ -1,4 +1,4 @@
-"""Commands of `nmt` in processes of their own, so many at a time; a request to stop is passed on to them."""
+"""Running `nmt` commands as subprocesses, a limited number at a time; a request to stop is forwarded to them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from nmt.files.read import open_own
 from nmt.process import Stop
 
 POLL = 0.1  # seconds
-PATIENCE = 20.0  # seconds that a process has to end after it was interrupted
-# how a command ends that was asked to: before it hears of signals, as `nmt prepare`, and as `nmt train`
+PATIENCE = 20.0  # seconds from the interrupt to the kill
 STOPPED = {-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, 129, 130, 143, StoppedError.exit_status}
+"""Exit statuses of a command that was asked to stop: killed while starting, as `nmt prepare` and as `nmt train`."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +30,21 @@ class Job:
     name: str
     arguments: tuple[str, ...]
     log: Path
-    """What it says is added to this file."""
+    """Its output is appended to this file."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """The outcome of a command."""
 
     status: int
     """Its exit status; minus the number of the signal that killed it."""
     message: str
-    """The last thing it said, or nothing if all went well."""
+    """The last line of its output; empty on success."""
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended neither well nor because it was asked to."""
+        """Whether it ended neither successfully nor because it was asked to stop."""
         return self.status != 0 and self.status not in STOPPED
 
 
@@ -54,24 +54,24 @@ class _Running:
     slot: Mapping[str, str]
     process: subprocess.Popen[bytes]
     log_start: int
-    """Where in the log its output begins (bytes)."""
+    """Byte offset of its output in the log."""
 
 
 @dataclass
 class Jobs:
-    """Jobs that are done in `slots`: one at a time in each, with what it adds to the environment."""
+    """A pool that runs jobs in slots: one at a time in each, with the environment variables of the slot."""
 
     slots: Sequence[Mapping[str, str]]
     environment: Mapping[str, str]
     stop: Stop
-    tell: Callable[[Job, Ended | None], None]
-    """Called when a job starts (with None) and when it has ended."""
+    report: Callable[[Job, Ended | None], None]
+    """Called when a job starts, with None, and when it has ended."""
     watch: Callable[[Sequence[Job]], None]
-    """Called again and again with what is running."""
+    """Called repeatedly with the running jobs."""
     _running: list[_Running] = field(default_factory=list)
 
     def run(self, jobs: Sequence[Job]) -> dict[str, Ended]:
-        """How each job ended, by its name; those that a request to stop left undone are not in it."""
+        """Run the jobs; returns the outcome by name, without jobs that a request to stop left unstarted."""
         waiting, free = list(reversed(jobs)), list(reversed(self.slots))
         ended: dict[str, Ended] = {}
         is_stopping = False
@@ -83,12 +83,12 @@ class Jobs:
                     is_stopping = True
                     self._signal(signal.SIGTERM)
                 time.sleep(POLL)
-                for running in [each for each in self._running if each.process.poll() is not None]:
+                for running in [running for running in self._running if running.process.poll() is not None]:
                     self._running.remove(running)
                     free.append(running.slot)
                     ended[running.job.name] = _end_of(running)
-                    self.tell(running.job, ended[running.job.name])
-                self.watch([each.job for each in self._running])
+                    self.report(running.job, ended[running.job.name])
+                self.watch([running.job for running in self._running])
         finally:
             self._end()
         return ended
@@ -104,7 +104,7 @@ class Jobs:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**self.environment, **slot},
             )  # fmt: skip
         self._running.append(_Running(job, slot, process, start))
-        self.tell(job, None)
+        self.report(job, None)
 
     def _signal(self, number: signal.Signals) -> None:
         for running in self._running:
@@ -112,7 +112,7 @@ class Jobs:
                 running.process.send_signal(number)
 
     def _end(self) -> None:
-        """Leave no process behind: there are any only after a second Ctrl-C, or an error here."""
+        """End all processes; there are some left only after a second Ctrl-C or an error here."""
         self._signal(signal.SIGINT)
         deadline = time.monotonic() + PATIENCE
         for running in self._running:

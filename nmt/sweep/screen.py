@@ -1,4 +1,4 @@
-"""What a sweep says while it goes on."""
+"""Progress messages of a sweep."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from nmt.sweep.jobs import Ended, Job
 from nmt.sweep.plan import Plan, SweepDir
 from nmt.sweep.table import Row, as_tsv, rows_of
 
-SECONDS = 5.0  # between two looks at the logs of the trainings, whose time that is
+SECONDS = 5.0  # between updates of the status line, as reading the logs takes time from the trainings
 
 
 @dataclass
 class Screen:
-    """A line for each beginning and end, and on a terminal one of where it stands."""
+    """Prints a line when a job starts or ends, keeps the table up to date and, on a terminal, a status line."""
 
     plan: Plan
     folder: SweepDir
@@ -34,24 +34,24 @@ class Screen:
     _next_look: float = 0.0
 
     def begin(self, total: int, trainings: set[str]) -> None:
-        """So many jobs are to come; of which `trainings` are in the table."""
+        """Announce `total` jobs, of which those named `trainings` are in the table."""
         self._total, self._n_begun, self._names = total, 0, trainings
 
-    def tell(self, job: Job, ended: Ended | None) -> None:
-        """A job has started, or ended."""
+    def report(self, job: Job, ended: Ended | None) -> None:
+        """Print that a job has started (None) or ended."""
         if ended is None:
             self._n_begun += 1
             self.say(f"[{self._n_begun}/{self._total}] {job.name}: started")
             return
         if job.name in self._names:
             self.ended[job.name] = ended
-            with suppress(OSError):  # a full disk ends no training
+            with suppress(OSError):  # a full disk must not end a training
                 self.write()
         self.say(f"{job.name}: {self._outcome(job, ended)}")
 
     def _outcome(self, job: Job, ended: Ended) -> str:
         if ended.has_failed:
-            return f"failed: {ended.message} (all it said is in {job.log})"
+            return f"failed: {ended.message} (full output: {job.log})"
         if job.name not in self._names:
             return "done" if ended.status == 0 else "stopped"
         row = next(row for row in self.rows if row.training.name == job.name)
@@ -59,20 +59,20 @@ class Screen:
         return f"{row.state} at step {row.step or 0:,}{bleu}"
 
     def watch(self, jobs: Sequence[Job]) -> None:
-        """Show where the trainings stand now and then, if this is a terminal."""
+        """Update the status line from time to time, on a terminal."""
         if not sys.stderr.isatty() or time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + SECONDS
-        status = printable("; ".join(self._where(job) for job in jobs))
+        status = printable("; ".join(self._progress(job) for job in jobs))
         if status != self._status:
             self._show(status)
 
-    def _where(self, job: Job) -> str:
+    def _progress(self, job: Job) -> str:
         if job.name not in self._names or not self.folder.run(job.name).log.exists():
             return job.name
-        found = summarise(self.folder.run(job.name))
-        bleu = "" if found.best_bleu is None else f", BLEU {found.best_bleu:.2f}"
-        return f"{job.name}: {found.step:,} of {found.max_steps:,}{bleu}" if found.max_steps else job.name
+        run = summarise(self.folder.run(job.name))
+        bleu = "" if run.best_bleu is None else f", BLEU {run.best_bleu:.2f}"
+        return f"{job.name}: {run.step:,} of {run.max_steps:,}{bleu}" if run.max_steps else job.name
 
     def _show(self, status: str) -> None:
         self._status = status
@@ -81,16 +81,16 @@ class Screen:
             sys.stderr.flush()
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Print a permanent line."""
         self.close()
         say(line)
 
     def write(self) -> None:
-        """Keep the table as it is now."""
-        self.rows = rows_of(self.plan, self.ended)  # first: it needs no room
+        """Write the current table to sweep.tsv."""
+        self.rows = rows_of(self.plan, self.ended)  # first: it needs no disk space
         replace_file(self.folder.table, as_tsv(self.plan, self.rows))
 
     def close(self) -> None:
-        """Leave the terminal clean."""
+        """Clear the status line."""
         if self._status:
             self._show("")

@@ -1,4 +1,4 @@
-"""`nmt sweep`: a grid of settings -> a run directory for every combination, and a table."""
+"""`nmt sweep`: train every combination of a grid of settings, and compare them in a table."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from nmt.sweep.table import Row, render
 
 
 def sweep(request: Request) -> list[Row]:
-    """Train every combination of the grid that is not finished yet, and print the table; its rows.
+    """Train every combination of the grid that is not finished yet, print the table, and return its rows.
 
     Raises ConfigError or CheckpointError before anything is written, ConfigError, DataError or CheckpointError before
-    anything is trained, StoppedError if a signal came.
+    anything is trained, StoppedError if stopped by a signal.
     """
     plan = make_plan(request)
     folder = request.folder
@@ -38,7 +38,7 @@ def sweep(request: Request) -> list[Row]:
     lock = Lock(folder.lock, "sweeps")
     try:
         with stopping() as stop, closing(Screen(plan, folder)) as screen:
-            _Sweep(request, plan, folder, stop, screen).do()
+            _Sweep(request, plan, folder, stop, screen).run()
     finally:
         lock.release()
     rows = screen.rows
@@ -47,14 +47,14 @@ def sweep(request: Request) -> list[Row]:
     n_left = sum(row.state != "finished" for row in rows)
     if n_left and stop.signal is not None:
         raise StoppedError(f"stopped by {stop.signal}; the same command goes on")
-    if n_left and not any(row.state == "failed" for row in rows):  # someone has stopped single ones
+    if n_left and not any(row.state == "failed" for row in rows):  # some trainings were stopped individually
         raise StoppedError(f"{n_left} of {len(rows)} trainings are not finished; the same command goes on")
     return rows
 
 
 @dataclass
 class _Sweep:
-    """The work of one call."""
+    """One call of `sweep`."""
 
     request: Request
     plan: Plan
@@ -62,13 +62,13 @@ class _Sweep:
     stop: Stop
     screen: Screen
 
-    def do(self) -> None:
-        """Prepare what lacks, then train what is not finished."""
+    def run(self) -> None:
+        """Prepare missing data directories, then train what is not finished."""
         to_do = [training for training in self.plan.trainings if not training.is_finished]
         for training in to_do:
             path = self.folder.config(training.name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            # what was checked, whatever becomes of the file it was read from
+            # the configuration that was checked, even if its file changes meanwhile
             replace_file(path, dump_config(training.config), may_follow=False)
         n, n_to_do = len(self.plan.trainings), len(to_do)
         done = f", {n - n_to_do} of them finished already" if n_to_do < n else ""
@@ -87,26 +87,26 @@ class _Sweep:
         self.screen.write()
         check_texts(self.plan)
         slots = self._slots()
-        jobs = Jobs(slots, self._environment(len(slots)), self.stop, self.screen.tell, self.screen.watch)
+        jobs = Jobs(slots, self._environment(len(slots)), self.stop, self.screen.report, self.screen.watch)
         self.screen.begin(len(to_do), {training.name for training in self.plan.trainings})
         for training in to_do:
             if training.data in failed:
                 job, ended = failed[training.data]
-                self.screen.tell(replace(job, name=training.name), ended)
+                self.screen.report(replace(job, name=training.name), ended)
         jobs.run([self._training(training) for training in to_do if training.data not in failed])
         self.screen.write()
 
     def _prepare(self, to_do: Sequence[Training]) -> dict[Path, tuple[Job, Ended]]:
-        """Make the data directories; those that could not be made, and why not."""
+        """Prepare the data directories; returns those that failed."""
         jobs: dict[Path, Job] = {}
-        told = set()
+        reported = set()
         for training in to_do:
             own, data = self.plan.data_names.get(training.data), DataDir(training.data)
-            if own is None and data.manifest.is_file():  # taken as it is, as nmt train does
-                with suppress(DataError):  # what is damaged fails the trainings that need it
+            if own is None and data.manifest.is_file():  # used as it is, as in nmt train
+                with suppress(DataError):  # damage fails the trainings that need it
                     line = unlike(data, read_manifest(data), training.config)
-                    if line is not None and line not in told:
-                        told.add(line)
+                    if line is not None and line not in reported:
+                        reported.add(line)
                         self.screen.say(line)
             elif training.data not in jobs:
                 name = f"prepare {own or training.data}"
@@ -114,12 +114,11 @@ class _Sweep:
                 arguments = ("prepare", "--config", config, "--data", str(training.data))
                 jobs[training.data] = Job(name, arguments, self.folder.log(f"prepare-{own or training.data.name}"))
         self.screen.begin(len(jobs), set())
-        ended = Jobs([{}], os.environ, self.stop, self.screen.tell, self.screen.watch).run(list(jobs.values()))
-        found = [(path, job, ended[job.name]) for path, job in jobs.items() if job.name in ended]
+        ended = Jobs([{}], os.environ, self.stop, self.screen.report, self.screen.watch).run(list(jobs.values()))
         return {
             path: (job, Ended(end.status, f"{path} could not be prepared: {end.message}"))
-            for path, job, end in found
-            if end.has_failed
+            for path, job in jobs.items()
+            if (end := ended.get(job.name)) is not None and end.has_failed
         }
 
     def _training(self, training: Training) -> Job:
@@ -132,7 +131,7 @@ class _Sweep:
         return [{"CUDA_VISIBLE_DEVICES": device} for device in devices] or [{} for _ in range(self.request.jobs)]
 
     def _environment(self, n: int) -> dict[str, str]:
-        """That of this process; of several at a time each has its share of the cores, however many are left."""
+        """The environment of the jobs: of `n` at a time, each uses its share of the CPU cores."""
         if n == 1:
             return dict(os.environ)
         return {"OMP_NUM_THREADS": str(max(1, len(os.sched_getaffinity(0)) // n)), **os.environ}

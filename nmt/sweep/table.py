@@ -1,4 +1,4 @@
-"""The table of a sweep: a row for each training, the best first; and the means over seeds."""
+"""The table of a sweep: a row per training, the best first, and the means over seeds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from nmt.console import printable
 from nmt.data.corpus import read_manifest
 from nmt.errors import CheckpointError, DataError
 from nmt.layout import DataDir
-from nmt.runs.info import Weights, read_selected
+from nmt.runs.info import Selected, Weights, read_selected
 from nmt.runs.listing import best_bleu, summarise
 from nmt.sweep.grid import Axis
 from nmt.sweep.jobs import Ended
@@ -21,32 +21,33 @@ from nmt.sweep.plan import Plan, Training
 
 SEED = "training.seed"
 TIME, TIME_KEY = "max_minutes", "training.max_minutes"
-AS_LONG = 0.95  # of the longest's steps: no two trainings that a clock ends are equally long
+AS_LONG = 0.95
+"""Trainings ended by time count as equally long from this share of the longest's steps on."""
 KINDS: tuple[Weights, ...] = get_args(Weights)
 
 
 @dataclass(frozen=True)
 class Row:
-    """What has become of one training; None is what is not known."""
+    """The result of one training; None is unknown."""
 
     training: Training
     state: Literal["finished", "failed", "stopped", "not started"]
     bleu: float | None
-    """The best on the development set."""
+    """The best development BLEU."""
     by_weights: dict[Weights, float]
-    """The same of each kind of weights."""
+    """The best development BLEU of each kind of weights."""
     weights: str | None
-    """Which weights `nmt translate` takes."""
+    """The weights that `nmt translate` uses by default."""
     step: int | None
     minutes: float | None
     ended_by: str | None
-    """The limit of `training` that has ended it."""
+    """The limit of `training` that ended it."""
     note: str
-    """What went wrong."""
+    """The error, if it failed."""
 
 
 def rows_of(plan: Plan, ended: Mapping[str, Ended]) -> list[Row]:
-    """The trainings, the best first, then those without a score; `ended` says how those of today ended, by name."""
+    """The rows, the best first, those without a score last; `ended` has the outcomes of this sweep, by name."""
     rows = [_row(training, ended.get(training.name)) for training in plan.trainings]
     return sorted(rows, key=lambda row: -1.0 if row.bleu is None else row.bleu, reverse=True)
 
@@ -56,28 +57,29 @@ def _row(training: Training, ended: Ended | None) -> Row:
     note = ended.message if ended is not None and ended.has_failed else ""
     if not run.info.exists():
         return Row(training, "failed" if note else "not started", None, {}, None, None, None, None, note)
-    found = summarise(run)
-    selected, by_weights = dict[str, Any](), dict[Weights, float]()
+    summary = summarise(run)
+    selected, by_weights = Selected(), dict[Weights, float]()
     with suppress(CheckpointError):
         selected = read_selected(run)
     with suppress(OSError):
         by_weights = best_bleu(run)
     state: Literal["finished", "failed", "stopped"] = "finished"
-    if found.state != "finished":
+    if summary.state != "finished":
         state = "failed" if note else "stopped"
-    settings, step = training.config.training, found.step
-    limit, weights = selected.get("finished_by"), selected.get("weights")
-    if limit is None and step < settings.max_steps and (found.minutes or 0.0) >= (settings.max_minutes or math.inf):
-        limit = TIME  # by an earlier version, which did not write it down
+    settings, step, minutes = training.config.training, summary.step, summary.minutes
+    limit = selected.finished_by
+    weights = selected.weights if selected.model_fields_set else None
+    if limit is None and step < settings.max_steps and (minutes or 0.0) >= (settings.max_minutes or math.inf):
+        limit = TIME  # earlier versions did not record it
     ended_by = limit if state == "finished" else None
-    return Row(training, state, found.best_bleu, by_weights, weights, found.step, found.minutes, ended_by, note)
+    return Row(training, state, summary.best_bleu, by_weights, weights, step, minutes, ended_by, note)
 
 
 def render(plan: Plan, rows: Sequence[Row], include_shorter: bool = False) -> str:
-    """The table for people, and where seeds are part of the grid the means over them.
+    """The table as text and, if the grid has seeds, the means over them.
 
-    In the means are finished trainings; but unless they are to `include_shorter` ones, none that time has ended before
-    `AS_LONG` of the longest of the same settings.
+    The means are over finished trainings; without `include_shorter` those are left out that the time limit ended
+    before `AS_LONG` of the longest of the same settings.
     """
     kinds = _kinds(rows)
     header = [*(printable(axis.label) for axis in plan.axes), "dev BLEU", *kinds, "weights", "step", "min", "state", ""]
@@ -87,9 +89,9 @@ def render(plan: Plan, rows: Sequence[Row], include_shorter: bool = False) -> st
 
 
 def _kinds(rows: Sequence[Row]) -> list[Weights]:
-    """The kinds of weights that have a column of their own: those there are, if there are several."""
-    found = [kind for kind in KINDS if any(kind in row.by_weights for row in rows)]
-    return found if len(found) > 1 else []
+    """The kinds of weights with a column of their own: those with a score, if there are several."""
+    kinds = [kind for kind in KINDS if any(kind in row.by_weights for row in rows)]
+    return kinds if len(kinds) > 1 else []
 
 
 def _cells(row: Row, kinds: Sequence[Weights]) -> list[str]:
@@ -104,12 +106,12 @@ def _cells(row: Row, kinds: Sequence[Weights]) -> list[str]:
 
 
 def score(bleu: float | None) -> str:
-    """With two digits."""
+    """BLEU with two decimals."""
     return "-" if bleu is None else f"{bleu:.2f}"
 
 
 def _lengths(rows: Sequence[Row]) -> str:
-    """A line if time has ended trainings so that they are not equally long."""
+    """A note if the time limit ended trainings, so that they are not equally long."""
     finished = [row for row in rows if row.state == "finished"]
     timed = [row for row in finished if row.ended_by == TIME]
     steps = sorted({row.step or 0 for row in finished})
@@ -122,30 +124,27 @@ def _lengths(rows: Sequence[Row]) -> str:
 
 
 def _development_sets(rows: Sequence[Row]) -> str:
-    """A line if trainings with a score have different development sets, as where each text has one split off."""
+    """A warning if the development sets differ, as when each is split off another text."""
     directories = dict.fromkeys(row.training.data for row in rows if row.bleu is not None)
-    found = {checksums for path in directories if (checksums := _development_text(DataDir(path)))}
-    if len(found) < 2:
+    texts = {checksums for path in directories if (checksums := _development_text(DataDir(path)))}
+    if len(texts) < 2:
         return ""
     return (
-        f"\n\nwarning: the trainings have {len(found)} different development sets, whose BLEU cannot be compared; give "
+        f"\n\nwarning: the trainings have {len(texts)} different development sets, whose BLEU cannot be compared; give "
         "data.valid files of its own, the same for all"
     )
 
 
 def _development_text(data: DataDir) -> tuple[str, ...]:
-    """The checksums of the development set's text, by language; none where the manifest does not tell."""
+    """The checksums of the development set by language; empty if the manifest does not have them."""
     with suppress(DataError, KeyError):
         manifest = read_manifest(data)
-        return tuple(
-            manifest["files"][data.text("valid", language).name]["sha256"] for language in manifest["languages"]
-        )
+        return tuple(manifest.files[data.text("valid", language).name].sha256 for language in manifest.languages)
     return ()
 
 
 def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights], include_shorter: bool) -> str:
-    """A table of the means over seeds of finished trainings, and which are not in them; nothing where the grid has no
-    seeds."""
+    """The table of the means over seeds, and which trainings are left out; empty if the grid has no seeds."""
     places = [i for i, axis in enumerate(axes) if axis.key != SEED]
     if len(places) == len(axes):
         return ""
@@ -178,20 +177,20 @@ def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights], 
 
 
 def _cut_by_time(group: Sequence[Row]) -> list[Row]:
-    """Of trainings that differ by their seeds those that time has ended clearly before the longest."""
+    """The trainings of a group that the time limit ended clearly before the longest."""
     longest = max((row.step or 0 for row in group), default=0)
     return [row for row in group if row.ended_by == TIME and (row.step or 0) < AS_LONG * longest]
 
 
 def mean(scores: Sequence[float]) -> str:
-    """With the standard deviation, where there are several."""
+    """The mean, with the standard deviation if there are several scores."""
     if len(scores) < 2:
         return score(scores[0] if scores else None)
     return f"{statistics.fmean(scores):.2f} ± {statistics.stdev(scores):.2f}"
 
 
 def _columns(lines: Sequence[Sequence[str]], n_left: int) -> str:
-    """Lines of cells in columns; the first `n_left` begin alike, numbers end alike."""
+    """Aligned columns: the first `n_left` to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     names = {"dev BLEU", *KINDS, "step", "min", "seeds"}
     is_number = [i >= n_left and name in names for i, name in enumerate(lines[0])]
@@ -205,13 +204,14 @@ def _columns(lines: Sequence[Sequence[str]], n_left: int) -> str:
 
 
 def as_tsv(plan: Plan, rows: Sequence[Row]) -> str:
-    """The table for programs: full keys, no rounding; what is not known is empty."""
+    """The table as TSV: full keys, no rounding; unknown values are empty."""
     scores = ["dev_bleu", *(f"dev_bleu_{kind}" for kind in KINDS)]
     facts = ("weights", "step", "minutes", "ended_by", "state", "run", "note")
     lines = [[*(axis.key for axis in plan.axes), *scores, *facts]]
     for row in rows:
-        found = row.bleu, *map(row.by_weights.get, KINDS)
-        end = row.step, row.minutes, row.ended_by, row.state
-        values = (*found, row.weights, *end, row.training.run.path, row.note)
+        values = (
+            *(row.bleu, *map(row.by_weights.get, KINDS), row.weights, row.step, row.minutes),
+            *(row.ended_by, row.state, row.training.run.path, row.note),
+        )
         lines.append([*row.training.values, *("" if value is None else str(value) for value in values)])
     return "".join("\t".join(map(printable, line)) + "\n" for line in lines)

@@ -1,1 +1,1 @@
-"""Text as strings: tokenizer, lines of files, sentence splitting, glossaries. No tensors."""
+"""Text as strings: tokenizer, lines of files, sentence splitting, glossaries."""

@@ -1,4 +1,4 @@
-"""What a source line itself asks of its translation: what is protected, and the terms of a glossary."""
+"""Constraints that a source line puts on its translation: protected spans, and the terms of a glossary."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from nmt.config import SearchConfig
 from nmt.text.glossary import Glossary
 from nmt.text.protect import Span, spans
 
-_RANK = {"term": 0, "pattern": 2}  # among equally long ones; others 1: a tag that a pattern matches stays a tag
+_RANK = {"term": 0, "pattern": 2}  # of equally long spans; others 1: a tag that a pattern matches stays a tag
 
 
 def asked_of(text: str, search: SearchConfig, glossary: Glossary | None = None) -> list[Span]:
-    """What the translation of a line must hold, in the order of the line.
+    """The spans of a line whose translation is prescribed, in order.
 
-    Of overlapping spans the longest is taken: of equally long ones a term of the glossary first, a pattern of the
-    user's own last. No term begins or ends within a URL, e-mail address, number, tag or placeholder, protected or not.
+    Of overlapping spans the longest is taken; of equally long ones first a term of the glossary, last a pattern of the
+    user. No term begins or ends within a URL, e-mail address, number, tag or placeholder, protected or not.
     """
     if glossary is None and not search.protect and not search.protect_patterns:
         return []
     known = list(spans(text))
     inside = {place for span in known for place in range(span.start + 1, span.end)}
-    found = [] if glossary is None else glossary.spans(text)
-    terms = [span for span in found if span.start not in inside and span.end not in inside]
+    occurrences = [] if glossary is None else glossary.spans(text)
+    terms = [span for span in occurrences if span.start not in inside and span.end not in inside]
     return _longest([*terms, *_matches(text, search.protect_patterns), *(known if search.protect else ())])
 
 
@@ -34,11 +34,11 @@ def _matches(text: str, patterns: Sequence[str]) -> Iterator[Span]:
                 yield Span(match.start(), match.end(), "pattern", match[0])
 
 
-def _longest(found: Iterable[Span]) -> list[Span]:
-    """Spans that do not overlap, in order: the longest of all, then the longest beside it, and so on."""
+def _longest(spans: Iterable[Span]) -> list[Span]:
+    """Non-overlapping spans, in order: greedily, the longest first."""
     taken: set[int] = set()
     chosen = []
-    for span in sorted(found, key=lambda span: (span.start - span.end, _RANK.get(span.kind, 1), span.start)):
+    for span in sorted(spans, key=lambda span: (span.start - span.end, _RANK.get(span.kind, 1), span.start)):
         places = range(span.start, span.end)
         if taken.isdisjoint(places):
             taken.update(places)

@@ -1,7 +1,7 @@
-"""In which encoding a line that is not UTF-8 may be, by the language that it is in.
+"""Guess the encoding of a line that is not UTF-8, given its language.
 
-No encoding is called likely for bytes alone: a Russian line in Windows-1251 is a Greek one in Windows-1253, letter for
-letter. A candidate must give the letters of the language, capitals where capitals stand.
+Bytes alone are no evidence: a Russian line in Windows-1251 is a Greek one in Windows-1253, letter for letter. A
+candidate must decode to letters of the language, with capitals where capitals are expected.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _WESTERN = ("WINDOWS-1252", "CP850", "MACINTOSH")
 _BALTIC = ("WINDOWS-1257", "ISO-8859-4")
 _LATIN_1 = "à-öø-ÿœšžßºª"
 
-# languages, their small letters beyond ASCII, and encodings as iconv calls them
+# languages, their lower-case letters beyond ASCII, and encodings by their names in iconv
 _WRITTEN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("en de fr es it pt nl da sv no nb nn fi is ga eu ca gl id sw af", _LATIN_1, _WESTERN),
     ("sq", "çë", _WESTERN),
@@ -40,21 +40,24 @@ _WRITTEN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("ko", "\uac00-\ud7a3\u3001-\u3011", ("EUC-KR",)),
     ("zh", "", ("GB18030", "BIG5")),
 )
-_COMMON_CHINESE = {"GB18030": ("gb2312", b"\xd7"), "BIG5": ("big5", b"\xc6")}  # the lead byte that these end with
+_COMMON_CHINESE = {
+    "GB18030": ("gb2312", b"\xd7"),
+    "BIG5": ("big5", b"\xc6"),
+}  # and the last lead byte of common ones
 
 _SIGNS = "\xa0«»„“”‚‘’‹›–—…€£§°№·¿¡²³½×®©™"
 _BETWEEN_LETTERS = "\xa0’–—"
-_LIKELY = 0.8  # of the characters beyond ASCII that must fit
-_CLEAR = 0.12  # by so much more than in another encoding, or
-_MISFITS = 2  # so many fewer that do not fit
-_MOST = 6  # are told
-_N_BYTES = 4000  # of the line are looked at, from the first character beyond ASCII
+_LIKELY = 0.8  # of the characters beyond ASCII, the share that must fit
+_CLEAR = 0.12  # by how much more must fit than in another encoding, or
+_MISFITS = 2  # how many fewer must not fit
+_MOST = 6  # maximum number of candidates
+_N_BYTES = 4000  # of the line that are examined, from the first character beyond ASCII
 
 
 def candidates(line: bytes, language: str | None) -> tuple[bool, list[str]]:
-    """Whether the first is likely, and the encodings that `line` may be in, the best first, as iconv calls them.
+    """Return whether the first candidate is likely, and the candidates, best first, by their names in iconv.
 
-    language: its code; where it is None or not known here, nothing is likely.
+    language: its code; if it is None or not known here, no candidate is likely.
     """
     rows = [row for row in _WRITTEN if language is not None and language.split("_")[0].lower() in row[0].split()]
     first = next((i for i, byte in enumerate(line) if byte >= 0x80), 0)
@@ -64,22 +67,22 @@ def candidates(line: bytes, language: str | None) -> tuple[bool, list[str]]:
     for _, letters, encodings in rows or _WRITTEN:
         for encoding in encodings:
             try:
-                text = codecs.getincrementaldecoder(encoding)().decode(part)  # the last character may be cut
+                text = codecs.getincrementaldecoder(encoding)().decode(part)  # the last character may be truncated
             except UnicodeDecodeError:
                 continue
-            if text not in texts.values() or texts.get(encoding) == text:  # else it makes no difference
+            if text not in texts.values() or texts.get(encoding) == text:  # else the encodings do not differ
                 texts[encoding] = text
                 fits[encoding] = max(_fit(text, letters, encoding), fits.get(encoding, (0.0, 0)))
     best = sorted(fits, key=lambda encoding: -fits[encoding][0])
     if not best or fits[best[0]][0] < _LIKELY:
         return False, best[:_MOST] if rows else []
     share, missed = fits[best[0]]
-    found = [name for name in best if fits[name][0] > share - _CLEAR and fits[name][1] < missed + _MISFITS]
-    return bool(rows) and len(found) == 1, found[:_MOST]
+    close = [name for name in best if fits[name][0] > share - _CLEAR and fits[name][1] < missed + _MISFITS]
+    return bool(rows) and len(close) == 1, close[:_MOST]
 
 
 def _fit(text: str, letters: str, encoding: str) -> tuple[float, int]:
-    """The share of the characters beyond ASCII that are what stands in running text, and how many are not at all."""
+    """How well the characters beyond ASCII fit running text on average, and how many do not fit at all."""
     wanted = re.compile(f"[{letters}]") if letters else None
     places = [i for i, char in enumerate(text) if not char.isascii()]
     fits = [_fits(text[i], text[max(0, i - 1) : i], text[i + 1 : i + 2], wanted, encoding) for i in places]
@@ -87,7 +90,7 @@ def _fit(text: str, letters: str, encoding: str) -> tuple[float, int]:
 
 
 def _fits(char: str, before: str, after: str, wanted: re.Pattern[str] | None, encoding: str) -> float:
-    """How well a character beyond ASCII fits between its neighbours, which are empty at the ends of the line."""
+    """How well a character beyond ASCII fits between its neighbours, which are empty at the line's ends: 0 to 1."""
     if wanted is None:
         codec, last = _COMMON_CHINESE[encoding]
         return float(b"\xa1" <= char.encode(codec, "ignore")[:1] <= last)
@@ -103,5 +106,5 @@ def _fits(char: str, before: str, after: str, wanted: re.Pattern[str] | None, en
 
 
 def _is_apart(char: str) -> bool:
-    """Whether this letter is of a script that stands in no word with Latin letters."""
+    """Whether this letter is of a script that does not mix with Latin letters within a word."""
     return char < "\u1100" and not unicodedata.name(char, "").startswith("LATIN")

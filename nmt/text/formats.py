@@ -1,8 +1,8 @@
-"""What a file is that was given as text, by its first bytes: enough to name it and to say what to do.
+"""Recognise files that are not plain text by their first bytes, to name the format and the remedy.
 
-Compression, archives and encodings matter wherever text is read. Formats that are text themselves (XML, PO, JSON,
-tables) are looked for in the two sides of a corpus alone: one may well want to translate lines of JSON. An ordinary
-corpus that is refused would be worse than a table that is not recognised, so these are decided on many lines.
+Compression, archives and encodings are checked wherever text is read. Formats that are text themselves (XML, PO, JSON,
+tables) are checked only for the sides of a corpus: users may well want to translate lines of JSON. Refusing an ordinary
+corpus would be worse than overlooking a table, so these are decided on many lines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from nmt.text.encodings import candidates
 
 BEGINNING = 1 << 16
-"""Bytes from the start of a file that are looked at."""
+"""Bytes from the start of a file that are examined."""
 
 _N_LINES = 200  # of the beginning
 
@@ -28,7 +28,7 @@ _COMPRESSED = {
     b"\x28\xb5\x2f\xfd": ("Zstandard", "zstd -dc"),
     b"\x04\x22\x4d\x18": ("LZ4", "lz4 -dc"),
 }
-_BINARY = {  # patterns: a mark that a sentence may begin with is not enough
+_BINARY = {  # patterns: a sentence may begin like a short magic number
     rb"PK\x03\x04": ("a zip archive, which .docx, .xlsx and .odt files are, too", "unzip"),
     rb"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x"),
     rb"PAR1[^\n]{0,8}[\x00-\x08\x0e-\x1f]": ("a Parquet file", None),
@@ -43,9 +43,9 @@ _GZIP = b"\x1f\x8b"
 
 
 def why_not_text(name: Path | str, start: bytes) -> str | None:
-    """What a file that begins with `start` is, if it is no text in UTF-8, and what to do; None if nothing is seen.
+    """Name the format of a file that begins with `start` and the remedy; None if it may be text in UTF-8.
 
-    name: its path, or what to call a stream, which is given no command.
+    name: its path, or a name for a stream, for which no command is suggested.
     """
     if start.startswith(_GZIP):
         is_stream, is_twice = isinstance(name, str), Path(name).suffix == ".gz"
@@ -65,7 +65,7 @@ def why_not_text(name: Path | str, start: bytes) -> str | None:
 
 
 def _of_two_bytes(start: bytes) -> str | None:
-    """The encoding of text with two or four bytes a character, as iconv calls it."""
+    """The encoding of text with two or four bytes per character, by its name in iconv."""
     for mark, encoding in (
         (codecs.BOM_UTF32_LE, "UTF-32"),
         (codecs.BOM_UTF32_BE, "UTF-32"),
@@ -77,16 +77,16 @@ def _of_two_bytes(start: bytes) -> str | None:
     head = start[:1000]
     n = len(head) // 2
     high, low = head[: 2 * n : 2].count(0), head[1 : 2 * n : 2].count(0)
-    if n < 8 or max(high, low) < 0.6 * n or min(high, low) > 0.1 * n:  # without a mark, every other byte is NUL
+    if n < 8 or max(high, low) < 0.6 * n or min(high, low) > 0.1 * n:  # without a mark: every other byte is NUL
         return None
     return "UTF-16BE" if high > low else "UTF-16LE"
 
 
 def other_encoding(name: Path | str, line: bytes, is_mixed: bool, language: str | None = None) -> str:
-    """What to do about a `line` that is not UTF-8: the encodings that it may be in, and the command.
+    """The remedy for a `line` that is not UTF-8: its likely encodings, and the command to convert it.
 
-    is_mixed: whether lines before have characters beyond ASCII that are UTF-8, so that the file as a whole is not in
-    another encoding. language: the code of the language that it is in, if that is known.
+    is_mixed: whether earlier lines have characters beyond ASCII in UTF-8, so that the file as a whole is not in another
+    encoding. language: the code of its language, if known.
     """
     if is_mixed:
         return (
@@ -105,16 +105,16 @@ def other_encoding(name: Path | str, line: bytes, is_mixed: bool, language: str 
 
 
 def why_not_lines(name: Path | str, start: bytes) -> str | None:
-    """What a file that begins with `start` is, if it is no text with a sentence a line, and what to do.
+    """Name the format of a file that begins with `start` and the remedy; None if it may have one sentence per line.
 
-    start: the first BEGINNING bytes, or the whole file if it has no more.
+    start: the first BEGINNING bytes, or the whole file if it is shorter.
     """
     is_whole = len(start) < BEGINNING
     encoding = _of_two_bytes(start) or "utf-8-sig"
     text = start.decode(encoding, errors="replace").lstrip("\ufeff")
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     if not is_whole and len(lines) > 1:
-        lines.pop()  # cut off somewhere
+        lines.pop()  # truncated
     lines = [line for line in lines[:_N_LINES] if line.strip()]
     if not lines:
         return None
@@ -131,12 +131,12 @@ def why_not_lines(name: Path | str, start: bytes) -> str | None:
     return None
 
 
-_NEEDED = "where a text file with a sentence a line is needed"
+_NEEDED = "where a text file with one sentence per line is needed"
 _ROOTS = {"tmx": "a TMX translation memory (XML)", "html": "HTML", "srcset": "SGML", "refset": "SGML", "tstset": "SGML"}
 
 
 def _markup(text: str) -> str | None:
-    """The kind of XML, HTML or SGML that `text` is, by its declaration or its root; a tag alone is no evidence."""
+    """The kind of XML, HTML or SGML, by its declaration or root element; a tag alone is no evidence."""
     root = re.match(
         r"(?P<declared>(?:<\?xml\s[^>]*\?>|<!doctype\s[^>]*>|<!--.*?-->|\s)*)<(?P<name>[a-z][\w:.-]*)(?P<rest>[^>]*)",
         text,
@@ -168,7 +168,7 @@ def _parsed(text: str) -> object:
 
 
 def _json_lines(lines: Sequence[str]) -> list[str]:
-    """The keys of two texts in objects that stand on a line each; of lists, whose texts have no keys, their places."""
+    """The keys of two texts in objects, one per line; for lists, their indices."""
     rows = [_parsed(line) for line in lines[:20]]
     if all(isinstance(row, dict) and row for row in rows):
         return _texts_in(rows[0])[:2] or ["KEY"]
@@ -177,7 +177,7 @@ def _json_lines(lines: Sequence[str]) -> list[str]:
 
 
 def _texts_in(row: object) -> list[str]:
-    """The paths of the texts in an object, also of those one level below."""
+    """The paths of the texts in an object, nested ones first."""
     if not isinstance(row, dict):
         return []
     below = [f"{key}.{path}" for key, value in row.items() for path in _texts_in(value)]
@@ -201,7 +201,7 @@ def _is_json(text: str, lines: Sequence[str], is_whole: bool) -> bool:
 
 
 def _n_columns(lines: Sequence[str]) -> int | None:
-    """The columns of tab-separated text, if all have as many; of two, both must be text, for lines may be numbered."""
+    """The number of columns of tab-separated text, if constant; of two, both must be text: lines may be numbered."""
     rows = [line.split("\t") for line in lines]
     if len(rows) < 5 or len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
         return None
@@ -214,17 +214,17 @@ _FIELDS = {
     *("de", "en", "es", "fr", "it", "nl", "pl", "pt", "ru", "tr", "uk", "zh", "ja", "ko", "ar", "cs", "ro", "sv"),
     *("german", "english", "spanish", "french", "italian", "dutch", "polish", "portuguese", "russian", "turkish"),
 }
-"""Names of columns that the head of a table of two columns has."""
+"""Column names in the header of a table with two columns."""
 
 
 def _separator(lines: Sequence[str]) -> str | None:
-    """What separates the columns of CSV: all lines have as many, and they look written by a program."""
+    """The separator of CSV: all rows have as many columns, and look written by a program."""
     for separator in (",", ";"):
         try:
             rows = list(csv.reader(lines, delimiter=separator, strict=True))
         except csv.Error:
             continue
-        rows = rows[:-1] or rows  # the last may end in a later line
+        rows = rows[:-1] or rows  # the last may continue
         if len(rows) < 10 or len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
             continue
         if any(cell.startswith(" ") for row in rows for cell in row):  # as in prose
@@ -242,9 +242,9 @@ def _separator(lines: Sequence[str]) -> str | None:
 
 
 def _each(name: Path | str, commands: Sequence[str]) -> str:
-    """What makes a file of each language."""
-    made = [_call(command, name, f".{i}.txt") for i, command in enumerate(commands, start=1)]
-    return f"; make one for each language, such as by {' and '.join(made)}"
+    """The remedy: a command for a file of each language."""
+    calls = [_call(command, name, f".{i}.txt") for i, command in enumerate(commands, start=1)]
+    return f"; make one for each language, such as by {' and '.join(calls)}"
 
 
 def _unpack(name: Path | str, command: str) -> str:
@@ -261,7 +261,7 @@ def _convert(name: Path | str, encoding: str) -> str:
 
 
 def _call(command: str, name: Path | str, ending: str = "") -> str:
-    """A command on a file, decompressed on the way; with `ending`, into a file that is called so."""
+    """A command on a file, decompressed if needed; with `ending`, its output goes to a file with this suffix."""
     if isinstance(name, str):
         return command
     path = shlex.quote(str(name))

@@ -13,20 +13,20 @@ from nmt.text.protect import Span, alone
 from nmt.text.words import is_boundary
 
 AnyGlossary: TypeAlias = "Glossary | Mapping[str, str] | Path | str"
-"""A glossary, its terms with their translations, or the file that has them."""
+"""A glossary, a mapping from terms to translations, or a file with them."""
 
 MOST_TOLD = 10
-"""Numbers of lines."""
+"""Maximum of line numbers in a report."""
 
 
 class Glossary:
-    """Terms and what each is translated to. A term whose translation is itself is not translated."""
+    """Terms and their translations. A term may be its own translation."""
 
     def __init__(self, terms: Mapping[str, str], name: str = "glossary") -> None:
-        """White space around terms and translations is no part of them. `name` is for errors.
+        """Surrounding white space is stripped from terms and translations. `name` is for messages.
 
-        Raises DataError if `terms` is no mapping of text to text or is empty, for a blank term or translation, and for
-        terms that differ in white space alone.
+        Raises DataError if `terms` is not a mapping of text to text or is empty, for a blank term or translation, and
+        for terms that differ in white space only.
         """
         if not isinstance(terms, Mapping):
             raise DataError(f"{name}: must be a file or map terms to their translations, found {type(terms).__name__}")
@@ -48,18 +48,18 @@ class Glossary:
 
     @classmethod
     def of(cls, terms: AnyGlossary) -> Glossary:
-        """That of a mapping, or that in a file. Raises DataError."""
+        """Make a glossary from a mapping or a file. Raises DataError."""
         if isinstance(terms, Glossary):
             return terms
         return cls.read(Path(terms)) if isinstance(terms, (Path, str)) else cls(terms)
 
     @classmethod
     def read(cls, path: Path) -> Glossary:
-        """The glossary in a UTF-8 file: a term and its translation in each line, separated by a tab.
+        """Read a UTF-8 file with a term and its translation per line, separated by a tab.
 
         Blank lines and lines that begin with `#` and a space are skipped.
-        Raises DataError, with the line, for any other line, for a term that is given twice with different
-        translations, and if there is no term.
+        Raises DataError, with the line number, for any other line, for a term with two different translations, and if
+        there is no term.
         """
         if not path.exists():
             raise DataError(f"{path}: no such file")
@@ -84,8 +84,7 @@ class Glossary:
         return len(self._terms)
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Where its terms stand in a line, some perhaps within others: as they are written, case included, from one
-        boundary of words to another."""
+        """The occurrences of terms in a line, perhaps nested: matched with case, between word boundaries."""
         for start, first in enumerate(text):
             lengths = self._lengths.get(first)
             if lengths is None or not is_boundary(text, start):
@@ -103,7 +102,7 @@ def _found(columns: list[str]) -> str:
 
 
 class Applied:
-    """Counts the terms of a glossary that lines have, and those whose translation does not hold what it must."""
+    """Counts occurrences of terms, and those whose translation lacks the prescribed text."""
 
     def __init__(self, glossary: Glossary) -> None:
         self._n_known = len(glossary)
@@ -111,14 +110,14 @@ class Applied:
         self._lacking: list[int] = []
 
     def see(self, number: int, spans: Iterable[Span], translation: str) -> None:
-        """Take note of a line, the number of which is this, of what stands in it, and of its translation.
+        """Count the terms of line `number`, given its spans and its translation.
 
-        The line is a whole one: a term across the place where it was split counts, though it was not asked for.
+        The line is a whole one: a term across a point where it was split counts, though it was not a constraint.
         """
         wanted = Counter(span.wanted for span in spans if span.kind == "term")
         n_missing = 0
         for target, n in sorted(wanted.items(), key=lambda item: -len(item[0])):
-            # what is found is taken out, so that a translation within another does not count for itself, too
+            # matches are removed, so that a translation within another is not counted again
             translation, n_found = alone(target).subn(" ", translation, count=n)
             n_missing += n - n_found
         self._n_terms += wanted.total()
@@ -129,7 +128,7 @@ class Applied:
             self._lacking.append(number)
 
     def lines(self) -> Iterator[str]:
-        """What is to be told at the end."""
+        """Yield the lines of the final report."""
         if not self._n_terms:
             yield f"glossary: no line has any of its {_count(self._n_known, 'term')}"
             return
@@ -138,8 +137,8 @@ class Applied:
             numbers = ", ".join(map(str, self._lacking)) + (", …" if self._n_lacking > MOST_TOLD else "")
             where = "line" if self._n_lacking == 1 else "lines"
             were = "was" if self._n_missing == 1 else "were"
-            told = f"{_count(self._n_missing, 'term')} {were} not translated as given"
-            yield f"glossary: {told}, in {where} {numbers}"
+            missing = f"{_count(self._n_missing, 'term')} {were} not translated as given"
+            yield f"glossary: {missing}, in {where} {numbers}"
 
 
 def _count(n: int, noun: str) -> str:

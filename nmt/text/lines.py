@@ -1,7 +1,7 @@
 """Lines of text files, alone or aligned: line n of one file with line n of the other.
 
-A line ends at a line feed and nowhere else: U+2028, NUL, form feeds and lone carriage returns never shift the pairing.
-A byte order mark at the start of a file and a carriage return at the end of a line are taken off.
+A line ends at a line feed and nowhere else: U+2028, NUL, form feeds and lone carriage returns do not shift the
+alignment. A byte order mark at the start of a file and a carriage return at the end of a line are removed.
 """
 
 from __future__ import annotations
@@ -20,25 +20,34 @@ from nmt.files.read import open_text, reading
 from nmt.text.formats import BEGINNING, other_encoding, why_not_lines, why_not_text
 
 LINE_BYTES = 1 << 25
-"""A longer line is refused."""
-
-
-TWICE = ", since it is read more than once; write the text into one"
-
-
-HELD_CHARACTERS, LINE_OVERHEAD = 1 << 29, 200
-"""So many of a text that is held in memory, and as how many a line or a pair counts beside its own."""
-
+"""Maximum size of a line."""
+HELD_CHARACTERS = 1 << 29
+"""Maximum size of a text that is held in memory."""
+LINE_OVERHEAD = 200
+"""Memory of a line or a pair in addition to its characters, in characters."""
+READ_TWICE = ", since it is read more than once; write the text into one"
+"""Why a source must be a regular file, for messages."""
 
 _Lines = TypeVar("_Lines", bound=str | tuple[str, ...])
+
+
+def read_lines(path: Path, language: str | None = None) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, or of a pipe, without their ends; names ending in .gz are decompressed.
+
+    language: its code, to guess the encoding in an error message.
+
+    Raises DataError with line and byte where the file is not UTF-8, and for a line of more than `LINE_BYTES`.
+    """
+    with reading(path), _open(path) as file:
+        yield from decode_lines(_bounded(file, path), path, language)
 
 
 def read_aligned(
     first: Path, second: Path, languages: tuple[str | None, str | None] = (None, None)
 ) -> Iterator[tuple[str, str]]:
-    """Line n of one file with line n of the other, to the end; `languages` of the two, as in `read_lines`.
+    """Yield line n of one file with line n of the other; `languages` of the two as in `read_lines`.
 
-    Raises DataError if they have different numbers of lines, or on what `read_lines` raises.
+    Raises DataError if they have different numbers of lines, and what `read_lines` raises.
     """
     lines, others = read_lines(first, languages[0]), read_lines(second, languages[1])
     n = 0
@@ -52,56 +61,8 @@ def read_aligned(
         raise _unequal(first, n, second, n + rest)
 
 
-def held(lines: Iterable[_Lines], what: str) -> list[_Lines]:
-    """Lines, or pairs of them, in memory. Raises DataError if they are more than a development or test set has: a few
-    compressed bytes may stand for any number of lines."""
-    found, size = [], 0
-    for line in lines:
-        found.append(line)
-        size += LINE_OVERHEAD + (len(line) if isinstance(line, str) else sum(map(len, line)))
-        if size > HELD_CHARACTERS:
-            raise DataError(f"{what}: too much to hold in memory after {len(found):,} lines; take some thousands")
-    return found
-
-
-def _unequal(first: Path, n_first: int, second: Path, n_second: int) -> DataError:
-    names = (first.name, second.name) if first.parent == second.parent else (str(first), str(second))
-    counts = f"{names[0]} has {n_first} lines, {names[1]} {n_second}"
-    where = f" (in {first.parent})" if first.parent == second.parent else ""
-    return DataError(f"{counts}: they must pair line by line{where}")
-
-
-def read_lines(path: Path, language: str | None = None) -> Iterator[str]:
-    """The lines of a UTF-8 file, without their ends; a name in .gz is decompressed. A pipe is read, too, once.
-
-    language: its code, by which another encoding is told in the message.
-
-    Raises DataError with the line and the byte where the file is not UTF-8, and for a line of more than `LINE_BYTES`.
-    """
-    with reading(path), _open(path) as file:
-        yield from decode_lines(_bounded(file, path), path, language)
-
-
-def _bounded(file: IO[bytes], name: Path) -> Iterator[bytes]:
-    """The lines of an open file. A few compressed bytes may stand for a line of any length: it is not held whole."""
-    for number in itertools.count(1):
-        line = file.readline(LINE_BYTES + 1)
-        if len(line) > LINE_BYTES + line.endswith(b"\n"):
-            raise long_line(name, number)
-        if not line:
-            return
-        yield line
-
-
-def long_line(name: Path | str, number: int) -> DataError:
-    """The error for a line that is no sentence."""
-    return DataError(
-        f"{name}: line {number} has more than {LINE_BYTES >> 20} MB; is it text, with a line feed after each sentence?"
-    )
-
-
 def decode_lines(lines: Iterable[bytes], name: Path | str, language: str | None = None) -> Iterator[str]:
-    """The lines of an open file, as `read_lines` gives them; `name` and `language` are for messages."""
+    """Decode the lines of an open file, as `read_lines` does; `name` and `language` are for messages."""
     number, is_mixed = 0, False
     try:
         for number, raw in enumerate(lines, start=1):
@@ -112,13 +73,59 @@ def decode_lines(lines: Iterable[bytes], name: Path | str, language: str | None 
             is_mixed = is_mixed or not line.isascii()
             yield line
     except UnicodeDecodeError as error:
-        found = f"0x{error.object[error.start]:02X}"
+        byte = f"0x{error.object[error.start]:02X}"
         advice = other_encoding(name, error.object, is_mixed, language)
         raise DataError(
-            f"{name}: not UTF-8 at line {number}, byte {error.start + 1} of the line ({found}); {advice}"
+            f"{name}: not UTF-8 at line {number}, byte {error.start + 1} of the line ({byte}); {advice}"
         ) from None
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{name}: not readable as gzip after line {number}: {error}") from error
+
+
+def held(lines: Iterable[_Lines], what: str) -> list[_Lines]:
+    """Return lines, or pairs of lines, as a list. Raises DataError if they are too many to hold in memory: a few
+    compressed bytes can expand to any number of lines."""
+    result, size = [], 0
+    for line in lines:
+        result.append(line)
+        size += LINE_OVERHEAD + (len(line) if isinstance(line, str) else sum(map(len, line)))
+        if size > HELD_CHARACTERS:
+            raise DataError(f"{what}: too much to hold in memory after {len(result):,} lines; take some thousands")
+    return result
+
+
+def long_line(name: Path | str, number: int) -> DataError:
+    """The error for a line of more than `LINE_BYTES`."""
+    return DataError(
+        f"{name}: line {number} has more than {LINE_BYTES >> 20} MB; is it text, with a line feed after each sentence?"
+    )
+
+
+def why_not_sentences(path: Path) -> str | None:
+    """Explain why a text file, judged by its beginning, does not have one sentence per line; None if it may.
+
+    Raises DataError.
+    """
+    start = _beginning(path)
+    return None if start is None else why_not_lines(path, start)
+
+
+def refuse_other_texts(path: Path) -> None:
+    """Raise DataError if a side of a corpus, judged by its beginning, does not have one sentence per line."""
+    start = _beginning(path)
+    if start is None:
+        return
+    if problem := why_not_lines(path, start) or why_not_text(path, start):
+        raise DataError(f"{path}: {problem}")
+
+
+def _beginning(path: Path) -> bytes | None:
+    """The first bytes of a text file; None if they cannot be decompressed, which is reported when lines are read."""
+    with reading(path), _open(path) as file:
+        try:
+            return file.read(BEGINNING)
+        except (gzip.BadGzipFile, zlib.error, EOFError):
+            return None
 
 
 @contextmanager
@@ -131,30 +138,24 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
             yield cast(IO[bytes], unpacked)
 
 
+def _bounded(file: IO[bytes], name: Path) -> Iterator[bytes]:
+    """The lines of an open file. The limit holds while reading: compressed, a line of any length takes a few bytes."""
+    for number in itertools.count(1):
+        line = file.readline(LINE_BYTES + 1)
+        if len(line) > LINE_BYTES + line.endswith(b"\n"):
+            raise long_line(name, number)
+        if not line:
+            return
+        yield line
+
+
 def _refuse_other_formats(name: Path | str, start: bytes) -> None:
     if problem := why_not_text(name, start):
         raise DataError(f"{name}: {problem}")
 
 
-def why_not_sentences(path: Path) -> str | None:
-    """What a text file is, by its beginning, if it is none with a sentence a line, and what to do. Raises DataError."""
-    start = _beginning(path)
-    return None if start is None else why_not_lines(path, start)
-
-
-def _beginning(path: Path) -> bytes | None:
-    """The first bytes of a text file; None if they cannot be unpacked, which is told where the lines are read."""
-    with reading(path), _open(path) as file:
-        try:
-            return file.read(BEGINNING)
-        except (gzip.BadGzipFile, zlib.error, EOFError):
-            return None
-
-
-def refuse_other_texts(path: Path) -> None:
-    """Raise DataError if a side of a corpus is no text with a sentence a line, by its beginning."""
-    start = _beginning(path)
-    if start is None:
-        return
-    if problem := why_not_lines(path, start) or why_not_text(path, start):
-        raise DataError(f"{path}: {problem}")
+def _unequal(first: Path, n_first: int, second: Path, n_second: int) -> DataError:
+    names = (first.name, second.name) if first.parent == second.parent else (str(first), str(second))
+    counts = f"{names[0]} has {n_first} lines, {names[1]} {n_second}"
+    where = f" (in {first.parent})" if first.parent == second.parent else ""
+    return DataError(f"{counts}: they must pair line by line{where}")

@@ -1,4 +1,4 @@
-"""What must stand in a translation as it does in the source: addresses, numbers, tags, placeholders."""
+"""Text that a translation must copy from the source: addresses, numbers, tags, placeholders."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_L = r"0-9A-Za-z\u00c0-\u052f"  # letters of scripts that set a word off from what is beside it; digits, too
-_NEW = rf"(?<![{_L}_])"  # no word goes on there
-_START = rf"(?<![{_L}])(?<![0-9][.,])"  # nor a number
+_L = r"0-9A-Za-z\u00c0-\u052f"  # letters of scripts with spaces between words; digits, too
+_NEW = rf"(?<![{_L}_])"  # not within a word
+_START = rf"(?<![{_L}])(?<![0-9][.,])"  # nor within a number
 
 _URL = r"""(?:(?:https?|ftps?|file|ssh|git|wss?)://|www\.(?=\w))[^\s<>"„“”«»‹›\u3000-\u9fff\uff00-\uffef]++"""
 _EMAIL = rf"{_NEW}[{_L}][{_L}_.+-]{{0,63}}+@[{_L}-]++(?:\.[{_L}-]++)++"
@@ -22,7 +22,7 @@ _PLACEHOLDER = (
     rf"|{_NEW}(?:\$[A-Za-z_][A-Za-z0-9_]*+|__[A-Za-z0-9_]+?__(?![{_L}_]))"
     rf"|(?<!%){_NEW}%(?:\(\w+\)|[0-9]+\$)?[-+0\#]*[0-9]*(?:\.[0-9]+)?(?:l{{1,2}}|h|z)?[sdifuxXeEgGc@](?![{_L}_])"
 )
-# a sign belongs to a number unless it stands between two; what divides digits may also end a sentence
+# a sign belongs to a number unless it is between two; a separator of digits may also end a sentence
 _NUMBER = rf"(?:{_NEW}(?<![)\]}}%.,/+-])[-+−])?{_START}[0-9]++(?:[.,:/'’\u00a0\u202f-][0-9]++)*+%?"
 
 _KINDS = {"url": _URL, "email": _EMAIL, "tag": _TAG, "placeholder": _PLACEHOLDER, "number": _NUMBER}
@@ -34,7 +34,7 @@ _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 @dataclass(frozen=True)
 class Span:
-    """Characters `start` to `end` of a line, and what its translation must hold for them."""
+    """Characters `start` to `end` of a line, and the text that its translation must contain for them."""
 
     start: int
     end: int
@@ -44,17 +44,17 @@ class Span:
 
 
 def protected(text: str) -> list[str]:
-    """The URLs, e-mail addresses, numbers, tags and placeholders of a line, in order, none within another."""
+    """The URLs, e-mail addresses, numbers, tags and placeholders of a line, in order and not nested."""
     return [span.wanted for span in spans(text)]
 
 
 def find(text: str) -> Iterator[tuple[str, str]]:
-    """The kind (url, email, tag, placeholder or number) and text of each of them, in order."""
+    """The kind (url, email, tag, placeholder or number) and text of each, in order."""
     return ((span.kind, span.wanted) for span in spans(text))
 
 
 def spans(text: str) -> Iterator[Span]:
-    """Where they stand, in order."""
+    """The spans of `protected`, in order."""
     place = 0
     while match := _PATTERN.search(text, place):
         kind, found = str(match.lastgroup), match[0]
@@ -65,7 +65,7 @@ def spans(text: str) -> Iterator[Span]:
 
 
 def _without_punctuation(url: str) -> str:
-    """Without what is the sentence's: marks, and brackets that the URL does not open itself."""
+    """Strip what belongs to the sentence: marks, and brackets that the URL does not open itself."""
     unopened = {right: url.count(right) - url.count(left) for right, left in _BRACKETS.items()}
     end = len(url)
     while url[end - 1] in _ENDS_A_SENTENCE or unopened.get(url[end - 1], 0) > 0:
@@ -76,18 +76,18 @@ def _without_punctuation(url: str) -> str:
 
 
 def survival(source: str, translation: str) -> tuple[int, int]:
-    """How many of those of the source stand unchanged in the translation, each as often as in the source, and how many
+    """How many protected texts of the source the translation has unchanged, each as often as the source, and how many
     there are."""
     counts = survival_by_kind(source, translation).values()
     return sum(n_kept for n_kept, _ in counts), sum(n_all for _, n_all in counts)
 
 
 def survival_by_kind(source: str, translation: str) -> dict[str, tuple[int, int]]:
-    """As `survival`, for each kind apart."""
+    """Like `survival`, for each kind separately."""
     wanted = Counter(find(source))
     counts = dict.fromkeys(_KINDS, (0, 0))
     for (kind, text), n in sorted(wanted.items(), key=lambda item: -len(item[0][1])):
-        # what is found is taken out, so that a number within an address does not count for itself, too
+        # matches are removed, so that a number within an address is not counted again
         translation, n_found = alone(text).subn(" ", translation, count=n)
         n_kept, n_all = counts[kind]
         counts[kind] = n_kept + n_found, n_all + n
@@ -95,7 +95,7 @@ def survival_by_kind(source: str, translation: str) -> dict[str, tuple[int, int]
 
 
 def alone(text: str) -> re.Pattern[str]:
-    """Matches a text, but not within a longer number, nor within a word of a script that sets words off."""
+    """A pattern for a text, but not within a longer number, nor within a word of a script with spaces."""
     before = _START if re.match(f"[{_L}]", text) else ""
     after = r"(?![.,:]?[0-9])" if text[-1].isdigit() else "" if text[-1] in ")]}>;%" else rf"(?![{_L}])"
     return re.compile(before + re.escape(text) + after)

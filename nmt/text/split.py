@@ -1,7 +1,7 @@
-"""Long lines in parts: sentences, and long sentences cut at weaker places; the translations of the parts joined.
+"""Splitting long lines into sentences, and long sentences at weaker boundaries; joining translations of the parts.
 
-A part is a stretch of the line as it stands. What is not in a part is white space between two of them, so the parts
-and the separators together are the line.
+A part is a substring of the line; between two parts there is only white space, so parts and separators together are
+the line.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ CountPieces = Callable[[list[str]], list[int]]
 """The number of pieces of each text."""
 
 Span = tuple[int, int]
-"""Where a stretch of the line begins and ends."""
+"""Start and end of a substring of the line."""
 
-_SPACE = r"[^\S\u00a0\u2007\u202f]"  # white space, but for what forbids a break
-_CLOSE = r"""["'”“’‘»«›‹)\]}」』）】》〉]*+"""  # what closes after a mark; some languages open with it
+_SPACE = r"[^\S\u00a0\u2007\u202f]"  # white space, except that which forbids a break
+_CLOSE = r"""["'”“’‘»«›‹)\]}」』）】》〉]*+"""  # closing quotes and brackets; some languages open with them
 _OPEN = re.compile(r"""["'„”“‚’‘»«›‹(\[{¿¡–—-]*+""")
 
 
 def _after(marks: str, wide_marks: str) -> re.Pattern[str]:
-    """Matches a mark with white space behind it, or a mark of a script that is written without; group 1 is the mark
-    and what it closes, group 2 the white space. It looks at no run of marks twice, however long it is."""
+    """A pattern for a mark followed by white space, or a mark of a script without spaces; group 1 is the mark with
+    closing quotes and brackets, group 2 the white space. It is linear in the length of a run of marks."""
     return re.compile(
         rf"((?<![{marks}])[{marks}]++{_CLOSE}(?={_SPACE})|(?<![{wide_marks}])[{wide_marks}]++{_CLOSE})({_SPACE}*+)"
     )
@@ -42,12 +42,12 @@ _ABBREVIATION = re.compile(
 
 
 def split(text: str, n_pieces: CountPieces, longest: int, whole: int | None = None) -> list[tuple[str, str]]:
-    """The parts of a line, each with the white space that follows it: put together they are the line.
+    """Split a line into parts, each with the white space that follows it; concatenated they are the line.
 
     A line of at most `whole` pieces, by default `longest`, is one part. Otherwise each sentence is one, however short:
-    a model that has learned from sentences leaves out most of what it gets in one piece. A longer sentence is cut into
-    parts that are as long as they may be. No part has more than `longest` pieces, unless a single character has. Where
-    the line begins with white space, the first part is empty.
+    a model trained on sentences omits most of a longer text. A sentence of more than `longest` pieces is cut into
+    parts that are as long as possible. No part has more than `longest` pieces, unless a single character has. If the
+    line begins with white space, the first part is empty.
     """
     if n_pieces([text])[0] <= (longest if whole is None else whole):
         return [(text, "")]
@@ -56,16 +56,16 @@ def split(text: str, n_pieces: CountPieces, longest: int, whole: int | None = No
         return [("", text)]
     parts = _pack(text, _sentences(text, (begin, end), n_pieces, longest), n_pieces, longest)
     ends = [*(start for start, _ in parts[1:]), len(text)]
-    found = [(text[start:stop], text[stop:after]) for (start, stop), after in zip(parts, ends, strict=True)]
-    return [("", text[:begin]), *found] if begin else found
+    result = [(text[start:stop], text[stop:after]) for (start, stop), after in zip(parts, ends, strict=True)]
+    return [("", text[:begin]), *result] if begin else result
 
 
 Fragment = tuple[Span, int, int]
-"""Where it is, its number of pieces, and the place where its sentence begins."""
+"""A span, its number of pieces, and the start of its sentence."""
 
 
 def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> list[Fragment]:
-    """The sentences, those too long in fragments of at most `longest` pieces, cut no finer than needed."""
+    """The sentences; those that are too long in fragments of at most `longest` pieces, cut no finer than needed."""
 
     def counted(spans: list[Span]) -> list[int]:
         return n_pieces([text[slice(*span)] for span in spans])
@@ -80,7 +80,7 @@ def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> li
     done = [(span, n, span[0]) for span, n in zip(spans, counted(spans), strict=True)]
     level = 0
     while any(n > longest for _, n, _ in done):
-        cuts = [cut(each, level) if each[1] > longest else [each[0]] for each in done]
+        cuts = [cut(fragment, level) if fragment[1] > longest else [fragment[0]] for fragment in done]
         if level >= len(_WEAKER) and all(len(spans) == 1 for spans in cuts):
             break  # single characters
         counts = iter(counted([span for spans in cuts if len(spans) > 1 for span in spans]))
@@ -94,7 +94,7 @@ def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> li
 
 
 def _between(text: str, span: Span, breaks: Callable[[str, Span], Iterator[Span]]) -> Iterator[Span]:
-    """What is between the breaks within a span."""
+    """The spans between the breaks within a span."""
     start, stop = span
     for left, right in breaks(text, span):
         if right < stop and not (left == right and _belongs_to_the_last(text, right)):
@@ -136,7 +136,7 @@ def _goes_on_small(text: str, mark: re.Match[str]) -> bool:
 
 
 def _evenly(text: str, span: Span, n: int) -> list[Span]:
-    """About `n` spans of equal length, none of which ends within a combined character."""
+    """About `n` spans of equal length, none of which ends within a grapheme."""
     start, stop = span
     cuts = [start]
     for i in range(1, n):
@@ -145,7 +145,7 @@ def _evenly(text: str, span: Span, n: int) -> list[Span]:
             continue
         while place > cuts[-1] and _belongs_to_the_last(text, place):
             place -= 1
-        if place <= cuts[-1]:  # the character begins there: go behind it
+        if place <= cuts[-1]:  # the grapheme begins there: go past it
             place = here
             while place < stop and _belongs_to_the_last(text, place):
                 place += 1
@@ -156,18 +156,18 @@ def _evenly(text: str, span: Span, n: int) -> list[Span]:
 
 
 def _belongs_to_the_last(text: str, place: int) -> bool:
-    """Whether the code point there makes one character with that before it."""
+    """Whether the code point there belongs to the same grapheme as the one before it."""
     character, before = text[place], text[place - 1]
     return (
         unicodedata.category(character)[0] == "M"
         or "\u200d" in (character, before)  # joins two emoji, or two letters
-        or "\U0001f3fb" <= character <= "\U0001f3ff"  # colours of skin
+        or "\U0001f3fb" <= character <= "\U0001f3ff"  # skin tones
         or "\u1160" <= character <= "\u11ff"  # vowels and finals of Hangul
     )
 
 
 def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longest: int) -> list[Span]:
-    """Spans of as many fragments in a row, of one sentence, as `longest` pieces allow."""
+    """Join consecutive fragments of a sentence, as many as `longest` pieces allow."""
     groups: list[list[Span]] = []
     used = 0
     for span, n, sentence in fragments:
@@ -177,7 +177,7 @@ def _pack(text: str, fragments: Sequence[Fragment], n_pieces: CountPieces, longe
         else:
             groups.append([span])
             used = n
-    # Together they can have more pieces than one by one, as when there are two spaces between them.
+    # Joined, they can have more pieces than separately, as with two spaces between them.
     while True:
         together = [group for group in groups if len(group) > 1]
         counts = n_pieces([text[group[0][0] : group[-1][1]] for group in together])
@@ -197,10 +197,10 @@ _UNSPACED = re.compile(f"[{_CJK}\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff]")  # Th
 
 
 def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
-    """The translation of a line from those of its parts, which are as `split` gives them.
+    """Join the translations of the parts of a line, which are those of `split`.
 
-    Between two there is a space where the source has white space, and where it has none but only because its script
-    writes none. Between two characters of a script that writes none there is none.
+    Two translations are separated by a space if the source has white space there, or has none because its script is
+    written without; never between two characters of a script that is written without.
     """
     joined: list[str] = []
     gap, before = "", ""
@@ -215,7 +215,7 @@ def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
 
 
 def _separator(target: str, gap: str, source: str) -> str:
-    """What belongs between two translations, given the characters on both sides of it here and in the source."""
+    """The separator of two translations, given the characters on both sides of it here and in the source."""
     if len(_WIDE.findall(target)) == 2:
         return ""
     return " " if gap or (_UNSPACED.search(source) and not _UNSPACED.search(target)) else ""

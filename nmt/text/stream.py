@@ -1,6 +1,6 @@
-"""Lines of a stream as they come: one alone is given out at once, many are given out together.
+"""Lines of a stream in windows: what has arrived is returned together, without waiting for more.
 
-Nothing reads ahead in the background: what is not yet needed waits in the pipe, and its writer with it.
+Nothing is read ahead in the background: data not needed yet stays in the pipe, and its writer waits.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from nmt.errors import DataError
 from nmt.text.lines import LINE_BYTES, decode_lines, long_line
 
 BLOCK = 1 << 16
-"""Bytes that are read at a time."""
+"""Bytes per read."""
 
 MOST_CHARACTERS = 1 << 24
-"""A window that has so many ends, however few its lines are."""
+"""Characters after which a window ends, however few its lines are."""
 
 
 def windows(
@@ -30,11 +30,11 @@ def windows(
     most: int = MOST_CHARACTERS,
     language: str | None = None,
 ) -> Iterator[list[str]]:
-    """The lines of an open file, as `decode_lines` gives them, in lists of at least one.
+    """Yield the lines of an open file, decoded by `decode_lines`, in non-empty lists.
 
-    A list is given out when it has `size` lines or `most` characters, and when no line is there to be read and
-    `patience` seconds have passed since its first one. At a terminal nothing is waited for. `language`: for messages.
-    Raises DataError where the file is not UTF-8, after the lines before have been given out.
+    A list ends at `size` lines or `most` characters, and when no line is available `patience` seconds after its first
+    one; a terminal is never waited for. `language`: for messages.
+    Raises DataError where the file is not UTF-8, after the lines before have been yielded.
     """
     raw = _RawLines(file, name)
     lines = decode_lines(raw, name, language)
@@ -46,8 +46,8 @@ def windows(
         while len(window) < size and n_characters < most and raw.wait(deadline):
             try:
                 line = next(lines, None)
-            except DataError as found:
-                error = found
+            except DataError as raised:
+                error = raised
                 break
             if line is None:
                 break
@@ -63,14 +63,14 @@ def windows(
 
 
 class _RawLines:
-    """The lines of a file, without their line feeds, and whether the next one is there."""
+    """The lines of a file, without their line feeds, and whether the next one is available."""
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         self._name, self._n_lines = name, 0
         self._error: DataError | None = None
         self._read = file.read1 if isinstance(file, io.BufferedReader) else file.read
         self._lines: deque[bytes] = deque()
-        self._begun: list[bytes] = []  # of a line whose end is still to come
+        self._begun: list[bytes] = []  # parts of a line whose end has not arrived
         self._n_begun = 0  # bytes
         self._ended = False
         self._poll = select.poll()
@@ -87,7 +87,7 @@ class _RawLines:
             raise self._error
 
     def wait(self, deadline: float) -> bool:
-        """Whether a line, or the end, is there by then (time.monotonic); what is there already always counts."""
+        """Wait for a line or the end of the file until `deadline` (time.monotonic); return whether there is one."""
         while not self._lines and not self._ended:
             if self._may_block and not self._poll.poll(_milliseconds(deadline)):
                 return False

@@ -1,14 +1,14 @@
-"""SentencePiece BPE that gives back every line as it was: no normalisation, white space kept, bytes for the rest.
+"""Lossless SentencePiece BPE: no normalisation, white space preserved, byte fallback.
 
 Ids 0-3 are padding, unknown, `<s>` and `</s>`; 4-19 are reserved for later uses (language tags, separators);
-20-275 are the 256 bytes, from which every character that is no piece is spelled; then come the learned pieces.
+20-275 are the 256 bytes, which spell every character without a piece; then come the learned pieces.
 
-Two things SentencePiece does not do by itself:
+Two additions to SentencePiece:
 
-* It writes a space as U+2581, so a U+2581 of the text would come back as a space. Here that character is always
+* It writes a space as U+2581, so a U+2581 of the text would be decoded as a space. Here that character is always
   spelled in its three bytes.
-* A line break in a translation would shift all lines after it. Control characters (Unicode category Cc, the tab
-  excepted) are therefore spaces to this tokenizer, when it encodes and when it decodes.
+* A line break in a translation would shift all lines after it. Control characters (Unicode category Cc without the
+  tab) are therefore replaced by spaces, in encoding and in decoding.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
 def is_blank(line: str) -> bool:
-    """Whether a line holds nothing but white space and control characters, which are spaces to a tokenizer."""
+    """Whether a line has only white space and control characters, which the tokenizer replaces by spaces."""
     return not CONTROL.sub(" ", line).strip()
 
 
-_SPACE = "\u2581"  # how SentencePiece writes a space inside its pieces
+_SPACE = "\u2581"  # how SentencePiece writes a space
 _OWN_SIGNS = {_SPACE, "\u2585"}  # U+2585 is how it marks an unknown character in training
 _NO_PIECE = re.compile(rf"{CONTROL.pattern}|[{''.join(sorted(_OWN_SIGNS))}]")
 _SPACE_IDS = [N_SPECIAL + byte for byte in _SPACE.encode()]
@@ -50,10 +50,10 @@ _THREADS = 4
 
 
 class Tokenizer:
-    """One vocabulary: lines to ids and back. Made by `Tokenizer.load` or `train_tokenizer`."""
+    """One vocabulary: encodes lines to ids and decodes them. Created by `Tokenizer.load` or `train_tokenizer`."""
 
     def __init__(self, model: bytes) -> None:
-        """`model`: a serialised SentencePiece model. Raises DataError unless it is one `train_tokenizer` made."""
+        """`model`: a serialised SentencePiece model. Raises DataError unless `train_tokenizer` could have made it."""
         self._model = model
         try:
             self._processor = sentencepiece.SentencePieceProcessor()
@@ -67,7 +67,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
-        """Read a model file. Raises DataError if it is missing or not a tokenizer of `nmt`."""
+        """Load a model file. Raises DataError if it is missing or not a tokenizer of `nmt`."""
         try:
             return cls(read_regular(path, DOCUMENT_BYTES))
         except UnsafeFileError:
@@ -83,7 +83,7 @@ class Tokenizer:
 
     def _has_our_pieces(self) -> bool:
         """Whether the special pieces and the bytes have the ids that `train_tokenizer` gives them, and no other piece
-        is special. Raises UnicodeDecodeError for a piece that is not UTF-8, which would come up only in use."""
+        is special. Raises UnicodeDecodeError for a piece that is not UTF-8, which would otherwise fail only in use."""
         model, ids = self._processor, list(range(len(self)))
         pieces, end = model.id_to_piece(ids), N_SPECIAL + 256
         kinds = list(zip(model.is_unknown(ids), model.is_control(ids), model.is_byte(ids), strict=True))
@@ -95,12 +95,12 @@ class Tokenizer:
         return int(self._processor.get_piece_size())
 
     def encode(self, line: str) -> list[int]:
-        """The ids of a line, without special ids; nothing for an empty line."""
+        """Encode a line, without special ids; an empty line has none."""
         return self.encode_all([line])[0]
 
     def encode_all(self, lines: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, without special ids; the lines are encoded in parallel."""
-        # the space before the first word makes it the same pieces as within a line; decode takes it off again
+        """Encode lines in parallel, without special ids."""
+        # with a space before it, the first word has the same pieces as within a line; decode removes the space
         texts = [f" {CONTROL.sub(' ', line)}" if line else "" for line in lines]
         plain = [text.split(_SPACE) if _SPACE in text else [text] for text in texts]
         parts = [part for parts_of_line in plain for part in parts_of_line]
@@ -115,18 +115,18 @@ class Tokenizer:
         return result
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The line that ids spell. Special ids are skipped, bytes that are no UTF-8 become U+FFFD."""
+        """Decode ids to a line. Special ids are skipped, bytes that are not UTF-8 become U+FFFD."""
         text = str(self._processor.decode([int(i) for i in ids if i >= N_SPECIAL]))
         return CONTROL.sub(" ", text.removeprefix(" "))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The pieces of ids as SentencePiece writes them: U+2581 for a space, `<0x41>` for a byte."""
+        """Convert ids to pieces as SentencePiece writes them: U+2581 for a space, `<0x41>` for a byte."""
         return [str(self._processor.id_to_piece(int(i))) for i in ids]
 
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of a language pair by language: one object twice if the vocabulary is joint."""
+    """The tokenizers of a language pair, by language; the same object twice if the vocabulary is joint."""
 
     by_language: Mapping[str, Tokenizer]
     joint: bool
@@ -141,26 +141,26 @@ class Tokenizers:
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits that stand for the languages and their vocabularies."""
+        """Sixteen hexadecimal digits that identify the languages and their vocabularies."""
         parts = [f"{language}={self[language].fingerprint}" for language in self.languages]
         return hashlib.sha256(" ".join([*parts, f"joint={self.joint}"]).encode()).hexdigest()[:16]
 
     @classmethod
     def load(cls, directory: TokenizerDir, languages: Sequence[str]) -> Tokenizers:
-        """Read the tokenizers of `languages`. Raises DataError if there are none, or for other languages."""
+        """Load the tokenizers of `languages`. Raises DataError if there are none, or for other languages."""
         if directory.joint.exists():
             joint = Tokenizer.load(directory.joint)
             return cls(dict.fromkeys(sorted(languages), joint), joint=True)
         if not directory.path.is_dir() or not any(directory.path.glob("*.model")):
             raise DataError(f"{directory.path}: no tokenizer here")
-        found = sorted(path.stem for path in directory.path.glob("*.model"))
-        if found != sorted(languages):
+        names = sorted(path.stem for path in directory.path.glob("*.model"))
+        if names != sorted(languages):
             wanted = " and ".join(sorted(languages))
-            raise DataError(f"{directory.path}: vocabularies for {' and '.join(found)}, needed are {wanted}")
-        return cls({name: Tokenizer.load(directory.language(name)) for name in found}, joint=False)
+            raise DataError(f"{directory.path}: vocabularies for {' and '.join(names)}, needed are {wanted}")
+        return cls({name: Tokenizer.load(directory.language(name)) for name in names}, joint=False)
 
     def save(self, directory: TokenizerDir) -> None:
-        """Write the model files, making the directory. Raises UnsafeFileError if it is a link, and OSError."""
+        """Write the model files, creating the directory. Raises UnsafeFileError if it is a link, and OSError."""
         refuse_links([directory.path])
         directory.path.mkdir(parents=True, exist_ok=True)
         if self.joint:
@@ -171,11 +171,11 @@ class Tokenizers:
 
 
 def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str, int] | None = None) -> Tokenizer:
-    """Learn a BPE vocabulary of at most `vocab_size` pieces from lines; fewer if they have no more to merge.
+    """Learn a BPE vocabulary of at most `vocab_size` pieces; fewer if there are no more merges.
 
-    `alphabet` counts the characters of the lines, where the caller has counted them already; without it `lines` is
-    held in memory to count them. The result is a function of the lines and `vocab_size` alone.
-    Raises DataError if the lines hold no text. BPE: Sennrich et al., 2016, arXiv:1508.07909.
+    `alphabet`: character counts of the lines, if known; without it, `lines` is held in memory to count them. The
+    result depends on the lines and `vocab_size` only.
+    Raises DataError if the lines have no text. BPE: Sennrich et al., 2016, arXiv:1508.07909.
     """
     if alphabet is None:
         lines = list(lines)
@@ -213,11 +213,11 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str
 
 
 def _noting(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
-    """The lines. What is raised meanwhile, be it Ctrl-C, also goes into `raised`: SentencePiece ends with a
-    RuntimeError that does not say what it was."""
+    """Yield the lines, and record in `raised` what is raised meanwhile, even by Ctrl-C: SentencePiece replaces it by a
+    RuntimeError without the cause."""
     try:
         yield from lines
-    except GeneratorExit:  # SentencePiece has stopped of its own accord
+    except GeneratorExit:  # SentencePiece has stopped by itself
         raise
     except BaseException as error:
         raised.append(error)
@@ -225,16 +225,17 @@ def _noting(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
 
 
 def _left_out(alphabet: Mapping[str, int], limit: int) -> set[str]:
-    """The characters that get no piece of their own: all but the `limit` most frequent, and two that SentencePiece
-    uses itself. They are spelled in bytes: a script of many signs would leave a small vocabulary no room for merges.
+    """The characters without a piece: all but the `limit` most frequent, and two that SentencePiece reserves.
+
+    They are spelled in bytes; a script with many signs would leave no merges in a small vocabulary.
     """
     by_count = sorted(alphabet, key=lambda character: (-alphabet[character], character))
     return {*by_count[limit:], *_OWN_SIGNS}
 
 
 def _training_lines(lines: Iterable[str], replaced: set[str]) -> Iterator[str]:
-    """The lines as they are encoded, with a space for what gets no piece, so that no piece reaches across it."""
-    # the few own signs and control characters are found faster by a pattern than by a table, which rare signs need
+    """The lines as they are encoded, with a space for each character without a piece, so that no piece spans it."""
+    # for reserved and control characters, a pattern is faster than a table; there are too many rare characters for one
     table = {ord(character): " " for character in replaced - _OWN_SIGNS}
     for line in lines:
         text = _NO_PIECE.sub(" ", line)

@@ -1,4 +1,4 @@
-"""Where words begin and end."""
+"""Word boundaries."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ UNSPACED = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     r"\uff00-\uffef\U00020000-\U0003ffff"
 )
-"""The characters, for a class of a regular expression, of scripts that write no space between words, and their
-punctuation."""
+"""Scripts without spaces between words, and their punctuation, as the content of a character class."""
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _JOINERS = "_\u200c\u200d"
 
 
 def is_boundary(text: str, place: int) -> bool:
-    """Whether a word may begin or end before character `place` of `text`: nowhere between two letters, digits or
+    """Whether a word may begin or end before character `place` of `text`: not between two letters, digits or
     underscores, unless one is of a script without spaces, and never before a combining mark."""
     if place in (0, len(text)):
         return True

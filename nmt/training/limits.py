@@ -15,36 +15,38 @@ LIMITS = ("max_steps", "max_epochs", "max_minutes")
 
 @dataclass(frozen=True)
 class End:
-    """Why training ends here; `is_early` if the run has not reached its own end."""
+    """Why training ends here; `is_early` if a stop was requested before any limit was reached."""
 
     reason: str
     is_early: bool
 
 
 def check_is_due(session: Session) -> bool:
-    """Whether there should be a validation at this step and has not been."""
+    """Whether a validation is due at this step and has not been done yet."""
     state = session.state
     return state.step % session.config.training.validate_every_steps == 0 and state.last_check != state.step
 
 
 def ended(session: Session) -> End | None:
-    """Whether training ends here, agreed among all processes: one that is asked to stop stops all."""
-    # one clock is enough, and the first process alone knows of a cool-down that was fixed just now
-    state, is_first = session.state, session.world.is_first
-    limit = limit_reached(session) if is_first else None
-    stop = session.stop.reason if is_first else session.stop.signal
-    told = session.world.most(stop is not None, limit is not None, state.cooldown_start or -1, state.cooldown_end or -1)
-    if told[3] > 0:
-        state.cooldown_start, state.cooldown_end = told[2:]
-    if told[0]:
+    """Return the end of training if it is reached, the same on all ranks: a stop of one rank stops all."""
+    # rank 0 alone reads the clock, and knows of a cool-down that was fixed just now
+    state, is_rank0 = session.state, session.world.is_rank0
+    limit = limit_reached(session) if is_rank0 else None
+    stop = session.stop.reason if is_rank0 else session.stop.signal
+    some_stop, some_limit, cooldown_start, cooldown_end = session.world.max_over_ranks(
+        stop is not None, limit is not None, state.cooldown_start or -1, state.cooldown_end or -1
+    )
+    if cooldown_end > 0:
+        state.cooldown_start, state.cooldown_end = cooldown_start, cooldown_end
+    if some_stop:
         return End(stop or "another process", is_early=True)
-    return End(_reached(session) if limit else "", is_early=False) if told[1] else None
+    return End(_limit_message(session) if limit else "", is_early=False) if some_limit else None
 
 
 def limit_reached(session: Session) -> str | None:
-    """The setting of `training` at which the run ends, if it is reached."""
+    """Return the setting of `training` that ends the run here, if any."""
     state, settings = session.state, session.config.training
-    if state.cooldown is not None:  # its end was fixed by the limits
+    if state.cooldown is not None:  # it replaces the limits that have fixed its end
         if state.step >= state.cooldown[1]:
             return "cooldown"
     elif state.step >= settings.max_steps:
@@ -59,36 +61,36 @@ def limit_reached(session: Session) -> str | None:
 
 
 def ended_by(session: Session) -> str | None:
-    """The limit that is reached, as `limit_reached`; at the end of a cool-down the one that has fixed that end."""
-    limit, done = limit_reached(session), _done(session)
+    """As `limit_reached`, but at the end of a cool-down the limit that has fixed its end."""
+    limit, used = limit_reached(session), _used_shares(session)
     if limit != "cooldown":
         return limit
-    return session.state.cooldown_by or max(done, key=lambda name: done[name])
+    return session.state.cooldown_by or max(used, key=lambda name: used[name])
 
 
-def _reached(session: Session) -> str:
-    """Which limit is reached, for people."""
+def _limit_message(session: Session) -> str:
+    """Say which limit is reached."""
     limit, state = ended_by(session), session.state
-    assert limit is not None, "one is"
+    assert limit is not None, "called only where one is reached"
     value = getattr(session.config.training, limit)
     what = " validations without a new best" if limit == "patience" else ""
-    told = f"training.{limit} = {f'{value:g}' if isinstance(value, float) else value}{what}"
+    setting = f"training.{limit} = {f'{value:g}' if isinstance(value, float) else value}{what}"
     if limit_reached(session) == "cooldown":
-        return f"cool-down from step {state.cooldown_start}, as fixed by {told}, complete"
-    return f"{told} reached"
+        return f"cool-down from step {state.cooldown_start}, as fixed by {setting}, complete"
+    return f"{setting} reached"
 
 
 def fix_cooldown(session: Session) -> bool:
-    """Fix where the learning rate starts to fall and where it ends, if its time has come; whether it was now.
+    """Fix the first and last step of the cool-down once it is due; returns whether that was now.
 
-    Once only, and saved at once: what is left of a limit in minutes is another every time, and a resumed run must
-    have the same learning rates.
+    Only once, and saved at once: the time left of max_minutes differs between restarts, but a resumed run must have the
+    same learning rates.
     """
     state, settings = session.state, session.config.training
     if not settings.cooldown or state.cooldown is not None or state.step == 0:
         return False
     end = min(settings.max_steps, round(state.step / (1 - settings.cooldown)))
-    share, limit = max((share, name) for name, share in _done(session).items())
+    share, limit = max((share, name) for name, share in _used_shares(session).items())
     if share < 1 - settings.cooldown or end <= state.step:
         return False
     state.cooldown_start, state.cooldown_end, state.cooldown_by = state.step, end, limit
@@ -96,35 +98,35 @@ def fix_cooldown(session: Session) -> bool:
     return True
 
 
-def _done(session: Session) -> dict[str, float]:
-    """What share of each limit of the run is used."""
+def _used_shares(session: Session) -> dict[str, float]:
+    """Return the share of each limit that is used so far."""
     state, settings = session.state, session.config.training
-    done = {"max_steps": state.step / settings.max_steps}
+    shares = {"max_steps": state.step / settings.max_steps}
     if settings.max_epochs is not None:
-        done["max_epochs"] = state.n_tokens / (settings.max_epochs * session.n_epoch_tokens)
+        shares["max_epochs"] = state.n_tokens / (settings.max_epochs * session.n_epoch_tokens)
     if settings.max_minutes is not None:
-        done["max_minutes"] = state.seconds / (60 * settings.max_minutes)
-    return done
+        shares["max_minutes"] = state.seconds / (60 * settings.max_minutes)
+    return shares
 
 
 def is_finished(session: Session) -> bool:
-    """Whether the run came to its end before and no limit was raised since; if so, say how to go on."""
+    """Whether the run was finished before and no limit was raised since; if so, say how to continue it."""
     name, run, state = ended_by(session), session.run, session.state
     try:
-        finished_step = read_selected(run).get("finished_step")
-    except CheckpointError:  # it is written anew at the end
+        finished_step = read_selected(run).finished_step
+    except CheckpointError:  # rewritten at the end
         finished_step = None
     if name is None or finished_step != state.step:
         return False
-    say(f"{run.path}: finished at step {state.step}, {_reached(session)}; to go on: {to_go_on(session)}")
+    say(f"{run.path}: finished at step {state.step}, {_limit_message(session)}; to go on: {resume_command(session)}")
     return True
 
 
-def to_go_on(session: Session) -> str:
-    """The command with which a run goes on that has reached a limit."""
+def resume_command(session: Session) -> str:
+    """Return the command that continues a run which has reached a limit."""
     name = ended_by(session)
-    assert name is not None, "one is"
-    # twice of what it was, or of what is already used: validations take time, too
-    value = 2 * getattr(session.config.training, name) * max(1.0, _done(session).get(name, 1.0))
+    assert name is not None, "called only where one is reached"
+    # twice the limit, or twice what is used of it: validations take time, too
+    value = 2 * getattr(session.config.training, name) * max(1.0, _used_shares(session).get(name, 1.0))
     number = math.ceil(value) if value > 1 else f"{value:g}"
     return f"nmt train --resume --run {session.run.path} --set training.{name}={number}"

@@ -1,6 +1,6 @@
-"""Label-smoothed cross-entropy and divergence, as sums: the one division, by the target tokens of the update, is later.
+"""Label-smoothed cross-entropy and divergence, as sums; the loop divides once, by the target tokens of the update.
 
-Legend: N target tokens, D width, V vocabulary; p and q the probabilities that two passes give the next token.
+Legend: N target tokens, D width, V vocabulary; p and q are the next-token probabilities of two passes.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# logits that are alive at once: few enough to stay in a CPU's cache, enough for its products to be fast
+# elements of a block of logits: small enough for a CPU's cache, large enough for fast matrix products
 BLOCK_ELEMENTS = {"cpu": 2**23, "cuda": 2**27}
 
 
 @dataclass(frozen=True)
-class Divergence:
-    """How two passes are held together: the weights of KL(p||q), KL(q||p) and the second pass's cross-entropy."""
+class ConsistencyWeights:
+    """Weights of KL(p||q), KL(q||p) and the second pass's cross-entropy; that of the first pass has weight 1."""
 
     p_to_q: float
     q_to_p: float
@@ -29,9 +29,9 @@ class Divergence:
 class LossSums:
     """Sums over target tokens; they add up over micro-batches and ranks.
 
-    `loss` is what is minimised, `nll` the negative log-likelihood without smoothing, `divergence` that of two passes,
-    without its weight (all nats); `n_correct` counts tokens whose most probable prediction was right. Of two passes,
-    `nll`, `n_correct` and `n_tokens` are those of the first. All are tensors without dimensions but `n_tokens`.
+    `loss` is minimised; `nll` is the negative log-likelihood without smoothing, `divergence` that of two passes,
+    unweighted (all nats); `n_correct` counts tokens whose most probable prediction was right. With two passes, `nll`,
+    `n_correct` and `n_tokens` are those of the first. All but `n_tokens` are scalar tensors.
     """
 
     loss: Tensor
@@ -51,7 +51,7 @@ class LossSums:
 
     @property
     def loss_per_token(self) -> float:
-        """The smoothed loss of a token (nats)."""
+        """Mean loss per token, smoothing included (nats)."""
         return float(self.loss.detach()) / max(self.n_tokens, 1)
 
     @property
@@ -61,56 +61,57 @@ class LossSums:
 
     @property
     def accuracy(self) -> float:
-        """Share of tokens predicted right."""
+        """Share of tokens that were predicted right."""
         return float(self.n_correct) / max(self.n_tokens, 1)
 
 
 def label_smoothed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> LossSums:
-    """Cross-entropy of hidden (N, D) @ weight (V, D).T against targets (N,) int64, all of them real tokens.
+    """Fused label-smoothed cross-entropy of logits hidden (N, D) @ weight (V, D).T and targets (N,) int64, no padding.
 
     The target distribution is (1 - smoothing) on the target and smoothing / V on every entry (Szegedy et al., 2016).
-    Logits are made a block of rows at a time and turned into their gradient at once, so they never exist together.
+    Logits are computed a block of rows at a time and turned into their gradient at once, so that all N rows of them
+    never exist together.
     """
     return _sums((hidden,), weight, targets, smoothing, None)
 
 
 def plain_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """`label_smoothed_cross_entropy(...).loss` as the formula has it: for reading, and for the test of the fused one.
+    """Reference implementation of `label_smoothed_cross_entropy(...).loss`, for readers and tests.
 
-    Its gradient with respect to the logits is softmax(logits) - wanted, which is what `_ChunkedLoss` makes at once.
+    Its gradient with respect to the logits is softmax(logits) - target_probs, which `_ChunkedLoss` computes directly.
     """
     log_probs = (hidden @ weight.T).log_softmax(-1)  # (N, V)
     n, v = log_probs.shape
-    wanted = torch.full_like(log_probs, smoothing / v)  # the distribution that is to be predicted: a little for all,
-    wanted[torch.arange(n), targets] += 1 - smoothing  # and most of it for the target
-    return -(wanted * log_probs).sum()
+    target_probs = torch.full_like(log_probs, smoothing / v)  # smoothing spread evenly over the vocabulary,
+    target_probs[torch.arange(n), targets] += 1 - smoothing  # the rest on the target
+    return -(target_probs * log_probs).sum()
 
 
 def consistency_loss(
-    first: Tensor, second: Tensor, weight: Tensor, targets: Tensor, smoothing: float, divergence: Divergence
+    first: Tensor, second: Tensor, weight: Tensor, targets: Tensor, smoothing: float, weights: ConsistencyWeights
 ) -> LossSums:
-    """The same for two passes, first and second (N, D): cross-entropy of the first, weighted cross-entropy of the
-    second, and weighted divergences between both, none of which is detached from the gradient."""
-    return _sums((first, second), weight, targets, smoothing, divergence)
+    """Fused loss of two passes, first and second (N, D): cross-entropy of the first, weighted cross-entropy of the
+    second, and weighted divergences in both directions. No term is detached, so both passes learn from all of it."""
+    return _sums((first, second), weight, targets, smoothing, weights)
 
 
 def _sums(
-    passes: tuple[Tensor, ...], weight: Tensor, targets: Tensor, smoothing: float, divergence: Divergence | None
+    passes: tuple[Tensor, ...], weight: Tensor, targets: Tensor, smoothing: float, weights: ConsistencyWeights | None
 ) -> LossSums:
     device = weight.device.type
     needs_grad = torch.is_grad_enabled() and (weight.requires_grad or any(hidden.requires_grad for hidden in passes))
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
     loss, nll, kl, n_correct = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
-        weight, targets, smoothing, dtype, needs_grad, divergence, *passes
+        weight, targets, smoothing, dtype, needs_grad, weights, *passes
     )
     return LossSums(loss, nll, kl, n_correct, targets.numel())
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """Loss and gradient in one pass over blocks of rows.
+    """Computes the loss and its gradient in one pass over blocks of rows.
 
-    The cross-entropy's gradient of a row's logits is p - (1 - smoothing) * one_hot(target) - smoothing / V. The last
-    term is the same for every logit, so its share of the products with weight and hidden is added afterwards.
+    The cross-entropy has the gradient p - (1 - smoothing) * one_hot(target) - smoothing / V with respect to the logits.
+    The last term is the same for every logit, so its products with weight and hidden are added once afterwards.
     """
 
     @staticmethod
@@ -121,120 +122,123 @@ class _ChunkedLoss(torch.autograd.Function):
         smoothing: float,
         dtype: torch.dtype | None,
         needs_grad: bool,
-        divergence: Divergence | None,
+        weights: ConsistencyWeights | None,
         *passes: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         compute, device = dtype or passes[0].dtype, weight.device
-        # probabilities below 6e-8 vanish in fp16, so its gradients are multiplied in float32
+        # fp16 underflows below 6e-8, so with fp16 the products of gradients are in float32
         grad_dtype = torch.float32 if compute == torch.float16 else compute
-        # how much of each pass's cross-entropy is learned
-        shares = [1.0] if divergence is None else [1.0, divergence.second]
+        ce_weights = [1.0] if weights is None else [1.0, weights.second]  # of each pass's cross-entropy
         with torch.autocast(device.type, enabled=False):
-            w, hidden = weight.to(compute), [each.to(compute) for each in passes]
-            w_grad, hidden_grad = w.to(grad_dtype), [each.to(grad_dtype) for each in hidden]
-            grads = [torch.empty_like(each if needs_grad else each[:0]) for each in hidden_grad]
+            w, hidden = weight.to(compute), [h.to(compute) for h in passes]
+            w_grad, hidden_grad = w.to(grad_dtype), [h.to(grad_dtype) for h in hidden]
+            grads = [torch.empty_like(h if needs_grad else h[:0]) for h in hidden_grad]
             learns_weight = needs_grad and ctx.needs_input_grad[0]  # not if it is frozen
             grad_weight = torch.zeros_like(weight if learns_weight else weight[:0])
-            found = _Found(len(passes), len(targets), weight)
+            stats = _RowStats(len(passes), len(targets), weight)
             block_rows = max(1, BLOCK_ELEMENTS[device.type] // len(w))
             for start in range(0, len(targets), block_rows):
                 rows = slice(start, start + block_rows)
                 target = targets[rows, None]
-                logits = [each[rows] @ w.T for each in hidden]  # (rows, V) each
-                probs = [each.softmax(-1, dtype=grad_dtype) for each in logits]  # calculates in float32
-                found.note(rows, target, logits, probs)
-                if divergence is not None:
-                    found.diverge(rows, divergence, logits, probs)
+                logits = [h[rows] @ w.T for h in hidden]  # (rows, V) each
+                probs = [logit.softmax(-1, dtype=grad_dtype) for logit in logits]  # computed in float32
+                stats.add(rows, target, logits, probs)
+                if weights is not None:
+                    stats.divergence_grad(rows, weights, logits, probs)
                 if not needs_grad:
                     continue
-                for grad, h, logit_grad, share in zip(grads, hidden_grad, probs, shares, strict=True):
-                    if share:
+                for grad, h, logit_grad, ce_weight in zip(grads, hidden_grad, probs, ce_weights, strict=True):
+                    if ce_weight:
                         at = torch.arange(len(target), device=device)
-                        logit_grad[at, target[:, 0]] -= share * (1 - smoothing)
+                        logit_grad[at, target[:, 0]] -= ce_weight * (1 - smoothing)
                     grad[rows] = logit_grad @ w_grad
                     if learns_weight:
                         grad_weight += logit_grad.T @ h[rows]
             mean_weight = w.to(weight.dtype).mean(0)  # (D,): hidden @ mean_weight is the mean of a row's logits
-            nll = (found.log_z - found.at_target).sum(-1)  # (passes,)
-            kl, weighted_kl = found.divergences(divergence)
+            nll = (stats.log_z - stats.target_logit).sum(-1)  # (passes,)
+            kl, weighted_kl = stats.divergences(weights)
             loss = weighted_kl
-            for i, (share, h) in enumerate(zip(shares, hidden, strict=True)):
-                if not share:
+            for i, (ce_weight, h) in enumerate(zip(ce_weights, hidden, strict=True)):
+                if not ce_weight:
                     continue
                 mean_logit = h.to(weight.dtype) @ mean_weight
-                loss = loss + share * ((1 - smoothing) * nll[i] - smoothing * (mean_logit - found.log_z[i]).sum())
+                loss = loss + ce_weight * ((1 - smoothing) * nll[i] - smoothing * (mean_logit - stats.log_z[i]).sum())
                 if needs_grad and smoothing:
-                    grads[i] -= (share * smoothing * mean_weight).to(grad_dtype)
+                    grads[i] -= (ce_weight * smoothing * mean_weight).to(grad_dtype)
                     if learns_weight:
-                        grad_weight -= share * smoothing / len(w) * h.sum(0, dtype=weight.dtype)
+                        grad_weight -= ce_weight * smoothing / len(w) * h.sum(0, dtype=weight.dtype)
         ctx.save_for_backward(grad_weight, *grads)
         ctx.hidden_dtype = passes[0].dtype
-        counted = nll[0], kl, found.n_correct
-        ctx.mark_non_differentiable(*counted)
-        return loss, *counted
+        reported = nll[0], kl, stats.n_correct
+        ctx.mark_non_differentiable(*reported)
+        return loss, *reported
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         grad_weight, *grad_hidden = ctx.saved_tensors
-        of_passes = [(each * grads[0]).to(ctx.hidden_dtype) for each in grad_hidden]
+        of_passes = [(grad * grads[0]).to(ctx.hidden_dtype) for grad in grad_hidden]
         of_weight = grad_weight * grads[0] if ctx.needs_input_grad[0] else None
         return of_weight, None, None, None, None, None, *of_passes
 
 
-class _Found:
-    """What the blocks of rows add up to, row by row."""
+class _RowStats:
+    """Statistics of the logits of every row, filled block by block."""
 
     def __init__(self, n_passes: int, n_rows: int, weight: Tensor) -> None:
-        # of every row of each pass: the target's logit, the largest logit and its probability
+        # per pass and row: the target's logit, the largest logit and its probability
         shape = (n_passes, n_rows)
-        self.at_target, self._largest, self._most = torch.empty(3, *shape, dtype=weight.dtype, device=weight.device)
-        self._cross = torch.zeros(2, n_rows, dtype=weight.dtype, device=weight.device)
+        empty = torch.empty(3, *shape, dtype=weight.dtype, device=weight.device)
+        self.target_logit, self._max_logit, self._max_prob = empty
+        # per row: sum(p d) and sum(q d), with d the difference of the two passes' logits
+        self._expected_diff = torch.zeros(2, n_rows, dtype=weight.dtype, device=weight.device)
 
-    def note(self, rows: slice, target: Tensor, logits: list[Tensor], probs: list[Tensor]) -> None:
-        """Take in a block of rows, logits and probs (rows, V) of each pass."""
+    def add(self, rows: slice, target: Tensor, logits: list[Tensor], probs: list[Tensor]) -> None:
+        """Add a block of rows: target (rows, 1), logits and probs (rows, V) of each pass."""
         for i, (logit, prob) in enumerate(zip(logits, probs, strict=True)):
-            self.at_target[i, rows] = logit.gather(-1, target)[:, 0]
-            self._largest[i, rows], self._most[i, rows] = logit.amax(-1), prob.amax(-1)
+            self.target_logit[i, rows] = logit.gather(-1, target)[:, 0]
+            self._max_logit[i, rows], self._max_prob[i, rows] = logit.amax(-1), prob.amax(-1)
 
-    def diverge(self, rows: slice, divergence: Divergence, logits: list[Tensor], probs: list[Tensor]) -> None:
-        """Turn the probabilities of a block, in place, into the gradient of the logits, but for the targets' part.
+    def divergence_grad(
+        self, rows: slice, weights: ConsistencyWeights, logits: list[Tensor], probs: list[Tensor]
+    ) -> None:
+        """Turn the probabilities of a block, in place, into the gradient of the logits, all but the targets' part.
 
         With d the difference of the logits, a = sum(p d) and b = sum(q d), KL(p||q) has the gradients p (d - a) with
         respect to the first pass's logits and q - p to the second's, KL(q||p) has p - q and q (b - d).
         """
         p, q = probs
-        there, back = divergence.p_to_q, divergence.q_to_p
+        forward, reverse = weights.p_to_q, weights.q_to_p
         d = logits[0].to(p.dtype) - logits[1].to(p.dtype)
-        dq = d * q if back else None
+        dq = d * q if reverse else None
         dp = d.mul_(p)
-        a = self._cross[0, rows, None] = dp.sum(-1, keepdim=True, dtype=self._cross.dtype)
-        b = torch.zeros_like(a) if dq is None else dq.sum(-1, keepdim=True, dtype=self._cross.dtype)
-        self._cross[1, rows, None] = b
+        a = self._expected_diff[0, rows, None] = dp.sum(-1, keepdim=True, dtype=self._expected_diff.dtype)
+        b = torch.zeros_like(a) if dq is None else dq.sum(-1, keepdim=True, dtype=self._expected_diff.dtype)
+        self._expected_diff[1, rows, None] = b
         if dq is not None:
-            dp.sub_(q, alpha=back / there)
-        q.mul_((divergence.second + there + back * b).to(q.dtype)).sub_(p, alpha=there)
+            dp.sub_(q, alpha=reverse / forward)
+        q.mul_((weights.second + forward + reverse * b).to(q.dtype)).sub_(p, alpha=forward)
         if dq is not None:
-            q.sub_(dq, alpha=back)
-        p.mul_((1 + back - there * a).to(p.dtype)).add_(dp, alpha=there)
+            q.sub_(dq, alpha=reverse)
+        p.mul_((1 + reverse - forward * a).to(p.dtype)).add_(dp, alpha=forward)
 
     @property
     def log_z(self) -> Tensor:
-        """(passes, N) logarithm of what the exponentials of each row's logits add up to."""
-        log_z: Tensor = self._largest - self._most.log()
+        """(passes, N) logsumexp of each row's logits."""
+        log_z: Tensor = self._max_logit - self._max_prob.log()
         return log_z
 
     @property
     def n_correct(self) -> Tensor:
-        """Rows of the first pass whose largest logit is the target's."""
-        n_correct: Tensor = (self.at_target[0] >= self._largest[0]).sum()
+        """Number of rows of the first pass whose largest logit is the target's."""
+        n_correct: Tensor = (self.target_logit[0] >= self._max_logit[0]).sum()
         return n_correct
 
-    def divergences(self, weights: Divergence | None) -> tuple[Tensor, Tensor]:
-        """The divergence of all rows as a mean of both directions by their weights, and times these."""
+    def divergences(self, weights: ConsistencyWeights | None) -> tuple[Tensor, Tensor]:
+        """Return the divergence summed over rows: the weighted mean of both directions, and their weighted sum."""
         if weights is None:
-            return (nothing := self._cross.new_zeros(())), nothing
+            return (zero := self._expected_diff.new_zeros(())), zero
         log_z = self.log_z
         constant = log_z[0] - log_z[1]
-        p_to_q, q_to_p = (self._cross[0] - constant).sum(), (constant - self._cross[1]).sum()
+        p_to_q, q_to_p = (self._expected_diff[0] - constant).sum(), (constant - self._expected_diff[1]).sum()
         weighted = weights.p_to_q * p_to_q + weights.q_to_p * q_to_p
         return weighted / (weights.p_to_q + weights.q_to_p), weighted

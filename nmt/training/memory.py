@@ -1,4 +1,4 @@
-"""Memory: how large a micro-batch may be, and what tells that it was too large."""
+"""`training.max_tokens: auto`: the largest micro-batch that fits into memory."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
 from nmt.training.objective import objective
 
-SAFE_SHARE = {"cpu": 0.5, "cuda": 0.85}  # of what is free; a CPU's memory is shared with everything else
+SAFE_SHARE = {"cpu": 0.5, "cuda": 0.85}  # of free memory; a CPU's is shared with everything else
 PROBE_TOKENS = (1024, 4096)
 
 
-def slots(lengths: PairLengths, rows: Indices) -> int:
-    """Rows x longest side: what `training.max_tokens` bounds."""
+def padded_tokens(lengths: PairLengths, rows: Indices) -> int:
+    """Return rows x longest side, the quantity that `training.max_tokens` bounds."""
     return len(rows) * int(max(lengths.src[rows].max(), lengths.tgt[rows].max()))
 
 
 def pick_max_tokens(
     model: Transformer, pairs: Pairs, settings: TrainingConfig, precision: str, device: torch.device, useful: int
 ) -> int:
-    """The largest micro-batch that fits into memory, with a margin; at least one pair, at most `useful` tokens.
+    """Return the largest micro-batch that fits into memory, with a margin: at least one pair, at most `useful` tokens.
 
-    The memory of two micro-batches of the longest pairs is measured and extrapolated, with room for gradients and
-    optimizer. Processes on one machine share what its memory holds, but not GPUs.
+    Measures two micro-batches of the longest pairs and extrapolates, leaving space for gradients and optimizer.
+    Processes on one machine share its CPU memory, but not GPUs.
     """
     longest_first = pairs.lengths.longest(max(PROBE_TOKENS))
-    longest = slots(pairs.lengths, longest_first[:1])
+    longest = padded_tokens(pairs.lengths, longest_first[:1])
     small, large = (
         next(pairs.lengths.split(longest_first, max(n, k * longest))) for k, n in enumerate(PROBE_TOKENS, 1)
     )
-    n_small, n_large = (slots(pairs.lengths, rows) for rows in (small, large))
+    n_small, n_large = (padded_tokens(pairs.lengths, rows) for rows in (small, large))
     if n_small == n_large:  # a corpus of one batch
         return n_small
     try:
@@ -50,39 +50,39 @@ def pick_max_tokens(
         free_memory()
         return longest
     per_token = max(1.0, (used[1] - used[0]) / (n_large - n_small))
-    # gradients and two moments; the moving average and a copy to validate it, or that of schedule_free's averages,
-    # whose updates take but a part more
+    # gradients and two moments; plus the moving average and the copy that validates it, or with schedule_free the copy
+    # that validates its averages
     n_copies = 5 if settings.ema else 4 if settings.optimizer == "schedule_free" else 3
     fixed = max(0.0, used[0] - per_token * n_small) + n_copies * 4 * sum(p.numel() for p in model.parameters())
-    room = SAFE_SHARE[device.type] * free_bytes(device) - fixed
-    return int(max(longest, min(useful, room / per_token)))
+    free = SAFE_SHARE[device.type] * free_bytes(device) - fixed
+    return int(max(longest, min(useful, free / per_token)))
 
 
 def _bytes(
     model: Transformer, pairs: Pairs, rows: Indices, settings: TrainingConfig, precision: str, device: torch.device
 ) -> float:
-    """The memory that learning from `rows` takes for a while: on a GPU as measured, on a CPU what is kept for the
-    backward pass, doubled for what comes and goes."""
-    kept: dict[int, int] = {}
+    """Measure the memory of a forward and backward pass: on a GPU its peak, on a CPU twice what is saved for the
+    backward pass, to allow for temporary tensors."""
+    saved: dict[int, int] = {}
 
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage.nbytes()
+        saved[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         with autocast(precision, device):
             loss = objective(model, pairs.batch(rows).to(device), settings).loss
         loss.backward()  # type: ignore[no-untyped-call]
     if device.type == "cuda":
         return float(torch.cuda.max_memory_allocated(device))
-    return 2.0 * sum(kept.values())
+    return 2.0 * sum(saved.values())
 
 
 def free_bytes(device: torch.device) -> float:
-    """Memory that this process may still take (bytes)."""
+    """Return the memory that this process may still allocate (bytes)."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return float(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
@@ -90,7 +90,7 @@ def free_bytes(device: torch.device) -> float:
     try:
         fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
         limits = [1024.0 * int(fields["MemAvailable"].split()[0])]
-        group = Path("/sys/fs/cgroup")  # a container's limit, if there is one; files it has read can be forgotten
+        group = Path("/sys/fs/cgroup")  # a container's limit, if any; cached files can be dropped
         cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())["inactive_file"]
         used = float((group / "memory.current").read_text()) - float(cached)
         limits.append(float((group / "memory.max").read_text()) - used)

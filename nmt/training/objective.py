@@ -1,9 +1,9 @@
-"""Which forward passes an update makes, and the loss of them.
+"""The training objective: which forward passes an update makes, and their loss.
 
 Plain training makes one, and its cross-entropy is the loss. Consistency training makes a second one that has to predict
-what the first does: R-Drop (Wu et al., 2021, arXiv:2106.14448) with other dropout, SimCut (Gao et al., 2022,
-arXiv:2206.02368) with the embeddings of some tokens cut. What is cut and dropped is drawn from PyTorch's generator,
-which the loop seeds for every update.
+the same: R-Drop (Wu et al., 2021, arXiv:2106.14448) with other dropout, SimCut (Gao et al., 2022, arXiv:2206.02368)
+with the embeddings of some tokens cut. Dropout and cuts are drawn from PyTorch's generator, which the loop seeds for
+every update.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from nmt.data.packing import PackedBatch
 from nmt.model.masks import Packed, Padded
 from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import EOS
-from nmt.training.loss import Divergence, LossSums, consistency_loss, label_smoothed_cross_entropy
+from nmt.training.loss import ConsistencyWeights, LossSums, consistency_loss, label_smoothed_cross_entropy
 
 Forward = Callable[..., Tensor]
-"""The model itself, or the same compiled."""
+"""The model itself, or its compiled version."""
 
 
 def objective(
@@ -32,8 +32,10 @@ def objective(
     forward: Forward | None = None,
     step: int | None = None,
 ) -> LossSums:
-    """What an update minimises for a batch, as sums over the target tokens of one pass, after `step` updates (None:
-    enough for whatever begins later)."""
+    """Return the loss of a batch, as sums over the target tokens of one pass.
+
+    `step`: updates made so far, which decide whether consistency training has started; None: it has.
+    """
     weight, smoothing = settings.consistency_weight, settings.label_smoothing
     is_plain = step is not None and step < settings.consistency_start
     if settings.consistency == "none" or not weight or is_plain:
@@ -42,17 +44,17 @@ def objective(
     first, targets = _hidden(batch, forward)
     if settings.consistency == "rdrop":
         second, _ = _hidden(batch, forward)
-        divergence = Divergence(p_to_q=weight / 2, q_to_p=weight / 2, second=1.0)
+        weights = ConsistencyWeights(p_to_q=weight / 2, q_to_p=weight / 2, second=1.0)
     else:
         second, _ = _hidden(batch, forward, *_kept(batch, settings.cut_rate))
-        divergence = Divergence(p_to_q=weight, q_to_p=0.0, second=0.0)
-    return consistency_loss(first, second, model.output_weight, targets, smoothing, divergence)
+        weights = ConsistencyWeights(p_to_q=weight, q_to_p=0.0, second=0.0)
+    return consistency_loss(first, second, model.output_weight, targets, smoothing, weights)
 
 
 def cross_entropy(
     model: Transformer, batch: Batch | PackedBatch, label_smoothing: float, forward: Forward | None = None
 ) -> LossSums:
-    """The loss sums of one pass."""
+    """Return the loss sums of one pass, without consistency training."""
     hidden, targets = _hidden(batch, model if forward is None else forward)
     return label_smoothed_cross_entropy(hidden, model.output_weight, targets, label_smoothing)
 
@@ -60,12 +62,12 @@ def cross_entropy(
 def _hidden(
     batch: Batch | PackedBatch, forward: Forward, src_kept: Tensor | None = None, tgt_kept: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Teacher forcing: the hidden states (N, D) and targets (N,) of the real target tokens, which alone reach the
-    output layer."""
+    """Teacher forcing: return hidden states (N, D) and targets (N,) of the real target tokens; padding never reaches
+    the output layer."""
     if isinstance(batch, Batch):
         src_layout, tgt_layout = Padded(batch.src_mask), Padded(batch.tgt_mask)
         hidden = forward(batch.src, src_layout, batch.tgt_in, tgt_layout, src_kept, tgt_kept)  # (B, T, D)
-        return hidden.flatten(0, 1)[batch.places], batch.tgt_out.flatten()[batch.places]
+        return hidden.flatten(0, 1)[batch.token_indices], batch.tgt_out.flatten()[batch.token_indices]
     src_rows = Packed(batch.src_bounds, batch.src_positions, batch.max_len)
     tgt_rows = Packed(batch.tgt_bounds, batch.tgt_positions, batch.max_len)
     hidden = forward(batch.src, src_rows, batch.tgt_in, tgt_rows, src_kept, tgt_kept)  # (1, T, D)
@@ -73,6 +75,6 @@ def _hidden(
 
 
 def _kept(batch: Batch | PackedBatch, cut_rate: float) -> tuple[Tensor, Tensor]:
-    """Which tokens of both sides keep their embeddings, shaped as `src` and `tgt_in`; the end of the source always."""
+    """Draw which tokens keep their embeddings, bool like `src` and `tgt_in`; the end of the source always does."""
     src, tgt = (torch.rand(ids.shape, device=ids.device) >= cut_rate for ids in (batch.src, batch.tgt_in))
     return src | (batch.src == EOS), tgt

@@ -1,4 +1,4 @@
-"""The optimizer, and the learning rate as a function of the step."""
+"""The optimizer, and the learning rate schedules."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from nmt.config import TrainingConfig
 from nmt.errors import ConfigError
 
 INSTALL = (
-    "training.optimizer: schedule_free needs the package schedulefree; pip install schedulefree does it, and so does "
-    "nmt's extra schedule-free"
+    "training.optimizer: schedule_free needs the package schedulefree; install it with pip install "
+    "schedulefree, or with nmt's extra schedule-free"
 )
 
 
 def learning_rate(step: int, config: TrainingConfig, d_model: int, cooldown: tuple[int, int] | None = None) -> float:
-    """The learning rate of update number `step`, counted from 1.
+    """Return the learning rate of update number `step`, counted from 1.
 
     noam is equation 3 of Vaswani et al. (2017) times `factor`; the other schedules rise linearly to `peak_lr` at
-    `warmup_steps`. `cooldown`: after its first step and until its last one it falls linearly. Linear, cosine and the
+    `warmup_steps`. `cooldown` (first step, last step): in between the rate falls linearly. Linear, cosine and the
     cool-down reach 0 one update after the last, so that the last update still learns.
     """
     rate = _scheduled(step, config, d_model)
@@ -51,14 +51,14 @@ def _scheduled(step: int, config: TrainingConfig, d_model: int) -> float:
 
 
 def make_scaler(device: torch.device, precision: str) -> torch.amp.GradScaler:
-    """The loss scaler of fp16; for other formats it does nothing."""
+    """Return the loss scaler of fp16; with other formats it does nothing."""
     scaler = torch.amp.GradScaler(device.type, enabled=precision == "fp16")
-    scaler.scale(torch.zeros((), device=device))  # it is made by first use, and a process may have nothing to scale
+    scaler.scale(torch.zeros((), device=device))  # initialised on first use, but a rank may have nothing to scale
     return scaler
 
 
 class Adam(torch.optim.Adam):
-    """PyTorch's Adam without its decorators that import PyTorch's compiler: that takes a second, at every start."""
+    """PyTorch's Adam without the decorators that import PyTorch's compiler, which takes a second at every start."""
 
     add_param_group = unwrap(torch.optim.Adam.add_param_group)
     zero_grad = unwrap(torch.optim.Adam.zero_grad)
@@ -66,9 +66,9 @@ class Adam(torch.optim.Adam):
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """The optimizer of all parameters that are not frozen; weight decay falls on matrices, not on biases and norms.
+    """Make the optimizer of all parameters that are not frozen, with weight decay on matrices, not on biases and norms.
 
-    Raises ConfigError if it is schedule_free, whose package is an extra, and that is not installed.
+    Raises ConfigError if it is schedule_free and the package of that extra is not installed.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
@@ -88,8 +88,8 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
 
 
 def weights_to_keep(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The weights that are saved, validated and translated with, by name: with schedule_free its averages, else those
-    that the model holds."""
+    """Return the weights to save, validate and translate with, by name: the averages of schedule_free, else the model's
+    own."""
     weights: dict[str, Tensor] = dict(model.named_parameters())
     averages: Callable[[dict[str, Tensor]], dict[str, Tensor]] | None = getattr(optimizer, "averages", None)
     return weights if averages is None else averages(weights)

@@ -1,4 +1,4 @@
-"""How good the model is on the development set: its loss by teacher forcing, BLEU and chrF by real translation."""
+"""Validation: loss on the development set by teacher forcing, BLEU and chrF by translating it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
 from nmt.training.loss import LossSums
 from nmt.training.objective import cross_entropy
+from nmt.translate.searcher import NativeSearcher
 from nmt.translate.translator import Translator
 
 
 @dataclass(frozen=True)
 class Validation:
-    """What a look at the development set found; `loss` is without smoothing (nats per token)."""
+    """Scores and translations of the development set; `loss` is without smoothing (nats per token)."""
 
     loss: float
     perplexity: float
@@ -34,12 +35,12 @@ class Validation:
     translations: list[str]
 
     def score(self, select_by: str) -> float:
-        """The number that decides which checkpoint is best: higher is better."""
+        """Return the score by which checkpoints are selected; higher is better."""
         return {"bleu": self.bleu, "chrf": self.chrf, "loss": -self.loss}[select_by]
 
 
 class Validator:
-    """The development set, held ready."""
+    """Validates a model on the development set, which it holds in memory."""
 
     def __init__(self, config: Config, corpus: Corpus, device: torch.device, precision: str, max_tokens: int) -> None:
         self.config, self.tokenizers = config, corpus.tokenizers
@@ -47,17 +48,21 @@ class Validator:
         split = corpus.split("valid")
         self.pairs = Pairs(split, config.data.src, config.data.tgt)
         self.src_lines, self.references = split.text(config.data.src), split.text(config.data.tgt)
-        # a development line of middling length, to show the attention of
+        # a line of medium length, whose attention is plotted
         order = sorted(range(split.n), key=lambda i: (abs(self.pairs.lengths.tgt[i] - 12), i))
         self.shown = order[0]
 
     def validate(self, model: Transformer, poll: Callable[[], None] = lambda: None) -> Validation:
-        """Loss and scores of `model` as it stands; it is back in training mode afterwards. `poll` is called between
-        batches and may raise, which ends the validation."""
+        """Return loss and scores of `model`, which is in training mode again afterwards.
+
+        `poll` is called between batches and may raise an exception to interrupt the validation.
+        """
         model.eval()
         try:
             sums = self._loss(model, poll)
-            translator = Translator(model, self.tokenizers, self.config, self.device, self.precision)
+            tgt_tokenizer = self.tokenizers[self.config.data.tgt]
+            searcher = NativeSearcher([model], tgt_tokenizer, self.device, self.precision)
+            translator = Translator(searcher, self.tokenizers, self.config)
             translations = []
             with Progress("validating", len(self.src_lines)) as progress:
                 for best in translator.translate_lines(self.src_lines, self.config.search, progress=progress):
@@ -73,26 +78,25 @@ class Validator:
 
     @torch.inference_mode()
     def _loss(self, model: Transformer, poll: Callable[[], None]) -> LossSums:
-        """Sums over the development set, in teacher forcing and without smoothing."""
+        """Sum over the development set, by teacher forcing and without smoothing."""
         sums: LossSums | None = None
         for rows in even_batches(self.pairs.lengths, self.max_tokens):
             poll()
             batch = self.pairs.batch(rows).to(self.device)
             with autocast(self.precision, self.device):
-                found = cross_entropy(model, batch, label_smoothing=0.0)
-            sums = found if sums is None else sums + found
+                batch_sums = cross_entropy(model, batch, label_smoothing=0.0)
+            sums = batch_sums if sums is None else sums + batch_sums
         assert sums is not None, "prepare refuses an empty development set"
         return sums
 
-    def samples(self, found: Validation) -> list[tuple[str, str, str]]:
-        """Source, reference and translation of up to eight lines, spread evenly over the development set."""
+    def samples(self, validation: Validation) -> list[tuple[str, str, str]]:
+        """Return source, reference and translation of up to eight lines, spread evenly over the development set."""
         every = max(1, len(self.references) // 8)
-        return list(zip(self.src_lines, self.references, found.translations, strict=True))[::every][:8]
+        return list(zip(self.src_lines, self.references, validation.translations, strict=True))[::every][:8]
 
     @torch.inference_mode()
     def attention(self, model: Transformer) -> tuple[npt.NDArray[np.float32], list[str], list[str]]:
-        """Cross-attention of the last decoder layer in one line, mean over heads: weights (T, S), and the source and
-        target pieces."""
+        """Return cross-attention weights (T, S) of one line, mean over heads, with its source and target pieces."""
         src, tgt = self.config.data.src, self.config.data.tgt
         batch = self.pairs.batch(np.array([self.shown])).to(self.device)
         model.eval()

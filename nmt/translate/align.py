@@ -1,6 +1,6 @@
-"""Which words of a source the words of its translation come from, by where the model looked.
+"""Word alignments of translations from the attention of the model.
 
-Words are what stands between white space, to which control characters belong here as to the tokenizer.
+Words are separated by white space, which includes control characters, as for the tokenizer.
 
 Legend: S source and T target pieces, `</s>` counted; I words of a source, J words of its translation.
 """
@@ -28,7 +28,7 @@ _WORD = re.compile(r" ?\S+")
 
 @dataclass(frozen=True)
 class Attention:
-    """What a model looked at: `weights` (T, S), a row of sum 1 for each target piece."""
+    """Cross-attention in one pair: `weights` (T, S), whose rows sum to 1."""
 
     src_pieces: list[str]
     tgt_pieces: list[str]
@@ -36,7 +36,7 @@ class Attention:
 
 
 def attention_of(decoder: ForcedDecoder, src: Tokenizer, tgt: Tokenizer, pair: Pair) -> Attention:
-    """Where the models of `decoder` look in one pair."""
+    """The attention of the models of `decoder` in one pair."""
     [weights] = decoder.attention([pair])
     return Attention([*src.pieces(pair[0]), "</s>"], [*tgt.pieces(pair[1]), "</s>"], weights.numpy())
 
@@ -44,24 +44,24 @@ def attention_of(decoder: ForcedDecoder, src: Tokenizer, tgt: Tokenizer, pair: P
 def alignments(
     decoder: ForcedDecoder, src: Tokenizer, tgt: Tokenizer, lines: Sequence[str], translations: Sequence[Translation]
 ) -> list[list[tuple[int, int]]]:
-    """For each line and its translation the aligned words (source, target), from 0, in the order of the target words.
+    """Return for each line and its translation pairs of aligned words (source, target), from 0, in target order.
 
-    Each target word is aligned to the source word that has most of the attention of its pieces, or to none if `</s>`
-    and the white space that is no word's have more. Of a line that was split each part has its own attention.
+    Each target word is aligned to the source word with the largest share of its pieces' attention, or to none if `</s>`
+    and white space outside words have more. Each part of a line that was split has its own attention.
     """
-    pairs = [[(part.src_ids, part.tgt_ids) for part in translation.parts] for translation in translations]
-    weights = iter(decoder.attention([pair for of_line in pairs for pair in of_line]))
-    found = []
-    for line, translation, of_line in zip(lines, translations, pairs, strict=True):
-        parts = [_Part(next(weights).numpy(), word_shares(src, s), word_shares(tgt, t)) for s, t in of_line]
-        first_i = _first_words(line, [src.decode(ids) for ids, _ in of_line])
-        first_j = _first_words(translation.text, [tgt.decode(ids) for _, ids in of_line])
-        found.append(_aligned(parts, first_i, first_j))
-    return found
+    by_line = [[(part.src_ids, part.tgt_ids) for part in translation.parts] for translation in translations]
+    weights = iter(decoder.attention([pair for pairs in by_line for pair in pairs]))
+    aligned = []
+    for line, translation, pairs in zip(lines, translations, by_line, strict=True):
+        parts = [_Part(next(weights).numpy(), word_shares(src, s), word_shares(tgt, t)) for s, t in pairs]
+        first_i = _first_words(line, [src.decode(ids) for ids, _ in pairs])
+        first_j = _first_words(translation.text, [tgt.decode(ids) for _, ids in pairs])
+        aligned.append(_aligned(parts, first_i, first_j))
+    return aligned
 
 
 def pharaoh(aligned: Iterable[tuple[int, int]]) -> str:
-    """One line: `0-0 2-1` (source word, target word)."""
+    """Format one line as Pharaoh does: `0-0 2-1` (source word, target word)."""
     return " ".join(f"{i}-{j}" for i, j in aligned)
 
 
@@ -72,51 +72,53 @@ class _Part(NamedTuple):
 
 
 def _first_words(line: str, parts: Sequence[str]) -> list[int]:
-    """The number in `line` of the first word of each part of it. A part may begin within a word, which counts as its
-    first."""
+    """The index in `line` of the first word of each part of it. A part that begins inside a word starts with it."""
     line = CONTROL.sub(" ", line)
     firsts = []
-    place = n_words = 0  # words that begin before `place`
+    end = n_words = 0  # words that begin before `end`
     for part in parts:
-        start = line.find(part, place)
-        start = place if start < 0 else start  # where the end of a line is cut in the midst of a character
-        n_words += _n_words(line, place, start)
+        start = line.find(part, end)
+        start = end if start < 0 else start  # a line may be cut inside a character
+        n_words += _n_words(line, end, start)
         firsts.append(n_words - int(_is_within_word(line, start)))
-        place = start + len(part)
-        n_words += _n_words(line, start, place)
+        end = start + len(part)
+        n_words += _n_words(line, start, end)
     return firsts
 
 
 def _n_words(line: str, start: int, end: int) -> int:
-    """Words of a line that begin from `start` to `end`."""
+    """The number of words of a line that begin between `start` and `end`."""
     return len(line[start:end].split()) - int(end > start and _is_within_word(line, start))
 
 
-def _is_within_word(line: str, place: int) -> bool:
-    around = line[max(place - 1, 0) : place + 1]
+def _is_within_word(line: str, index: int) -> bool:
+    around = line[max(index - 1, 0) : index + 1]
     return len(around) == 2 and not any(map(str.isspace, around))
 
 
 def _aligned(parts: Sequence[_Part], first_i: Sequence[int], first_j: Sequence[int]) -> list[tuple[int, int]]:
-    """The aligned words of a sentence, in whose parts the first words have the numbers `first_i` and `first_j`."""
+    """The aligned words of a line; `first_i` and `first_j` are the indices of the first words of its parts."""
     n_src = max((i + len(part.src_shares) for i, part in zip(first_i, parts, strict=True)), default=0)
     n_tgt = max((j + len(part.tgt_shares) for j, part in zip(first_j, parts, strict=True)), default=0)
-    looked, elsewhere = np.zeros((n_tgt, n_src), np.float32), np.zeros(n_tgt, np.float32)
+    to_words, elsewhere = np.zeros((n_tgt, n_src), np.float32), np.zeros(n_tgt, np.float32)
     for (weights, src_shares, tgt_shares), i, j in zip(parts, first_i, first_j, strict=True):
         by_piece = tgt_shares @ weights[:-1]  # (J, S)
         by_word = by_piece[:, :-1] @ src_shares.T  # (J, I)
-        looked[j : j + len(by_word), i : i + len(src_shares)] += by_word
+        to_words[j : j + len(by_word), i : i + len(src_shares)] += by_word
         elsewhere[j : j + len(by_word)] += by_piece.sum(1) - by_word.sum(1)
-    best = looked.argmax(1).tolist() if n_src else []
-    return [(i, j) for j, i in enumerate(best) if looked[j, i] > elsewhere[j]]
+    best = to_words.argmax(1).tolist() if n_src else []
+    return [(i, j) for j, i in enumerate(best) if to_words[j, i] > elsewhere[j]]
 
 
 def word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
-    """(words, pieces): how much of a piece belongs to a word. A piece of several words is theirs in equal shares, and
-    a piece of white space alone is no word's, unless it is the space directly before one."""
+    """(words, pieces): the share of each piece that belongs to each word.
+
+    A piece of several words is divided equally. A piece of white space belongs to no word, unless it is the space
+    directly before one.
+    """
     spelled = [_spelling(i, piece) for i, piece in zip(ids, tokenizer.pieces(ids), strict=True)]
-    piece_of_byte = np.repeat(np.arange(len(ids)), [len(each) for each in spelled])
-    text = b"".join(spelled).decode(errors="surrogateescape")  # a byte that is no UTF-8 is a character by itself
+    piece_of_byte = np.repeat(np.arange(len(ids)), [len(piece) for piece in spelled])
+    text = b"".join(spelled).decode(errors="surrogateescape")  # an invalid byte counts as a character
     n_bytes = [len(character.encode(errors="surrogateescape")) for character in text]
     byte_of_character = np.cumsum([0, *n_bytes])
     words = list(_WORD.finditer(CONTROL.sub(" ", text)))
@@ -129,7 +131,7 @@ def word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
 
 
 def _spelling(i: int, piece: str) -> bytes:
-    """The bytes that a piece stands for; special ids stand for none."""
+    """The bytes of a piece; empty for special tokens."""
     if i < N_SPECIAL:
         return b""
     return bytes([i - N_SPECIAL]) if i < N_SPECIAL + 256 else piece.replace("\u2581", " ").encode()

@@ -1,4 +1,4 @@
-"""`nmt translate`: the lines of a file or of a stream through a translator, and what deserves a warning."""
+"""`nmt translate`: translate the lines of a file or of a stream, with files beside it, and warn."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from nmt.text.glossary import Applied, Glossary
 from nmt.text.lines import read_lines, why_not_sentences
 from nmt.text.stream import windows
 from nmt.translate.align import alignments, attention_of, pharaoh
-from nmt.translate.translator import FARTHEST, WINDOW, Translator
-from nmt.translate.types import Line, Translation
+from nmt.translate.sentences import MAX_PIECES_FACTOR
+from nmt.translate.translator import Translator
+from nmt.translate.types import WINDOW, Line, Translation
 
 
 @dataclass(frozen=True)
 class Files:
-    """What is read and written beside the text and its translation, each a line for every line of the text."""
+    """Files read and written beside the text and its translation; line n belongs to line n of the text."""
 
     prefixes: Path | None = None
-    """What the translations start with; a blank line asks for nothing."""
+    """Starts of the translations; a blank line has no effect."""
     terms: Path | None = None
-    """What the translations must hold, terms separated by tabs; a blank line asks for nothing."""
+    """Terms that the translations must contain, separated by tabs; a blank line has no effect."""
     glossary: Path | None = None
-    """Terms with their translations, see `Glossary.read`: of any number of lines, for the whole text."""
+    """Terms with their translations for the whole text, with any number of lines; see `Glossary.read`."""
     alignments: Path | None = None
-    """Where the alignment of the words goes."""
+    """Output of word alignments."""
     attention: Path | None = None
-    """Where a picture of the attention in the first line that is not blank goes."""
+    """Output of a picture of the attention in the first line that is not blank."""
 
 
 def translate_file(
@@ -52,9 +53,9 @@ def translate_file(
     Line n is the translation of line n. With `n_best` above 1 every translation has a line of four tab-separated
     columns: number of the source line (from 1), score, log-probability, translation; best first. Standard output gets
     each line as soon as it is ready; lines that come slowly are answered one by one. A file is written as F.part and
-    renamed at the end. What deserves a warning is counted on standard error.
-    Raises DataError if the input is missing or not UTF-8, if the output cannot be written, or if a file that goes with
-    the text has not as many lines.
+    renamed at the end. Warnings are counted and printed to standard error at the end.
+    Raises ConfigError for settings that are incompatible or not supported, DataError if the input is missing or not
+    UTF-8, if the output cannot be written, or if `prefixes` or `terms` has another number of lines than the text.
     """
     search, files = search or translator.config.search, files or Files()
     translator.check(search, n_best, has_terms=files.terms is not None or files.glossary is not None)
@@ -63,59 +64,61 @@ def translate_file(
     )
     glossary = Glossary.read(files.glossary) if files.glossary is not None else None
     if files.attention is not None:
-        from nmt.plots.attention import check_picture  # matplotlib takes 0.3 s, which no start need wait for
+        from nmt.plots.attention import check_picture  # importing matplotlib takes 0.3 s
 
         check_picture(files.attention)
-    looker = Looker(translator, search) if files.alignments or files.attention else None
+    attention = AttentionOutput(translator, search) if files.alignments or files.attention else None
     warnings = Warnings()
     applied = Applied(glossary) if glossary is not None else None
     n_lines = 0
     with ExitStack() as opened:
-        asked = _Asked(files, glossary)
+        constraints = _ConstraintFiles(files, glossary)
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         progress = opened.enter_context(_progress(source, target))
         for window in _input(source, translator.config.data.src):
-            lines = asked.of(window)
-            found = translator.translate_window(lines, search, n_best, n_lines, progress)
-            of_window: list[Translation] = []
-            for number, translations in enumerate(found, start=n_lines + 1):
-                line = lines[number - n_lines - 1]
-                warnings.see(number, line, translations)
+            lines = constraints.next_lines(window)
+            by_line = translator.translate_window(lines, search, n_best, n_lines, progress)
+            best: list[Translation] = []
+            for number, (line, translations) in enumerate(zip(lines, by_line, strict=True), start=n_lines + 1):
+                warnings.add(number, line, translations)
                 if applied is not None:
                     applied.see(number, asked_of(line.text, search, glossary), translations[0].text)
-                for each in translations:
-                    row = f"{number}\t{each.score:.6f}\t{each.log_prob:.6f}\t{each.text}" if n_best > 1 else each.text
-                    out.write(row.encode() + b"\n")
+                out.writelines(_row(number, translation, n_best) for translation in translations)
                 out.flush()
-                if looker is not None:
-                    looker.see(translations[0])
+                if attention is not None:
+                    attention.add(translations[0])
                 if aligned is not None:
-                    of_window.append(translations[0])
+                    best.append(translations[0])
             n_lines += len(window)
-            if looker is not None and aligned is not None:
-                aligned.writelines(f"{line}\n".encode() for line in looker.aligned(window, of_window))
-        asked.check_ended()
-    if looker is not None and files.attention is not None:
-        looker.draw(files.attention)
-    for told in [*(applied.lines() if applied is not None else ()), *warnings.lines()]:
-        say(told)
+            if attention is not None and aligned is not None:
+                aligned.writelines(f"{line}\n".encode() for line in attention.align(window, best))
+        constraints.check_ended()
+    if attention is not None and files.attention is not None:
+        attention.draw(files.attention)
+    for message in [*(applied.lines() if applied is not None else ()), *warnings.lines()]:
+        say(message)
 
 
-class _Asked:
-    """The files that say what is asked of the translations, read along with the text."""
+def _row(number: int, translation: Translation, n_best: int) -> bytes:
+    scores = f"{number}\t{translation.score:.6f}\t{translation.log_prob:.6f}\t" if n_best > 1 else ""
+    return f"{scores}{translation.text}\n".encode()
+
+
+class _ConstraintFiles:
+    """The files of prefixes and terms, read along with the text."""
 
     def __init__(self, files: Files, glossary: Glossary | None) -> None:
         self._glossary = glossary
         self._files = {path: _lines_of(path) for path in (files.prefixes, files.terms) if path is not None}
         self._prefixes, self._terms = files.prefixes, files.terms
 
-    def of(self, window: Sequence[str]) -> list[Line]:
-        """The next lines of the text with what is asked for each."""
+    def next_lines(self, window: Sequence[str]) -> list[Line]:
+        """The next lines of the text with their constraints."""
         prefixes, terms = (self._next(path, len(window)) for path in (self._prefixes, self._terms))
         return [
-            Line(text, prefix, tuple(term.strip() for term in of_line.split("\t") if term.strip()), self._glossary)
-            for text, prefix, of_line in zip(window, prefixes, terms, strict=True)
+            Line(text, prefix, tuple(term.strip() for term in row.split("\t") if term.strip()), self._glossary)
+            for text, prefix, row in zip(window, prefixes, terms, strict=True)
         ]
 
     def _next(self, path: Path | None, n: int) -> list[str]:
@@ -133,8 +136,8 @@ class _Asked:
                 raise DataError(f"{path}: has more lines than the text; they must pair line by line")
 
 
-class Looker:
-    """What a translator looked at: alignments of the words, and a picture of one line."""
+class AttentionOutput:
+    """Word alignments, and a picture of the attention in one line."""
 
     def __init__(self, translator: Translator, search: SearchConfig) -> None:
         data = translator.config.data
@@ -142,36 +145,36 @@ class Looker:
         self._src, self._tgt = translator.tokenizers[data.src], translator.tokenizers[data.tgt]
         self._first: Translation | None = None
 
-    def see(self, translation: Translation) -> None:
-        """Take note of the translation of a line."""
+    def add(self, translation: Translation) -> None:
+        """Add the translation of the next line; the first that is not blank can be drawn."""
         if self._first is None and translation.parts:
             self._first = translation
 
-    def aligned(self, lines: Sequence[str], translations: Sequence[Translation]) -> list[str]:
-        """The alignment of each line, as Pharaoh writes it: `0-0 2-1` (source, target)."""
-        return [pharaoh(each) for each in alignments(self._decoder, self._src, self._tgt, lines, translations)]
+    def align(self, lines: Sequence[str], translations: Sequence[Translation]) -> list[str]:
+        """The alignment of each line in Pharaoh format: `0-0 2-1` (source, target)."""
+        return [pharaoh(pairs) for pairs in alignments(self._decoder, self._src, self._tgt, lines, translations)]
 
     def draw(self, path: Path) -> None:
-        """Write the picture of the first line that is not blank; of a long line its first part."""
+        """Draw the first line that is not blank, or the first part of a line that was split. Raises DataError."""
         from nmt.plots.attention import attention_picture
 
         if self._first is None:
             raise DataError(f"{path}: not drawn, the text has no line that is not blank")
         part = self._first.parts[0]
-        seen = attention_of(self._decoder, self._src, self._tgt, (part.src_ids, part.tgt_ids))
+        attention = attention_of(self._decoder, self._src, self._tgt, (part.src_ids, part.tgt_ids))
         title = "Attention, mean of the heads"
-        attention_picture(path, seen.src_pieces, seen.tgt_pieces, seen.weights, title)
+        attention_picture(path, attention.src_pieces, attention.tgt_pieces, attention.weights, title)
 
 
 class Warnings:
-    """Counts what a user should know about the translations of a text."""
+    """Counts the warnings about the translations of a text."""
 
     def __init__(self) -> None:
         self.n_unfinished = self.n_split = self.n_whole = self.n_blank = self.n_cut = 0
         self.cut: list[int] = []
 
-    def see(self, number: int, line: Line, translations: Sequence[Translation]) -> None:
-        """Take note of a line, the number of which is this, and its translations."""
+    def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:
+        """Add a line, its number (from 1) and its translations."""
         best = translations[0]
         self.n_blank += bool((line.prefix.strip() or line.terms) and not best.parts)
         self.n_whole += best.whole
@@ -182,7 +185,7 @@ class Warnings:
             self.cut.append(number)
 
     def lines(self) -> list[str]:
-        """A line for each kind of warning there is."""
+        """A message for each kind of warning that occurred."""
         lines = []
         if self.n_unfinished:
             lines.append(
@@ -193,7 +196,7 @@ class Warnings:
             lines.append(f"{_count(self.n_split, 'line')} split and translated in parts (search.split)")
         if self.n_whole:
             lines.append(
-                f"{_count(self.n_whole, 'line')} not split, because of their terms: a model that has learned from "
+                f"{_count(self.n_whole, 'line')} not split, because of their terms: a model trained on single "
                 "sentences leaves out much of several"
             )
         if self.n_blank:
@@ -202,7 +205,7 @@ class Warnings:
             numbers = ", ".join(map(str, self.cut)) + (", …" if self.n_cut > len(self.cut) else "")
             lines.append(
                 f"{_count(self.n_cut, 'line')} had more pieces than the model takes (model.max_positions, or "
-                f"{FARTHEST} times data.max_pieces); only the start was translated: {numbers}"
+                f"{MAX_PIECES_FACTOR} times data.max_pieces); only the start was translated: {numbers}"
             )
         return lines
 
@@ -212,7 +215,7 @@ def _count(n: int, noun: str) -> str:
 
 
 def _progress(source: Path | str, target: Path | str) -> Progress:
-    """Shown unless the lines go to the screen themselves, or are being typed there."""
+    """A progress line, unless translations go to the terminal or lines are typed there."""
     typed = str(source) == "-" and sys.stdin is not None and sys.stdin.isatty()
     to_file = str(target) != "-" or Path("/dev/stdout").is_file()
     total = None if str(source) == "-" else count_lines(Path(source))

@@ -1,10 +1,10 @@
-"""Minimum Bayes risk: of several translations of a sentence, the one that is most like all of them.
+"""Minimum Bayes risk decoding: of several translations of a sentence, the one most similar to all of them.
 
-What is expected of a candidate is the mean of its sentence-level chrF or BLEU against every candidate as the reference
-(Eikema and Aziz, 2022, arXiv:2108.04718). Values are those of sacrebleu's `sentence_score`, computed for all pairs at
-once from n-grams that are counted once.
+The expected utility of a candidate is its mean sentence-level chrF or BLEU against every candidate as the reference
+(Eikema and Aziz, 2022, arXiv:2108.04718). Values equal sacrebleu's `sentence_score`, computed for all pairs at once
+from n-grams that are counted once.
 
-Legend: N different candidates, C symbols of all together.
+Legend: N distinct candidates, C symbols of all candidates.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_COUNTS = 2**20
-"""Counts, texts x n-grams, that are held at once."""
+"""Most counts, texts x n-grams, in memory at once."""
 
 
 def choose(
@@ -33,25 +33,25 @@ def choose(
     weights: Sequence[float] | None = None,
     tgt_lang: str | None = None,
 ) -> int:
-    """The index of the candidate of which the most is expected; of several the first. There is at least one.
+    """Return the index of the candidate of highest expected utility, the first of equals. There is at least one.
 
-    `weights` says how much each counts as a reference, as often as they stand in the list if it is None. A candidate is
-    a reference for itself, too: what is expected is an expectation over what the model may say, and this is among it.
-    (With equal weights that adds the same to each, except to a blank one, which is never chosen before others.)
-    `tgt_lang`, the target language, decides how BLEU tokenizes.
+    weights: of each candidate as a reference; by default 1 for each occurrence. A candidate is a reference for itself,
+    too, since the expectation is over the model's distribution, of which it is a sample. (With equal weights that adds
+    the same to each, except to a blank one, which is never chosen before others.) tgt_lang: the target language, which
+    determines BLEU's tokenizer.
     """
     different = list(dict.fromkeys(candidates))
     row = {candidate: i for i, candidate in enumerate(different)}
     rows = [row[candidate] for candidate in candidates]
     weight = np.bincount(rows, weights)  # (N,)
     utility = pairwise(different, metric, tgt_lang) @ weight
-    # what differs by rounding alone is equal
+    # ignore differences by rounding
     best = int(np.flatnonzero(utility >= utility.max() - 1e-9 * weight.sum())[0])
     return rows.index(best)
 
 
 def pairwise(candidates: Sequence[str], metric: Literal["chrf", "bleu"], tgt_lang: str | None = None) -> Floats:
-    """(N, N) the score, 0-100, of each candidate (row) against each as its reference (column)."""
+    """(N, N) the score, 0-100, of each candidate (row) against each as the reference (column)."""
     match metric:
         case "chrf":
             return _chrf([[ord(letter) for letter in "".join(text.split())] for text in candidates])
@@ -63,7 +63,7 @@ def pairwise(candidates: Sequence[str], metric: Literal["chrf", "bleu"], tgt_lan
 
 @cache
 def _tokenizer(tgt_lang: str | None) -> Callable[[str], str]:
-    """What BLEU does to a text before it splits it at spaces."""
+    """BLEU's tokenizer, from a text to tokens separated by spaces."""
     scorer = BLEU(tokenize=default_tokenizer(tgt_lang))
     return lambda text: scorer.tokenizer(text.rstrip())
 
@@ -84,8 +84,8 @@ def _chrf(texts: Sequence[Sequence[int]]) -> Floats:
 
 
 def _bleu(texts: Sequence[Sequence[int]]) -> Floats:
-    """See `pairwise`, for texts of tokens. As sacrebleu advises for sentences, only orders of which the candidate has
-    an n-gram count; of those without a match the first counts as half a match, the next as a quarter, and so on."""
+    """See `pairwise`, for texts of tokens. As sacrebleu recommends for sentences, only orders for which the candidate
+    has n-grams count (effective order), and orders without a match count 1/2, 1/4, … match (exponential smoothing)."""
     log_precision, orders = np.zeros((2, len(texts), len(texts)))
     smooth = np.ones_like(orders)
     matched = np.zeros_like(orders, dtype=bool)
@@ -102,11 +102,11 @@ def _bleu(texts: Sequence[Sequence[int]]) -> Floats:
 
 
 def _ngrams(texts: Sequence[Sequence[int]], max_order: int) -> Iterator[tuple[Ints, Floats]]:
-    """For each order: how many n-grams each text has (N,), and how many each two have in common (N, N)."""
+    """Yield for each order the number of n-grams of each text (N,) and of common n-grams of each two texts (N, N)."""
     lengths = np.array([len(text) for text in texts])
     symbols = np.concatenate([np.asarray(text, dtype=np.int64) for text in texts])
-    owner = np.repeat(np.arange(len(texts)), lengths)  # (C,) the text that a symbol is of
-    left = np.repeat(lengths.cumsum(), lengths) - np.arange(len(symbols))  # (C,) symbols of it from this one on
+    owner = np.repeat(np.arange(len(texts)), lengths)  # (C,) the text of each symbol
+    left = np.repeat(lengths.cumsum(), lengths) - np.arange(len(symbols))  # (C,) symbols of the text from this one on
     symbols = _numbered(symbols)
     starts, ngrams = np.arange(len(symbols)), np.zeros_like(symbols)
     for order in range(1, max_order + 1):
@@ -117,12 +117,12 @@ def _ngrams(texts: Sequence[Sequence[int]], max_order: int) -> Iterator[tuple[In
 
 
 def _numbered(values: Ints) -> Ints:
-    """Equal values get equal numbers, from 0 without a gap."""
+    """Replace values by consecutive numbers from 0, equal values by equal numbers."""
     return np.unique(values, return_inverse=True)[1].reshape(-1)
 
 
 def _common(owner: Ints, ngrams: Ints, n_texts: int) -> Floats:
-    """(N, N) how many n-grams each two texts have in common, one that stands twice in both counted twice."""
+    """(N, N) the number of n-grams that each two texts have in common; one that occurs twice in both counts twice."""
     common = np.zeros((n_texts, n_texts))
     n_ngrams = int(ngrams.max(initial=-1)) + 1
     width = max(min(MAX_COUNTS // n_texts, n_ngrams), 1)

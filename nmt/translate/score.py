@@ -1,4 +1,4 @@
-"""Scoring: how probable a model finds given translations of given texts, as a whole and piece by piece."""
+"""Scoring: the log-probability of given translations, as a whole and piece by piece."""
 
 from __future__ import annotations
 
@@ -17,84 +17,90 @@ from nmt.search.forced import ForcedDecoder
 from nmt.search.step import length_penalty
 from nmt.text.lines import read_aligned
 from nmt.text.tokenizer import Tokenizer, is_blank
-
-WINDOW = 4096
-"""Pairs that are sorted by length together."""
+from nmt.translate.types import WINDOW
 
 END = "</s>"
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What a model makes of one pair of lines."""
+    """The score of one pair of lines."""
 
     pieces: tuple[str, ...]
-    """Those of the target as `Tokenizer.pieces` gives them, and `</s>`; none if a side is blank."""
+    """The target's pieces, from `Tokenizer.pieces`, and `</s>`; empty if a side is blank."""
     log_probs: tuple[float, ...]
-    """Of each piece, given the source and the pieces before it (nats)."""
+    """Log-probability of each piece, given the source and the pieces before it (nats)."""
     score: float
-    """What search ranks by: log_prob divided by the length penalty. NaN if a side is blank."""
+    """The ranking criterion of search: log_prob divided by the length penalty. NaN if a side is blank."""
     n_words: int
-    """Words of the target, as far as it was read, and one for the end of sentence if that was scored."""
+    """Words of the target, as far as it was read, plus one for the end of sentence if that was scored."""
     cut: bool = False
-    """True if a side has more pieces than the model takes: only their start was read. Of a target that is cut the end
-    of sentence is not scored."""
+    """True if a side has more pieces than the model can take: only its start was read. The end of sentence of a target
+    that was cut is not scored."""
 
     @property
     def log_prob(self) -> float:
-        """The sum over all pieces (nats). NaN if a side is blank."""
+        """Sum over all pieces (nats). NaN if a side is blank."""
         return math.fsum(self.log_probs) if self.pieces else math.nan
 
 
 BLANK = Scored((), (), math.nan, 0)
-"""There is nothing to translate, or nothing that a model would ever say: it is not asked."""
+"""A pair with a blank side, which is not scored."""
 
 
-def score_pairs(
-    decoder: ForcedDecoder,
-    src: Tokenizer,
-    tgt: Tokenizer,
-    search: SearchConfig,
-    longest: int,
-    pairs: Iterable[tuple[str, str]],
-    window: int = WINDOW,
-    progress: Progress | None = None,
-) -> Iterator[Scored]:
-    """Of each pair of a source and a target line, in order, what the models of `decoder` make of it.
+@dataclass(frozen=True)
+class PairScorer:
+    """Scores pairs of lines by forced decoding."""
 
-    `search` has the length penalty. At most `longest` pieces of a line are read. `window` pairs are read ahead and
-    sorted by length. `progress` is told of pairs as they are scored, which is in another order.
-    """
-    stream = iter(pairs)
-    while chunk := list(islice(stream, window)):
-        asked = [row for row, pair in enumerate(chunk) if not any(map(is_blank, pair))]
-        src_ids, tgt_ids = src.encode_all([chunk[i][0] for i in asked]), tgt.encode_all([chunk[i][1] for i in asked])
-        found = [BLANK] * len(chunk)
-        ids = [(s[:longest], t[:longest]) for s, t in zip(src_ids, tgt_ids, strict=True)]
-        if progress is not None:
-            progress.add(len(chunk) - len(asked))
-        by_piece = decoder.log_probs(ids, progress)
-        for row, s, t, values in zip(asked, src_ids, tgt_ids, by_piece, strict=True):
-            found[row] = _scored(tgt, t[:longest], values, search, len(s) > longest, len(t) > longest)
-        yield from found
+    decoder: ForcedDecoder
+    src: Tokenizer
+    tgt: Tokenizer
+    search: SearchConfig
+    """For the length penalty."""
+    max_length: int
+    """Pieces of a line that are read."""
 
+    def score(
+        self, pairs: Iterable[tuple[str, str]], window: int = WINDOW, progress: Progress | None = None
+    ) -> Iterator[Scored]:
+        """Score each pair of a source and a target line, in order.
 
-def _scored(
-    tgt: Tokenizer, ids: Sequence[int], values: Sequence[float], search: SearchConfig, src_cut: bool, tgt_cut: bool
-) -> Scored:
-    end = () if tgt_cut else (END,)
-    pieces = (*tgt.pieces(ids), *end)
-    values = tuple(values[: len(pieces)])
-    score = math.fsum(values) / length_penalty(len(pieces), search)
-    return Scored(pieces, values, score, len(tgt.decode(ids).split()) + len(end), src_cut or tgt_cut)
+        `window` pairs at a time are read ahead and sorted by length. `progress` counts pairs as they are scored, which
+        is in another order.
+        """
+        stream = iter(pairs)
+        while chunk := list(islice(stream, window)):
+            rows = [row for row, pair in enumerate(chunk) if not any(map(is_blank, pair))]
+            src_ids = self.src.encode_all([chunk[row][0] for row in rows])
+            tgt_ids = self.tgt.encode_all([chunk[row][1] for row in rows])
+            ids = [(s[: self.max_length], t[: self.max_length]) for s, t in zip(src_ids, tgt_ids, strict=True)]
+            if progress is not None:
+                progress.add(len(chunk) - len(rows))
+            scored = [BLANK] * len(chunk)
+            log_probs = self.decoder.log_probs(ids, progress)
+            for row, s, t, values in zip(rows, src_ids, tgt_ids, log_probs, strict=True):
+                scored[row] = self._scored(s, t, values)
+            yield from scored
+
+    def _scored(self, src_ids: Sequence[int], tgt_ids: Sequence[int], values: Sequence[float]) -> Scored:
+        """`values` are the log-probabilities of the target pieces that were read, and of `</s>`."""
+        src_cut, tgt_cut = len(src_ids) > self.max_length, len(tgt_ids) > self.max_length
+        ids = tgt_ids[: self.max_length]
+        end = () if tgt_cut else (END,)
+        pieces = (*self.tgt.pieces(ids), *end)
+        log_probs = tuple(values[: len(pieces)])
+        score = math.fsum(log_probs) / length_penalty(len(pieces), self.search)
+        return Scored(pieces, log_probs, score, len(self.tgt.decode(ids).split()) + len(end), src_cut or tgt_cut)
 
 
 # --- files ----------------------------------------------------------------------------------------
 
 
 def read_pairs(source: Path, reference: Path) -> Iterator[tuple[str, str]]:
-    """Line n of one file with line n of the other. Raises DataError if one is missing, is not UTF-8 text, or has more
-    lines than the other, which is found at the end."""
+    """Yield line n of one file with line n of the other.
+
+    Raises DataError if one is missing, is not UTF-8 text, or, at the end, if one has more lines.
+    """
     for path in (source, reference):
         if not path.exists():
             raise DataError(f"{path}: no such file")
@@ -102,19 +108,19 @@ def read_pairs(source: Path, reference: Path) -> Iterator[tuple[str, str]]:
 
 
 def write_scores(scored: Iterable[Scored], target: Path | str, tokens: bool = False) -> Totals:
-    """Write a line for each pair into a file, or to standard output (`-`), and add them up.
+    """Write a line for each pair into a file, or to standard output (`-`), and return the totals.
 
     Three tab-separated columns: score, log-probability, number of pieces (`nan`, `nan`, `0` for a pair with a blank
-    side); with `tokens` a JSON object with pieces and their log-probabilities (null in place of NaN, which is no JSON),
-    and whether a side was cut.
+    side); with `tokens` a JSON object with pieces and their log-probabilities (null instead of NaN), and whether a side
+    was cut.
     A file is written as F.part and renamed at the end. Raises DataError if it cannot be written.
     """
     totals = Totals()
     render = _json if tokens else _row
     with open_output(target) as out:
-        for number, each in enumerate(scored, start=1):
-            totals.add(number, each)
-            out.write(render(each).encode() + b"\n")
+        for number, pair in enumerate(scored, start=1):
+            totals.add(number, pair)
+            out.write(render(pair).encode() + b"\n")
     return totals
 
 
@@ -123,11 +129,11 @@ def _row(scored: Scored) -> str:
 
 
 def _json(scored: Scored) -> str:
-    asked = bool(scored.pieces)
+    has_score = bool(scored.pieces)
     return json.dumps(
         {
-            "score": round(scored.score, 6) if asked else None,
-            "log_prob": round(scored.log_prob, 6) if asked else None,
+            "score": round(scored.score, 6) if has_score else None,
+            "log_prob": round(scored.log_prob, 6) if has_score else None,
             "pieces": scored.pieces,
             "log_probs": [round(value, 6) for value in scored.log_probs],
             "cut": scored.cut,
@@ -138,13 +144,13 @@ def _json(scored: Scored) -> str:
 
 @dataclass
 class Numbers:
-    """How many lines there are of a kind, and the numbers of the first ten: a text may be endless."""
+    """The number of lines of a kind, and the line numbers of the first ten: a text may be endless."""
 
     n: int = 0
     first: str = ""
 
     def add(self, number: int) -> None:
-        """One more."""
+        """Count the line with this number."""
         self.n += 1
         if self.n <= 11:
             self.first += f"{', ' if self.first else ''}{number if self.n <= 10 else '…'}"
@@ -155,7 +161,7 @@ class Numbers:
 
 
 class Totals:
-    """What the pairs of a text have together, and what a user should know about them."""
+    """Totals over the pairs of a text, and warnings about them."""
 
     def __init__(self) -> None:
         self.n_pairs = self.n_pieces = self.n_words = 0
@@ -163,7 +169,7 @@ class Totals:
         self.blank, self.cut = Numbers(), Numbers()
 
     def add(self, number: int, scored: Scored) -> None:
-        """Take note of the pair of lines with this number."""
+        """Add the pair of lines with this number."""
         if not scored.pieces:
             self.blank.add(number)
             return
@@ -179,7 +185,7 @@ class Totals:
         return math.exp(min(-self.log_prob / max(n, 1), 700.0))
 
     def lines(self) -> Iterator[str]:
-        """For the screen: what is left out or cut, then the totals; ends of sentence count as pieces and as words."""
+        """Messages for the screen: pairs left out or cut, then totals; ends of sentence count as pieces and words."""
         if self.blank.n:
             yield f"{self.blank.count('pair')} with a blank side, not scored: {self.blank.first}"
         if self.cut.n:

@@ -1,34 +1,36 @@
-"""What is asked of a translator, and what it answers.
+"""Input and output of translating.
 
-A `Line` is what a user gives: text, and what its translation must be like. It becomes one or several `Sentence`s, which
-are searched for, and their hypotheses become its `Translation`s.
+A `Line` is what a user gives: text, and constraints on its translation. It becomes one or several `Sentence`s, which
+are searched, and their hypotheses become its `Translation`s.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nmt.config import BatchSize, SearchConfig
+from nmt.config import SearchConfig
 from nmt.errors import ConfigError
-from nmt.search.phrases import n_within, term_ids, width
-from nmt.text.asked import asked_of
 from nmt.text.glossary import Glossary
-from nmt.text.tokenizer import Tokenizer
+
+WINDOW = 4096
+"""Lines, or pairs of lines, that are read ahead and sorted by length together."""
+
+MAX_PARTS = 2**24
+"""More sentences than a line can have."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of text and what is asked of its translation."""
+    """A line of text and the constraints on its translation."""
 
     text: str
     prefix: str = ""
-    """The text that the translation starts with."""
+    """Text that the translation starts with."""
     terms: tuple[str, ...] = ()
-    """Texts that the translation must hold."""
+    """Texts that the translation must contain."""
     glossary: Glossary | None = None
-    """The translation must hold the translations of those of its terms that the text has."""
+    """The translation must contain the translations of its terms that occur in the text."""
 
 
 @dataclass(frozen=True)
@@ -39,23 +41,25 @@ class Sentence:
     separator: str
     """The white space that follows it in its line."""
     src_ids: Sequence[int]
-    """Without `</s>`; none for a blank one."""
+    """Without `</s>`; empty for a blank sentence."""
     key: int
-    """What its random draws depend on."""
+    """Line number (from 0) * MAX_PARTS + index in the line; seeds its random draws."""
+    max_length: int
+    """Maximum length of its translation in pieces, `</s>` counted."""
     prefix: Sequence[int] = ()
     phrases: tuple[tuple[int, ...], ...] = ()
-    """The terms."""
+    """The terms, as ids."""
     n_ordered: int = 0
-    """So many of these, the first, must stand in their order."""
+    """Number of phrases, the first ones, that must occur in their order."""
     cut: bool = False
-    """True if the line had more ids than the model can make anything of."""
+    """True if the line had more ids than the model can take."""
     whole: bool = False
-    """True if it is a line that would have been split, but for its terms."""
+    """True if it is a line that would have been split without its terms."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A source sentence and its translation, as ids without special ones."""
+    """A source sentence and its translation, as ids without special tokens."""
 
     src_ids: Sequence[int]
     tgt_ids: Sequence[int]
@@ -67,27 +71,27 @@ class Translation:
 
     text: str
     score: float
-    """What is ranked: log_prob divided by the length penalty, and the coverage penalty."""
+    """The ranking criterion: log_prob divided by the length penalty, plus the coverage penalty."""
     log_prob: float
-    """The sum over all pieces and ends of sentence (nats)."""
+    """Sum over all pieces and ends of sentence (nats)."""
     finished: bool = True
     """False if it, or a part of it, was ended by the length limit."""
     cut: bool = False
-    """True if only the start of the line was read: it has more pieces than the model can make anything of."""
+    """True if only the start of the line was translated: it has more pieces than the model can take."""
     whole: bool = False
-    """True if the line would have been split, but for its terms, of which nobody knows the part."""
+    """True if the line would have been split without its terms, whose part is unknown."""
     parts: tuple[Part, ...] = field(default=(), repr=False)
-    """One for each sentence into which the line was split."""
+    """One for each sentence of the line."""
 
+
+BLANK = Translation("", 0.0, 0.0)
+"""The translation of a blank line."""
 
 NO_TERMS = "terms go with plain beam search alone, without search.sample, diversity_groups, no_repeat_ngram"
 
-BLANK = Translation("", 0.0, 0.0)
-"""That of a blank line."""
-
 
 def check_search(search: SearchConfig, n_best: int) -> None:
-    """Raises ConfigError for settings of one request that do not go together."""
+    """Raise ConfigError for settings of a request that are incompatible."""
     problems = []
     if n_best < 1:
         problems.append(f"n_best: must be at least 1, found {n_best}")
@@ -105,60 +109,5 @@ def check_search(search: SearchConfig, n_best: int) -> None:
 
 
 def takes_terms(search: SearchConfig) -> bool:
-    """Whether translations found so can be made to hold terms."""
+    """Whether this kind of search supports terms."""
     return not (search.sample or search.diversity_groups > 1 or search.no_repeat_ngram)
-
-
-def phrases_of(
-    line: Line, text: str, search: SearchConfig, tokenizer: Tokenizer
-) -> tuple[tuple[tuple[int, ...], ...], int]:
-    """The phrases that the translation of a line must hold, or of a part of it, `text`: first the tags in their order;
-    and how many these are. What the text asks for is asked for once more for each time that it stands within something
-    else that the text asks for. Raises ConfigError if translations found so cannot be made to hold terms."""
-    asked = asked_of(text, search, line.glossary)
-    if (line.terms or asked) and not takes_terms(search):
-        raise ConfigError([NO_TERMS])
-    wanted = Counter(span.wanted for span in asked)
-    tags = [span.wanted for span in asked if span.kind == "tag" and span.wanted.startswith("<")]
-    ids = {term: tuple(term_ids(tokenizer, term)) for term in {*wanted, *line.terms}}
-    others = wanted - Counter(tags)
-    for term in others:
-        others[term] += sum(n * n_within(ids[term], ids[other], tokenizer) for other, n in wanted.items())
-    # what the line's own terms and its text both ask for stands once
-    terms = [*tags, *(Counter(line.terms) | others).elements()]
-    phrases = [ids[term] for term in terms]
-    return tuple(filter(None, phrases)), sum(map(bool, phrases[: len(tags)]))
-
-
-def n_wanted_of(search: SearchConfig, n_best: int) -> int:
-    """How many hypotheses of each sentence are needed."""
-    n = n_best if search.mbr == "none" else search.mbr_candidates
-    return n if search.sample else min(n, search.beam)
-
-
-def make_batches(
-    sentences: Sequence[Sentence], search: SearchConfig, n_wanted: int, size: BatchSize
-) -> list[list[int]]:
-    """Rows of similar lengths together: at most size.sentences of at most size.tokens source tokens (rows x longest,
-    end of sentence counted), or one row; those that need a wider beam apart and fewer.
-
-    Blank rows are in none. Batches are in the order of their first rows, so that the first rows are done early.
-    """
-    beam = n_wanted if search.sample else search.beam
-    widths = [width(sentence.phrases, beam) for sentence in sentences]
-    rows = [row for row, sentence in enumerate(sentences) if sentence.src_ids]
-    batches: list[list[int]] = []
-    for row in sorted(rows, key=lambda row: (widths[row], len(sentences[row].src_ids))):
-        n_rows = len(batches[-1]) + 1 if batches else 0
-        fits = (
-            batches
-            and widths[batches[-1][0]] == widths[row]
-            and n_rows <= size.sentences
-            and n_rows * widths[row] <= size.sentences * search.beam
-            and n_rows * (len(sentences[row].src_ids) + 1) <= size.tokens
-        )
-        if fits:
-            batches[-1].append(row)
-        else:
-            batches.append([row])
-    return sorted(batches, key=min)

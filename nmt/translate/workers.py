@@ -1,10 +1,9 @@
-"""Several batches at once on a CPU: each has too little work in one step for all cores together."""
+"""Several batches at once on a CPU: one decoding step of a batch is too little work for all cores."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
 import torch
@@ -12,94 +11,81 @@ import torch
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-NAME = "nmt translates"
-"""Of the threads."""
-MOST_WORKERS = 8
-"""Beyond so many, they wait for Python's lock."""
+THREAD_NAME = "nmt translates"
+MAX_WORKERS = 8
+"""More would wait for Python's global interpreter lock."""
 
 
-def run_all(
-    work: Callable[[Job], Result],
-    jobs: Sequence[Job],
-    device: torch.device,
-    context: Callable[[], AbstractContextManager[object]],
-) -> Generator[Result]:
-    """The result of each job, in order. `work` is called within `context`.
+def run_all(work: Callable[[Job], Result], jobs: Sequence[Job], device: torch.device) -> Generator[Result]:
+    """Yield the result of each job, in order.
 
-    On a CPU the jobs are shared out among threads, each with a share of PyTorch's own threads; a single job, or any on
-    a GPU, is done in the calling thread. What a job raises is raised here. No job is begun after the caller has left.
+    On a CPU the jobs are distributed over threads, each with a share of PyTorch's own threads; a single job, or any job
+    on a GPU, runs in the calling thread. Exceptions of jobs are raised here. No job starts after the generator is
+    closed.
     """
     n_threads = torch.get_num_threads()
-    n_workers = min(n_threads, len(jobs), MOST_WORKERS) if device.type == "cpu" else 1
+    n_workers = min(n_threads, len(jobs), MAX_WORKERS) if device.type == "cpu" else 1
     if n_workers <= 1:
         for job in jobs:
-            with context():  # not around the `yield`: what the caller does meanwhile is not ours
-                result = work(job)
-            yield result
+            yield work(job)
         return
-    crew = _Crew(work, jobs, context, n_threads // n_workers)
-    threads = [threading.Thread(target=crew.run, name=NAME, daemon=True) for _ in range(n_workers)]
+    pool = _Pool(work, jobs, n_threads // n_workers)
+    threads = [threading.Thread(target=pool.run, name=THREAD_NAME, daemon=True) for _ in range(n_workers)]
     for thread in threads:
         thread.start()
     try:
-        for place in range(len(jobs)):
-            yield crew.result(place)
+        for i in range(len(jobs)):
+            yield pool.result(i)
     finally:
-        crew.stop()
+        pool.stop()
         for thread in threads:
             thread.join()
-        torch.set_num_threads(n_threads)  # what threads that are yet to start begin with
+        torch.set_num_threads(n_threads)  # the default of threads that start later
 
 
-class _Crew(Generic[Job, Result]):
-    """The jobs, their results, and where the threads meet."""
+class _Pool(Generic[Job, Result]):
+    """The jobs and their results, shared by the threads."""
 
-    def __init__(
-        self,
-        work: Callable[[Job], Result],
-        jobs: Sequence[Job],
-        context: Callable[[], AbstractContextManager[object]],
-        n_threads: int,
-    ) -> None:
-        self._work, self._jobs, self._context, self._n_threads = work, jobs, context, n_threads
+    def __init__(self, work: Callable[[Job], Result], jobs: Sequence[Job], n_threads: int) -> None:
+        """n_threads: PyTorch's own threads for each worker."""
+        self._work, self._jobs, self._n_threads = work, jobs, n_threads
         self._next = 0
         self._results: dict[int, Result] = {}
         self._errors: dict[int, BaseException] = {}
-        self._news = threading.Condition()
+        self._changed = threading.Condition()
 
     def run(self) -> None:
-        """What a thread does: job after job, until there is none or somebody has failed."""
+        """Run jobs until none is left or one has failed: the main loop of a thread."""
         torch.set_num_threads(self._n_threads)  # of this thread alone
-        while (place := self._take()) is not None:
+        while (i := self._take()) is not None:
             try:
-                with self._context():
-                    result = self._work(self._jobs[place])
+                result = self._work(self._jobs[i])
             except BaseException as error:
-                with self._news:
-                    self._errors[place] = error
+                with self._changed:
+                    self._errors[i] = error
                     self._next = len(self._jobs)
-                    self._news.notify_all()
+                    self._changed.notify_all()
                 return
-            with self._news:
-                self._results[place] = result
-                self._news.notify_all()
+            with self._changed:
+                self._results[i] = result
+                self._changed.notify_all()
 
-    def result(self, place: int) -> Result:
-        """That of the job at `place`, as soon as it is there."""
-        with self._news:
-            while place not in self._results:
-                if place in self._errors:
-                    raise self._errors[place]
-                self._news.wait()
-            return self._results.pop(place)
+    def result(self, i: int) -> Result:
+        """Wait for the result of job `i` and return it, or raise its exception."""
+        with self._changed:
+            while i not in self._results:
+                if i in self._errors:
+                    raise self._errors[i]
+                self._changed.wait()
+            return self._results.pop(i)
 
     def stop(self) -> None:
-        """Begin no further job."""
-        with self._news:
+        """Start no further job."""
+        with self._changed:
             self._next = len(self._jobs)
 
     def _take(self) -> int | None:
-        with self._news:
+        with self._changed:
             if self._next >= len(self._jobs):
                 return None
             self._next += 1

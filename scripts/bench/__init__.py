@@ -10,12 +10,12 @@
     process.py          a process of a toolkit's own
     windows.py          from moments to rates
 
-Training, `bench_train.py`:
+Training, `train.py`:
 
     probe.py            runs inside a toolkit's process and counts what it learns from
     table.py            from rates to the table and the ratios
 
-Translation, `bench_translate.py`:
+Translation, `translate.py`:
 
     testset.py          the text that is translated
     model.py            the models, trained by learn.py in a toolkit's process

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.once import once
-from bench.peer import Peer
+from scripts.bench.once import once
+from scripts.bench.peer import Peer
 
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 # newer pips refuse the metadata of old packages; newer setuptools have no pkg_resources
@@ -27,7 +27,7 @@ def torch_version() -> str:
 
 
 def torch_of(peer: Peer) -> tuple[str, ...]:
-    """What is installed first."""
+    """Return the requirements that are installed first."""
     return (f"torch=={torch_version()}",) if peer.torch else ()
 
 

@@ -1,14 +1,14 @@
 """Run a toolkit's own training in this process to its end.
 
-python -m bench.learn NAME ARGUMENTS OF THE TOOLKIT
+python -m scripts.bench.learn NAME ARGUMENTS OF THE TOOLKIT
 """
 
 from __future__ import annotations
 
 import sys
 
-from bench.peers import PEERS
-from bench.probe import find
+from scripts.bench.peers import PEERS
+from scripts.bench.probe import find
 
 
 def main() -> None:

@@ -6,12 +6,12 @@ import sys
 import time
 from pathlib import Path
 
-from bench.install import FailedError, bin_of, convert, install, logged
-from bench.once import once
-from bench.peer import Decoding, Peer
-from bench.peers import PEERS
-from bench.process import run_python
-from bench.task import Plan
+from scripts.bench.install import FailedError, bin_of, convert, install, logged
+from scripts.bench.once import once
+from scripts.bench.peer import Decoding, Peer
+from scripts.bench.peers import PEERS
+from scripts.bench.process import run_python
+from scripts.bench.task import Plan
 
 
 def brief(steps: int) -> Plan:
@@ -29,7 +29,7 @@ def train(peer: Peer, text: Path, home: Path, plan: Plan) -> Path:
     def learn() -> None:
         began = time.time()
         print(f"bench: {peer.title} learns for {plan.steps:,} updates, once", file=sys.stderr, flush=True)
-        words = ["-m", "bench.learn", peer.name, *training.arguments(text, run, plan)]
+        words = ["-m", "scripts.bench.learn", peer.name, *training.arguments(text, run, plan)]
         if run_python(peer, home, words, log=log, run=run, variables=training.variables()):
             raise FailedError(f"its training failed: {log}")
         print(f"bench: {peer.title} took {(time.time() - began) / 60:.1f} minutes", file=sys.stderr, flush=True)
@@ -41,7 +41,7 @@ def train(peer: Peer, text: Path, home: Path, plan: Plan) -> Path:
 
 
 def model_of(decoding: Decoding, text: Path, home: Path, plan: Plan) -> Path:
-    """What a toolkit translates with, made on first use. Raises FailedError."""
+    """Return the folder of the model to translate with, made on first use. Raises FailedError."""
     trainer = PEERS[decoding.model]
     run = train(trainer, text, home, plan)
     export = decoding.export

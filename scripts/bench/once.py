@@ -1,4 +1,4 @@
-"""What is made on first use and kept: a folder is there as a whole, or it is made again."""
+"""Folders made on first use and kept; an incomplete one is made again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MARK = "made.txt"
 
 
 def once(folder: Path, recipe: str, make: Callable[[], None]) -> None:
-    """Make the folder anew unless it was made to its end from the same recipe. `make` finds it empty."""
+    """Make the folder unless it is complete and of the same recipe. `make` is called with the folder empty."""
     mark = folder / MARK
     if mark.is_file() and mark.read_text(encoding="utf-8") == recipe:
         return

@@ -1,4 +1,4 @@
-"""What is known of a toolkit. This is read in every toolkit's environment: only the standard library is imported."""
+"""The description of a toolkit. This is read in every toolkit's environment: only the standard library is imported."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.task import MAX_OUTPUT, Plan
+from scripts.bench.task import MAX_OUTPUT, Plan
 
 
 class Counts(NamedTuple):
-    """What one batch holds. A slot is a position of the padded tensor, with a token or without.
+    """Counts of one batch. Positions are those of the padded tensor, padding included.
 
     Target tokens are those of the labels: the pieces and one end of sentence for each pair.
     """
 
     pairs: int
     tgt: int
-    tgt_slots: int
+    tgt_positions: int
     src: int
-    src_slots: int
+    src_positions: int
 
     def plus(self, other: Counts) -> Counts:
-        """Both together."""
-        return Counts(*(mine + its for mine, its in zip(self, other, strict=True)))
+        """Return the sum."""
+        return Counts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 NOTHING = Counts(0, 0, 0, 0, 0)
@@ -32,7 +32,7 @@ NOTHING = Counts(0, 0, 0, 0, 0)
 
 @dataclass(frozen=True)
 class Training:
-    """How a toolkit trains: what it is started with, and where it learns from a batch."""
+    """Training with a toolkit: its arguments, and the function that learns from a batch."""
 
     entry: str
     """`module:function`, what its own command runs; sys.argv holds the arguments."""
@@ -50,13 +50,13 @@ class Training:
 
 @dataclass(frozen=True)
 class Search:
-    """How the text is translated; what is best is the mean log-probability of a piece, as every toolkit has it."""
+    """Settings of a search; hypotheses are ranked by mean log-probability per piece, which every toolkit offers."""
 
     beam: int
     batch: int
     """Sentences; 1: the next begins when one is done."""
     pieces: int = 0
-    """Every translation has exactly so many, end of sentence not counted; 0: as many as the search finds best."""
+    """Exact length of every translation without end of sentence; 0: the search decides."""
 
     @property
     def longest(self) -> int:
@@ -82,12 +82,12 @@ class Loaded(NamedTuple):
     translate: Callable[[Sequence[str]], list[Output]]
     """Lines -> a translation for each, in their order."""
     note: str = ""
-    """What it chose by itself."""
+    """A choice that the toolkit made by itself, such as the number format."""
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """How a toolkit translates. All its functions but `export` run in its own environment."""
+    """Translation with a toolkit. All its functions but `export` run in its own environment."""
 
     load: Callable[[Path, Path, Search], Loaded]
     """(folder of the run, folder of the text, search) -> a model; only its start-up time has this in it."""
@@ -98,9 +98,9 @@ class Decoding:
     pieces: str = "bpe.model"
     """The SentencePiece model in the folder of the text that its pieces are of; empty: its outputs are plain text."""
     forces: bool = True
-    """Whether it can be held to a number of pieces."""
+    """Whether the length of translations can be fixed."""
     remark: str = ""
-    """What is to be known where every translation has a fixed number of pieces."""
+    """A note for the table of fixed lengths."""
     kind: str = "float32"
     """Number format of the matrix products."""
     export: Callable[[Path, Path], list[str]] | None = None
@@ -114,17 +114,17 @@ class Peer:
     """A toolkit, or an arm of one, and how it is installed."""
 
     name: str
-    """What `--peers` and file names call it."""
+    """Name in `--peers` and in file names."""
     title: str
-    """What the table calls it."""
+    """Name in the tables."""
     training: Training | None = None
     decoding: Decoding | None = None
     environment: str = ""
     """The name of its environment; empty: the Python that runs the benchmark."""
     requirements: tuple[str, ...] = ()
-    """What is installed with all dependencies; the version of torch is held."""
+    """Packages installed with all dependencies, at a fixed version of torch."""
     alone: tuple[str, ...] = ()
-    """What is installed after that and without dependencies, because it asks for another torch than this."""
+    """Packages installed after that without dependencies, because they require another torch."""
     torch: bool = True
     """Whether it runs on PyTorch."""
     patch: Callable[[Path], None] | None = None

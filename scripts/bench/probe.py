@@ -1,6 +1,6 @@
 """Run a toolkit's own training in this process, count what it learns from, and end it when enough is measured.
 
-    python -m bench.probe NAME --out FILE --warm S --seconds S --started T -- ARGUMENTS OF THE TOOLKIT
+    python -m scripts.bench.probe NAME --out FILE --warm S --seconds S --started T -- ARGUMENTS OF THE TOOLKIT
 
 The counts belong to optimizer steps, which torch tells of. The result is one JSON object in FILE; without it the
 training ended or failed before. Standard library and torch only; Linux, for what other processes use.
@@ -19,9 +19,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from bench.peer import NOTHING, Training
-from bench.peers import PEERS
-from bench.windows import Step, summary
+from scripts.bench.peer import NOTHING, Training
+from scripts.bench.peers import PEERS
+from scripts.bench.windows import Step, summary
 
 TICKS = os.sysconf("SC_CLK_TCK")
 BUSY = slice(1, 9)  # of the first line of /proc/stat: user nice system idle iowait irq softirq steal

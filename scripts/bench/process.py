@@ -7,11 +7,11 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.install import FailedError, bin_of
-from bench.peer import Peer
-from bench.task import THREADS
+from scripts.bench.install import FailedError, bin_of
+from scripts.bench.peer import Peer
+from scripts.bench.task import THREADS
 
-SCRIPTS = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
@@ -19,7 +19,7 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
     return {
         **os.environ,
         **variables,
-        "PYTHONPATH": str(SCRIPTS),
+        "PYTHONPATH": str(ROOT),
         "OMP_NUM_THREADS": str(THREADS),
         "MKL_NUM_THREADS": str(THREADS),
         "CUDA_VISIBLE_DEVICES": "",

@@ -1,6 +1,6 @@
 """Translate with one toolkit in this process and measure it.
 
-    python -m bench.rate NAME --model DIR --text DIR --beam K --batch B --pieces N --lines N --seconds S
+    python -m scripts.bench.rate NAME --model DIR --text DIR --beam K --batch B --pieces N --lines N --seconds S
                          --out FILE --started T
 
 The model is loaded once; the first line is translated, which ends the start-up; a few batches warm it up. Then the
@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.peer import NOTHING, Counts, Loaded, Output, Search
-from bench.peers import PEERS
-from bench.probe import other_processes
-from bench.task import SRC
-from bench.windows import Step, cut, medians
+from scripts.bench.peer import NOTHING, Counts, Loaded, Output, Search
+from scripts.bench.peers import PEERS
+from scripts.bench.probe import other_processes
+from scripts.bench.task import SRC
+from scripts.bench.windows import Step, cut, medians
 
 WARM_BATCHES = 2
 WARM_LINES = 10

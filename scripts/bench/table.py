@@ -1,4 +1,4 @@
-"""From what was measured to one table and the ratios, in Markdown."""
+"""Table of training speed and the ratios, in Markdown."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.peer import Peer
-from bench.task import THREADS
+from scripts.bench.peer import Peer
+from scripts.bench.task import THREADS
 
 COLUMNS = (
     "toolkit", "target tokens/s (rounds)", "of the best peer", "pairs/s", "target tokens a pair",
@@ -18,7 +18,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Row:
-    """A toolkit with what was measured in each round: a result of the probe, or None; and why one is missing."""
+    """A toolkit and its result in each round, None where it failed; and why it failed."""
 
     peer: Peer
     rounds: Sequence[dict[str, Any] | None]
@@ -35,7 +35,7 @@ class Row:
         return not self.peer.environment
 
     def median(self, key: str) -> float:
-        """Of a figure over the rounds."""
+        """Return the median of a figure over the rounds."""
         return float(statistics.median(result[key] for result in self.results))
 
 
@@ -46,7 +46,7 @@ def best_peer(rows: Sequence[Row]) -> Row | None:
 
 
 def render(rows: Sequence[Row]) -> str:
-    """The table, what is missing, and how nmt compares."""
+    """Return the table, what failed and why, and the ratios of nmt to the best peer."""
     best = best_peer(rows)
     head = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
     lines = [*head, *(render_row(row, best) for row in rows)]
@@ -86,12 +86,12 @@ def rate(result: dict[str, Any]) -> str:
 
 
 def render_ratio(row: Row, best: Row) -> str:
-    """How much faster an arm of nmt is than the best peer, over all rounds and in each."""
+    """Return the speed of an arm of nmt relative to the best peer, over all rounds and in each."""
     ratio = row.median("tgt_per_s") / best.median("tgt_per_s")
     by_round = [
-        mine["tgt_per_s"] / its["tgt_per_s"]
-        for mine, its in zip(row.rounds, best.rounds, strict=True)
-        if mine is not None and its is not None
+        ours["tgt_per_s"] / theirs["tgt_per_s"]
+        for ours, theirs in zip(row.rounds, best.rounds, strict=True)
+        if ours is not None and theirs is not None
     ]
     span = f" (by round {min(by_round):.2f} to {max(by_round):.2f})" if by_round else ""
     return f"{row.peer.title} / {best.peer.title}: {ratio:.2f}{span}"

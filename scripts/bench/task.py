@@ -1,4 +1,4 @@
-"""The task that every toolkit is given. What is a number here is the same in all of their configurations."""
+"""The task that every toolkit is given: all of their configurations share these numbers."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ THREADS = 2
 
 
 class Plan(NamedTuple):
-    """How long a toolkit trains. The schedule is that of "Attention Is All You Need" times a factor."""
+    """Length of a training. The schedule is that of "Attention Is All You Need" times a factor."""
 
     steps: int = NEVER
-    """Until the end and the only checkpoint, which nothing that is measured in training reaches."""
+    """Until the end and the only checkpoint, which no measured training reaches."""
     batch_tokens: int = 4096
     """Target tokens of an optimizer step, each toolkit in its own way of counting."""
     warmup: int = 2000
     """Steps until the learning rate is highest."""
     factor: float = 1.0
-    """Of the learning rate."""
+    """Multiplies the learning rate."""
 
     @property
     def peak_lr(self) -> float:
@@ -45,4 +45,4 @@ class Plan(NamedTuple):
 
 
 MEASURED = Plan()
-"""What `bench_train` measures, and stops before its end."""
+"""The training that `train.py` measures, and stops before its end."""

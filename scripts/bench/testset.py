@@ -1,4 +1,4 @@
-"""The text that is translated, in the pieces of those who translate it, and the way back to plain text."""
+"""The text that is translated, in the pieces of each toolkit, and the way back to plain text."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import sentencepiece
 
-from bench.peer import Decoding
-from bench.task import SRC, TGT
-from bench.text import write_lines
 from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.text.tokenizer import Tokenizer
+from scripts.bench.peer import Decoding
+from scripts.bench.task import SRC, TGT
+from scripts.bench.text import write_lines
 
 NAME = "test_2016_flickr"
 
@@ -45,7 +45,7 @@ def prepare_own(text: Path) -> None:
 
 
 def own_tokenizer(text: Path) -> Tokenizer:
-    """That of nmt's data."""
+    """Load the tokenizer of nmt's data."""
     return Tokenizer.load(DataDir(text / "nmt" / "data").tokenizer.joint)
 
 

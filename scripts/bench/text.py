@@ -15,9 +15,9 @@ from pathlib import Path
 
 import sentencepiece
 
-from bench.once import once
-from bench.task import SRC, TGT, VOCABULARY
 from nmt.errors import DataError
+from scripts.bench.once import once
+from scripts.bench.task import SRC, TGT, VOCABULARY
 
 SPLITS = ("train", "val")
 

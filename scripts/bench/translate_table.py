@@ -1,4 +1,4 @@
-"""From what was measured in translation to two tables and the ratios, in Markdown."""
+"""Two tables of translation speed and the ratios, in Markdown."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.peer import Peer, Search
-from bench.table import rate
-from bench.task import THREADS
+from scripts.bench.peer import Peer, Search
+from scripts.bench.table import rate
+from scripts.bench.task import THREADS
 
 FORCED = Search(beam=5, batch=64, pieces=15)
 BEAM, GREEDY = Search(beam=5, batch=64), Search(beam=1, batch=64)
@@ -27,7 +27,7 @@ FREE = (
 
 @dataclass
 class Row:
-    """A toolkit, what was measured for each search in each round, and the BLEU of its last translations."""
+    """A toolkit, its results for each search in each round, and BLEU of its last translations."""
 
     peer: Peer
     rounds: dict[Search, list[dict[str, Any] | None]] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Row:
 
     @property
     def all_results(self) -> list[dict[str, Any]]:
-        """Of every search."""
+        """The results of every search."""
         return [result for search in self.rounds for result in self.results(search)]
 
     @property
@@ -72,7 +72,7 @@ def best_peer(rows: Sequence[Row], kinds: Sequence[str] = ("float32", "bf16")) -
 
 
 def render(rows: Sequence[Row], signature: str) -> str:
-    """What was asked for of the two tables, what is missing, and how nmt compares."""
+    """Return the requested tables, what failed and why, and the ratios of nmt to the best peers."""
     best = best_peer(rows)
     parts: list[str] = []
     if any(FORCED in row.rounds for row in rows):
@@ -108,10 +108,10 @@ def equal_work(row: Row, best: Row | None) -> list[str]:
     share = median / (best.rate(FORCED, "tgt_per_s") or 1.0) if best is not None else None
     least = min(result["pieces_least"] for result in results)
     most = max(result["pieces_most"] for result in results)
-    each = " / ".join("failed" if result is None else rate(result) for result in row.rounds[FORCED])
+    rounds = " / ".join("failed" if result is None else rate(result) for result in row.rounds[FORCED])
     return [
         row.title,
-        f"{median:,.0f} ({each})",
+        f"{median:,.0f} ({rounds})",
         "–" if share is None else f"{share:.2f}",
         f"{least}" if least == most else f"{least} to {most}",
         " / ".join(f"{result['quiet_windows']} of {result['windows']}" for result in results),
@@ -140,7 +140,7 @@ def free(row: Row) -> list[str]:
 
 
 def notes(rows: Sequence[Row]) -> list[str]:
-    """What the numbers do not say."""
+    """Return the remarks below the tables."""
     found = []
     if any(not result["quiet_windows"] for row in rows for result in row.all_results):
         found.append("* no window was quiet: the median of all")
@@ -154,7 +154,7 @@ def notes(rows: Sequence[Row]) -> list[str]:
 
 
 def ratios(rows: Sequence[Row]) -> list[str]:
-    """How each arm of nmt compares with the best PyTorch peer, in float32 and in any format, and with CTranslate2."""
+    """Return the ratios of each arm of nmt to the best PyTorch peer, in float32 and any format, and to CTranslate2."""
     bests = [best for best in (best_peer(rows, ["float32"]), best_peer(rows)) if best is not None]
     others = [*dict.fromkeys(best.peer.name for best in bests), *(row.peer.name for row in rows if not row.peer.torch)]
     by_name = {row.peer.name: row for row in rows}
@@ -163,7 +163,7 @@ def ratios(rows: Sequence[Row]) -> list[str]:
 
 
 def ratio(ours: Row, other: Row) -> str:
-    """How much faster one is at equal work, over all rounds and in each; empty if one was not measured."""
+    """Return the ratio of two speeds at equal work, over all rounds and in each; nothing if one was not measured."""
     mine, its = ours.rate(FORCED, "tgt_per_s"), other.rate(FORCED, "tgt_per_s")
     if not mine or not its:
         return ""

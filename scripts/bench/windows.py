@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.peer import NOTHING, Counts
+from scripts.bench.peer import NOTHING, Counts
 
 WINDOW = 5.0
 """Seconds, at least, over which a rate is taken."""
@@ -68,8 +68,8 @@ def summary(steps: Sequence[Step], warm: float) -> dict[str, Any]:
         "tgt_per_step": total.tgt / len(counted),
         "pairs_per_step": total.pairs / len(counted),
         "tgt_per_pair": total.tgt / total.pairs,
-        "tgt_padding": 1 - total.tgt / total.tgt_slots,
-        "src_padding": 1 - total.src / total.src_slots,
+        "tgt_padding": 1 - total.tgt / total.tgt_positions,
+        "src_padding": 1 - total.src / total.src_positions,
     }
 
 

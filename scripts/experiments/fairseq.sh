@@ -16,10 +16,10 @@ text=$(PYTHONPATH=$(dirname "$0")/.. python - "$root" "$home" <<'P'
 import sys
 from pathlib import Path
 
-from bench.install import convert, install
-from bench.peers import PEERS
-from bench.testset import prepare_test
-from bench.text import prepare_text
+from scripts.bench.install import convert, install
+from scripts.bench.peers import PEERS
+from scripts.bench.testset import prepare_test
+from scripts.bench.text import prepare_text
 
 data, home = (Path(word).resolve() for word in sys.argv[1:])
 text = prepare_text(data, home)

@@ -31,7 +31,7 @@ def main(paths: Sequence[Path]) -> None:
         found, best = summarise(run), best_bleu(run) if run.log.is_file() else {}
         scores = " | ".join(map(score, map(best.get, KINDS)))
         minutes = "-" if found.minutes is None else f"{found.minutes:.0f}"
-        taken = read_selected(run).get("weights") if found.state == "finished" else found.state
+        taken = read_selected(run).weights if found.state == "finished" else found.state
         print(f"| {path.name} | {found.step or 0:,} | {minutes} | {scores} | {taken} |")
         if found.state == "finished":
             arms.setdefault(path.name.rpartition("-")[0], []).append(best)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from sample_corpus.lexicon import NUMBERS, Adjective, English, Noun, Verb
+from scripts.sample_corpus.lexicon import NUMBERS, Adjective, English, Noun, Verb
 
 ARTICLE = {  # gender or plural -> forms for N, A, D, G
     "m": ("der", "den", "dem", "des"), "f": ("die", "die", "der", "der"),

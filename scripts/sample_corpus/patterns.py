@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sample_corpus.grammar import ARTICLE, DER_ENDING, NP, Clause, Part, number, tidy, with_preposition
-from sample_corpus.lexicon import NOUNS, VERB, VERBS, English, Verb, nouns_of
-from sample_corpus.sentences import SEIN, Pair, Writer, verbs_for
+from scripts.sample_corpus.grammar import ARTICLE, DER_ENDING, NP, Clause, Part, number, tidy, with_preposition
+from scripts.sample_corpus.lexicon import NOUNS, VERB, VERBS, English, Verb, nouns_of
+from scripts.sample_corpus.sentences import SEIN, Pair, Writer, verbs_for
 
 ANY = [(5.0, "past"), (1.6, "future"), (1.0, "werden"), (1.6, "habit"), (0.8, "state"), (0.8, "progressive")]
 ANY += [(1.6, "modal"), (1.0, "modal past"), (0.5, "since"), (0.9, "perfect"), (0.5, "gern")]

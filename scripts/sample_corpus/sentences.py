@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from sample_corpus.grammar import NP, POSSESSIVES, Clause, Part, Sampler, clock_time, number, with_preposition
-from sample_corpus.lexicon import (
+from scripts.sample_corpus.grammar import NP, POSSESSIVES, Clause, Part, Sampler, clock_time, number, with_preposition
+from scripts.sample_corpus.lexicon import (
     ADJECTIVES,
     ADVERBS,
     CITIES,

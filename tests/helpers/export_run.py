@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 
 from nmt.config.load import dump_config
-from nmt.engine.translator import EngineTranslator
+from nmt.engine.translator import load_ctranslate2
 from nmt.export.export import Request, export
-from nmt.layout import FORMAT, RunDir
+from nmt.layout import RUN_FORMAT, RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer, Tokenizers, train_tokenizer
@@ -54,14 +54,14 @@ def write_run(path: Path, joint: bool = True, specials: float = 0.0, **model: ob
     tokenizers.save(run.tokenizer)
     run.config.write_text(dump_config(config), encoding="utf-8")
     facts = {"data_dir": "nowhere", "corpus": "", "tokenizer": tokenizers.fingerprint, "precision": "float32"}
-    run.info.write_text(json.dumps({"format": FORMAT, **facts}), encoding="utf-8")
+    run.info.write_text(json.dumps({"format": RUN_FORMAT, **facts}), encoding="utf-8")
     save_checkpoint(run.step(7), dict(transformer.named_parameters()), None, {})
     return path
 
 
-def both(path: Path, joint: bool = True, specials: float = 0.0, **model: object) -> tuple[Translator, EngineTranslator]:
+def both(path: Path, joint: bool = True, specials: float = 0.0, **model: object) -> tuple[Translator, Translator]:
     """A run's translator and its export as an engine, in float32 and on one thread, without the comparison of both."""
     run = write_run(path / "run", joint, specials, **model)
     export(Request(run, check_lines=2), path / "exported", "ctranslate2")
     native = Translator.load(run, device="cpu", precision="float32")
-    return native, EngineTranslator.of(path / "exported")
+    return native, load_ctranslate2(path / "exported")

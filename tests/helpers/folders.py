@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,10 @@ class Folder:
 
     def corpus(self) -> Corpus:
         return Corpus.open(DataDir(self.data))
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest as it was written, with what readers of it leave out."""
+        return dict(json.loads((self.data / "manifest.json").read_bytes()))
 
     def content(self) -> dict[str, bytes]:
         return {str(path.relative_to(self.data)): path.read_bytes() for path in self.data.rglob("*") if path.is_file()}

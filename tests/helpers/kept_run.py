@@ -16,7 +16,8 @@ import torch
 from nmt.config import Config
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
-from nmt.runs.checkpoint import TrainState, save_checkpoint, saved_steps
+from nmt.runs.checkpoint import save_checkpoint, saved_steps
+from nmt.runs.state import TrainState
 from nmt.training import loop
 from nmt.training.report import log as log_module
 from tiny_corpus import tiny_settings, tiny_text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 
@@ -10,11 +9,12 @@ import torch
 
 from nmt.config import Config, SearchConfig
 from nmt.config.load import dump_config, load_config
-from nmt.layout import FORMAT, RunDir
+from nmt.layout import RUN_FORMAT, RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import save_checkpoint
-from nmt.runs.info import write_selected
+from nmt.runs.info import RunInfo, Selected, write_info, write_selected
 from nmt.text.tokenizer import Tokenizer, Tokenizers, train_tokenizer
+from nmt.translate.searcher import NativeSearcher
 from nmt.translate.translator import Translator
 
 TINY = {
@@ -64,16 +64,17 @@ def write_run(path: Path, config: Config, tokenizer: Tokenizer, model: Transform
     tokenizers = Tokenizers(dict.fromkeys(config.data.languages, tokenizer), joint=True)
     tokenizers.save(run.tokenizer)
     run.config.write_text(dump_config(config), encoding="utf-8")
-    info = {"format": FORMAT, "data_dir": "", "corpus": "", "tokenizer": tokenizers.fingerprint, "precision": "float32"}
-    run.info.write_text(json.dumps(info), encoding="utf-8")
+    fingerprint = tokenizers.fingerprint
+    write_info(run, RunInfo(format=RUN_FORMAT, data_dir="", corpus="", tokenizer=fingerprint, precision="float32"))
     save_checkpoint(run.step(step), dict(model.named_parameters()), None, {})
-    write_selected(run, {"best_step": step, "weights": "raw", "reason": "the only one"})
+    write_selected(run, Selected(best_step=step, weights="raw", reason="the only one"))
     return path
 
 
 def make(tokenizer: Tokenizer, config: Config) -> Translator:
     tokenizers = Tokenizers(dict.fromkeys(config.data.languages, tokenizer), joint=True)
-    return Translator(tiny_model(config, tokenizer), tokenizers, config, torch.device("cpu"), "float32")
+    searcher = NativeSearcher([tiny_model(config, tokenizer)], tokenizer, torch.device("cpu"), "float32")
+    return Translator(searcher, tokenizers, config)
 
 
 def texts(translator: Translator, lines: list[str], search: SearchConfig = GREEDY) -> list[str]:

@@ -18,7 +18,7 @@ from places import ROOT
 from tiny_corpus import tiny_settings, tiny_text
 from tiny_run import PLAIN
 
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "translating.md"
 
 
 def test_the_names_are_seen_before_anything_is_imported() -> None:
@@ -59,11 +59,11 @@ def test_training_keeps_freed_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_example_of_the_readme_runs_as_it_is_written(
+def test_the_example_of_the_documentation_runs_as_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     [example] = [
-        block for block in re.findall(r"^```python\n(.*?)^```", README.read_text(), re.M | re.S) if "api" in block
+        block for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S) if "api" in block
     ]
     tiny_text(tmp_path / "text", n_train=60)
     files = {split: {"files": {"de": f"{split}.aa", "en": f"{split}.bb"}} for split in ("train", "dev", "test")}

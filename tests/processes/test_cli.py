@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from command import Command
+from nmt import __version__
 from nmt.config.load import load_config
 from nmt.errors import ConfigError, DivergedError, NmtError
 
@@ -24,7 +25,10 @@ data:
   valid:
     files: {de: v.de, en: v.en}
 """
-COMMANDS = ["prepare", "train", "sweep", "translate", "evaluate", "score", "runs", "plot", "config"]
+COMMANDS = [
+    "prepare", "train", "sweep", "translate", "evaluate", "score", "distil", "back-translate", "bidirectional", "runs",
+    "plot", "config",
+]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +64,10 @@ OPTIONS = {
     ],
     "evaluate": ["--run", "--split", "--hyp", "--ref", "--data", "--json", "--lowercase", "--tokenize"],
     "score": ["--src", "--ref", "--run", "--model", "--output", "--tokens", "--length-penalty", "--precision"],
-    "runs": ["--json"],
+    "distil": ["--teacher", "--output", "--n-best", "--nearest", "--with-originals", "--search", "--set", "--train"],
+    "back-translate": ["--reverse", "--mono", "--output", "--how", "--search", "--upsample", "--set", "--train"],
+    "bidirectional": ["--both", "--one", "--config", "--set", "--name"],
+    "runs": ["--curve", "--json"],
     "plot": ["--output"],
     "config": ["--config", "--set"],
 }  # fmt: skip
@@ -104,6 +111,9 @@ print("heavy:", sorted(heavy))
         ("prepare --config c", ["c.yaml"]),
         ("evaluate --run ", ["runs/one", "runs/two"]),
         ("plot runs/o", ["runs/one"]),
+        ("distil --teacher runs/o", ["runs/one"]),
+        ("back-translate --search sam", ["sample="]),
+        ("runs --curve runs/o", ["runs/one"]),
         ("plot nowhere/o", []),
         ("evaluate --weights a", ["auto", "average"]),
         ("--foo tra", ["train", "translate"]),
@@ -142,12 +152,28 @@ def test_completion_is_installed_in_the_shell_there_is(
     monkeypatch.setattr("shellingham.detect_shell", lambda: ("dash", "/bin/dash"))
     told = nmt("--install-completion")
     assert (told.status, told.out) == (2, "")
-    assert told.err.startswith("nmt: completion is there for bash, zsh, fish, powershell, pwsh, found dash: ")
+    assert told.err.startswith("nmt: completion supports bash, zsh, fish, powershell, pwsh, found dash: ")
 
 
-def test_version(nmt: Command) -> None:
+def test_bash_completes_by_the_script(nmt: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shellingham.detect_shell", lambda: ("bash", "/bin/bash"))
+    (folder / "nmt.sh").write_text(nmt("--show-completion").out)
+    program = f"source nmt.sh; COMP_WORDS=(nmt translate --al) COMP_CWORD=2; _nmt_completion {SCRIPT}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", program + '; echo "${COMPREPLY[@]}"; complete -p nmt'],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["--alignments", "complete -o default -F _nmt_completion nmt"]
+
+
+def test_version_and_commit(nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = nmt("--version")
-    assert (shown.status, shown.out) == (0, "nmt 0.1.0\n")
+    assert shown.status == 0
+    assert re.fullmatch(rf"nmt {re.escape(__version__)}( \([0-9a-f]{{7,}}\+?\))?\n", shown.out)
+    monkeypatch.setattr("nmt.cli.version.PACKAGE", tmp_path)
+    assert nmt("--version").out == f"nmt {__version__}\n"  # neither built nor a clone
+    (tmp_path / "commit.txt").write_text("0123abc\n")
+    assert nmt("--version").out == f"nmt {__version__} (0123abc)\n"
 
 
 def test_config_prints_a_config_with_its_meaning(nmt: Command) -> None:
@@ -171,7 +197,7 @@ def test_config_prints_a_config_with_its_meaning(nmt: Command) -> None:
         (["translate", "--beam", "0"], "Invalid value for '--beam'"),
         (["translate", "--n-best", "0"], "Invalid value for '--n-best'"),
         (["translate", "--weights", "best"], "Invalid value for '--weights'"),
-        (["translate", "stray"], "translate takes no words, found stray"),
+        (["translate", "stray"], "translate takes no arguments, found stray"),
         (["--epochs", "3"], "No such option: --epochs"),
     ],
 )
@@ -182,7 +208,7 @@ def test_usage_errors(arguments: list[str], expected: str, nmt: Command) -> None
     assert result.out == ""
     if arguments:
         assert result.err.startswith("nmt: ")
-        assert result.err.endswith("; --help shows what there is\n")
+        assert result.err.endswith("; --help lists the options\n")
         assert result.err.count("\n") == 1
 
 
@@ -242,7 +268,7 @@ TOGETHER = (
         (["evaluate", "--hyp", "a.en", "--ref", "v.en", "--checkpoint", "last"], [TOGETHER]),
         (
             ["evaluate", "--json", "--samples", "3"],
-            ["--samples is for the screen, not for --json; --output F writes all translations"],
+            ["--samples cannot be combined with --json; --output F writes all translations"],
         ),
         (["evaluate", "--output", "no/where"], ["no/where: there is no directory no to write it in"]),
         (

@@ -12,7 +12,8 @@ from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.errors import CheckpointError, ConfigError, DataError, StoppedError
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import load_optimizer, load_state, load_weights, saved_steps
+from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
+from nmt.runs.state import load_state
 from nmt.training import limits
 from nmt.training.loop import fit, forward_backward
 from nmt.training.parallel import world as dist_module
@@ -39,7 +40,7 @@ def test_two_processes_learn_what_one_learns(folder, config, pair):
     assert "Traceback" not in ended(divided) and divided.returncode == 0
     close(folder / "divided", folder / "single")
     assert saved_steps(RunDir(pair)) == saved_steps(RunDir(folder / "single"))
-    assert load_state(RunDir(pair).step(40))["n_tokens"] == load_state(RunDir(folder / "single").step(40))["n_tokens"]
+    assert load_state(RunDir(pair).step(40)).n_tokens == load_state(RunDir(folder / "single").step(40)).n_tokens
 
 
 def test_one_worker_is_told_to_stop_and_one_process_goes_on(folder, config, pair, capsys):
@@ -62,7 +63,7 @@ def test_torchrun_is_told_to_stop_in_a_validation_and_two_processes_go_on(folder
     err = ended(process, lambda: run.step(20).path.exists(), lambda pid: pid)
     assert "nmt: stopped at step 20 by SIGTERM; nmt train --resume --run two goes on from there\n" in err
     assert err.count("nmt: stopped") == 1 and process.returncode != 0 and "SIGKILL" not in err
-    assert load_state(run.step(20))["last_check"] == 0
+    assert load_state(run.step(20)).last_check == 0
     process = torchrun(folder, "--resume", "--run", "two")
     err = ended(process)
     assert process.returncode == 0 and "not the same bits" not in err and err.count("going on from step 20") == 1
@@ -112,12 +113,12 @@ def test_a_mistake_is_told_once_however_late_the_first_process_is(folder, second
 def test_one_process_alone():
     world, parameter = World(), torch.nn.Parameter(torch.ones(2))
     with joined() as there:
-        assert there.size == 1 and there.is_first
-    world.sum_gradients([parameter])
+        assert there.size == 1 and there.is_rank0
+    world.all_reduce_gradients([parameter])
     numbers = torch.ones(3)
-    world.sum_(numbers)
+    world.all_reduce(numbers)
     assert parameter.grad is None and numbers.tolist() == [1, 1, 1]
-    assert world.most(3, -1) == [3, -1] and world.from_first(lambda: "x") == "x"
+    assert world.max_over_ranks(3, -1) == [3, -1] and world.on_rank0(lambda: "x") == "x"
 
 
 def raising(error: Exception) -> None:
@@ -137,23 +138,23 @@ def in_two(world: World, folder: Path) -> None:
     config = tiny_settings(folder / "text", model=NO_DROPOUT)
     session = start(config, folder / "data", folder / f"empty-{world.rank}", resume=False)
     micro_batches = [session.pairs.lengths.sort(torch.arange(9).numpy())] if world.rank else []
-    numbers = forward_backward(session, micro_batches, 100)
+    stats = forward_backward(session, micro_batches, 100)
     found["own"] = [None if p.grad is None else p.grad.clone() for p in session.model.parameters()]
-    world.sum_gradients(session.model.parameters())
-    world.sum_(numbers)
-    found["sum"], found["numbers"] = [p.grad for p in session.model.parameters()], numbers
-    found["most"] = world.most(world.rank, -world.rank)
-    found["together"] = world.together(lambda: world.rank)
+    world.all_reduce_gradients(session.model.parameters())
+    world.all_reduce(stats.sums)
+    found["sum"], found["stats"] = [p.grad for p in session.model.parameters()], stats
+    found["most"] = world.max_over_ranks(world.rank, -world.rank)
+    found["together"] = world.on_all_ranks(lambda: world.rank)
     helped: list[str] = []
-    found["first"] = world.from_first(lambda: world.ask("weights") or {"rank": world.rank}, helped.append)
+    found["first"] = world.on_rank0(lambda: world.request("weights") or {"rank": world.rank}, helped.append)
     found["helped"] = helped
     each, both = DataError(f"no data at {world.rank}"), ConfigError(["a", "b"])
     found["errors"] = [
-        caught(lambda: world.from_first(lambda: raising(CheckpointError("broken")))),
-        caught(lambda: world.from_first(lambda: raising(OSError(28, "full")))),
-        caught(lambda: world.together(lambda: raising(both))),
-        caught(lambda: world.together(lambda: raising(each))),
-        caught(lambda: world.together(lambda: world.rank and raising(each))),
+        caught(lambda: world.on_rank0(lambda: raising(CheckpointError("broken")))),
+        caught(lambda: world.on_rank0(lambda: raising(OSError(28, "full")))),
+        caught(lambda: world.on_all_ranks(lambda: raising(both))),
+        caught(lambda: world.on_all_ranks(lambda: raising(each))),
+        caught(lambda: world.on_all_ranks(lambda: world.rank and raising(each))),
     ]
     torch.save(found, folder / f"found-{world.rank}")
 
@@ -164,7 +165,7 @@ def test_a_process_with_nothing_to_learn_from_and_what_the_first_decides(folder)
     assert all(grad is None for grad in none["own"]) and all_["own"][0].abs().sum() > 0
     for own, one, two in zip(all_["own"], none["sum"], all_["sum"], strict=True):
         assert torch.equal(own, one) and torch.equal(own, two)
-    assert torch.equal(none["numbers"], all_["numbers"]) and none["numbers"][0] > 0
+    assert torch.equal(none["stats"].packed, all_["stats"].packed) and none["stats"].loss > 0
     assert none["most"] == all_["most"] == [1, 0] and none["first"] == all_["first"] == {"rank": 0}
     assert (none["together"], all_["together"], none["helped"], all_["helped"]) == (0, 1, [], ["weights"])
     told = zip(none["errors"], all_["errors"], strict=True)
@@ -180,13 +181,13 @@ def test_a_process_with_nothing_to_learn_from_and_what_the_first_decides(folder)
 def leaving(world: World) -> None:
     """The other process gets a signal while the first is busy, and does not wait for it for ever."""
     dist_module.GRACE_SECONDS = 0.3
-    if world.is_first:
-        told = caught(lambda: world.from_first(lambda: time.sleep(2)))
+    if world.is_rank0:
+        told = caught(lambda: world.on_rank0(lambda: time.sleep(2)))
         assert told.startswith("NmtError process 0 ends because another has ended, which may say why: "), told
         return
     world.stop.signal = "SIGTERM"
-    with pytest.raises(StoppedError, match="stopped by SIGTERM, while process 0 is busy"):
-        world.from_first(lambda: None)
+    with pytest.raises(StoppedError, match="stopped by SIGTERM, while rank 0 is busy"):
+        world.on_rank0(lambda: None)
 
 
 def test_a_process_that_is_told_to_stop_does_not_wait_for_ever():
@@ -207,12 +208,12 @@ def test_a_gpu_for_each_process(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "set_device", taken.append)
     monkeypatch.setenv("LOCAL_RANK", "1")
-    World(1, 2).take_device(torch.device("cpu"))
-    World().take_device(torch.device("cuda"))
+    World(1, 2).set_device(torch.device("cpu"))
+    World().set_device(torch.device("cuda"))
     with pytest.raises(ConfigError, match="process 1 of this machine finds only 1 GPUs"):
-        World(1, 2).take_device(torch.device("cuda"))
+        World(1, 2).set_device(torch.device("cuda"))
     monkeypatch.setenv("LOCAL_RANK", "0")
-    World(4, 8).take_device(torch.device("cuda"))
+    World(4, 8).set_device(torch.device("cuda"))
     assert taken == [0]
 
 
@@ -222,7 +223,7 @@ def test_a_cooldown_that_the_first_has_fixed_is_told_to_all(tiny_data, tmp_path)
     session = start(config, tiny_data, tmp_path / "run", resume=False)
 
     class Second(World):
-        def most(self, *values: int) -> list[int]:
+        def max_over_ranks(self, *values: int) -> list[int]:
             of_the_first = (0, session.state.step >= 50, 40, 50)
             return [max(pair) for pair in zip(values, of_the_first, strict=True)]
 

@@ -20,7 +20,7 @@ from nmt.runs.checkpoint import load_ema, load_optimizer, load_weights, optimize
 from nmt.training import loop
 from nmt.training.loop import fit, forward_backward, gather_gradients, train_step
 from nmt.training.optim import make_optimizer
-from nmt.training.parallel.shard import shard, whole
+from nmt.training.parallel.shard import full_tensor, shard
 from nmt.training.parallel.world import World
 from nmt.training.session import Session
 from nmt.training.setup.resume import restore
@@ -46,15 +46,15 @@ def learn(world: World, folder: Path, parallel: str) -> None:
     assert session.is_sharded == (parallel == "fsdp" and world.size > 1)
     update = first_update(session)
     micro_batches = np.array_split(update.share(world.rank, world.size), 8 // world.size)
-    numbers = forward_backward(session, micro_batches, update.n_tokens)
-    world.sum_(numbers)
+    stats = forward_backward(session, micro_batches, update.n_tokens)
+    world.all_reduce(stats.sums)
     if not session.is_sharded:
-        world.sum_gradients(session.model.parameters())
-    found = [{name: whole(p.grad).clone() for name, p in session.model.named_parameters()}]
-    norm = whole(torch.nn.utils.clip_grad_norm_(session.model.parameters(), 0.01))
-    found.append({name: whole(p.grad).clone() for name, p in session.model.named_parameters()})
-    if world.is_first:
-        torch.save((found, norm, numbers[:3]), f"{run}.pt")
+        world.all_reduce_gradients(session.model.parameters())
+    found = [{name: full_tensor(p.grad).clone() for name, p in session.model.named_parameters()}]
+    norm = full_tensor(torch.nn.utils.clip_grad_norm_(session.model.parameters(), 0.01))
+    found.append({name: full_tensor(p.grad).clone() for name, p in session.model.named_parameters()})
+    if world.is_rank0:
+        torch.save((found, norm, torch.stack((stats.loss, stats.nll, stats.n_correct))), f"{run}.pt")
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ def test_divided_among_one(tiny_data, tmp_path, optimizer):
     assert found.keys() == wanted.keys() == optimizer_tensors(one.optimizer, one.optimizer_names).keys()
     for name in wanted:
         torch.testing.assert_close(found[name], wanted[name])
-    assert float(outcome.numbers[0]) > 0
+    assert float(outcome.stats.loss) > 0
 
 
 @pytest.mark.usefixtures("group")
@@ -217,7 +217,7 @@ def test_out_of_memory_ends_a_divided_run(tiny_data, tmp_path, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(loop, "objective", failing)
-    told = "memory does not suffice, and with training.parallel: fsdp an update is not repeated; lower"
+    told = "not enough memory, and with training.parallel: fsdp an update is not repeated; lower"
     with pytest.raises(NmtError, match=told):
         gather_gradients(session, first_update(session))
 
@@ -228,8 +228,8 @@ def test_micro_batches_that_are_empty_add_nothing(tiny_data, tmp_path):
     rows = first_update(session).rows
     found = []
     for empty in ([], [rows[:1]] * 2):
-        numbers = forward_backward(session, [rows], 100, empty)
-        found.append((numbers, [whole(p.grad).clone() for p in session.model.parameters()]))
+        stats = forward_backward(session, [rows], 100, empty)
+        found.append((stats.packed, [full_tensor(p.grad).clone() for p in session.model.parameters()]))
         session.optimizer.zero_grad()
     assert torch.equal(found[0][0], found[1][0])
     assert all(torch.equal(one, other) for one, other in zip(found[0][1], found[1][1], strict=True))
@@ -238,9 +238,9 @@ def test_micro_batches_that_are_empty_add_nothing(tiny_data, tmp_path):
 def test_one_process_divides_nothing_and_says_so(tiny_data, tmp_path, capsys):
     session = start(settings(tiny_data.parent, parallel="fsdp"), tiny_data, tmp_path / "run", resume=False)
     assert not session.is_sharded and session.copy is None
-    assert "training.parallel: fsdp divides a model among several processes" in capsys.readouterr().err
+    assert "training.parallel: fsdp has no effect: it shards a model over several" in capsys.readouterr().err
 
 
 def test_auto_measures_no_divided_model(tiny_data):
-    with pytest.raises(ConfigError, match="max_tokens: auto measures a model that is not divided"):
+    with pytest.raises(ConfigError, match="max_tokens: auto measures a model that is not sharded"):
         settings(tiny_data.parent, parallel="fsdp", max_tokens="auto")

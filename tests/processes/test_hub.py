@@ -129,11 +129,14 @@ def test_the_shipped_configs(hub: Hub, client: Client, config: str, repository: 
     train = corpus.split("train")
     assert train.text("de")[:400] == [de for de, _ in SPLITS["train"]]
     assert train.text("en")[400:] == (["one more", "and one more"] if n_train == 402 else [])
-    source = corpus.manifest["sources"]["valid"]
-    assert source["commit"] == hub.commit(repository, PARQUET)
-    (path,) = source["files"]
-    assert source["files"][path]["sha256"] == hashlib.sha256(hub.repositories[repository][PARQUET][path]).hexdigest()
-    assert corpus.manifest["sources"]["train.0"]["corpus"] == repository
+    sources = corpus.manifest.sources
+    assert sources is not None
+    assert sources["valid"].commit == hub.commit(repository, PARQUET)
+    (path,) = sources["valid"].files
+    assert (
+        sources["valid"].files[path].sha256 == hashlib.sha256(hub.repositories[repository][PARQUET][path]).hexdigest()
+    )
+    assert sources["train.0"].corpus == repository
 
 
 def test_again_it_does_not_ask_the_hub(hub: Hub, client: Client) -> None:

@@ -116,7 +116,10 @@ def test_a_lock_where_there_is_no_room_is_held_and_where_there_are_no_locks_is_s
     monkeypatch.setattr(fcntl, "flock", unsupported)
     Lock(tmp_path / "other", "trains").release()
     said = capsys.readouterr().err
-    assert f"nmt: {tmp_path / 'other'} cannot be locked (Operation not supported): see that one process writes" in said
+    assert (
+        f"nmt: {tmp_path / 'other'} cannot be locked (Operation not supported): make sure that only one process writes"
+        in said
+    )
     assert lock_holder(tmp_path / "other") is None
 
 

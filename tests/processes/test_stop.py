@@ -24,7 +24,8 @@ from nmt.config import Config
 from nmt.config.load import dump_config
 from nmt.errors import CheckpointError, StoppedError
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import load_optimizer, load_state, load_weights, saved_steps
+from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
+from nmt.runs.state import load_state
 from nmt.training.loop import fit
 from untraced import preloading
 
@@ -82,7 +83,7 @@ def at_the_end(run: Path) -> dict[str, Any]:
 
 POINTS = [
     ("training.loop.start", 1, 0),
-    ("training.loop.announce", 1, 0),
+    ("training.report.reporting.announce", 1, 0),
     ("training.loop.train_step", 1, 1),
     ("training.loop.train_step", 2, 2),
     ("training.loop.train_step", 5, 5),
@@ -118,10 +119,10 @@ def test_a_signal_stops_the_run_which_then_goes_on(data, plain, tmp_path, name, 
 def test_a_validation_is_left_at_once_and_made_up_for(data, whole, tmp_path, capsys):
     config, run = settings(data), RunDir(tmp_path / "run")
     stop("training.validate.cross_entropy", 1, config, data, run.path)
-    assert load_state(run.step(3))["last_check"] == 0
+    assert load_state(run.step(3)).last_check == 0
     assert " valid " not in capsys.readouterr().err and not run.selected.exists()
     stop("training.validate.cross_entropy", 1, config, data, run.path)  # again, in the one that is made up for
-    assert load_state(run.step(3))["last_check"] == 0
+    assert load_state(run.step(3)).last_check == 0
     live(config, data, run.path)
     assert kept(run.path) == kept(whole)
 
@@ -130,7 +131,7 @@ def test_a_validation_is_left_at_once_and_made_up_for(data, whole, tmp_path, cap
 def test_the_validation_of_the_average_is_left_and_made_up_for(data, whole, tmp_path):
     config, run = settings(data), RunDir(tmp_path / "run")
     assert stop("training.saving.best.average", 1, config, data, run.path).startswith("stopped at step 6 by SIGTERM")
-    assert load_state(run.step(6))["last_check"] == 6 and not run.average.path.exists()
+    assert load_state(run.step(6)).last_check == 6 and not run.average.path.exists()
     live(config, data, run.path)
     assert kept(run.path) == kept(whole)
 

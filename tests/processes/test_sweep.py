@@ -139,7 +139,7 @@ def test_names_tell_the_combination_and_fit_any_file_system() -> None:
         (["--grid", "training.ema=0.9,0.90"], ["--grid: ema=0.9 and ema=0.90 are the same training"]),
         (
             ["--grid", "training.peak_lr=1e-3,2e-3", "--set", "training.schedule=noam"],
-            ["--grid training.peak_lr: counts for nothing with training.schedule as it is"],
+            ["--grid training.peak_lr: has no effect with this training.schedule"],
         ),
         (["--grid", "training.seed=1", "--set", "training.seed=2"], ["--grid training.seed: --set gives it, too"]),
         (["--grid", "training.run_dir=a,b"], ["--grid training.run_dir: every training has"]),
@@ -181,7 +181,8 @@ def test_what_is_there_and_is_of_no_or_another_sweep_is_named(nmt: Command, call
         "seed=1: trained with training.max_steps 500, wanted is 400; --dir DIR takes another place",
         "seed=2: exists already, and is no run; --dir DIR takes another place",
         f"seed=3: process {os.getpid()} on {os.uname().nodename} trains here; wait for it to end or stop it",
-        "seed=4: selected.json: damaged: not what nmt train writes; remove it to translate with the last checkpoint; "
+        "seed=4: selected.json: damaged: Expecting property name enclosed in double quotes: line 1 column 2 "
+        "(char 1); remove it to translate with the last checkpoint; "
         "repair it, or remove it to train it again",
     ]
     result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--dir", GOLDEN_SEEDS / "seed=4")
@@ -398,7 +399,7 @@ def test_text_that_is_not_as_the_settings_have_it_is_told(
     nmt: Command, tiny: Path, tiny_data: Path, calls: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STATUS", "0")
-    told = f"{tiny_data} counts as it was prepared: tokenizer.vocab_size was 330, is 310 in the config; nmt prepare"
+    told = f"{tiny_data} is used as it was prepared: tokenizer.vocab_size was 330, is 310 in the config; nmt prepare"
     assert "counts as" not in nmt("sweep", tiny, "--grid", "training.seed=1,2", "--dir", "a").err
     result = nmt("sweep", tiny, "--grid", "training.seed=1,2", "--set", "tokenizer.vocab_size=310", "--dir", "b")
     assert result.err.count(told) == 1
@@ -463,7 +464,7 @@ def test_what_fails_does_not_keep_the_others_from_their_end(nmt: Command, tiny: 
     reason = rows["max_pieces=100,layout=packed"]["note"]
     assert reason.startswith("training.layout: packed is not possible")
     assert re.search("nmt: max_pieces=1,layout=packed: failed: .*s/logs/prepare-max_pieces=1.log", result.err)
-    assert f"nmt: max_pieces=100,layout=packed: failed: {reason} (all it said is in s/logs/" in result.err
+    assert f"nmt: max_pieces=100,layout=packed: failed: {reason} (full output: s/logs/" in result.err
     assert reason in Path("s/logs/max_pieces=100,layout=packed.log").read_text()
     assert reason in result.out
     done = RunDir(Path("s/max_pieces=100,layout=padded"))

@@ -26,7 +26,7 @@ from untraced import preloading
 
 @pytest.fixture
 def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> Path:
-    return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.models[0])
+    return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.searcher.models[0])
 
 
 def test_files(translator: Translator, tmp_path: Path, capsysbinary) -> None:  # type: ignore[no-untyped-def]
@@ -117,7 +117,7 @@ def test_a_run_directory_translates_as_the_model_did(translator: Translator, run
     assert texts(loaded, PLAIN, BEAM) == texts(translator, PLAIN, BEAM)
     assert loaded.origin is not None
     assert (loaded.origin.run, loaded.origin.step, loaded.origin.weights) == (run_dir, 7, "raw")
-    assert (loaded.precision, loaded.models[0].training) == ("float32", False)
+    assert (loaded.precision, loaded.searcher.models[0].training) == ("float32", False)
     assert Translator.load(run_dir, checkpoint="7", weights="raw", device="cpu").origin is not None
 
 
@@ -132,7 +132,7 @@ def test_what_is_no_run_directory_is_refused(
     RunDir(run_dir).info.write_text(json.dumps({**info, "tokenizer": "0" * 16}))
     with pytest.raises(CheckpointError, match=r"tokenizer: not the tokenizer that this run was trained with"):
         Translator.load(run_dir)
-    other = write_run(tmp_path / "other", tiny_config(d_ff=48), tokenizer, translator.models[0])
+    other = write_run(tmp_path / "other", tiny_config(d_ff=48), tokenizer, translator.searcher.models[0])
     with pytest.raises(CheckpointError, match=r"has shape \(32, 16\), the model of config\.yaml needs \(48, 16\)"):
         Translator.load(other)
 
@@ -153,7 +153,7 @@ def test_the_last_checkpoint_is_told_where_none_is_selected(
     run = RunDir(shutil.copytree(run_dir, tmp_path / "copy"))
     run.selected.unlink(missing_ok=True)
     Translator.load(run.path)
-    told = f"nmt: {run.path}: no validation has selected a checkpoint (selected.json); the last is taken, step "
+    told = f"nmt: {run.path}: no validation has selected a checkpoint (selected.json); using the last, step "
     assert capsys.readouterr().err.startswith(told)
     Translator.load(run.path, checkpoint="last")
     assert capsys.readouterr().err == ""
@@ -162,7 +162,7 @@ def test_the_last_checkpoint_is_told_where_none_is_selected(
 def test_a_text_that_is_read_is_not_written_over(translator: Translator, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("a\n")
-    with pytest.raises(DataError, match="text: is read, and would be written over"):
+    with pytest.raises(DataError, match="text: is an input and would be overwritten"):
         translate_file(translator, text, text)
     with pytest.raises(DataError, match="out: would be written twice"):
         translate_file(translator, text, tmp_path / "out", files=Files(alignments=tmp_path / "out"))

@@ -120,7 +120,7 @@ def test_compiling_again_and_again_gives_way_to_the_model_itself_and_says_so(cap
             torch.testing.assert_close(
                 cross_entropy(model, batch, 0.1, forward).loss, cross_entropy(model, batch, 0.1).loss
             )
-    assert capsys.readouterr().err.count("compiling the model once more failed: ") == 1
+    assert capsys.readouterr().err.count("recompiling the model failed: ") == 1
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def plain(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dic
 def test_a_run_learns_the_same(tiny_data, plain, tmp_path, changes):
     fit(settings(tiny_data.parent / "text", **changes), tiny_data, tmp_path / "run")
     info = read_info(RunDir(tmp_path / "run"))
-    assert info["layout"] == changes.get("layout", "padded") and info["compiled"] == ("compile" in changes)
+    assert info.layout == changes.get("layout", "padded") and info.compiled == ("compile" in changes)
     for one, two in zip(plain, records(tmp_path / "run", "train"), strict=True):
         for number in ("loss", "perplexity", "gradient_norm"):
             assert one[number] == pytest.approx(two[number], rel=1e-3)
@@ -154,13 +154,13 @@ def test_auto_on_a_gpu(monkeypatch):
     config = settings()
     assert pick_layout(config, GPU, "bf16") == pick_layout(config, GPU, "fp16") == "packed"
     assert pick_layout(config, GPU, "float32") == "padded"
-    assert pick_compile(config, GPU, is_divided=False) and not pick_compile(config, GPU, is_divided=True)
+    assert pick_compile(config, GPU, is_sharded=False) and not pick_compile(config, GPU, is_sharded=True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (6, 1))
-    assert not pick_compile(config, GPU, is_divided=False) and pick_layout(config, GPU, "fp16") == "padded"
+    assert not pick_compile(config, GPU, is_sharded=False) and pick_layout(config, GPU, "fp16") == "padded"
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"training\.compile: on is not possible: it needs the package triton"):
-        pick_compile(settings(compile="on"), GPU, is_divided=False)
+        pick_compile(settings(compile="on"), GPU, is_sharded=False)
 
 
 def test_what_is_asked_for_in_vain(monkeypatch):
@@ -170,5 +170,5 @@ def test_what_is_asked_for_in_vain(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(ConfigError, match=r"needs a C\+\+ compiler, and there is no g\+\+; take auto or off"):
-        pick_compile(settings(compile="on"), CPU, is_divided=False)
-    assert pick_compile(settings(compile="off"), GPU, is_divided=False) is False
+        pick_compile(settings(compile="on"), CPU, is_sharded=False)
+    assert pick_compile(settings(compile="off"), GPU, is_sharded=False) is False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,8 +12,9 @@ import pytest
 from kept_run import Died, die_before, settings
 from nmt.config import Config
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import load_state, saved_steps, update_state
+from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import read_selected
+from nmt.runs.state import load_state, read_seal, state_text
 from nmt.training import loop
 from nmt.training.loop import fit
 
@@ -67,13 +69,13 @@ def test_start_and_end_are_fixed_once(data, tmp_path, capsys, seconds):
     train(config, data, run.path, 3.0, dies_before=17)
     assert saved_steps(run) == [15]
     state = load_state(run.step(15))
-    assert (state["cooldown_start"], state["cooldown_end"], state["seconds"]) == (15, 20, 45.0)
+    assert (state.cooldown_start, state.cooldown_end, state.seconds) == (15, 20, 45.0)
     train(config, data, run.path, seconds)
     assert (
         "cool-down from step 15, as fixed by training.max_minutes = 1, complete after 20 steps"
         in capsys.readouterr().err
     )
-    assert read_selected(run)["finished_by"] == "max_minutes"
+    assert read_selected(run).finished_by == "max_minutes"
     assert rates(run.path) == pytest.approx(FALLING)
     assert saved_steps(run) == [15, 20]
 
@@ -81,9 +83,10 @@ def test_start_and_end_are_fixed_once(data, tmp_path, capsys, seconds):
 def test_a_cooldown_of_an_earlier_version_goes_on(data, tmp_path, capsys):
     run = RunDir(tmp_path / "run")
     train(cooled(data), data, run.path, 3.0, dies_before=17)
-    state = load_state(run.step(15))
+    saved = run.step(15)
+    state = asdict(load_state(saved))
     assert state.pop("cooldown_by") == "max_minutes"
-    update_state(run.step(15), state)
+    saved.state.write_text(state_text(read_seal(saved).checksums, state))
     train(cooled(data), data, run.path, 3.0)
     assert (
         "cool-down from step 15, as fixed by training.max_minutes = 1, complete after 20 steps"
@@ -105,7 +108,7 @@ def test_a_limit_that_is_raised_begins_the_cooldown_anew(data, tmp_path, capsys)
     assert "limits" not in capsys.readouterr().err
     longer = cooled(data, max_minutes=2.0)
     train(longer, data, run, 3.0, dies_before=0)
-    said = "nmt: the run's limits have changed: its cool-down begins anew, and the learning rate jumps up"
+    said = "nmt: the run's limits have changed: its cool-down starts over, and the learning rate jumps up"
     assert capsys.readouterr().err.count(said) == 1
     again = {**FALLING, **dict.fromkeys(range(21, 31), 1.0), **{30 + i: (11 - i) / 11 for i in range(1, 11)}}
     assert rates(run) == pytest.approx(again)

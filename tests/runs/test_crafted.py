@@ -30,8 +30,9 @@ from kept_run import quicken
 from nmt.errors import CheckpointError, DataError, UnsafeFileError
 from nmt.export.export import Request, export
 from nmt.files.read import read_tensors
-from nmt.layout import RunDir
-from nmt.runs.checkpoint import TrainState, parse_tensors
+from nmt.layout import CheckpointDir, RunDir
+from nmt.runs.checkpoint import parse_tensors
+from nmt.runs.state import TrainState, load_state, state_text
 from nmt.text.tokenizer import Tokenizer
 from tiny_run import tiny_tokenizer
 
@@ -170,7 +171,10 @@ def put(key: str, value: object) -> Callable[[dict[str, Any]], object]:
 @pytest.mark.parametrize("key", ["checksums", "state"])
 def test_a_seal_that_lacks_something(key: str, value: object, run: RunDir, made: Path, nmt: Command) -> None:
     seal(run.step(7).state, put(key, value))
-    refused(nmt("translate", "--run", run.path, "--input", made / "in"), rf"state\.json: damaged: {key} is not what")
+    refused(
+        nmt("translate", "--run", run.path, "--input", made / "in"),
+        rf"state\.json: damaged: (it lacks {key}|{key} has an invalid value)",
+    )
 
 
 @pytest.mark.parametrize("value", [*ODD, {"weights.safetensors": 3}, {}])
@@ -198,18 +202,21 @@ def test_an_export_without_its_checksums(value: object, exported: Path, made: Pa
         ("tally", {"n_updates": 1}), ("tally", {"loss": "x"}), ("scaler", 3), ("loss_is_high", 1), ("best_step", []),
     ],
 )  # fmt: skip
-def test_a_state_that_no_training_has(key: str, value: object) -> None:
-    TrainState.of({}, "here")
-    with pytest.raises(CheckpointError, match=rf"^here: damaged: {key}.* of its state is not what it must be$"):
-        TrainState.of({key: value}, "here")
+def test_a_state_that_no_training_has(key: str, value: object, tmp_path: Path) -> None:
+    saved = CheckpointDir(tmp_path)
+    saved.state.write_text(state_text({}, {}))
+    assert load_state(saved) == TrainState()
+    saved.state.write_text(state_text({}, {key: value}))
+    with pytest.raises(CheckpointError, match=rf"state\.json: damaged: state\.{key}.* has an invalid value$"):
+        load_state(saved)
 
 
 def test_a_run_does_not_go_on_from_such_a_state(trained: RunDir, nmt: Command) -> None:
     for file in trained.checkpoints.glob("*/state.json"):
         seal(file, lambda content: content["state"].update(tally={"n_updates": 0}))
     result = nmt("train", "--resume", "--run", trained.path)
-    assert result.status == 2 and "tally of its state is not what it must be; trying the one before" in result.err
-    assert result.err.splitlines()[-1].startswith(f"nmt: {trained.path}: no checkpoint here is whole")
+    assert result.status == 2 and "state.tally has an invalid value; trying the previous one" in result.err
+    assert result.err.splitlines()[-1].startswith(f"nmt: {trained.path}: no checkpoint here is intact")
 
 
 # --- tokenizers -----------------------------------------------------------------------------------

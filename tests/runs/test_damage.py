@@ -8,7 +8,7 @@ import os
 import pickle
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from safetensors.torch import save as to_bytes
 from command import Command
 from kept_run import Died, die_before, differences, kept, make_data, quicken, settings
 from nmt.errors import CheckpointError
+from nmt.files.document import sealed_text
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs import checkpoint
-from nmt.runs.checkpoint import load_state
+from nmt.runs.state import load_state
 from nmt.runs.weights import choose_weights
 from nmt.training.loop import fit
 from nmt.training.setup import resume as restore_module
@@ -85,7 +86,7 @@ def seal(path: Path, **changes: Any) -> None:
     sums = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (saved.weights, saved.optimizer)}
     content = json.loads(saved.state.read_text()) | {"checksums": sums} | changes
     content.pop("seal")
-    saved.state.write_text(json.dumps({**content, "seal": checkpoint._digest(content)}))
+    saved.state.write_text(sealed_text(content))
 
 
 def other_format(path: Path) -> None:
@@ -108,17 +109,17 @@ def other_shapes(path: Path) -> None:
 
 
 def other_state(path: Path) -> None:
-    seal(path, state={**load_state(CheckpointDir(path.parent)), "unheard_of": 1})
+    seal(path, state={**asdict(load_state(CheckpointDir(path.parent))), "unheard_of": 1})
 
 
 DAMAGE: list[tuple[Callable[[Path], None], str, str]] = [
     *[(cut, name, f"{name}: damaged, its checksum is not what was written") for name in (WEIGHTS, OPTIMIZER)],
-    (cut, STATE, "state.json: missing or damaged"),
+    (cut, STATE, "state.json: damaged: "),
     *[(flip, name, f"{name}: damaged, its checksum is not what was written") for name in FILES],
     *[(empty, name, f"{name}: damaged, its checksum is not what was written") for name in (WEIGHTS, OPTIMIZER)],
-    (empty, STATE, "state.json: missing or damaged"),
-    *[(Path.unlink, name, f"{name}: missing or damaged") for name in FILES],
-    (other_format, STATE, "step-00000004: written in format 99, this version of nmt reads 2"),
+    (empty, STATE, "state.json: damaged: "),
+    *[(Path.unlink, name, f"{name}: missing") for name in FILES],
+    (other_format, STATE, "step-00000004/state.json: written in format 99, this version of nmt reads 2"),
     (other_names, WEIGHTS, "step-00000004: the weights are of another model than config.yaml describes"),
     (other_shapes, WEIGHTS, "the model of config.yaml needs"),
     (other_names, OPTIMIZER, "belongs to the optimizer of another model"),
@@ -136,7 +137,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(runs, run, monke
     monkeypatch.setattr(torch.optim.Adam, "load_state_dict", lambda *a: restored.append(1) or real[1](*a))
     capsys.readouterr()
     fit(settings(runs.data), runs.data, run.path, resume=True)
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if "trying the one before" in line]
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "trying the previous one" in line]
     assert line.startswith(f"nmt: {run.step(4).path}") and reason in line
     assert assigned[0] == "step-00000003" and len(restored) == 1  # nothing of the damaged one was used
     assert differences(kept(run.path), kept(runs.whole)) == []
@@ -148,7 +149,7 @@ def test_without_a_whole_checkpoint_nothing_is_changed(runs, run):
     before = content(run.path)
     with pytest.raises(CheckpointError) as caught:
         fit(settings(runs.data), runs.data, run.path, resume=True)
-    assert str(caught.value) == f"{run.path}: no checkpoint here is whole and of this version; start another run"
+    assert str(caught.value) == f"{run.path}: no checkpoint here is intact and of this version; start another run"
     assert content(run.path) == before
 
 

@@ -14,9 +14,10 @@ from models import tiny_model
 from nmt.config.load import load_config
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import Tensors, load_ema, load_state, load_weights, saved_steps
+from nmt.runs.checkpoint import Tensors, load_ema, load_weights, saved_steps
 from nmt.runs.info import read_selected
 from nmt.runs.model import open_saved
+from nmt.runs.state import load_state
 from nmt.runs.weights import choose_weights
 from nmt.training import loop
 from nmt.training.ema import Ema
@@ -109,9 +110,9 @@ def test_both_are_validated_and_the_better_one_is_selected(run):
     best = max(looks, key=lambda each: each["bleu"])  # of equal ones the first
     kind = {"valid": "raw", "ema": "ema"}[best["kind"]]
     state = load_state(run.step(saved_steps(run)[-1]))
-    assert (state["best_score"], state["best_step"], state["best_weights"]) == (best["bleu"], best["step"], kind)
+    assert (state.best_score, state.best_step, state.best_weights) == (best["bleu"], best["step"], kind)
     selected = read_selected(run)
-    assert selected["best_step"] == best["step"] and selected["weights"] in (kind, "average")
+    assert selected.best_step == best["step"] and selected.weights in (kind, "average")
 
 
 @pytest.mark.parametrize(

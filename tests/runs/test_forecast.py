@@ -12,7 +12,7 @@ import pytest
 from kept_run import settings
 from nmt.config import TrainingConfig
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import TrainState, load_state
+from nmt.runs.state import TrainState, load_state
 from nmt.training import loop
 from nmt.training.loop import fit
 from nmt.training.report.forecast import FIRST_UPDATES, SLOW_UPDATES, cut_short, forecast, pace_is_known
@@ -134,4 +134,4 @@ def test_a_run_says_so_when_it_can_know_and_at_its_end(
     assert lines[-1].endswith("(0:31 in all)")
     last = json.loads(run.log.read_text().splitlines()[-1])
     assert (last["kind"], last["minutes"]) == ("average", pytest.approx(31 / 60))
-    assert load_state(run.step(16))["seconds"] == 31.0
+    assert load_state(run.step(16)).seconds == 31.0

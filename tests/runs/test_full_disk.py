@@ -142,7 +142,9 @@ def test_a_checkpoint_that_cannot_be_read_when_its_validation_is_done(data, whol
     monkeypatch.setattr(loop, "check", check)
     run = RunDir(tmp_path / "run")
     fit(settings(data), data, run.path)
-    assert warnings_of(run) == [f"the validation is not saved: {run.step(3).state}: missing or damaged"]
+    assert warnings_of(run) == [
+        f"the validation is not saved: {run.step(3).state}: damaged: Expecting value: line 1 column 1 (char 0)"
+    ]
     assert differences(kept(run.path, but=("warning",)), kept(whole, but=("warning",))) == []
 
 

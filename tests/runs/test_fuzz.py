@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from command import Command
 from fuzzed import check, no_hang
 from nmt.config import Config
-from nmt.config.load import dump_config, field_paths, load_config
+from nmt.config.fields import field_paths
+from nmt.config.load import dump_config, load_config
 from nmt.errors import ConfigError
 from places import ROOT
 from tiny_corpus import tiny_settings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -12,20 +11,13 @@ import pytest
 from nmt.evaluate.metrics import corpus_score
 from nmt.translate.translator import Translator
 from places import GOLDEN
-
-
-def script(name: str):
-    """A module of scripts/."""
-    spec = importlib.util.spec_from_file_location(name, GOLDEN.parent.parent / "scripts" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from scripts.checks import golden as golden_files
 
 
 def test_the_first_losses_of_the_sample_run(tmp_path):
-    """If a change is meant to change them: python scripts/make_golden.py losses."""
+    """If a change is meant to change them: python -m scripts.checks.golden losses."""
     expected = json.loads((GOLDEN / "losses.json").read_text(encoding="utf-8"))
-    assert script("make_golden").losses(tmp_path) == pytest.approx(expected, abs=2e-3)
+    assert golden_files.losses(tmp_path) == pytest.approx(expected, abs=2e-3)
 
 
 def test_an_old_run_still_translates():

@@ -19,7 +19,7 @@ from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_optimizer, load_weights
-from nmt.runs.info import write_selected
+from nmt.runs.info import Selected, write_selected
 from nmt.runs.weights import choose_weights
 from nmt.training.loop import fit
 from nmt.training.parallel.world import World
@@ -44,7 +44,7 @@ def base(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run to begin with. Its best step is 3, its last 6."""
     run = tmp_path_factory.mktemp("base") / "run"
     fit(settings(tiny_data, training={"seed": 1, "validate_every_steps": 3, "ema": 0.5}), tiny_data, run)
-    write_selected(RunDir(run), {"best_step": 3, "weights": "raw", "reason": "step 3 was best"})
+    write_selected(RunDir(run), Selected(best_step=3, weights="raw", reason="step 3 was best"))
     return run
 
 
@@ -67,13 +67,13 @@ def info(run: Path) -> dict[str, Any]:
 def test_a_run_begins_with_the_weights_that_translate_takes(tiny_data, base, tmp_path, capsys, kind):
     source = RunDir(tmp_path / "source")
     shutil.copytree(base, source.path)
-    chosen = {"best_step": 3, "weights": kind, "average_steps": [3, 6], "reason": f"{kind} was best"}
+    chosen = Selected(best_step=3, weights=kind, average_steps=[3, 6], reason=f"{kind} was best")
     write_selected(source, chosen)
     session = start(settings(tiny_data, source.path), tiny_data, tmp_path / "run", resume=False)
     wanted = choose_weights(source, settings(tiny_data).training)
     assert wanted.kind == kind and equal(session.weights(), wanted.tensors)
     assert (session.state.step, session.saved_step, len(session.optimizer.state)) == (0, 0, 0)
-    assert f"the run begins with the weights of {source.path}: {kind} was best" in capsys.readouterr().err
+    assert f"the run starts with the weights of {source.path}: {kind} was best" in capsys.readouterr().err
     recorded = info(tmp_path / "run")["initial"]
     assert recorded.pop("tensors")
     assert recorded == {"run": str(source.path), "step": 6 if kind == "average" else 3, "weights": kind}
@@ -139,7 +139,7 @@ def test_learned_positions_must_be_as_many(tiny_data, tmp_path):
 def test_other_languages_are_refused(tiny_data, tmp_path):
     config, tokenizer = tiny_config(), tiny_tokenizer()
     base = write_run(tmp_path / "base", config, tokenizer, tiny_model(config, tokenizer))
-    with pytest.raises(ConfigError, match="base: found the languages de and en, wanted aa and bb; begin with a run of"):
+    with pytest.raises(ConfigError, match="base: found the languages de and en, wanted aa and bb; start with a run of"):
         fit(settings(tiny_data, base), tiny_data, tmp_path / "run")
 
 
@@ -160,8 +160,8 @@ def test_vocabularies_of_two_languages_cannot(tiny_data, tmp_path):
     with pytest.raises(ConfigError) as caught:
         fit(turned, tmp_path / "data", tmp_path / "run")
     assert caught.value.problems == [
-        f"{tmp_path / 'base'}: found data.direction = aa-bb, wanted bb-aa: with one vocabulary for each language the "
-        "embeddings of aa cannot be those of bb; begin with a run of this direction, or of a joint vocabulary"
+        f"{tmp_path / 'base'}: found data.direction = aa-bb, wanted bb-aa: with a vocabulary for each language the "
+        "embeddings of aa cannot be those of bb; start with a run of this direction, or of a joint vocabulary"
     ]
 
 
@@ -230,10 +230,10 @@ def test_it_does_not_begin_again_with_other_weights(tiny_data, base, tmp_path, c
     die(tuning(tiny_data, source), tiny_data, tmp_path / "run", 2)
     if change == "gone":
         shutil.rmtree(source)
-        said = f"run: no checkpoint yet, and it cannot begin again: {source}: no such directory"
+        said = f"run: no checkpoint yet, and it cannot start over: {source}: no such directory"
     else:
-        write_selected(RunDir(source), {"best_step": 6, "weights": "raw", "reason": "step 6 is better"})
-        said = f"run: no checkpoint yet, and {source} no longer has the weights of step 3 that it began with; start"
+        write_selected(RunDir(source), Selected(best_step=6, weights="raw", reason="step 6 is better"))
+        said = f"run: no checkpoint yet, and {source} no longer has the weights of step 3 that it started with; start"
     before = kept(tmp_path / "run")
     with pytest.raises(CheckpointError, match=said):
         fit(tuning(tiny_data, source), tiny_data, tmp_path / "run", resume=True)

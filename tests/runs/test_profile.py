@@ -14,7 +14,7 @@ from command import Command
 from kept_run import differences, kept, settings
 from nmt.config.load import dump_config
 from nmt.layout import RunDir
-from nmt.training.report.profile import MAKING, N_STEPS, OTHER, OVERHEAD, WARM_UP, first_quiet, kind_of, on_gpu, table
+from nmt.training.report.profile import MAKING, N_STEPS, OTHER, OVERHEAD, WARM_UP, first_quiet, gpu_time, kind_of, table
 
 LAST = WARM_UP + 2 * N_STEPS
 ROW = re.compile(r"^  (\D+?) +([\d.]+) +([\d.]+)%$", re.M)
@@ -39,7 +39,7 @@ def test_it_tells_and_changes_nothing(
     nmt: Command, config: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # what is faster is another library each time where a machine is busy, and other bits
-    monkeypatch.setattr("nmt.training.setup.start.pick_float32_library", lambda *_: "mkl")
+    monkeypatch.setattr("nmt.training.setup.choices.pick_float32_library", lambda *_: "mkl")
     plain, profiled = tmp_path / "plain", tmp_path / "profiled"
     train = ("train", "--config", config, "--data", data, "--run")
     assert nmt(*train, plain).status == 0
@@ -160,7 +160,7 @@ def test_the_time_of_a_gpu() -> None:
         event("elementwise", 40, 45, "gpu"),
         event("triton_fused_softmax", 50, 70, "gpu"),  # of a captured graph
     ]
-    sums = on_gpu(events, 100.0)
+    sums = gpu_time(events, 100.0)
     sums = {kind: value for kind, value in sums.items() if value}
     assert sums == {"matrix products": 35.0, "softmax and loss": 20.0, MAKING: 10.0, OVERHEAD: 35.0}
 

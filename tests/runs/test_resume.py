@@ -15,7 +15,8 @@ from nmt.config import Config
 from nmt.data.batching import Update
 from nmt.errors import CheckpointError, DataError, StoppedError
 from nmt.layout import DataDir, RunDir
-from nmt.runs.checkpoint import load_state, saved_steps
+from nmt.runs.checkpoint import saved_steps
+from nmt.runs.state import load_state
 from nmt.runs.weights import choose_weights
 from nmt.training import loop
 from nmt.training.loop import fit, train_step
@@ -96,16 +97,16 @@ def test_patience_goes_on_where_it_was(tiny_data, text, tmp_path, monkeypatch):
         score(patch, *scores)
         train_with_deaths(config, tiny_data, tmp_path / "parts", patch, [4, 6, 8])
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
-    assert load_state(RunDir(tmp_path / "parts").step(10))["checks_since_best"] == 3
+    assert load_state(RunDir(tmp_path / "parts").step(10)).checks_since_best == 3
 
 
 def test_a_validation_at_a_runs_end_counts_for_no_patience_if_it_goes_on(tiny_data, text, tmp_path, monkeypatch):
     score(monkeypatch, 30.0, 20.0, 10.0, 9.0)
     settings = {"validate_every_steps": 4, "average_last": 1, "patience": 2}
     fit(tiny_settings(text, training={**settings, "max_steps": 6}), tiny_data, tmp_path / "run")
-    assert load_state(RunDir(tmp_path / "run").step(6))["checks_since_best"] == 0
+    assert load_state(RunDir(tmp_path / "run").step(6)).checks_since_best == 0
     fit(tiny_settings(text, training={**settings, "max_steps": 8}), tiny_data, tmp_path / "run", resume=True)
-    assert load_state(RunDir(tmp_path / "run").step(8))["checks_since_best"] == 1
+    assert load_state(RunDir(tmp_path / "run").step(8)).checks_since_best == 1
 
 
 # --- elsewhere ----------------------------------------------------------------------------------
@@ -177,11 +178,11 @@ def test_other_circumstances_are_told(tiny_data, text, tmp_path, capsys, fact, v
 
 def test_on_another_processor_a_probe_chooses_again(tiny_data, text, tmp_path, monkeypatch, capsys):
     config = tiny_settings(text, training={"max_steps": 3, "precision": "auto"})
-    monkeypatch.setattr("nmt.training.setup.start.pick_precision", lambda *_: "float32")
+    monkeypatch.setattr("nmt.training.setup.choices.pick_precision", lambda *_: "float32")
     fit(config, tiny_data, tmp_path / "run")
-    monkeypatch.setattr("nmt.training.setup.start.pick_precision", lambda *_: "bf16")
+    monkeypatch.setattr("nmt.training.setup.choices.pick_precision", lambda *_: "bf16")
     assert start(config, tiny_data, tmp_path / "run", resume=True).precision == "float32"
-    monkeypatch.setattr("nmt.training.setup.start.device_name", lambda _: "another")
+    monkeypatch.setattr("nmt.training.setup.choices.device_name", lambda _: "another")
     assert start(config, tiny_data, tmp_path / "run", resume=True).precision == "bf16"
     assert "precision bf16 instead of float32, device_name another instead of" in capsys.readouterr().err
 
@@ -261,7 +262,7 @@ def test_a_run_that_is_over_stays_as_it_is(tiny_data, text, tmp_path, monkeypatc
 def test_a_run_without_a_checkpoint_says_that_it_starts_over(tiny_data, text, tmp_path, capsys):
     start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     start(tiny_settings(text), tiny_data, tmp_path / "run", resume=True)
-    assert "run has no checkpoint yet: it starts from its first update" in capsys.readouterr().err
+    assert "run has no checkpoint yet: it starts from the first update" in capsys.readouterr().err
 
 
 def test_a_best_average_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_path, capsys):
@@ -269,7 +270,7 @@ def test_a_best_average_that_is_gone_is_no_longer_the_best(tiny_data, text, tmp_
     fit(config, tiny_data, tmp_path / "run")
     session = start(config, tiny_data, tmp_path / "run", resume=True)
     session.state.best_step, session.state.best_weights = 3, "ema"
-    restore._settle(session, session.state)
+    restore._drop_stale(session, session.state)
     assert (session.state.best_step, session.state.best_score, session.state.best_weights) == (None, None, "raw")
     assert "step 3, is gone" in capsys.readouterr().err
 
@@ -329,7 +330,7 @@ def test_a_best_score_is_a_number(tiny_data, text, tmp_path, monkeypatch):
     score(monkeypatch, float("nan"), 3.0, float("nan"), 2.0)
     config = tiny_settings(text, training={"validate_every_steps": 3, "average_last": 1})
     fit(config, tiny_data, tmp_path / "run")
-    assert load_state(RunDir(tmp_path / "run").step(12))["best_step"] == 6
+    assert load_state(RunDir(tmp_path / "run").step(12)).best_step == 6
 
 
 @pytest.mark.parametrize(("free", "refused"), [(10_000, True), (10**9, False)])
@@ -345,7 +346,7 @@ def test_the_disk_must_have_room_for_the_checkpoints(tiny_data, text, tmp_path, 
     assert "1,000 MB are free" in capsys.readouterr().err
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, 10))  # type: ignore[attr-defined]
     start(tiny_settings(text, training={"max_steps": 4}), tiny_data, tmp_path / "run", resume=True)
-    assert "0 MB are free: it may not suffice" in capsys.readouterr().err
+    assert "0 MB are free: that may not be enough" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("damage", ["{", None])

@@ -151,7 +151,7 @@ def test_an_update_that_is_not_finite_changes_nothing(bad):
 def test_a_gpu_takes_back_what_a_cpu_leaves_out(stops, monkeypatch):
     bad, plain = (1, 5, 6, 9), Learner()
     plain.learn(1, 12, bad)
-    monkeypatch.setattr(schedule_free, "LOOKS", set())
+    monkeypatch.setattr(schedule_free, "SYNCHRONOUS", set())
     learner = Learner()
     for first, last in pairwise([0, *stops, 12]):
         learner.learn(first + 1, last, bad)
@@ -171,8 +171,8 @@ def test_a_gpu_takes_back_what_a_cpu_leaves_out(stops, monkeypatch):
 def test_by_whatever_parts_a_gpu_goes_it_learns_the_same(part, monkeypatch):
     plain, learner = Learner(), Learner()
     plain.learn(1, 6, bad=(1, 4))
-    monkeypatch.setattr(schedule_free, "LOOKS", set())
-    monkeypatch.setattr(schedule_free, "PART", part)
+    monkeypatch.setattr(schedule_free, "SYNCHRONOUS", set())
+    monkeypatch.setattr(schedule_free, "CHUNK", part)
     learner.learn(1, 6, bad=(1, 4))
     found, expected = learner.everything(), plain.everything()
     assert found.keys() == expected.keys()
@@ -199,8 +199,8 @@ class Most(TorchDispatchMode):
 
 
 def test_an_update_that_may_be_taken_back_takes_little_memory(monkeypatch):
-    monkeypatch.setattr(schedule_free, "LOOKS", set())
-    monkeypatch.setattr(schedule_free, "PART", part := 500)
+    monkeypatch.setattr(schedule_free, "SYNCHRONOUS", set())
+    monkeypatch.setattr(schedule_free, "CHUNK", part := 500)
     learner = Learner()
     learner.learn(1, 1)
     give_gradients(learner.model, 2)
@@ -284,7 +284,7 @@ def test_settings_that_make_no_sense_with_it_are_refused(tmp_path):
 def test_without_the_package_nothing_is_written(tiny_data, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "nmt.training.schedule_free", raising=False)
     monkeypatch.setitem(sys.modules, "schedulefree", None)
-    with pytest.raises(ConfigError, match="needs the package schedulefree; pip install schedulefree does it"):
+    with pytest.raises(ConfigError, match="needs the package schedulefree; install it with pip install schedulefree"):
         fit(tiny_settings(tiny_data.parent / "text", training=RUN), tiny_data, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

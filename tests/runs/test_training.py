@@ -19,7 +19,8 @@ from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, N
 from nmt.layout import RunDir
 from nmt.model.precision import use_float32_library
 from nmt.prepare.prepare import prepare
-from nmt.runs.checkpoint import load_state, load_weights, saved_steps
+from nmt.runs.checkpoint import load_weights, saved_steps
+from nmt.runs.state import load_state
 from nmt.runs.weights import choose_weights
 from nmt.training import loop
 from nmt.training.loop import fit, train_step
@@ -28,7 +29,7 @@ from nmt.training.report.board import Board
 from nmt.training.report.log import TrainingLog
 from nmt.training.report.meter import Meter
 from nmt.training.saving.checkpoints import save
-from nmt.training.setup import start as start_module
+from nmt.training.setup import choices as choices_module
 from nmt.training.setup.start import Session, start
 from screen import rows, terminal
 from tiny_corpus import tiny_settings, tiny_text
@@ -77,14 +78,14 @@ def _library_of_before():
 @pytest.mark.parametrize(("recorded", "kept"), [("onednn", "onednn"), (None, "mkl")])
 def test_a_run_keeps_the_library_of_its_products(tiny_data, text, tmp_path, monkeypatch, recorded, kept):
     """Also one of before there was a choice, which was MKL's."""
-    monkeypatch.setattr(start_module, "pick_float32_library", lambda *_: "onednn")
+    monkeypatch.setattr(choices_module, "pick_float32_library", lambda *_: "onednn")
     fit(tiny_settings(text, training={"max_steps": 3}), tiny_data, tmp_path / "run")
     assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"  # by which PyTorch lets oneDNN multiply
     info = RunDir(tmp_path / "run").info
     content = json.loads(info.read_text())
     assert content.pop("float32_library") == "onednn"
     info.write_text(json.dumps(content | ({"float32_library": recorded} if recorded else {})))
-    monkeypatch.setattr(start_module, "pick_float32_library", lambda *_: pytest.fail("it was chosen before"))
+    monkeypatch.setattr(choices_module, "pick_float32_library", lambda *_: pytest.fail("it was chosen before"))
     fit(tiny_settings(text, training={"max_steps": 6}), tiny_data, tmp_path / "run", resume=True)
     assert json.loads(info.read_text())["float32_library"] == kept
     assert torch.backends.mkldnn.matmul.fp32_precision == {"onednn": "bf16", "mkl": "none"}[kept]
@@ -117,10 +118,10 @@ def test_a_config_that_says_otherwise_than_its_data_is_told(tiny_data, text, tmp
     short = {"max_steps": 1}
     for number, data in enumerate((tiny_data, tmp_path / "data")):
         fit(tiny_settings(text, training=short), data, tmp_path / f"run{number}")
-    assert "counts as it was prepared" not in capsys.readouterr().err
+    assert "is used as it was prepared" not in capsys.readouterr().err
     other = tiny_settings(text, training=short, tokenizer={"vocab_size": 310}, data={"max_chars": 500})
     fit(other, tiny_data, tmp_path / "other")
-    said = f"{tiny_data} counts as it was prepared: data.max_chars was 1000, is 500 in the config, and 1 more; nmt prep"
+    said = f"{tiny_data} is used as it was prepared: data.max_chars was 1000, is 500 in the config, and 1 more;"
     assert said in capsys.readouterr().err
 
 
@@ -130,9 +131,9 @@ def test_a_config_that_says_otherwise_than_its_data_is_told(tiny_data, text, tmp
 def test_a_learning_rate_that_counts_for_nothing_is_told(tiny_data, text, tmp_path, capsys, schedule, idle, counts):
     short = {"max_steps": 2, "warmup_steps": 1, "schedule": schedule}
     fit(tiny_settings(text, training={**short, counts: 0.002}), tiny_data, tmp_path / "as it is")
-    assert "counts for nothing" not in capsys.readouterr().err
+    assert "has no effect" not in capsys.readouterr().err
     fit(tiny_settings(text, training={**short, idle: 0.002}), tiny_data, tmp_path / "run")
-    said = f"training.{idle} = 0.002 counts for nothing: the {schedule} schedule goes by training.{counts}\n"
+    said = f"training.{idle} = 0.002 has no effect: the {schedule} schedule uses training.{counts}\n"
     assert said in capsys.readouterr().err
 
 
@@ -173,21 +174,21 @@ def test_one_micro_batch_or_many_give_the_same_gradient(tiny_data, text, tmp_pat
     for name, max_tokens in (("one", 5000), ("many", 101)):
         session = session_of(tiny_data, text, tmp_path / name, max_tokens=max_tokens, clip_norm=0.0, update_tokens=900)
         update = first_update(session)
-        numbers = train_step(session, update).numbers.tolist()
+        stats = train_step(session, update).stats
         moments = [session.optimizer.state[p]["exp_avg"] for p in session.model.parameters()]
         n_micro_batches = len(list(session.pairs.lengths.split(update.rows, max_tokens)))
-        outcomes.append((n_micro_batches, numbers, moments))
-    (n_one, numbers_one, one), (n_many, numbers_many, many) = outcomes
+        outcomes.append((n_micro_batches, stats, moments))
+    (n_one, stats_one, one), (n_many, stats_many, many) = outcomes
     assert n_one == 1 and n_many >= 8
-    assert numbers_one[:3] == pytest.approx(numbers_many[:3], rel=1e-5)
-    assert numbers_one[-1] == pytest.approx(numbers_many[-1], rel=1e-5)
+    for name in ("loss", "nll", "n_correct", "gradient_norm"):
+        assert float(getattr(stats_one, name)) == pytest.approx(float(getattr(stats_many, name)), rel=1e-5)
     for x, y in zip(one, many, strict=True):
         torch.testing.assert_close(x, y, atol=1e-7, rtol=1e-4)
 
 
 def test_clipping_bounds_the_gradient_that_adam_sees(tiny_data, text, tmp_path):
     session = session_of(tiny_data, text, tmp_path / "run", clip_norm=0.01)
-    norm = float(train_step(session, first_update(session)).numbers[-1])
+    norm = float(train_step(session, first_update(session)).stats.gradient_norm)
     clipped = sum(
         float((session.optimizer.state[p]["exp_avg"] / 0.1).square().sum()) for p in session.model.parameters()
     )
@@ -238,7 +239,7 @@ def test_every_limit_ends_the_run_with_a_validated_checkpoint(tiny_data, text, t
     last = saved_steps(RunDir(tmp_path / "run"))[-1]
     assert records(tmp_path / "run", "valid")[-1]["step"] == last
     if "max_epochs" in limit:
-        assert load_state(RunDir(tmp_path / "run").step(last))["epoch"] == 2
+        assert load_state(RunDir(tmp_path / "run").step(last)).epoch == 2
 
 
 def test_what_a_run_leaves_behind(tiny_data, text, tmp_path, monkeypatch):
@@ -284,7 +285,7 @@ def test_the_best_survives_a_worse_check_and_old_checkpoints_go(tiny_data, text,
     assert (chosen.step, chosen.kind) == (4, "raw")
     assert chosen.reason == "best checkpoint, step 4, bleu 30 on the development set"
     state = load_state(run.step(12))
-    assert (state["best_step"], state["best_score"], state["checks_since_best"]) == (4, 30.0, 4)
+    assert (state.best_step, state.best_score, state.checks_since_best) == (4, 30.0, 4)
 
 
 @pytest.mark.parametrize(("select_by", "better"), [("bleu", max), ("chrf", max), ("loss", min)])
@@ -294,7 +295,7 @@ def test_the_best_is_by_bleu_chrf_or_loss(tiny_data, text, tmp_path, select_by, 
     valid = records(tmp_path / "run", "valid")
     best = better(record[select_by] for record in valid)
     state = load_state(RunDir(tmp_path / "run").step(12))
-    assert state["best_step"] == next(record["step"] for record in valid if record[select_by] == best)
+    assert state.best_step == next(record["step"] for record in valid if record[select_by] == best)
 
 
 def test_the_average_of_the_last_is_validated_and_may_win(tiny_data, text, tmp_path):
@@ -367,7 +368,7 @@ def test_data_of_another_language_pair(tiny_data, text, tmp_path):
 
 def test_a_micro_batch_needs_room_for_the_longest_sentence(tiny_data, text, tmp_path):
     config = tiny_settings(text, data={"max_pieces": 5}, training={"max_tokens": 6})
-    with pytest.raises(ConfigError, match=r"training.max_tokens: 6 has no room for a sentence of \d+ pieces"):
+    with pytest.raises(ConfigError, match=r"training.max_tokens: 6 is too small for a sentence of \d+ pieces"):
         fit(config, tiny_data, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
@@ -402,7 +403,7 @@ def test_the_tokens_of_an_update_are_those_of_its_epoch(tiny_data, text, tmp_pat
         batch = session.batch(update.rows)
         assert update.n_tokens == batch.n_tokens == int((batch.tgt_out != 0).sum())
     state = load_state(RunDir(tmp_path / "run").step(3))
-    assert state["n_tokens"] == sum(update.n_tokens for update in updates)
+    assert state.n_tokens == sum(update.n_tokens for update in updates)
 
 
 def test_both_directions_are_learned_by_one_model(tiny_data, text, tmp_path):
@@ -442,7 +443,7 @@ def test_work_is_saved_before_a_validation_that_fails(tiny_data, text, tmp_path,
         raise MemoryError
 
     monkeypatch.setattr(loop, "check", failing)
-    with pytest.raises(NmtError, match="memory does not suffice"):
+    with pytest.raises(NmtError, match="not enough memory"):
         fit(tiny_settings(text), tiny_data, tmp_path / "run")
     assert saved_steps(RunDir(tmp_path / "run")) == [3, 6]
 
@@ -476,7 +477,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tiny_data, text,
     for step in resumable_steps(run):
         run.step(step).weights.unlink()
     longer = tiny_settings(text, training={"max_steps": 15})
-    with pytest.raises(CheckpointError, match=r"parts: no checkpoint here is whole and of this version"):
+    with pytest.raises(CheckpointError, match=r"parts: no checkpoint here is intact and of this version"):
         fit(longer, tiny_data, run.path, resume=True)
 
 
@@ -491,7 +492,7 @@ def test_resuming_restores_scale_and_counts_and_never_probes(tiny_data, text, tm
     def probing(*_: object) -> str:
         raise AssertionError("resuming never probes")
 
-    monkeypatch.setattr("nmt.training.setup.start.pick_precision", probing)
+    monkeypatch.setattr("nmt.training.setup.choices.pick_precision", probing)
     resumed = start(config, tiny_data, tmp_path / "run", resume=True)
     assert resumed.precision == "fp16"
     assert resumed.scaler.get_scale() == 1024.0
@@ -557,7 +558,7 @@ def test_a_run_directory_that_cannot_be_made_leaves_nothing(tiny_data, text, tmp
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nmt.training.setup.start.replace_file", full)
+    monkeypatch.setattr("nmt.training.setup.write.replace_file", full)
     with pytest.raises(OSError, match="No space left"):
         fit(tiny_settings(text), tiny_data, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,12 @@ from nmt.config import TrainingConfig
 from nmt.data.batching import BatchPlan, Update, epoch_updates
 from nmt.errors import DivergedError, NmtError
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import TrainState, load_optimizer, load_weights
+from nmt.runs.checkpoint import load_optimizer, load_weights
+from nmt.runs.state import TrainState
 from nmt.training import loop, memory, optim
 from nmt.training.loop import fit, train_step
 from nmt.training.loss import LossSums
+from nmt.training.outcome import UpdateStats
 from nmt.training.parallel.world import World
 from nmt.training.report.alarms import collapse_alarm, loss_alarm
 from nmt.training.report.log import TrainingLog
@@ -79,7 +82,7 @@ def test_an_update_that_is_not_finite_changes_nothing(tiny_data, text, tmp_path,
         spoil(patch, {1}, factor)
         train_step_now = loop.train_step
         outcome = train_step_now(session, update)
-    assert not math.isfinite(outcome.numbers[0]) and not math.isfinite(outcome.numbers[-1])
+    assert not math.isfinite(outcome.stats.loss) and not math.isfinite(outcome.stats.gradient_norm)
     for before, kept, p in zip(weights, moments, session.model.parameters(), strict=True):
         assert torch.equal(before, p)
         assert all(torch.equal(kept[key], value) for key, value in session.optimizer.state[p].items())
@@ -103,7 +106,7 @@ def test_a_loss_that_is_not_finite_is_enough(tiny_data, text, tmp_path, monkeypa
 
     monkeypatch.setattr(loop, "objective", objective)
     outcome = train_step(session, first_update(session))
-    assert math.isfinite(outcome.numbers[-1]) and not math.isfinite(outcome.numbers[0])
+    assert math.isfinite(outcome.stats.gradient_norm) and not math.isfinite(outcome.stats.loss)
     assert all(torch.equal(b, p) for b, p in zip(weights, session.model.parameters(), strict=True))
 
 
@@ -244,14 +247,15 @@ def test_out_of_memory_halves_and_learns_the_same(tiny_data, text, tmp_path, mon
     plenty = start(config, tiny_data, tmp_path / "plenty", resume=False)
     scarce = start(config, tiny_data, tmp_path / "scarce", resume=False)
     update = first_update(plenty)
-    expected = train_step(plenty, update).numbers
+    expected = train_step(plenty, update).stats
     with monkeypatch.context() as patch:
         memory_of, freed = Scarce(patch, limit=100, error=error), []
         patch.setattr(loop, "free_memory", lambda: freed.append(1))
         outcome = train_step(scarce, update)
     tried = [size for size in memory_of.sizes if size > 100]
-    assert len(tried) == len(freed) == int(outcome.numbers[4]) >= 2 and tried == sorted(tried, reverse=True)
-    torch.testing.assert_close(outcome.numbers[:3], expected[:3], rtol=1e-5, atol=1e-5)
+    assert len(tried) == len(freed) == int(outcome.stats.n_out_of_memory) >= 2 and tried == sorted(tried, reverse=True)
+    for name in ("loss", "nll", "n_correct"):
+        torch.testing.assert_close(getattr(outcome.stats, name), getattr(expected, name), rtol=1e-5, atol=1e-5)
     for a, b in zip(plenty.model.parameters(), scarce.model.parameters(), strict=True):
         exp_avg = plenty.optimizer.state[a]["exp_avg"], scarce.optimizer.state[b]["exp_avg"]
         torch.testing.assert_close(*exp_avg, rtol=1e-4, atol=1e-7)
@@ -271,7 +275,7 @@ def test_a_pair_that_does_not_fit_is_an_error_and_others_stay_what_they_are(tiny
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     with monkeypatch.context() as patch:
         Scarce(patch, limit=0)
-        with pytest.raises(NmtError, match="memory does not suffice to learn from a single pair"):
+        with pytest.raises(NmtError, match="not enough memory to learn from a single pair"):
             train_step(session, first_update(session))
     with monkeypatch.context() as patch:
         Scarce(patch, limit=0, error=ZeroDivisionError)
@@ -287,7 +291,7 @@ def test_out_of_memory_in_a_validation_is_one_line(tiny_data, text, tmp_path, mo
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr("nmt.training.validate.cross_entropy", failing)
-    with pytest.raises(NmtError, match=r"memory does not suffice; lower training\.max_tokens or search\.batch_tokens"):
+    with pytest.raises(NmtError, match=r"not enough memory; lower training\.max_tokens or search\.batch_tokens"):
         fit(tiny_settings(text), tiny_data, tmp_path / "run")
     assert load_weights(RunDir(tmp_path / "run").step(6))
 
@@ -304,7 +308,7 @@ def test_auto_finds_what_fits_and_keeps_it(tiny_data, text, tmp_path, monkeypatc
     def probing(*_: object) -> int:
         raise AssertionError("resuming never probes")
 
-    monkeypatch.setattr("nmt.training.setup.start.pick_max_tokens", probing)
+    monkeypatch.setattr("nmt.training.setup.choices.pick_max_tokens", probing)
     assert start(config, tiny_data, tmp_path / "middling", resume=True).max_tokens == found["middling"]
     assert json.loads(RunDir(tmp_path / "middling").info.read_text())["auto_max_tokens"] == found["middling"]
 
@@ -342,13 +346,13 @@ def test_the_meter_counts_what_a_skipped_update_leaves_out(tiny_data, text, tmp_
     with TrainingLog(session.run, 0, 0, True, 12) as log:
         meter = Meter(session, log)
         good = train_step(session, update)
-        meter.add(
-            loop.Outcome(update, torch.full((7,), math.nan, dtype=torch.float64).index_fill(0, torch.tensor([4]), 0.0))
-        )
+        spoilt = UpdateStats.unpack(torch.full((7,), math.nan, dtype=torch.float64))
+        spoilt.n_out_of_memory.fill_(0)
+        meter.add(replace(good, stats=spoilt))
         meter.add(good)
         meter.record()
     (record,) = records(tmp_path / "run", "train")
-    assert record["gradient_norm"] == float(good.numbers[-1]) and record["n_skipped"] == 1
+    assert record["gradient_norm"] == float(good.stats.gradient_norm) and record["n_skipped"] == 1
 
 
 def test_an_overflow_of_fp16_is_logged_but_told_only_if_it_does_not_end(tiny_data, text, tmp_path, monkeypatch, capsys):
@@ -365,8 +369,8 @@ def test_the_scaler_is_ready_for_a_process_that_has_nothing_to_learn_from(tiny_d
     session.world = World(rank=1, size=2)
     update = Update(first_update(session).rows[:1], 5)
     assert len(update.share(1, 2)) == 0
-    numbers = loop.gather_gradients(session, update)
-    assert numbers.tolist() == [0.0] * 6
+    stats = loop.gather_gradients(session, update)
+    assert not stats.packed.any()
     for parameter in session.model.parameters():
         parameter.grad = torch.zeros_like(parameter)  # as after the sum over processes
     session.scaler.unscale_(session.optimizer)
@@ -377,14 +381,14 @@ def test_processes_draw_their_own_dropout_and_share_the_update(tiny_data, text, 
     session = start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False)
     seeds, real = [], loop.objective
     monkeypatch.setattr(loop, "objective", lambda *a: seeds.append(torch.initial_seed()) or real(*a))
-    update, numbers = first_update(session), torch.zeros(6, dtype=torch.float64)
+    update, nll = first_update(session), 0.0
     for step in (0, 1):
         for rank in (0, 1):
             session.world, session.state.step = World(rank=rank, size=2), step
-            numbers += loop.gather_gradients(session, update)
+            nll += float(loop.gather_gradients(session, update).nll)
     assert len(set(seeds)) == 4
     first = math.log(330) + 0.5  # of logits with a variance of one
-    assert float(numbers[1]) / (2 * update.n_tokens) == pytest.approx(first, abs=0.2)  # all tokens, once a step
+    assert nll / (2 * update.n_tokens) == pytest.approx(first, abs=0.2)  # all tokens, once a step
 
 
 @pytest.mark.parametrize("where", ["optimizer", "probe"])
@@ -396,10 +400,10 @@ def test_out_of_memory_elsewhere_has_no_traceback(tiny_data, text, tmp_path, mon
         monkeypatch.setattr(memory, "_bytes", failing)
         config = tiny_settings(text, training={"max_tokens": "auto"})
         session = start(config, tiny_data, tmp_path / "run", resume=False)
-        assert session.max_tokens == memory.slots(session.pairs.lengths, session.pairs.lengths.longest(1))
+        assert session.max_tokens == memory.padded_tokens(session.pairs.lengths, session.pairs.lengths.longest(1))
         return
     monkeypatch.setattr(optim.Adam, "step", failing)
-    with pytest.raises(NmtError, match="run: memory does not suffice"):
+    with pytest.raises(NmtError, match="run: not enough memory"):
         fit(tiny_settings(text), tiny_data, tmp_path / "run")
 
 

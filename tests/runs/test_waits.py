@@ -12,21 +12,21 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-import gpu_check_right
-from gpu_check_fast import decode
-from gpu_check_setting import Check
 from nmt.config import SearchConfig
 from nmt.data.batching import Pairs
 from nmt.data.packing import Packing
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.dropout import Dropout
-from nmt.model.masks import Visible
+from nmt.model.masks import AttentionMask
 from nmt.search import beam, greedy, sample
 from nmt.search.constrained import Constraints
 from nmt.search.rules import Rules
 from nmt.search.sample import draw
 from nmt.training import schedule_free
 from nmt.training.loop import train_step
+from scripts.gpu import machine
+from scripts.gpu.setting import Check
+from scripts.gpu.speed import decode
 
 aten = torch.ops.aten
 LOOKS = {aten._local_scalar_dense, aten.nonzero, aten.masked_select, aten.is_nonzero, aten.equal, aten._unique2}
@@ -76,16 +76,16 @@ def unseen(plain):
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a CPU goes another way than a GPU, it goes the GPU's, or the nearest that there is."""
 
-    def attend(_self, query, key, value, see):
-        if see.packed is not None:
+    def attend(_self, query, key, value, mask):
+        if mask.packed is not None:
             return query + key.mean() + value.mean()  # the kernel is not PyTorch's to run here, and does not wait
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=see.mask, is_causal=see.causal)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask.allowed, is_causal=mask.causal)
 
     monkeypatch.setattr(MultiHeadAttention, "_attend", attend)
     monkeypatch.setattr(Dropout, "forward", lambda self, x: F.dropout(x, self.p, self.training))
-    monkeypatch.setattr(schedule_free, "LOOKS", set())
-    counts = schedule_free._Counts  # whose answer is that of the last update, long there
-    monkeypatch.setattr(counts, "were_for_nothing", unseen(counts.were_for_nothing))
+    monkeypatch.setattr(schedule_free, "SYNCHRONOUS", set())
+    counters = schedule_free._Counters  # whose answer is that of the last update, long there
+    monkeypatch.setattr(counters, "was_skipped", unseen(counters.was_skipped))
     for maker in (Pairs, Packing):  # batches are made on the CPU
         monkeypatch.setattr(maker, "batch", unseen(maker.batch))
 
@@ -96,7 +96,7 @@ def check() -> Check:
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
-@pytest.mark.parametrize("way", gpu_check_right.WAYS, ids=lambda way: way.name)
+@pytest.mark.parametrize("way", machine.WAYS, ids=lambda way: way.name)
 def test_an_update_waits_for_nothing(check, way):
     session, updates = check.session(way, max_tokens=256), check.updates(128)
     for update in updates[:2]:
@@ -107,16 +107,16 @@ def test_an_update_waits_for_nothing(check, way):
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
-@pytest.mark.parametrize("name", gpu_check_right.SEARCHES)
+@pytest.mark.parametrize("name", machine.SEARCHES)
 def test_a_search_waits_only_to_see_who_is_done_and_what_was_found(check, name, monkeypatch):
-    settings = SearchConfig(max_length=6, **gpu_check_right.SEARCHES[name])
+    settings = SearchConfig(max_length=6, **machine.SEARCHES[name])
     monkeypatch.setattr(Rules, "leaving", unseen(Rules.leaving))
     monkeypatch.setattr(beam, "_results", unseen(beam._results))
     monkeypatch.setattr(greedy, "_results", unseen(greedy._results))
     monkeypatch.setattr(greedy, "_likeliest", lambda logits: logits.argmax(-1))
-    monkeypatch.setattr(Visible, "bias", unseen(Visible.bias))  # see below
+    monkeypatch.setattr(AttentionMask, "bias", unseen(AttentionMask.bias))  # see below
     monkeypatch.setattr(sample, "WIDTH", 300)  # all at once, as below
-    model = check.session(gpu_check_right.WAYS[0]).model.eval()
+    model = check.session(machine.WAYS[0]).model.eval()
     with Waits() as waits:
         decode(check, model, np.arange(8), settings)
     assert waits.found == []
@@ -131,7 +131,7 @@ def test_a_draw_needs_no_look_at_the_numbers(settings, monkeypatch):
 
 def test_attention_weights_need_no_look_at_the_mask():
     mask = torch.empty(2, 1, 1, 5, dtype=torch.bool, device="meta")
-    bias, is_seen = Visible(mask).bias(torch.empty(4, 3, 8, device="meta"), 2, 5)
+    bias, is_seen = AttentionMask(mask).bias(torch.empty(4, 3, 8, device="meta"), 2, 5)
     assert bias.shape == (4, 1, 5) and is_seen is not None
 
 

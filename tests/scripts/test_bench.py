@@ -8,24 +8,24 @@ from typing import Any
 
 import pytest
 
-import bench_train
-from bench.install import FailedError, logged
-from bench.once import once
-from bench.peer import Counts
-from bench.peers import PEERS, nmt
-from bench.probe import Meter, find, other_processes
-from bench.table import Row, render
-from bench.task import MEASURED, NEVER, THREADS, VOCABULARY
-from bench.text import prepare_text
-from bench.windows import Step, Window, cut, summary
 from nmt.config.load import load_config
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus
 from nmt.layout import DataDir
 from nmt.training.loop import fit
+from scripts.bench import train
+from scripts.bench.install import FailedError, logged
+from scripts.bench.once import once
+from scripts.bench.peer import Counts
+from scripts.bench.peers import PEERS, nmt
+from scripts.bench.probe import Meter, find, other_processes
+from scripts.bench.table import Row, render
+from scripts.bench.task import MEASURED, NEVER, THREADS, VOCABULARY
+from scripts.bench.text import prepare_text
+from scripts.bench.windows import Step, Window, cut, summary
 from tiny_corpus import tiny_settings
 
-ONE = Counts(pairs=10, tgt=100, tgt_slots=125, src=90, src_slots=100)
+ONE = Counts(pairs=10, tgt=100, tgt_positions=125, src=90, src_positions=100)
 
 
 def steps(*times: float, busy: tuple[float, float] = (0.0, 0.0)) -> list[Step]:
@@ -185,9 +185,9 @@ def test_errors_are_one_line(
         (["--data", str(tmp_path)], "no train.de, train.en, val.de, val.en; data/README.md says"),
         (["--peers", "eole,marian"], "--peers: no marian; there are nmt-float32"),
     ):
-        monkeypatch.setattr(sys, "argv", ["bench_train.py", "--dir", str(tmp_path / "home"), *words])
+        monkeypatch.setattr(sys, "argv", ["train.py", "--dir", str(tmp_path / "home"), *words])
         with pytest.raises(SystemExit) as end:
-            bench_train.main()
+            train.main()
         assert end.value.code == 2
         assert problem in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "home").exists()

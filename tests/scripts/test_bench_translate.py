@@ -11,17 +11,16 @@ from typing import Any
 
 import pytest
 
-import bench_translate
-from bench import rate
-from bench.install import FailedError, torch_of
-from bench.model import brief, model_of, train
-from bench.peer import Loaded, Output, Peer, Search, spelled
-from bench.peers import PEERS, ctranslate2, nmt
-from bench.task import MEASURED, THREADS, Plan
-from bench.testset import plain, prepare_own, prepare_test
-from bench.translate_table import BEAM, BEAM_ALONE, FORCED, GREEDY, GREEDY_ALONE, Row, best_peer, render
 from nmt.config.load import load_config
 from nmt.text.tokenizer import Tokenizer, train_tokenizer
+from scripts.bench import rate, translate
+from scripts.bench.install import FailedError, torch_of
+from scripts.bench.model import brief, model_of, train
+from scripts.bench.peer import Loaded, Output, Peer, Search, spelled
+from scripts.bench.peers import PEERS, ctranslate2, nmt
+from scripts.bench.task import MEASURED, THREADS, Plan
+from scripts.bench.testset import plain, prepare_own, prepare_test
+from scripts.bench.translate_table import BEAM, BEAM_ALONE, FORCED, GREEDY, GREEDY_ALONE, Row, best_peer, render
 
 WORDS = ["ein", "Haus", "steht", "am", "Meer", "und", "der", "Hund", "sieht", "das", "Boot", "fährt"]
 
@@ -112,7 +111,7 @@ def test_what_is_measured_is_whole_passes_after_a_warm_up(monkeypatch: pytest.Mo
         clock[0] += 0.04 * len(lines)
         return [spelled([line] * 15) for line in lines]
 
-    monkeypatch.setattr("bench.rate.time.time", lambda: clock[0])
+    monkeypatch.setattr("scripts.bench.rate.time.time", lambda: clock[0])
     monkeypatch.setattr(rate, "other_processes", lambda: 0.0)
     found = rate.measure(Loaded(translate), ["wort"] * 50, Search(beam=5, batch=8, pieces=15), seconds=9.0)
     assert calls == [16, 50, 50, 50, 50, 50]
@@ -191,10 +190,10 @@ def test_a_model_is_made_once_and_exported(tmp_path: Path, monkeypatch: pytest.M
         done.append(f"{peer.name} {words[1]}")
         return status.pop(0)
 
-    monkeypatch.setattr("bench.model.install", lambda *_: None)
-    monkeypatch.setattr("bench.model.convert", lambda *_: None)
-    monkeypatch.setattr("bench.model.run_python", run_python)
-    monkeypatch.setattr("bench.model.logged", lambda command, _: done.append(" ".join(command[3:8])))
+    monkeypatch.setattr("scripts.bench.model.install", lambda *_: None)
+    monkeypatch.setattr("scripts.bench.model.convert", lambda *_: None)
+    monkeypatch.setattr("scripts.bench.model.run_python", run_python)
+    monkeypatch.setattr("scripts.bench.model.logged", lambda command, _: done.append(" ".join(command[3:8])))
     peer = PEERS["ct2-int8"]
     assert peer.decoding is not None
     with pytest.raises(FailedError, match=r"its training failed: .*learn-nmt-auto\.log"):
@@ -202,7 +201,7 @@ def test_a_model_is_made_once_and_exported(tmp_path: Path, monkeypatch: pytest.M
     for _ in range(2):
         folder = model_of(peer.decoding, tmp_path, tmp_path, brief(600))
     assert folder == tmp_path / "models" / "nmt-auto-600" / "ctranslate2-int8" / "model"
-    assert done == ["nmt-auto bench.learn"] * 2 + ["export --format ctranslate2 --quantization int8"]
+    assert done == ["nmt-auto scripts.bench.learn"] * 2 + ["export --format ctranslate2 --quantization int8"]
     with pytest.raises(FailedError, match="does not train"):
         train(replace(peer, name="other"), tmp_path, tmp_path, brief(600))
 
@@ -220,14 +219,14 @@ def test_what_is_measured_in_which_order(text: Path, tmp_path: Path, monkeypatch
         Path(str(options["--out"])).write_text(json.dumps(result(90) | {"translations": translations}))
         return 0
 
-    monkeypatch.setattr(bench_translate, "prepare_text", lambda *_: text)
-    monkeypatch.setattr(bench_translate, "install", lambda *_: None)
-    monkeypatch.setattr(bench_translate, "model_of", lambda *_: tmp_path)
-    monkeypatch.setattr(bench_translate, "run_python", run_python)
+    monkeypatch.setattr(translate, "prepare_text", lambda *_: text)
+    monkeypatch.setattr(translate, "install", lambda *_: None)
+    monkeypatch.setattr(translate, "model_of", lambda *_: tmp_path)
+    monkeypatch.setattr(translate, "run_python", run_python)
     words = ["--peers", "nmt-auto,hf,sockeye", "--parts", "latency,force", "--rounds", "2"]
     places = ["--data", str(tmp_path / "data"), "--dir", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["bench_translate.py", *words, *places])
-    bench = bench_translate.Bench(bench_translate.parse())
+    monkeypatch.setattr(sys, "argv", ["translate.py", *words, *places])
+    bench = translate.Bench(translate.parse())
     bench.prepare()
     bench.measure()
     names = ("nmt-auto", "hf", "sockeye")
@@ -250,9 +249,9 @@ def test_errors_are_one_line(
         (["--parts", "fast"], "--parts: no fast; there are force, free, latency"),
         (["--seconds", "2"], "--seconds: a window has 5"),
     ):
-        monkeypatch.setattr(sys, "argv", ["bench_translate.py", "--dir", str(tmp_path / "home"), *words])
+        monkeypatch.setattr(sys, "argv", ["translate.py", "--dir", str(tmp_path / "home"), *words])
         with pytest.raises(SystemExit) as end:
-            bench_translate.main()
+            translate.main()
         assert end.value.code == 2
         assert problem in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "home").exists()

@@ -10,13 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import start_probe
-import start_time
-import step_cost
 from kept_run import settings
 from nmt.config.load import dump_config
 from nmt.data.batching import Pairs
-from start_probe import GROUPS, OTHERS, PHASES, Clock, group
+from scripts.measure import start_probe, start_time, step_cost
+from scripts.measure.start_probe import GROUPS, OTHERS, PHASES, Clock, group
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,6 @@ def test_an_arm_that_is_none_is_found_at_once() -> None:
         ("experiments/multi30k.sh", ["some/folder", "1"], "FOLDER, SEED and ARM are needed"),
         ("experiments/fairseq.sh", ["some/folder"], "FOLDER and MINUTES are needed"),
         ("experiments/table.py", [], "arguments are required: run"),
-        ("learning_curve.py", [], "arguments are required: run"),
-        ("learning_curve.py", ["none"], "none: no run with a validation"),
     ],
 )
 def test_what_lacks_is_named(script: str, words: list[str], said: str) -> None:
@@ -106,29 +104,6 @@ def test_runs_that_have_just_begun_are_in_the_table() -> None:
     rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| a-")]
     assert rows == [["| a-1", "400", "1", "-", "20.00", "-", "raw |"], ["| a-2", "0", *"----", "broken |"]]
     assert done.stdout.endswith("| a | 1 | - | 20.00 | - |\n"), "means are of what is finished"
-
-
-def test_a_learning_curve_has_a_row_per_validation_with_every_kind_of_weights() -> None:
-    def validation(kind: str, step: int, bleu: float) -> str:
-        return json.dumps(
-            {"kind": kind, "step": step, "minutes": step / 100, "bleu": bleu, "chrf": 50, "perplexity": bleu}
-        )
-
-    Path("run").mkdir()
-    records = [
-        validation("valid", 100, 9),
-        validation("ema", 100, 8),
-        validation("valid", 200, 9),
-        json.dumps({"kind": "train"}),
-    ]
-    Path("run/log.jsonl").write_text("\n".join([*records, validation("average", 200, 9.5)]) + "\n", encoding="utf-8")
-    script = EXPERIMENTS.parent / "learning_curve.py"
-    done = subprocess.run([sys.executable, str(script), "run"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[2:] == [
-        "| 1.0 | 100 | 9.0 | 8.0 |  | 50.0 | 9.00 |",
-        "| 2.0 | 200 | 9.0 |  | 9.5 | 50.0 | 9.50 |",
-    ]
 
 
 @pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.yaml")), ids=lambda path: path.stem)

@@ -21,38 +21,31 @@ import numpy as np
 import pytest
 import torch
 
-import gpu_check
-import gpu_check_agree
-import gpu_check_fast
-import gpu_check_right
-import gpu_check_run
-import gpu_check_setting
-from gpu_check_setting import PLAIN, RDROP, SIMCUT, Check, flop_per_token, peak
 from nmt import process
 from nmt.model.transformer import Transformer
 from nmt.prepare.prepare import prepare
 from nmt.training.report.board import Board
 from nmt.training.setup import resume as restore
-
-SCRIPTS = Path(gpu_check.__file__).parent
+from places import ROOT, SCRIPTS
+from scripts.gpu import agreement, machine, setting, speed, training
+from scripts.gpu import check as gpu_check
+from scripts.gpu.setting import PLAIN, RDROP, SIMCUT, Check, flop_per_token, peak
 
 
 @pytest.fixture(autouse=True)
 def _as_small_as_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the compiler does is tested elsewhere, and takes long."""
-    monkeypatch.setattr(gpu_check_setting, "compiled", lambda model, _mode=None: model)
-    monkeypatch.setattr(gpu_check_setting.compiling, "BACKEND", "aot_eager")  # to have it put back
-    small = replace(gpu_check_setting.SMALL, seconds=0.0, update_tokens=(128,), n_pairs=300, n_shapes=2)
-    monkeypatch.setattr(gpu_check_setting, "SMALL", small)
-    monkeypatch.setattr(gpu_check_fast, "EAGER", gpu_check_fast.EAGER[1:3])
-    monkeypatch.setattr(gpu_check_fast, "COMPILED", gpu_check_fast.COMPILED[:1])
-    monkeypatch.setattr(gpu_check_fast, "WARM_UP", 1)
-    monkeypatch.setattr(gpu_check_right, "WAYS", gpu_check_right.WAYS[:1])
-    monkeypatch.setattr(
-        gpu_check_right, "SEARCHES", {name: gpu_check_right.SEARCHES[name] for name in ("greedy", "beam 5")}
-    )
+    monkeypatch.setattr(setting, "compiled", lambda model, _mode=None: model)
+    monkeypatch.setattr(setting.compiling, "BACKEND", "aot_eager")  # to have it put back
+    small = replace(setting.SMALL, seconds=0.0, update_tokens=(128,), n_pairs=300, n_shapes=2)
+    monkeypatch.setattr(setting, "SMALL", small)
+    monkeypatch.setattr(speed, "EAGER", speed.EAGER[1:3])
+    monkeypatch.setattr(speed, "COMPILED", speed.COMPILED[:1])
+    monkeypatch.setattr(speed, "WARM_UP", 1)
+    monkeypatch.setattr(machine, "WAYS", machine.WAYS[:1])
+    monkeypatch.setattr(machine, "SEARCHES", {name: machine.SEARCHES[name] for name in ("greedy", "beam 5")})
     monkeypatch.setattr(Board, "attention", lambda *_: None)  # takes longer to draw than these runs to train
-    monkeypatch.setattr(gpu_check_agree, "LIMITS", {"float32": gpu_check_agree.LIMITS["float32"]})  # others are slow
+    monkeypatch.setattr(agreement, "LIMITS", {"float32": agreement.LIMITS["float32"]})  # others are slow
 
 
 @pytest.fixture(scope="module")
@@ -61,20 +54,20 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("root")
     sample = folder / "data" / "sample"
     sample.mkdir(parents=True)
-    for path in (gpu_check_run.ROOT / "data" / "sample").glob("*.??"):
+    for path in (training.ROOT / "data" / "sample").glob("*.??"):
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)[: 300 if "train" in path.name else 10]
         (sample / path.name).write_text("".join(lines), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpu_check_run, "ROOT", folder)
-        prepare(gpu_check_run._config(Check("cpu", small=True))[0], folder / "prepared", echo=lambda _: None)
+        patch.setattr(training, "ROOT", folder)
+        prepare(training._config(Check("cpu", small=True))[0], folder / "prepared", echo=lambda _: None)
     return folder
 
 
 @pytest.fixture
 def _small_sample(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_check_run, "ROOT", prepared)
+    monkeypatch.setattr(training, "ROOT", prepared)
     copied = prepared / "prepared"
-    monkeypatch.setattr(gpu_check_run, "prepare", lambda _, data, **__: shutil.copytree(copied, data))
+    monkeypatch.setattr(training, "prepare", lambda _, data, **__: shutil.copytree(copied, data))
 
 
 def lines_of(part: str) -> list[dict[str, object]]:
@@ -116,7 +109,7 @@ def test_every_part_passes(part, keys):
 
 @pytest.mark.usefixtures("_small_sample")
 def test_a_training_that_does_not_stop_is_seen(monkeypatch):
-    monkeypatch.setattr(gpu_check_run, "asked_to_stop", lambda **_: nullcontext())
+    monkeypatch.setattr(training, "asked_to_stop", lambda **_: nullcontext())
     told = lines_of("resume")
     assert "did not" in told[1]["error"] and told[2:] == [{"status": "failed"}]
 
@@ -136,11 +129,11 @@ def warn(*_: object) -> None:
 
 def test_a_wait_is_noted_where_nmt_waits(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", warn)
-    with gpu_check_right.noted(torch.device("cpu")) as places:
+    with machine.noted(torch.device("cpu")) as places:
         warn()  # not of nmt
         for _ in range(2):
             process.keep_freed_memory()
-        gpu_check_right.in_nmt("warn()", warn=warn)
+        machine.in_nmt("warn()", warn=warn)
     lines, first = inspect.getsourcelines(process.keep_freed_memory)
     line = first + next(i for i, line in enumerate(lines) if "CDLL" in line)
     assert places == {("process.py", "keep_freed_memory", line): 2, ("on_purpose.py", "<module>", 1): 1}
@@ -150,7 +143,7 @@ def wait_in_nmt(plain):
     """A function that waits in nmt before it does what it does."""
 
     def done(*args, **kwargs):
-        gpu_check_right.in_nmt("def leaving(): list(warn() for _ in [0])\nleaving()", warn=warn)
+        machine.in_nmt("def leaving(): list(warn() for _ in [0])\nleaving()", warn=warn)
         return plain(*args, **kwargs)
 
     return done
@@ -158,30 +151,30 @@ def wait_in_nmt(plain):
 
 @pytest.mark.filterwarnings("ignore:called a synchronizing")  # of the updates before those that are looked at
 def test_a_wait_is_wrong_but_where_a_search_must_wait(monkeypatch):
-    monkeypatch.setattr(gpu_check_right, "train_step", wait_in_nmt(gpu_check_right.train_step))
-    monkeypatch.setattr(gpu_check_right, "decode", wait_in_nmt(gpu_check_right.decode))
+    monkeypatch.setattr(machine, "train_step", wait_in_nmt(machine.train_step))
+    monkeypatch.setattr(machine, "decode", wait_in_nmt(machine.decode))
     found = [(line["waits"], line["ok"]) for line in lines_of("waits")[:-1]]
     assert found == [({"on_purpose.py:1 leaving": 1}, False)] * 3
-    monkeypatch.setattr(gpu_check_right, "INHERENT", {("on_purpose.py", "leaving")})
+    monkeypatch.setattr(machine, "INHERENT", {("on_purpose.py", "leaving")})
     assert [line["ok"] for line in lines_of("waits")[:-1]] == [False, True, True]
 
 
 def test_the_places_where_a_search_must_wait_are_there():
-    files = {path.name: path for path in (SCRIPTS.parent / "nmt" / "search").glob("*.py")}
-    for name, function in gpu_check_right.INHERENT:
+    files = {path.name: path for path in (ROOT / "nmt" / "search").glob("*.py")}
+    for name, function in machine.INHERENT:
         assert f"def {function}(" in files[name].read_text(encoding="utf-8")
 
 
 def test_on_a_gpu_a_resumed_run_may_be_as_far_as_another():
     names = ("loss_apart_before", "loss_apart", "weights_apart")
     spread = dict(zip(names, (1e-3, 3e-3, 4e-2), strict=True))
-    assert gpu_check_run.near({name: 4 * value for name, value in spread.items()}, spread)
-    assert gpu_check_run.near(dict.fromkeys(names, 1e-3), dict.fromkeys(names, 0.0))
+    assert training.near({name: 4 * value for name, value in spread.items()}, spread)
+    assert training.near(dict.fromkeys(names, 1e-3), dict.fromkeys(names, 0.0))
     for name in names:
-        assert not gpu_check_run.near({**spread, name: 6 * spread[name]}, spread)
-        assert not gpu_check_run.near({**dict.fromkeys(names, 0.0), name: 1e-9}, None)
-        assert not gpu_check_run.near({**spread, name: math.inf}, spread)
-        assert not gpu_check_run.near({**spread, name: math.nan}, spread)
+        assert not training.near({**spread, name: 6 * spread[name]}, spread)
+        assert not training.near({**dict.fromkeys(names, 0.0), name: 1e-9}, None)
+        assert not training.near({**spread, name: math.inf}, spread)
+        assert not training.near({**spread, name: math.nan}, spread)
 
 
 def test_a_gradient_that_is_wrong_is_seen():
@@ -189,22 +182,22 @@ def test_a_gradient_that_is_wrong_is_seen():
     config = check.config(*(f"model.{name}={n}" for name, n in check.sizes.small_model.items()), *PLAIN)
     model = Transformer(config.model, check.sizes.vocabulary, check.sizes.vocabulary).eval()
     batch = check.pairs.batch(np.arange(4))
-    right = gpu_check_agree.learned(model, batch, config.training, "float32", torch.device("cpu"))
+    right = agreement.learned(model, batch, config.training, "float32", torch.device("cpu"))
     wrong = right[0], {name: grad * (1.1 if "decoder" in name else 1.0) for name, grad in right[1].items()}
-    scaled = gpu_check_agree.learned(model, batch, config.training, "fp16", torch.device("cpu"))
-    assert gpu_check_agree.apart(scaled, right, (5e-3, 5e-2))["ok"]
-    found = gpu_check_agree.apart(wrong, right, (1e-4, 1e-3))
+    scaled = agreement.learned(model, batch, config.training, "fp16", torch.device("cpu"))
+    assert agreement.apart(scaled, right, (5e-3, 5e-2))["ok"]
+    found = agreement.apart(wrong, right, (1e-4, 1e-3))
     assert not found["ok"] and 0.01 < found["gradient"] <= 0.1 and "decoder" in next(iter(found["worst"]))
 
 
 def test_a_part_that_raises_tells_what_and_where(monkeypatch):
-    monkeypatch.setattr(gpu_check_fast, "train_step", lambda *_: 1 / 0)
+    monkeypatch.setattr(speed, "train_step", lambda *_: 1 / 0)
     told = lines_of("eager")
-    assert len(told) == 1 + len(gpu_check_fast.EAGER) and told[-1] == {"status": "failed"}
+    assert len(told) == 1 + len(speed.EAGER) and told[-1] == {"status": "failed"}
     assert all(line["error"] == "ZeroDivisionError: division by zero" for line in told[:-1])
-    monkeypatch.setattr(gpu_check_fast, "_modes", lambda *_: 1 / 0)
+    monkeypatch.setattr(speed, "_modes", lambda *_: 1 / 0)
     error, status = lines_of("eager")
-    assert error["error"] == "ZeroDivisionError: division by zero" and "gpu_check_fast.py" in str(error["at"])
+    assert error["error"] == "ZeroDivisionError: division by zero" and "speed.py" in str(error["at"])
     assert status == {"status": "failed"}
 
 
@@ -262,7 +255,7 @@ def test_without_a_gpu_no_part_is_begun(monkeypatch, capsys):
 
 def test_two_passes_are_counted_twice():
     check = Check("cpu", small=True)
-    model = check.session(gpu_check_setting.Mode("plain")).model
+    model = check.session(setting.Mode("plain")).model
     once = flop_per_token(model, check.config(*PLAIN))
     assert once == pytest.approx(6 * sum(p.numel() for p in model.parameters()))  # all of it is tied
     assert [flop_per_token(model, check.config(*two)) for two in (SIMCUT, RDROP)] == [2 * once, 2 * once]
@@ -286,11 +279,12 @@ def test_wheels_serve_as_they_are(tmp_path):
     folder = gpu_check.unpacked(wheels, tmp_path / "packages")
     assert (folder / "one" / "__init__.py").exists()
     command = gpu_check.command("bleu", argparse.Namespace(device="cuda", small=False, data=None), folder)
-    assert command[2:] == ["--part", "bleu", "--device", "cuda", "--packages", str(folder)]
+    assert command[1:3] == ["-m", "scripts.gpu.check"]
+    assert command[3:] == ["--part", "bleu", "--device", "cuda", "--packages", str(folder)]
 
 
 def test_the_wheels_are_all_that_is_needed():
-    listed = set(re.findall(r"^[a-z][\w-]+$", (SCRIPTS / "gpu_wheels.txt").read_text(), re.MULTILINE))
+    listed = set(re.findall(r"^[a-z][\w-]+$", (SCRIPTS / "gpu" / "wheels.txt").read_text(), re.MULTILINE))
     # PyTorch is there, and these are of parts of packages that the check does not use
     others = {"torch", "datasets", "typer", "grpcio", "markdown", "setuptools", "tensorboard-data-server", "werkzeug"}
     for package in ("nmt", *sorted(listed)):

@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from places import ROOT
-
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import check_sample_corpus
-import make_sample_corpus
-from sample_corpus.grammar import NP, Clause, Part, clock_time, number, tidy, with_preposition
-from sample_corpus.lexicon import ADJECTIVE, NOUN, VERB, VERBS
+from scripts.sample_corpus import check, make
+from scripts.sample_corpus.grammar import NP, Clause, Part, clock_time, number, tidy, with_preposition
+from scripts.sample_corpus.lexicon import ADJECTIVE, NOUN, VERB, VERBS
 from untraced import untraced
 
 DATA = ROOT / "data" / "sample"
 
 
 @pytest.fixture(scope="module")
-def corpus() -> make_sample_corpus.Corpus:
+def corpus() -> make.Corpus:
     with untraced():
-        return make_sample_corpus.make_corpus()
+        return make.make_corpus()
 
 
-def test_same_bytes(corpus: make_sample_corpus.Corpus, tmp_path: Path) -> None:
-    make_sample_corpus.write_corpus(corpus, tmp_path)
+def test_same_bytes(corpus: make.Corpus, tmp_path: Path) -> None:
+    make.write_corpus(corpus, tmp_path)
     for name in ("train", "dev", "test"):
         for language in ("de", "en"):
             file = f"{name}.{language}"
             assert (tmp_path / file).read_bytes() == (DATA / file).read_bytes(), file
 
 
-def test_figures(corpus: make_sample_corpus.Corpus) -> None:
-    missed = [figure for figure in check_sample_corpus.figures(corpus, DATA) if not figure.passed]
+def test_figures(corpus: make.Corpus) -> None:
+    missed = [figure for figure in check.figures(corpus, DATA) if not figure.passed]
     assert missed == []
 
 
-def test_one_translation(corpus: make_sample_corpus.Corpus) -> None:
+def test_one_translation(corpus: make.Corpus) -> None:
     """The same German sentence never has two English ones."""
     pairs = {(pair.de, pair.en) for pair in [*corpus.train, *corpus.dev, *corpus.test]}
     assert len(pairs) == len({german for german, _ in pairs})

@@ -1,7 +1,7 @@
-"""Several processes that train one model (`torchrun -m -- nmt train …`), or one alone, which none of this concerns.
+"""Data-parallel training by several processes (`torchrun -m -- nmt train …`); with a single one all of this is a no-op.
 
-Every process learns from its share of each update; gradients are summed over all. Process 0 alone writes, validates
-and looks at the clock, and what it decides the others are told.
+Each rank learns from its share of every update, and gradients are summed over ranks. Rank 0 alone writes files,
+validates and reads the clock, and broadcasts what it decides.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 from uuid import uuid4
 
 import torch
@@ -33,13 +33,13 @@ from nmt.model.device import out_of_memory
 from nmt.process import Stop
 
 T = TypeVar("T")
-PATIENCE = timedelta(hours=2)  # with the others, while process 0 validates
-GRACE_SECONDS = 20.0  # from a signal to the end of a process that waits for process 0
-GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+TIMEOUT = timedelta(hours=2)  # of a collective: the others wait while rank 0 validates
+GRACE_SECONDS = 20.0  # from a signal to the end of a process that waits for rank 0
+DISCONNECTED = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 
 
 class World:
-    """All processes of a run. `rank` is this one's number among `size`."""
+    """The processes of a run: this one has number `rank` of `size`."""
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
@@ -47,12 +47,12 @@ class World:
         self.mesh: DeviceMesh | None = None
 
     @property
-    def is_first(self) -> bool:
-        """Whether this is the process that writes."""
+    def is_rank0(self) -> bool:
+        """Whether this is the process that writes and decides."""
         return self.rank == 0
 
-    def take_device(self, device: torch.device) -> None:
-        """Have this process work on a GPU of its own. Raises ConfigError if there are too few."""
+    def set_device(self, device: torch.device) -> None:
+        """Give this process a GPU of its own (LOCAL_RANK). Raises ConfigError if there are too few."""
         if self.size == 1 or device.type != "cuda":
             return
         local_rank = int(os.environ["LOCAL_RANK"])
@@ -60,14 +60,14 @@ class World:
             raise ConfigError([f"process {local_rank} of this machine finds only {torch.cuda.device_count()} GPUs"])
         torch.cuda.set_device(local_rank)
 
-    def sum_(self, tensor: Tensor) -> None:
-        """Add up a tensor over all processes, in place."""
+    def all_reduce(self, tensor: Tensor) -> None:
+        """Sum a tensor over all ranks, in place."""
         if self.size > 1:
-            with self.agreeing():
+            with self.collective():
                 dist.all_reduce(tensor)
 
-    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add up the gradients over all processes; one that had nothing to learn from adds nothing."""
+    def all_reduce_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Sum the gradients over all ranks; a rank without a share of the update contributes zeros."""
         if self.size == 1:
             return
         parameters = [parameter for parameter in parameters if parameter.requires_grad]  # not those that are frozen
@@ -76,106 +76,108 @@ class World:
                 parameter.grad = torch.zeros_like(parameter)
         grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
         flat = torch.cat([grad.reshape(-1) for grad in grads])
-        self.sum_(flat)
+        self.all_reduce(flat)
         for grad, part in zip(grads, torch.split(flat, [grad.numel() for grad in grads]), strict=True):
             grad.copy_(part.view_as(grad))
 
-    def most(self, *values: int) -> list[int]:
-        """The greatest of each value over all processes."""
+    def max_over_ranks(self, *values: int) -> list[int]:
+        """Return the maximum of each value over all ranks."""
         if self.size == 1:
             return list(values)
         tensor = torch.tensor(values, dtype=torch.int64)
-        with self.agreeing():
+        with self.collective():
             dist.all_reduce(tensor, dist.ReduceOp.MAX)
         return [int(value) for value in tensor.tolist()]
 
-    def send(self, tensor: Tensor) -> None:
-        """Overwrite a tensor of a processor's memory with that of process 0."""
+    def broadcast(self, tensor: Tensor) -> None:
+        """Overwrite a CPU tensor with that of rank 0."""
         if self.size > 1:
-            with self.agreeing():
+            with self.collective():
                 dist.broadcast(tensor, 0)
 
-    def from_first(self, make: Callable[[], T], help_: Callable[[str], object] | None = None) -> T:
-        """What `make` returns in process 0; it is not called elsewhere. If it raises an error there, all end.
+    def on_rank0(self, call: Callable[[], T], serve: Callable[[str], object] | None = None) -> T:
+        """Call a function on rank 0 only and return its result on all ranks; an error there ends all processes.
 
-        Meanwhile the others `help_` with what `make` may `ask` for.
+        Meanwhile the other ranks run `serve` with whatever `call` passes to `request`.
         """
         if self.size == 1:
-            return make()
-        if not self.is_first:
-            followed: T = self._follow(help_)
-            return followed
+            return call()
+        if not self.is_rank0:
+            return cast(T, self._serve(serve))
         try:
-            made = make()
+            result = call()
         except Exception as error:
-            with suppress(NmtError):  # should the others be gone, this error says more
-                self._tell("end", getattr(error, "exit_status", 1))
+            with suppress(NmtError):  # if the others are gone, this error says more
+                self._broadcast_message("exit", getattr(error, "exit_status", 1))
             raise
-        self._tell("made", made)
-        return made
+        self._broadcast_message("result", result)
+        return result
 
-    def ask(self, what: str) -> None:
-        """In process 0, within `from_first`: have the others call their `help_` with `what`."""
+    def request(self, what: str) -> None:
+        """On rank 0, within `on_rank0`: make the other ranks call their `serve` with `what`."""
         if self.size > 1:
-            self._tell("ask", what)
+            self._broadcast_message("request", what)
 
-    def together(self, make: Callable[[], T]) -> T:
-        """What `make` returns in each process. If it raises an error anywhere, all end, and the same error is told
-        once, whoever found it."""
+    def on_all_ranks(self, call: Callable[[], T]) -> T:
+        """Call a function on each rank and return this rank's result; an error on any rank ends all processes.
+
+        The same error on several ranks is raised by the first of them only, so that it is reported once.
+        """
         if self.size == 1:
-            return make()
+            return call()
         failure: Exception | None = None
         try:
-            made = make()
+            result = call()
         except Exception as error:
             failure = error
-        told: list[Any] = [None] * self.size
-        with self.agreeing():
-            dist.all_gather_object(told, failure and (str(failure), getattr(failure, "exit_status", 1)))
-        if failure is not None and told.index(told[self.rank]) == self.rank:
+        own = None if failure is None else (str(failure), int(getattr(failure, "exit_status", 1)))
+        failures: list[tuple[str, int] | None] = [None] * self.size
+        with self.collective():
+            dist.all_gather_object(failures, own)
+        if failure is not None and failures.index(own) == self.rank:
             raise failure
-        if any(told):
-            raise SystemExit(max(each[1] for each in told if each))
-        return made
+        if any(failures):
+            raise SystemExit(max(other[1] for other in failures if other))
+        return result
 
-    def _follow(self, help_: Callable[[str], object] | None) -> Any:
-        """In another process than the first: do what that one tells."""
+    def _serve(self, serve: Callable[[str], object] | None) -> object:
+        """On the other ranks: answer the requests of rank 0 until it broadcasts its result, and return that."""
         while True:
-            kind, value = self._told()
-            if kind == "end":
-                raise SystemExit(value)  # process 0 tells why
-            if kind == "made":
+            kind, value = self._receive_message()
+            if kind == "exit":
+                raise SystemExit(value)  # rank 0 reports why
+            if kind == "result":
                 return value
-            assert help_ is not None, "process 0 asks for help only where there is some"
-            help_(value)
+            assert serve is not None, "rank 0 makes requests only where the others serve them"
+            serve(str(value))
 
-    def _tell(self, kind: str, value: object) -> None:
-        """In process 0: tell all the others."""
+    def _broadcast_message(self, kind: str, value: object) -> None:
+        """On rank 0: send a message to all other ranks."""
         data = torch.frombuffer(bytearray(pickle.dumps((kind, value))), dtype=torch.uint8)
-        self.send(torch.tensor([len(data)]))
-        self.send(data)
+        self.broadcast(torch.tensor([len(data)]))
+        self.broadcast(data)
 
-    def _told(self) -> tuple[str, Any]:
-        """What process 0 tells. Raises StoppedError if it has nothing to say for long, and this one is to stop."""
+    def _receive_message(self) -> tuple[str, object]:
+        """Wait for a message of rank 0. Raises StoppedError if none comes for long after a signal to this process."""
         length = torch.zeros(1, dtype=torch.int64)
-        with self.agreeing():
-            work, asked, pause = dist.broadcast(length, 0, async_op=True), None, 1e-4
+        with self.collective():
+            work, signalled, pause = dist.broadcast(length, 0, async_op=True), None, 1e-4
             while not work.is_completed():
                 time.sleep(pause)
                 pause = min(1.2 * pause, 0.1)
                 if self.stop.signal is not None:
-                    asked = asked or time.monotonic()
-                    if time.monotonic() - asked > GRACE_SECONDS:
-                        raise StoppedError(f"stopped by {self.stop.signal}, while process 0 is busy")
+                    signalled = signalled or time.monotonic()
+                    if time.monotonic() - signalled > GRACE_SECONDS:
+                        raise StoppedError(f"stopped by {self.stop.signal}, while rank 0 is busy")
             work.wait()
         data = torch.empty(int(length), dtype=torch.uint8)
-        self.send(data)
+        self.broadcast(data)
         kind, value = pickle.loads(data.numpy().tobytes())
         return kind, value
 
     @contextmanager
-    def agreeing(self) -> Iterator[None]:
-        """Around what all processes do together. If one of them is gone, process 0 raises NmtError, the others end."""
+    def collective(self) -> Iterator[None]:
+        """Context of a collective operation. If another process is gone, rank 0 raises NmtError and the others exit."""
         try:
             with record_function("other processes"):
                 yield
@@ -183,7 +185,7 @@ class World:
             if out_of_memory(error):
                 raise
             reason = str(error).partition("\n")[0]
-            if not self.is_first and any(sign in reason for sign in GONE):
+            if not self.is_rank0 and any(sign in reason for sign in DISCONNECTED):
                 raise SystemExit(1) from error
             raise NmtError(
                 f"process {self.rank} ends because another has ended, which may say why: {reason}"
@@ -192,9 +194,9 @@ class World:
 
 @contextmanager
 def joined() -> Iterator[World]:
-    """The world that `torchrun` has set up around this process; without it, this process alone.
+    """Join the process group that `torchrun` has set up; without `torchrun`, a world of this process alone.
 
-    What is decided goes between processors (gloo), so that it waits for no GPU; only what lies on GPUs goes by NCCL.
+    Decisions are exchanged between CPUs (gloo), so that they wait for no GPU; NCCL carries GPU tensors only.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield World()
@@ -202,57 +204,60 @@ def joined() -> Iterator[World]:
     missing = [name for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
         raise ConfigError([f"WORLD_SIZE is set, but not {', '.join(missing)}: start several processes with torchrun"])
-    # Its functions take the group that they find when they are imported as a default. Imported later, by the first step
-    # of an optimizer, they would keep the group's threads alive while the interpreter ends, and that can abort.
+    # Its functions take the group that exists when they are imported as a default. Imported later, by the first step
+    # of an optimizer, they would keep the group's threads alive at interpreter exit, which can abort the process.
     import_module("torch.distributed.nn")
-    store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
+    store, rank, size = next(rendezvous("env://", timeout=TIMEOUT))
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
         store=meet(store, rank, size),
         rank=rank,
         world_size=size,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
     world = World(rank, size)
     try:
         yield world
     except NmtError as error:
-        if not world.is_first and not str(error).startswith("process "):
+        if not world.is_rank0 and not str(error).startswith("process "):
             error.args = (f"process {world.rank}: {error.args[0]}", *error.args[1:])
         raise
     finally:
-        # torchrun sends it to all as soon as one has ended; this one ends too, and may have something to say
+        # torchrun sends it to all as soon as one has ended; this one is ending too, and may have an error to report
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        _let_go(world, sys.exc_info()[1])
+        _release_group(world, sys.exc_info()[1])
         dist.destroy_process_group()
 
 
-def _let_go(world: World, error: BaseException | None) -> None:
-    """Forget what holds on to the process group: its threads would outlive it, and can abort the interpreter's end."""
+def _release_group(world: World, error: BaseException | None) -> None:
+    """Drop the references to the process group: its threads would outlive it, and can abort interpreter exit."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
     gc.collect()
     if world.mesh is not None:
-        vars(world.mesh).get("_pg_registry", {}).clear()  # a cache of PyTorch's keeps the mesh for ever
+        vars(world.mesh).get("_pg_registry", {}).clear()  # PyTorch's cache would keep the mesh
 
 
-SECONDS_BETWEEN_LOOKS = 0.02
+POLL_SECONDS = 0.02
 
 
 def meet(store: Store, rank: int, size: int) -> Store:
-    """The part of `store` in which the living `size` processes are among themselves."""
+    """Return a namespace of `store` that only the `size` processes of this start share.
+
+    After a restart the store still holds the keys of processes that have died; a new random name separates them.
+    """
     own = uuid4().hex
     if rank == 0:
         store.set("nmt/name", own)
         for other in range(1, size):
-            answer = store.get(f"nmt/{own}/{other}").decode()  # waits for it
+            answer = store.get(f"nmt/{own}/{other}").decode()  # blocks until it is set
             store.set(f"nmt/{own}/{answer}", "heard")
         return PrefixStore(own, store)
     name = ""
-    while not name or not store.check([f"nmt/{name}/{own}"]):  # a dead process 0 hears nothing
+    while not name or not store.check([f"nmt/{name}/{own}"]):  # a dead rank 0 acknowledges nothing
         if (newest := store.get("nmt/name").decode()) != name:
             name = newest
             store.set(f"nmt/{name}/{rank}", own)
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        time.sleep(POLL_SECONDS)
     return PrefixStore(name, store)

@@ -1,4 +1,4 @@
-"""What looks wrong while a run goes on: a loss that climbs, translations that all fail alike."""
+"""Warnings during training: a rising loss, translations that are all degenerate."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from nmt.runs.checkpoint import TrainState
+from nmt.runs.state import TrainState
 
-MEMORY_STEPS = 50  # the recent loss is a mean with a memory of so many updates
+MEMORY_STEPS = 50  # time constant of the moving average of the loss, in updates
 CLIMB = 1.0  # nats per token
 SHARE = 0.5  # of the translations
 ADVICE = "start another run with a lower training.peak_lr or training.factor, or more training.warmup_steps"
 
 
 def loss_alarm(state: TrainState, loss: float, n_updates: int) -> str | None:
-    """What to say if the mean `loss` of the last `n_updates` has climbed far above the lowest; once a climb."""
+    """Update the recent loss with the mean `loss` of the last `n_updates`; returns a warning once it is far above its
+    minimum, one for each rise."""
     weight = 1.0 - math.exp(-n_updates / MEMORY_STEPS)
     recent = loss if state.recent_loss is None else state.recent_loss + weight * (loss - state.recent_loss)
     state.recent_loss = recent
@@ -27,7 +28,7 @@ def loss_alarm(state: TrainState, loss: float, n_updates: int) -> str | None:
 
 
 def collapse_alarm(sources: Sequence[str], translations: Sequence[str]) -> str | None:
-    """What to say if most translations of the development set are empty, the same, or one word over and over."""
+    """Return a warning if most translations of the development set are empty, the same, or repeat a word."""
     n = len(translations)
     common, n_common = Counter(translations).most_common(1)[0]
     n_repeated = sum(_repeats(line) for line in translations)

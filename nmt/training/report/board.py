@@ -1,11 +1,10 @@
-"""TensorBoard: curves, sample translations and a picture of the attention."""
+"""TensorBoard: curves, sample translations and an attention plot."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +13,14 @@ from torch.utils.tensorboard import SummaryWriter
 from nmt.errors import UnsafeFileError
 from nmt.files.read import refuse_links
 
-SHOWN_PIECES = 40  # of each side of an attention picture
+SHOWN_PIECES = 40  # of each side of the attention plot
 
 
 class Board:
-    """Writes to a TensorBoard folder. Where it cannot, it says so, and tries again at the next save."""
+    """Writes a TensorBoard log. If that fails, it warns, and tries again at the next save."""
 
     def __init__(self, path: Path, purge_step: int, say: Callable[[str], None]) -> None:
-        """What an earlier life of the run wrote from step `purge_step` on is no longer shown."""
+        """From step `purge_step` on, what was written before the run was resumed is hidden."""
         self._path, self._say = path, say
         self._purge_step: int | None = purge_step
         self._writer: SummaryWriter | None = None
@@ -30,12 +29,12 @@ class Board:
         self.flush()
 
     def _hush(self, failure: threading.ExceptHookArgs) -> None:
-        """TensorBoard writes in a thread of its own: what fails there is raised again by the next call, and said."""
+        """TensorBoard writes in its own thread: an error there is raised again by the next call, and reported then."""
         if not (isinstance(failure.exc_value, OSError) and type(failure.thread).__module__.startswith("tensorboard.")):
             self._hook(failure)
 
-    def scalars(self, record: Mapping[str, Any]) -> None:
-        """The numbers of a record."""
+    def scalars(self, record: Mapping[str, object]) -> None:
+        """Write the numbers of a record."""
 
         def write(writer: SummaryWriter) -> None:
             for name, value in record.items():
@@ -45,7 +44,7 @@ class Board:
         self._do(write)
 
     def samples(self, step: int, rows: Sequence[tuple[str, str, str]]) -> None:
-        """Source, reference and translation of a few development sentences, as text."""
+        """Write source, reference and translation of a few development sentences, as text."""
         table = "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)
         text = f"| source | reference | translation |\n|---|---|---|\n{table}"
         self._do(lambda writer: writer.add_text("valid/translations", text, step))
@@ -53,8 +52,8 @@ class Board:
     def attention(
         self, step: int, weights: npt.NDArray[np.float32], src_pieces: Sequence[str], tgt_pieces: Sequence[str]
     ) -> None:
-        """A picture of attention weights (T, S), a row for each target piece; of a long sentence its start."""
-        import matplotlib  # long after the start, which need not wait for it
+        """Plot attention weights (T, S), a row for each target piece; of a long sentence only the start."""
+        import matplotlib  # not at the start of a run, which it would slow down
 
         from nmt.plots.attention import any_script, draw_attention
 
@@ -65,14 +64,14 @@ class Board:
             self._do(lambda writer: writer.add_figure("valid/attention", figure, step))
 
     def flush(self) -> None:
-        """Have everything in the files; where that failed before, try again from here."""
+        """Flush to disk; after a failure, start writing again from here."""
         self._in_trouble = False
         self._do(lambda writer: writer.flush())
         if not self._in_trouble:
-            self._purge_step = None  # from here on it is this life that has written
+            self._purge_step = None  # from here on there is nothing older
 
     def close(self) -> None:
-        """The last thing to do."""
+        """Flush and close."""
         self._do(lambda writer: writer.close())
         threading.excepthook = self._hook
 

@@ -1,6 +1,6 @@
-"""Whether a run ends before what its settings count in steps: the warm-up, the schedule, consistency training.
+"""Warnings of a run that ends before its warm-up, its schedule, or the start of consistency training.
 
-That is so at its end, and can be told after the first updates, whose pace says how many the time allows.
+At the end of a run this is known; after its first updates, their pace predicts the last step.
 """
 
 from __future__ import annotations
@@ -9,34 +9,35 @@ import statistics
 from collections.abc import Sequence
 
 from nmt.config import TrainingConfig
-from nmt.runs.checkpoint import TrainState
+from nmt.runs.state import TrainState
 
-FIRST_UPDATES = 50  # of a process, by which its pace is told
-SLOW_UPDATES = 10  # of them: the first ones ask for memory, or have the model compiled
-FEW_UPDATES, TIME_SHARE = 5, 0.25  # where so much of max_minutes is used before, so many tell it
-LONG_BEFORE = 0.9  # of a schedule's steps: with fewer it has not done what it is for
-FEW = 0.5  # of max_steps, where the schedule does not end there: worth a word, not a warning
+FIRST_UPDATES = 50  # of a process, by which its pace is estimated
+SLOW_UPDATES = 10  # left out of these: the first ones allocate memory, or compile the model
+FEW_UPDATES, TIME_SHARE = 5, 0.25  # fewer updates do once this share of max_minutes is used
+LONG_BEFORE = 0.9  # share of a schedule's steps without which it is cut short
+FEW = 0.5  # of max_steps, if the schedule does not end there: a note, not a warning
 
 
 def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = None) -> list[str]:
-    """What a run whose last step is `last` has not come to, its cool-down, if any, beginning after `cooldown_start`."""
-    found = []
+    """Return what a run with last step `last` does not reach; its cool-down, if any, starts after `cooldown_start`."""
+    missed = []
     if min(last, last if cooldown_start is None else cooldown_start) < settings.warmup_steps:
-        found.append(f"the end of the warm-up (training.warmup_steps = {settings.warmup_steps})")
+        missed.append(f"the end of the warm-up (training.warmup_steps = {settings.warmup_steps})")
     has_consistency = settings.consistency != "none" and settings.consistency_weight > 0
     if has_consistency and last <= settings.consistency_start:
-        found.append(f"the start of {settings.consistency} (training.consistency_start = {settings.consistency_start})")
+        start = f"training.consistency_start = {settings.consistency_start}"
+        missed.append(f"the start of {settings.consistency} ({start})")
     if settings.schedule in ("linear", "cosine") and last < LONG_BEFORE * settings.max_steps:
-        found.append(f"the end of the {settings.schedule} schedule (training.max_steps = {settings.max_steps})")
-    return found
+        missed.append(f"the end of the {settings.schedule} schedule (training.max_steps = {settings.max_steps})")
+    return missed
 
 
 def forecast(
     settings: TrainingConfig, state: TrainState, n_epoch_tokens: int, update_seconds: Sequence[float]
 ) -> str | None:
-    """What to say of a run that will end too early, or long before max_steps, at the pace of its first updates.
+    """Return a warning if the run will end too early, or long before max_steps, at the pace of its first updates.
 
-    `update_seconds` are the times that they took. Validations take time too, so the run comes to fewer steps, not more.
+    `update_seconds` are their durations. Validations take time too, so the last step is an upper bound.
     """
     n_slow = min(SLOW_UPDATES, len(update_seconds) // 2)
     limit, last = _expected_end(settings, state, n_epoch_tokens, statistics.median(update_seconds[n_slow:]))
@@ -46,17 +47,17 @@ def forecast(
     if settings.cooldown and cooldown_start is None:
         cooldown_start = int((1 - settings.cooldown) * last)
     value = getattr(settings, limit)
-    told = f"{value:g}" if isinstance(value, float) else value
-    ends = f"training.{limit} = {told} ends training after about {last} steps at most"
-    if found := cut_short(settings, last, cooldown_start):
-        return f"warning: {ends}, before {' and '.join(found)}; raise the limit or lower what it comes before"
+    number = f"{value:g}" if isinstance(value, float) else value
+    ends = f"training.{limit} = {number} ends training after about {last} steps at most"
+    if missed := cut_short(settings, last, cooldown_start):
+        return f"warning: {ends}, before {' and '.join(missed)}; raise the limit or lower what it comes before"
     if limit == "max_minutes" and last < FEW * settings.max_steps:
         return f"{ends}, long before training.max_steps = {settings.max_steps}"
     return None
 
 
 def pace_is_known(settings: TrainingConfig, state: TrainState, n_updates: int) -> bool:
-    """Whether the first `n_updates` of a process tell its pace; on a slow machine fewer have to do."""
+    """Whether `n_updates` are enough to estimate the pace of a process; on a slow machine fewer are."""
     is_slow = settings.max_minutes is not None and state.seconds >= TIME_SHARE * 60 * settings.max_minutes
     return n_updates >= FIRST_UPDATES or (is_slow and n_updates >= FEW_UPDATES)
 
@@ -64,7 +65,7 @@ def pace_is_known(settings: TrainingConfig, state: TrainState, n_updates: int) -
 def _expected_end(
     settings: TrainingConfig, state: TrainState, n_epoch_tokens: int, seconds_per_update: float
 ) -> tuple[str, int]:
-    """The limit that ends the run, and the last step."""
+    """Return the limit that will end the run, and its last step."""
     if state.cooldown is not None:
         return state.cooldown_by or "cooldown", state.cooldown[1]
     ends = {"max_steps": float(settings.max_steps)}

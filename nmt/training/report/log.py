@@ -1,4 +1,4 @@
-"""What happened, three times over: a progress bar for people, log.jsonl for programs, TensorBoard for eyes."""
+"""The training log: a progress bar, log.jsonl and TensorBoard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tqdm import tqdm
 from nmt.console import printable
 from nmt.files.read import DOCUMENT_BYTES, open_own
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import TrainState
+from nmt.runs.state import TrainState
 from nmt.training.report.board import Board
 
 Record = Mapping[str, Any]
@@ -23,9 +23,9 @@ CURVES = ("train", "valid", "ema", "average")
 
 
 class TrainingLog:
-    """One `log(record)` for all three. A record is flat; `kind` is train, valid, ema, average, skipped or warning,
-    `step` the update that it speaks of. `nll` (nats per token) is what compares training and development set: `loss` is
-    what training minimises, smoothing and divergence included, and the same as `nll` on the development set."""
+    """Writes every record to all three. A record is flat; `kind` is train, valid, ema, average, skipped or warning, and
+    `step` is the update it belongs to. Compare training and development set by `nll` (nats per token): `loss` is what
+    training minimises, smoothing and divergence included, and equals `nll` on the development set."""
 
     def __init__(
         self,
@@ -36,21 +36,23 @@ class TrainingLog:
         total_steps: int,
         waiting: Sequence[str] = (),
     ) -> None:
-        """Go on after `step`, the first `n_bytes` of log.jsonl and the lines that are `waiting` for room: a resumed
-        run does over what came after its checkpoint, the validation of that step too unless it `is_checked`."""
+        """Continue after `step` with the first `n_bytes` of log.jsonl and the lines `waiting` for free disk space.
+
+        A resumed run repeats what came after its checkpoint, and the validation of that step unless it `is_checked`.
+        """
         self._path = run.log
         self._file = open_own(run.log)
         size = os.fstat(self._file).st_size
-        # the average of that step, too, if the run died after it
+        # the average of that step is repeated, too, if the run died after it
         after = os.pread(self._file, min(max(0, size - n_bytes), DOCUMENT_BYTES), n_bytes)
         is_over = is_checked and b'"kind": "average"' not in after
         os.ftruncate(self._file, min(n_bytes, size))
-        self._waiting = [line.encode() for line in waiting]  # lines that the disk has not taken yet
+        self._waiting = [line.encode() for line in waiting]  # lines not written yet, the disk being full
         self._in_trouble = False
-        # a progress bar in a log file is noise: there, every record becomes a line
+        # only on a terminal: in a log file every record is a line instead
         self._bar: tqdm[Any] | None = None
         if sys.stderr.isatty():
-            bar = " |{bar:20}|" if shutil.get_terminal_size().columns >= 110 else ""  # the numbers need 80
+            bar = " |{bar:20}|" if shutil.get_terminal_size().columns >= 110 else ""  # the numbers take 80
             form = "{percentage:3.0f}%" + bar + " {n_fmt}/{total_fmt}{postfix}"
             with _screen():
                 self._bar = tqdm(total=total_steps, initial=step, bar_format=form, dynamic_ncols=True)
@@ -59,9 +61,9 @@ class TrainingLog:
             self._show_again(step)
 
     def _show_again(self, step: int) -> None:
-        """TensorBoard forgets what was at the step where it goes on, but the log does not."""
+        """Write the records of `step` to TensorBoard again, which drops them when it continues there."""
         for line in os.pread(self._file, os.fstat(self._file).st_size, 0).splitlines():
-            with contextlib.suppress(ValueError, KeyError, TypeError):  # lines that someone has edited
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # lines that were edited by hand
                 record = json.loads(line)
                 if record["step"] == step and record["kind"] in CURVES:
                     self.board.scalars(record)
@@ -72,12 +74,12 @@ class TrainingLog:
             return
         numbers = f"loss {loss:.2f}, nll {nll:.2f}, lr {lr:.1e}, {tokens_per_second:,.0f} tok/s"
         with _screen():
-            # the time left first: a narrow terminal shows what fits
+            # the time left first: a narrow terminal cuts off the rest
             self._bar.set_postfix_str(f"{clock(left)} left, {numbers}", refresh=False)
             self._bar.update(step - self._bar.n)
 
     def log(self, record: Record) -> None:
-        """Keep a record: a line of log.jsonl, its numbers as scalars, and a line on the screen."""
+        """Write a record: a line of log.jsonl, scalars in TensorBoard, and a line on the screen."""
         self._waiting.append(json.dumps(record).encode() + b"\n")
         self._write()
         if record["kind"] in CURVES:
@@ -86,24 +88,24 @@ class TrainingLog:
                 self.say(_line(record))
 
     def warn(self, state: TrainState, message: str) -> None:
-        """Keep a warning, and say it."""
+        """Log a warning, and show it."""
         self.log({"kind": "warning", "step": state.step, "minutes": state.seconds / 60, "message": message})
         self.say(f"warning: {message}")
 
     @property
     def waiting(self) -> list[str]:
-        """The lines that the disk has not taken yet."""
+        """Lines not written yet because the disk is full."""
         return [line.decode() for line in self._waiting]
 
     def sync(self) -> int:
-        """Have the records on the disk; how many bytes they are."""
+        """Flush all records to the disk, and return the size of log.jsonl in bytes."""
         self._write()
         os.fsync(self._file)
         self.board.flush()
         return os.fstat(self._file).st_size
 
     def _write(self) -> None:
-        """Write all lines that wait, each whole or not at all."""
+        """Write all waiting lines, each completely or not at all."""
         while self._waiting:
             end = os.fstat(self._file).st_size
             try:
@@ -122,12 +124,12 @@ class TrainingLog:
         self._in_trouble = False
 
     def total(self, steps: int) -> None:
-        """How many steps there will be, once that is known better."""
+        """Set the total of the progress bar."""
         if self._bar is not None:
             self._bar.total = steps
 
     def say(self, text: str) -> None:
-        """A line on the screen, above the progress bar."""
+        """Print a line, above the progress bar."""
         with _screen():
             if self._bar is not None:
                 self._bar.write(printable(text), file=sys.stderr)
@@ -149,7 +151,7 @@ class TrainingLog:
 
 
 def _screen() -> contextlib.AbstractContextManager[None]:
-    """Around what is shown: a screen that is gone, or a file on a full disk, ends no training."""
+    """Ignore errors of the screen: a closed terminal, or a redirection to a full disk, must not end the training."""
     return contextlib.suppress(OSError)
 
 
@@ -161,7 +163,7 @@ def clock(seconds: float) -> str:
 
 def _line(record: Record) -> str:
     numbers = {name: value for name, value in record.items() if isinstance(value, float) and name != "minutes"}
-    if "nll" in numbers and "loss" in numbers:  # once where both are the same
+    if "nll" in numbers and "loss" in numbers:  # only one of them if they are equal
         loss = numbers.pop("loss")
         what = "loss (with divergence)" if "divergence" in numbers else "loss (smoothed)"
         numbers = numbers if loss == numbers["nll"] else {what: loss, **numbers}

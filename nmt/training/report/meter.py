@@ -1,4 +1,4 @@
-"""What the updates since the last record add up to, and the time they took."""
+"""Sums over the updates since the last record, and the time they took."""
 
 from __future__ import annotations
 
@@ -10,36 +10,32 @@ from typing import Any
 
 import torch
 
-from nmt.data.batching import Update
 from nmt.errors import DivergedError
 from nmt.training.optim import learning_rate
-from nmt.training.outcome import Outcome
+from nmt.training.outcome import Outcome, UpdateStats
 from nmt.training.report.alarms import ADVICE, loss_alarm
 from nmt.training.report.forecast import FIRST_UPDATES, forecast, pace_is_known
 from nmt.training.report.log import TrainingLog
 from nmt.training.report.profile import Profile
 from nmt.training.session import Session
 
-SECONDS_BETWEEN_LOOKS = 0.5
+SHOW_SECONDS = 0.5  # between updates of the progress bar
 MAX_SKIPPED_IN_A_ROW = 50
 OVERFLOWS_IN_A_ROW = 10
-LAG = {"cpu": 0, "cuda": 8}  # updates after which numbers are read off the device, which then need not be waited for
+LAG = {"cpu": 0, "cuda": 8}  # updates after which statistics are read, so that nothing waits for the device
 
 
 @dataclass(frozen=True)
 class _Pending:
-    """An outcome on its way from the device; `step` is the update it speaks of, `n_real` its tokens on both sides."""
+    """An outcome whose statistics are being copied to the CPU; they have arrived once the event has happened."""
 
-    step: int
-    epoch: int
-    update: Update
-    n_real: int
-    numbers: torch.Tensor
+    outcome: Outcome
+    stats: UpdateStats
     arrived: torch.cuda.Event | None
 
 
 class Meter:
-    """Adds up updates between two records; pauses while something else than training goes on.
+    """Accumulates statistics and time of the updates between two records; pauses while something else is done.
 
     The sums are in the state's `tally`, so that a resumed run writes the same record.
     """
@@ -49,7 +45,7 @@ class Meter:
         self._pending: deque[_Pending] = deque()
         self._clock = self._shown = time.monotonic()
         self._update_seconds: list[float] = []  # of the first updates of this process
-        self._is_foreseen = False
+        self._is_forecast = False
 
     @property
     def _has_divergence(self) -> bool:
@@ -62,98 +58,104 @@ class Meter:
 
     def add(self, outcome: Outcome) -> None:
         """Count an update that was just made. Raises DivergedError if too many in a row changed nothing."""
-        self._foresee(self._tick(training=True))
-        state, device = self._session.state, self._session.device
-        numbers, arrived = outcome.numbers.to("cpu", non_blocking=True), None
+        self._forecast(self._tick(training=True))
+        device, stats, arrived = self._session.device, outcome.stats.cpu(), None
         if device.type == "cuda":
             arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             arrived.record()
-        update = outcome.update
-        n_real = int(self._session.pairs.lengths.src[update.rows].sum()) + update.n_tokens
-        self._pending.append(_Pending(state.step, state.epoch, update, n_real, numbers, arrived))
+        self._pending.append(_Pending(outcome, stats, arrived))
         self.settle(LAG[device.type])
         if self._profile is not None:
             self._tick(training=True)
             self._profile.step(outcome)
             self._tick(training=False)
 
-    def _foresee(self, seconds: float) -> None:
-        """Once the pace of updates is known, say so if the run will end too early; `seconds` is what this one took."""
-        if self._is_foreseen:
+    def _forecast(self, seconds: float) -> None:
+        """Warn, once the pace of updates is known, if the run will end too early; `seconds` is what this one took."""
+        if self._is_forecast:
             return
         self._update_seconds.append(seconds)
         settings, state = self._session.config.training, self._session.state
         if pace_is_known(settings, state, len(self._update_seconds)):
             line = forecast(settings, state, self._session.n_epoch_tokens, self._update_seconds)
-            self._is_foreseen = line is not None or len(self._update_seconds) >= FIRST_UPDATES
+            self._is_forecast = line is not None or len(self._update_seconds) >= FIRST_UPDATES
             if line is not None:
                 self.log.say(line)
 
     def settle(self, n_left: int = 0) -> None:
-        """Read the numbers of all updates but the newest `n_left`."""
+        """Read the statistics of all updates but the newest `n_left`."""
         while len(self._pending) > n_left:
             pending = self._pending.popleft()
             if pending.arrived is not None:
                 pending.arrived.synchronize()
-            loss, nll, n_correct, n_slots, n_out_of_memory, divergence, norm = pending.numbers.tolist()
-            self._count_out_of_memory(int(n_out_of_memory))
-            if not (math.isfinite(loss) and math.isfinite(norm)):
-                self._skip(pending)
+            outcome, stats = pending.outcome, pending.stats
+            self._count_out_of_memory(int(stats.n_out_of_memory))
+            if not (stats.loss.isfinite() and stats.gradient_norm.isfinite()):
+                self._skip(outcome)
                 continue
             self._session.state.skipped_in_a_row = 0
-            sums = {"loss": loss, "nll": nll, "n_correct": n_correct, "n_slots": n_slots, "norm": norm}
-            counts = {"n_tokens": pending.update.n_tokens, "n_real": pending.n_real, "n_updates": 1}
-            for name, value in (sums | {"divergence": divergence} | counts).items():
+            counted = {
+                "loss": float(stats.loss),
+                "nll": float(stats.nll),
+                "n_correct": float(stats.n_correct),
+                "n_slots": float(stats.padded_tokens),
+                "norm": float(stats.gradient_norm),
+                "divergence": float(stats.divergence),
+                "n_tokens": outcome.update.n_tokens,
+                "n_real": outcome.n_tokens,
+                "n_updates": 1,
+            }
+            for name, value in counted.items():
                 self._tally[name] = self._tally.get(name, 0) + value
 
-    def _skip(self, pending: _Pending) -> None:
-        """Count and tell of an update that changed nothing, with the corpus rows of its sentences."""
-        state, rows = self._session.state, sorted(pending.update.rows.tolist())
+    def _skip(self, outcome: Outcome) -> None:
+        """Count and report an update that changed nothing, with the corpus rows of its sentences."""
+        state, rows = self._session.state, sorted(outcome.update.rows.tolist())
         state.n_skipped += 1
         state.skipped_in_a_row += 1
-        where = {"step": pending.step, "epoch": pending.epoch, "minutes": state.seconds / 60}
+        where = {"step": outcome.step, "epoch": outcome.epoch, "minutes": state.seconds / 60}
         self.log.log({"kind": "skipped", **where, "rows": rows})
-        # fp16 looks for the largest loss scale that does not overflow: that it does now and then is no news
-        is_news = not self._session.scaler.is_enabled() or state.skipped_in_a_row > OVERFLOWS_IN_A_ROW
-        if is_news and state.skipped_in_a_row.bit_count() == 1:  # the first, second, fourth … in a row
+        # fp16 searches for the largest loss scale that does not overflow, so an overflow now and then is expected
+        is_unexpected = not self._session.scaler.is_enabled() or state.skipped_in_a_row > OVERFLOWS_IN_A_ROW
+        if is_unexpected and state.skipped_in_a_row.bit_count() == 1:  # the first, second, fourth … in a row
             self.log.say(
-                f"step {pending.step}: loss or gradient is not finite, the update of {len(rows)} pairs changes nothing "
+                f"step {outcome.step}: loss or gradient is not finite, the update of {len(rows)} pairs changes nothing "
                 "(their rows are in log.jsonl)"
             )
         if state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             raise DivergedError(
                 f"{self._session.run.path}: loss or gradient of {MAX_SKIPPED_IN_A_ROW} updates in a row was not finite "
-                f"at step {pending.step}; {ADVICE}, or with training.precision float32"
+                f"at step {outcome.step}; {ADVICE}, or with training.precision float32"
             )
 
     def _count_out_of_memory(self, n: int) -> None:
-        """Tell of it the first time and then ever more rarely: the number is in every record."""
+        """Count, and warn when the count reaches a power of two: every record has the number."""
         state = self._session.state
         before, state.n_out_of_memory = state.n_out_of_memory, state.n_out_of_memory + n
         if before.bit_length() != state.n_out_of_memory.bit_length():
             self.log.say(
                 f"out of memory ({state.n_out_of_memory} so far): the update was repeated in smaller micro-batches, "
-                "which changes nothing that is learned; a lower training.max_tokens saves the time"
+                "which does not change what is learned; a lower training.max_tokens saves the time"
             )
 
     def expect(self, n_updates: int) -> None:
-        """Have the progress bar know of an epoch's updates."""
+        """Set the total of the progress bar from the number of updates of an epoch."""
         settings, state = self._session.config.training, self._session.state
         by_epochs = n_updates * (settings.max_epochs or settings.max_steps)
         self.log.total(state.cooldown_end or min(settings.max_steps, by_epochs))
 
     def pause(self) -> None:
-        """Training stops for a while."""
+        """Stop counting time as training: something else is about to be done."""
         self._tick(training=True)
         if self._profile is not None:
             self._profile.pause()
 
     def go(self) -> None:
-        """Training goes on: what passed since `pause` counts for the run's budget but not for its speed."""
+        """Count time as training again; the time since `pause` counts towards max_minutes but not towards speed."""
         self._tick(training=False)
 
     def record(self) -> None:
-        """Log the updates since the last record, if any counted, and begin anew."""
+        """Log the updates since the last record, if there are any, and reset the sums."""
         self.settle()
         tally, state = dict(self._tally), self._session.state
         if "n_updates" not in tally:
@@ -178,14 +180,14 @@ class Meter:
             "n_out_of_memory": state.n_out_of_memory,
         }
         self.log.log(record)
-        alarm = loss_alarm(state, nll, int(tally["n_updates"]))  # of one pass: it does not jump where a second begins
+        alarm = loss_alarm(state, nll, int(tally["n_updates"]))  # nll: it does not jump where a second pass begins
         if alarm is not None:
             self.log.warn(state, alarm)
 
     def show(self, at_once: bool = False) -> None:
-        """Bring the progress bar up to date; if not at once, a few times a second."""
+        """Refresh the progress bar, unless `at_once` at most every SHOW_SECONDS."""
         now, tally = time.monotonic(), self._tally
-        if "n_updates" not in tally or (now - self._shown < SECONDS_BETWEEN_LOOKS and not at_once):
+        if "n_updates" not in tally or (now - self._shown < SHOW_SECONDS and not at_once):
             return
         self._shown = now
         loss, nll = (tally[name] / tally["n_tokens"] for name in ("loss", "nll"))
@@ -197,7 +199,7 @@ class Meter:
         return learning_rate(state.step, config.training, config.model.d_model, state.cooldown)
 
     def _seconds_left(self) -> float:
-        """Until the first limit is reached, at the run's pace so far."""
+        """Estimate the seconds until the first limit is reached, from the run's pace so far."""
         state, settings = self._session.state, self._session.config.training
         pace = state.seconds / max(state.step, 1)
         if state.cooldown is not None:
@@ -212,10 +214,38 @@ class Meter:
         return max(0.0, min(left))
 
     def _tick(self, training: bool) -> float:
-        """Count the seconds since the last call; returns them."""
+        """Count the seconds since the last call, and return them."""
         now = time.monotonic()
         seconds, self._clock = now - self._clock, now
         self._session.state.seconds += seconds
         if training:
             self._tally["seconds"] = self._tally.get("seconds", 0.0) + seconds
         return seconds
+
+
+class NullMeter(Meter):
+    """The meter of every rank but 0: it has no log and does nothing."""
+
+    def __init__(self) -> None:
+        pass
+
+    def add(self, outcome: Outcome) -> None:
+        """Do nothing."""
+
+    def settle(self, n_left: int = 0) -> None:
+        """Do nothing."""
+
+    def expect(self, n_updates: int) -> None:
+        """Do nothing."""
+
+    def pause(self) -> None:
+        """Do nothing."""
+
+    def go(self) -> None:
+        """Do nothing."""
+
+    def record(self) -> None:
+        """Do nothing."""
+
+    def show(self, at_once: bool = False) -> None:
+        """Do nothing."""

@@ -1,10 +1,10 @@
-"""Where the time of a step goes: a few steps are traced by PyTorch's profiler and added up by kind (`--profile`).
+"""`--profile`: PyTorch's profiler traces a few steps, and their time is summed by kind of operation.
 
-    step      0 … WARM_UP        not looked at
-    the next  N_STEPS            timed as they are
-    the next  N_STEPS            traced
+    first WARM_UP steps   skipped
+    next N_STEPS          timed without the profiler, to show what tracing costs
+    next N_STEPS          traced
 
-so that it is known what tracing costs. The steps follow each other without a save or a validation between them.
+There is no save or validation between these steps.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any
 
 import torch
+from torch.autograd.profiler_util import FunctionEvent, Interval
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from nmt.config import TrainingConfig
 from nmt.errors import StoppedError, UnsafeFileError
 from nmt.files.read import refuse_links
 from nmt.files.write import replace_file
 from nmt.training.outcome import Outcome
 from nmt.training.report.log import TrainingLog
-from nmt.training.session import Session
 
 WARM_UP, N_STEPS = 5, 10
 STEP, MAKING = "step", "making batches"
 OVERHEAD, OTHER = "Python and launches", "other elementwise"
 
 making_batches = partial(record_function, MAKING)
-"""Around what makes batches, for the profiler to know it."""
+"""Context that marks the making of batches for the profiler."""
 
-# An operation is of the first kind of which its own name matches the first pattern, or the name of it or of anything
-# that it is a part of contains the second. Names are those of PyTorch's operations, of autograd functions (this
-# project's, too), of what `record_function` marks, and of a GPU's kernels.
+# (kind, pattern of the operation's own name, pattern found in its name or in that of an enclosing operation); the first
+# row that matches decides. Names are those of PyTorch's operations, of autograd functions (also of this project), of
+# `record_function` labels and of GPU kernels.
 KINDS: tuple[tuple[str, str, str | None], ...] = (
     (MAKING, "", MAKING),
     ("other processes", "", r"other processes|c10d|FSDP::|nccl|gloo"),
@@ -62,16 +62,15 @@ _PATTERNS = [(kind, re.compile(own), anywhere and re.compile(anywhere)) for kind
 
 @cache
 def kind_of(names: tuple[str, ...]) -> str:
-    """What kind of work an operation is; `names` are its own and those of the operations that it is a part of."""
+    """Return the kind of an operation; `names` are its own and those of the operations that enclose it."""
     for kind, own, anywhere in _PATTERNS:
         if own.fullmatch(names[0]) or (anywhere and any(anywhere.search(name) for name in names)):
             return kind
-    raise AssertionError("the last kind takes everything")
+    raise AssertionError("the last kind matches everything")
 
 
-def on_processor(events: Iterable[Any]) -> dict[str, float]:
-    """Microseconds by kind of a profiler's events within the steps, together as long as these; what else goes on at
-    the same time, in other threads, is not counted."""
+def cpu_time(events: Iterable[FunctionEvent]) -> dict[str, float]:
+    """Return microseconds by kind, which sum to the length of the steps; other threads are not counted."""
     sums: dict[str, float] = defaultdict(float)
     for event in events:
         names = _with_parents(event)
@@ -80,26 +79,26 @@ def on_processor(events: Iterable[Any]) -> dict[str, float]:
     return dict(sums)
 
 
-def on_gpu(events: Iterable[Any], total: float) -> dict[str, float]:
-    """Microseconds by kind that a GPU's kernels took, and what is left of `total`: then it had nothing to do, because
-    a batch was made or else because of Python and launches."""
+def gpu_time(events: Iterable[FunctionEvent], total: float) -> dict[str, float]:
+    """Return microseconds by kind that GPU kernels took; the rest of `total`, when the GPU was idle, goes to the making
+    of batches and to Python and launches."""
     sums: dict[str, float] = defaultdict(float)
-    without_operation: dict[str, float] = defaultdict(float)  # those of a captured graph
-    kernels, made = [], []
+    without_operation: dict[str, float] = defaultdict(float)  # kernels of a captured graph
+    kernels, batches = [], []
     for event in events:
         if event.device_type != _CPU:
             if not event.is_user_annotation:
                 kernels.append(event.time_range)
-                without_operation[event.name] += event.time_range.elapsed_us()
+                without_operation[event.name] += event.time_range.elapsed_us()  # type: ignore[no-untyped-call]
             continue
         if event.name == MAKING:
-            made.append(event.time_range)
+            batches.append(event.time_range)
         for kernel in event.kernels:
             sums[_kind_of_kernel(kernel.name, _with_parents(event))] += kernel.duration
             without_operation[kernel.name] -= kernel.duration
     for name, duration in without_operation.items():
         sums[_kind_of_kernel(name, (name,))] += max(0.0, duration)
-    sums[MAKING] += _idle(made, kernels)
+    sums[MAKING] += _idle(batches, kernels)
     sums[OVERHEAD] = max(0.0, total - sum(sums.values()))
     return dict(sums)
 
@@ -111,15 +110,16 @@ def _kind_of_kernel(name: str, operation: tuple[str, ...]) -> str:
     return OTHER
 
 
-def _with_parents(event: Any) -> tuple[str, ...]:
-    names = [event.name]
-    while (event := event.cpu_parent) is not None:
-        names.append(event.name)
+def _with_parents(event: FunctionEvent) -> tuple[str, ...]:
+    names, parent = [event.name], event.cpu_parent
+    while parent is not None:
+        names.append(parent.name)
+        parent = parent.cpu_parent
     return tuple(names)
 
 
-def _idle(spans: Sequence[Any], kernels: Sequence[Any]) -> float:
-    """How much of the time of `spans` no kernel runs in (microseconds)."""
+def _idle(spans: Sequence[Interval], kernels: Sequence[Interval]) -> float:
+    """Return how much of the time of `spans` passes without a kernel running (microseconds)."""
     edges = [(at, change) for kernel in kernels for at, change in ((kernel.start, 1), (kernel.end, -1))]
     marks = [(at, change) for span in spans for at, change in ((span.start, 1), (span.end, -1))]
     idle, before, n_running, n_spans = 0.0, 0.0, 0, 0
@@ -131,26 +131,28 @@ def _idle(spans: Sequence[Any], kernels: Sequence[Any]) -> float:
 
 
 def first_quiet(step: int, n: int, intervals: Iterable[int]) -> int:
-    """The first step from `step` on after which `n` more come before one that is a multiple of an interval, itself
-    included; intervals are longer than `n`."""
+    """Return the first step from `step` on such that none of it and the next `n - 1` is a multiple of an interval.
+
+    Every interval is longer than `n`.
+    """
     while any(-step % interval < n for interval in intervals):
         step += 1
     return step
 
 
 class Profile:
-    """Times and traces steps as the module says, then tells what was found. Process 0 has it."""
+    """Times and traces steps on rank 0, as described in the module, then logs a table and writes the trace."""
 
-    def __init__(self, session: Session, log: TrainingLog) -> None:
-        self._session, self._log = session, log
-        settings = session.config.training
+    def __init__(self, settings: TrainingConfig, device: torch.device, step: int, path: Path, log: TrainingLog) -> None:
+        """`step`: the last one before this process; `path`: where the trace goes."""
+        self._device, self._step, self._path, self._log = device, step, path, log
         self._intervals = (settings.save_every_steps, settings.validate_every_steps)
         self._n = min(N_STEPS, (min(self._intervals) - 1) // 2)
         self._is_done = self._n < 1
         if self._is_done:
             log.say("--profile: nothing is traced: a save or a validation comes after every step or two")
             return
-        self._begin = self._next(session.state.step + WARM_UP)
+        self._begin = self._next(step + WARM_UP)
         self._wait()
 
     def _next(self, step: int) -> int:
@@ -161,7 +163,7 @@ class Profile:
         self._span: record_function | None = None
         self._clock: float | None = None
         self._outcomes: list[Outcome] = []
-        self._before = 0.0  # target tokens per second of the steps that were only timed
+        self._untraced_speed = 0.0  # target tokens per second of the steps that were only timed
 
     def __enter__(self) -> Profile:
         return self
@@ -173,13 +175,14 @@ class Profile:
             self._stop()
         if error is None or isinstance(error, StoppedError):
             self._log.say(
-                f"--profile: nothing was traced: the run ends at step {self._session.state.step}, "
+                f"--profile: nothing was traced: the run ends at step {self._step}, "
                 f"tracing begins after step {self._begin + self._n}"
             )
 
     def step(self, outcome: Outcome) -> None:
         """Count an update that was just made."""
-        if self._is_done or self._session.state.step < self._begin:
+        self._step = outcome.step
+        if self._is_done or self._step < self._begin:
             return
         if self._clock is None:
             self._clock = self._now()
@@ -191,14 +194,14 @@ class Profile:
             if self._profiler is not None:
                 self._finish()
                 return
-            self._before = self._tokens() / self._seconds()
+            self._untraced_speed = self._tokens() / self._seconds()
             self._start()
         if self._profiler is not None:
             self._span = record_function(STEP)
             self._span.__enter__()  # type: ignore[no-untyped-call]
 
     def pause(self) -> None:
-        """Something else than training comes; while steps are traced, the end of the run or an unforeseen save."""
+        """Handle an interruption of training; while steps are traced, that is the end of the run or an extra save."""
         if self._is_done:
             return
         if self._profiler is not None and self._outcomes:
@@ -206,11 +209,11 @@ class Profile:
         elif self._clock is not None:
             if self._profiler is not None:
                 self._stop()
-            self._begin = self._next(self._session.state.step + 1)
+            self._begin = self._next(self._step + 1)
             self._wait()
 
     def _start(self) -> None:
-        gpu = [ProfilerActivity.CUDA] if self._session.device.type == "cuda" else []
+        gpu = [ProfilerActivity.CUDA] if self._device.type == "cuda" else []
         self._profiler = profile(activities=[ProfilerActivity.CPU, *gpu])
         self._profiler.start()
         self._outcomes, self._clock = [], self._now()
@@ -220,7 +223,7 @@ class Profile:
         self._profiler.stop()
 
     def _now(self) -> float:
-        if self._session.device.type == "cuda":
+        if self._device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
 
@@ -232,19 +235,19 @@ class Profile:
         return sum(outcome.update.n_tokens for outcome in self._outcomes)
 
     def _finish(self) -> None:
-        """Write the trace and tell where the time went."""
+        """Log where the time went, and write the trace."""
         assert self._profiler is not None
         n_tokens, seconds, n = self._tokens(), self._seconds(), len(self._outcomes)
         self._stop()
-        last, path = self._session.state.step, self._session.run.trace
+        last, path = self._step, self._path
         events = self._profiler.events() or ()  # type: ignore[no-untyped-call]
-        sums = on_gpu(events, 1e6 * seconds) if self._session.device.type == "cuda" else on_processor(events)
+        sums = gpu_time(events, 1e6 * seconds) if self._device.type == "cuda" else cpu_time(events)
         steps = f"steps {last - n + 1} to {last}" if n > 1 else f"step {last}"
         for line in (f"profile of {steps}: ms per step, and share", *table(sums, n)):
             self._log.say(line)
-        speed, before = n_tokens / seconds, self._before
         self._log.say(
-            f"  padding {self._padding():.1%}; {speed:,.0f} target tokens/s, just before without profiler {before:,.0f}"
+            f"  padding {self._padding():.1%}; {n_tokens / seconds:,.0f} target tokens/s, just before without profiler "
+            f"{self._untraced_speed:,.0f}"
         )
         try:
             _write(self._profiler, path)
@@ -260,15 +263,13 @@ class Profile:
         self._wait()
 
     def _padding(self) -> float:
-        """The share of the traced steps' positions that hold no token."""
-        lengths = self._session.pairs.lengths
-        n_slots = sum(float(outcome.numbers[3]) for outcome in self._outcomes)
-        updates = [outcome.update for outcome in self._outcomes]
-        return 1 - sum(int(lengths.src[update.rows].sum()) + update.n_tokens for update in updates) / n_slots
+        """The share of padding among the tokens of the traced steps."""
+        padded_tokens = sum(float(outcome.stats.padded_tokens) for outcome in self._outcomes)
+        return 1 - sum(outcome.n_tokens for outcome in self._outcomes) / padded_tokens
 
 
 def table(sums: dict[str, float], n_steps: int) -> list[str]:
-    """Lines of milliseconds per step and percent, the kinds that took most first."""
+    """Return lines of milliseconds per step and percent, most expensive kind first."""
     total = sum(sums.values())
     rows = sorted(((value, kind) for kind, value in sums.items() if value), reverse=True)
     return [
@@ -277,7 +278,7 @@ def table(sums: dict[str, float], n_steps: int) -> list[str]:
 
 
 def _write(profiler: profile, path: Path) -> None:
-    """The profiler's trace, compressed. Raises OSError."""
+    """Write the profiler's trace, compressed. Raises OSError."""
     with TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(trace))

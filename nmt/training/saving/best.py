@@ -1,15 +1,14 @@
-"""Which weights are the best: validation during the run, and the average of the last checkpoints at its end."""
+"""Selection of the weights to translate with: the best checkpoint, or at the end the average of the last ones."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
-from typing import Any
 
 from nmt.errors import CheckpointError, UnsafeFileError
 from nmt.files.write import replace_file
-from nmt.runs.checkpoint import assign, save_checkpoint, update_state
-from nmt.runs.info import Weights, write_selected
+from nmt.runs.checkpoint import assign, save_checkpoint
+from nmt.runs.info import Selected, Weights, write_selected
+from nmt.runs.state import update_state
 from nmt.runs.weights import average, steps_to_average
 from nmt.training.report.alarms import collapse_alarm
 from nmt.training.report.log import TrainingLog, clock
@@ -19,37 +18,37 @@ from nmt.training.validate import Validation
 
 
 def check(session: Session, log: TrainingLog) -> None:
-    """Validate the weights as they are, and their moving average if there is one. What scores highest so far becomes
-    the best if it is saved.
+    """Validate the current weights, and their moving average if there is one; the best score so far makes this
+    checkpoint the best, if it is saved.
 
-    Raises Interrupted if the run is to stop meanwhile; the state is then as it was.
+    Raises Interrupted if the run is stopped meanwhile; the state is then unchanged.
     """
     state, settings = session.state, session.config.training
     kinds: tuple[Weights, ...] = ("raw",) if session.ema is None else ("raw", "ema")
-    found: dict[Weights, Validation] = {}
-    for kind in reversed(kinds):  # raw comes last: it is what is shown below
+    validations: dict[Weights, Validation] = {}
+    for kind in reversed(kinds):  # raw last: its model is the one shown below
         model = session.to_validate(kind)
-        found[kind] = session.validator.validate(model, session.stop.poll)
+        validations[kind] = session.validator.validate(model, session.stop.poll)
     is_better = False
     for kind in kinds:
-        score = found[kind].score(settings.select_by)
+        score = validations[kind].score(settings.select_by)
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
             is_better = True
             if session.saved_step == state.step:
                 state.best_score, state.best_step, state.best_weights = score, state.step, kind
     if is_better:
         state.checks_since_best = 0
-    elif state.step % settings.validate_every_steps == 0:  # one at a run's end counts for no patience, should it go on
+    elif state.step % settings.validate_every_steps == 0:  # the one at the end of a run does not count for patience
         state.checks_since_best += 1
     state.last_check = state.step
     for kind in kinds:
-        _record(session, log, found[kind], kind)
-    log.board.samples(state.step, session.validator.samples(found["raw"]))
+        _record(session, log, validations[kind], kind)
+    log.board.samples(state.step, session.validator.samples(validations["raw"]))
     log.board.attention(state.step, *session.validator.attention(model))
 
 
 def select_best(session: Session) -> None:
-    """Have `translate` take the best checkpoint so far; while there is none, the last."""
+    """Make `nmt translate` use the best checkpoint so far; while there is none, the last."""
     state = session.state
     if state.best_step is not None:
         write_selected(session.run, _best(session))
@@ -58,10 +57,10 @@ def select_best(session: Session) -> None:
 
 
 def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
-    """Average the last checkpoints, and have `translate` take the average if it did better than the best checkpoint.
+    """Average the last checkpoints, and make `nmt translate` use the average if it scores better than the best one.
 
-    `limit` is the setting of `training` that has ended the run. Raises Interrupted if the run is to stop meanwhile,
-    OSError or CheckpointError if the disk takes no more.
+    `limit` is the setting of `training` that has ended the run. Raises Interrupted if the run is stopped meanwhile,
+    OSError or CheckpointError if the disk is full.
     """
     state, settings, run, log = session.state, session.config.training, session.run, meter.log
     selected = _best(session)
@@ -74,30 +73,30 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     if len(steps) > 1:
         model = session.to_validate("raw")
         assign(model, tensors, str(run.average.path))
-        found = session.validator.validate(model, session.stop.poll)
-        score = found.score(settings.select_by)
+        validation = session.validator.validate(model, session.stop.poll)
+        score = validation.score(settings.select_by)
         save_checkpoint(run.average, tensors, None, {"steps": steps, settings.select_by: abs(score)})
         meter.go()
-        _record(session, log, found, "average")
-        selected["average_steps"] = steps
+        _record(session, log, validation, "average")
+        selected = selected.model_copy(update={"average_steps": steps})
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
-            selected["weights"] = "average"
-            selected["reason"] = (
+            reason = (
                 f"average of the checkpoints at steps {', '.join(map(str, steps))}, {settings.select_by} "
                 f"{abs(score):.4g} on the development set; not averaged: {_reason(session)}"
             )
-    log.sync()  # for with the next lines there is nothing more to make up for
+            selected = selected.model_copy(update={"weights": "average", "reason": reason})
+    log.sync()  # first, since after the next lines a resume has nothing left to do
     meter.go()
-    # what it took; the log is to go on from where it was before, should the run go on
-    update_state(run.step(state.step), asdict(state))
-    write_selected(run, {**selected, "finished_step": state.step, "finished_by": limit})
-    log.say(f"selected: {selected['reason']} ({clock(state.seconds)} in all)")
+    # the time it took; log_bytes stays, so that a resumed run with a higher limit overwrites these records
+    update_state(run.step(state.step), state)
+    write_selected(run, selected.model_copy(update={"finished_step": state.step, "finished_by": limit}))
+    log.say(f"selected: {selected.reason} ({clock(state.seconds)} in all)")
 
 
-def _best(session: Session) -> dict[str, Any]:
-    """What selected.json says of the best checkpoint."""
+def _best(session: Session) -> Selected:
+    """The best checkpoint so far."""
     state = session.state
-    return {"best_step": state.best_step, "weights": state.best_weights, "reason": _reason(session)}
+    return Selected(best_step=state.best_step, weights=state.best_weights, reason=_reason(session))
 
 
 def _reason(session: Session) -> str:
@@ -109,21 +108,21 @@ def _reason(session: Session) -> str:
     return f"best checkpoint, step {state.best_step}{of}, {score}"
 
 
-def _record(session: Session, log: TrainingLog, found: Validation, kind: Weights) -> None:
-    """Log a validation and keep its translations."""
+def _record(session: Session, log: TrainingLog, validation: Validation, kind: Weights) -> None:
+    """Log a validation and write its translations."""
     state, language = session.state, session.config.data.tgt
     where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60}
-    losses = {"loss": found.loss, "nll": found.loss}  # the same: validation is without smoothing
-    scores = {name: getattr(found, name) for name in ("perplexity", "accuracy", "bleu", "chrf")}
+    losses = {"loss": validation.loss, "nll": validation.loss}  # equal: validation is without smoothing
+    scores = {name: getattr(validation, name) for name in ("perplexity", "accuracy", "bleu", "chrf")}
     log.log({"kind": "valid" if kind == "raw" else kind, **where, **losses, **scores})
-    alarm = collapse_alarm(session.validator.src_lines, found.translations)
+    alarm = collapse_alarm(session.validator.src_lines, validation.translations)
     if alarm is not None:
         log.warn(state, alarm)
     step = f"step-{state.step:08d}"
     name = {"raw": step, "ema": f"{step}-ema", "average": "average"}[kind]
     path = session.run.dev / f"{name}.{language}"
     try:
-        replace_file(path, "".join(f"{line}\n" for line in found.translations), may_follow=False)
+        replace_file(path, "".join(f"{line}\n" for line in validation.translations), may_follow=False)
     except OSError as error:
         log.say(f"warning: {path}: cannot be written: {error.strerror}; training goes on")
     except UnsafeFileError as error:

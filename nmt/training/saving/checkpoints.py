@@ -1,14 +1,15 @@
-"""Saving: a checkpoint when one is due, which are kept, and what it is worth when the disk takes none."""
+"""Checkpoints: saving one, and removing old ones; a full disk does not end the training."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from nmt.errors import CheckpointError, UnsafeFileError
 from nmt.files.read import refuse_links, remove_tree
 from nmt.layout import CheckpointDir, RunDir
-from nmt.runs.checkpoint import load_state, recent_steps, save_checkpoint, saved_steps, update_state
+from nmt.runs.checkpoint import recent_steps, save_checkpoint, saved_steps
+from nmt.runs.state import load_state, update_state
 from nmt.training.report.meter import Meter
 from nmt.training.saving.best import select_best
 from nmt.training.session import Session
@@ -17,8 +18,8 @@ from nmt.training.session import Session
 def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
     """Write a checkpoint that a resumed run can start from, and remove those that are no longer needed.
 
-    One that `is_extra` is not made in any case, but for a stop. A disk that takes none costs a warning: the next save
-    tries again.
+    `is_extra`: outside of the regular schedule, because the run stops. If the disk is full, a warning is logged and the
+    next save tries again.
     """
     state = session.state
     state.is_extra = is_extra
@@ -43,13 +44,13 @@ def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
 
 
 def save_state(session: Session, meter: Meter) -> None:
-    """Have a validation that is done in the checkpoint of its step, which has been saved before."""
+    """Update the state of this step's checkpoint, which is already saved, after its validation."""
     state = session.state
     if session.saved_step != state.step:
         return
     try:
         state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting
-        update_state(session.run.step(state.step), asdict(state))
+        update_state(session.run.step(state.step), state)
     except (OSError, CheckpointError) as error:
         meter.log.warn(state, f"the validation is not saved: {_reason(error, session)}")
         return
@@ -57,7 +58,7 @@ def save_state(session: Session, meter: Meter) -> None:
 
 
 def tidy(session: Session, meter: Meter) -> None:
-    """Have `translate` take the best so far, and remove what is no longer needed."""
+    """Make `nmt translate` use the best checkpoint so far, and remove those no longer needed."""
     state = session.state
     try:
         select_best(session)
@@ -67,33 +68,33 @@ def tidy(session: Session, meter: Meter) -> None:
 
 
 def rotate(run: RunDir, keep_last: int, step: int, best_step: int | None) -> None:
-    """Remove all but the newest `keep_last` checkpoints up to `step` and the best; the newest two stay resumable.
+    """Remove all checkpoints but the newest `keep_last` up to `step` and the best; the newest two stay resumable.
 
-    A checkpoint beyond `step` is of a life of the run that ended and that another has taken the place of. One that a
-    stop has added is no longer needed once there is a later one.
+    A checkpoint beyond `step` was written before the run was resumed from an earlier one. One that a stop has added is
+    no longer needed once there is a later one.
     """
     recent = recent_steps(run, step)[-keep_last:]
     refuse_links([run.checkpoints])
-    for each in saved_steps(run):
-        if each not in recent and each != best_step:
-            remove_tree(run.step(each).path)
+    for saved in saved_steps(run):
+        if saved not in recent and saved != best_step:
+            remove_tree(run.step(saved).path)
             continue
-        refuse_links([run.step(each).path])
-        if each not in recent[-2:]:
-            run.step(each).optimizer.unlink(missing_ok=True)
-        if each not in recent:
-            _mark_extra(run.step(each))
-    for unfinished in run.checkpoints.glob("*.part"):  # of a save that died
+        refuse_links([run.step(saved).path])
+        if saved not in recent[-2:]:
+            run.step(saved).optimizer.unlink(missing_ok=True)
+        if saved not in recent:
+            _mark_extra(run.step(saved))
+    for unfinished in run.checkpoints.glob("*.part"):  # of an interrupted save
         remove_tree(unfinished)
 
 
 def _mark_extra(source: CheckpointDir) -> None:
-    with suppress(CheckpointError):  # one that is damaged is named when it is read
+    with suppress(CheckpointError):  # a damaged one is reported when it is read
         state = load_state(source)
-        if not state.get("is_extra"):
-            update_state(source, {**state, "is_extra": True})
+        if not state.is_extra:
+            update_state(source, replace(state, is_extra=True))
 
 
 def _reason(error: Exception, session: Session) -> str:
-    """What went wrong with which file."""
+    """Name the file and what is wrong with it."""
     return f"{error.filename or session.run.path}: {error.strerror}" if isinstance(error, OSError) else str(error)

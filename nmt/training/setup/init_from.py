@@ -1,11 +1,11 @@
-"""What a new run begins with instead of random weights, and the parts of a model that keep what they begin with."""
+"""Fine-tuning: the weights that a new run starts with (`training.init_from`), and the parts that it freezes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -18,8 +18,9 @@ from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import Tensors, check_fit, saved_steps
 from nmt.runs.folder import fingerprint
+from nmt.runs.info import InitialWeights, RunInfo
 from nmt.runs.model import Saved, open_saved
-from nmt.training.parallel.shard import like
+from nmt.training.parallel.shard import shard_like
 from nmt.training.parallel.world import World
 
 # every parameter belongs to embeddings, encoder or decoder
@@ -32,7 +33,7 @@ PARTS = {
 
 
 def freeze(model: nn.Module, parts: Sequence[str]) -> None:
-    """Have these parts of a `Transformer` keep their weights: see `PARTS`. Raises ConfigError if nothing is left."""
+    """Freeze these parts of a `Transformer`, see `PARTS`. Raises ConfigError if nothing is left to learn."""
     for name, parameter in model.named_parameters():
         if any(re.match(PARTS[part], name) for part in parts):
             parameter.requires_grad_(False)
@@ -40,83 +41,91 @@ def freeze(model: nn.Module, parts: Sequence[str]) -> None:
         raise ConfigError([f"training.freeze: {', '.join(parts)} are all there is, nothing is left to learn"])
 
 
-class Initial:
-    """The weights of `training.init_from`: process 0 reads them, all take them. Without that setting there are none."""
+@dataclass(frozen=True)
+class StartWeights:
+    """The weights that a new run starts with, on rank 0 until `load_initial`, and what run.json says of them."""
 
-    def __init__(self) -> None:
-        self.record: dict[str, Any] = {}
-        """What run.json says of them."""
-        self._tensors: Tensors = {}
+    tensors: Tensors
+    origin: InitialWeights | None
 
-    def read(self, config: Config, run: RunDir, corpus: Corpus, model: Transformer, before: Mapping[str, Any]) -> None:
-        """In process 0: read and check them, unless the run goes on from a checkpoint of its own.
 
-        `before` is the run.json of a run that goes on. Without a checkpoint it begins again, with the same weights.
-        Raises ConfigError, CheckpointError or DataError.
-        """
-        known = before.get("initial")
-        self.record = {} if known is None else {"initial": known}
-        source = config.training.init_from
-        if source is None or (before and (saved_steps(run) or not run.checkpoints.is_dir())):
-            return
-        if known is None:
-            self._open(Path(source), config, corpus, model)
-            return
-        path = Path(known["run"]) if Path(known["run"]).is_dir() else Path(source)
-        try:
-            self._open(path, config, corpus, model)
-        except NmtError as error:
-            raise CheckpointError(f"{run.path}: no checkpoint yet, and it cannot begin again: {error}") from error
-        if self.record["initial"]["tensors"] != known["tensors"]:
-            raise CheckpointError(
-                f"{run.path}: no checkpoint yet, and {path} no longer has the weights of step {known['step']} that it "
-                "began with; start another run"
-            )
+NO_WEIGHTS = StartWeights({}, None)
 
-    def give(self, model: Transformer, world: World) -> None:
-        """Copy them into the model of every process, whole or divided."""
-        if not world.from_first(lambda: bool(self._tensors)):
-            return
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                tensor = self._tensors.pop(name) if world.is_first else torch.empty(parameter.shape)
-                world.send(tensor)
-                parameter.copy_(like(tensor, parameter))
 
-    def _open(self, path: Path, config: Config, corpus: Corpus, model: Transformer) -> None:
-        if not path.is_dir():
-            raise CheckpointError(f"{path}: no such directory; training.init_from takes a run or an exported folder")
-        saved = open_saved(path)
-        problems = list(_mismatches(saved, config, corpus))
-        if problems:
-            raise ConfigError(problems)
-        weights = saved.weights
-        check_fit(model, weights.tensors, str(path))
-        say(f"the run begins with the weights of {path}: {weights.reason}")
-        self._tensors = {name: tensor.float() for name, tensor in weights.tensors.items()}
-        origin = {"run": str(path.resolve()), "step": weights.step, "weights": weights.kind}
-        self.record = {"initial": {**origin, "tensors": fingerprint(self._tensors)}}
+def read_initial(
+    config: Config, run: RunDir, corpus: Corpus, model: Transformer, before: RunInfo | None
+) -> StartWeights:
+    """On rank 0: read and check the weights of `training.init_from`, unless the run resumes from its own checkpoint.
+
+    `before` is the run.json of a resumed run. Without a checkpoint it starts over, with the same weights as before.
+    Raises ConfigError, CheckpointError or DataError.
+    """
+    origin = None if before is None else before.initial
+    source = config.training.init_from
+    if source is None or (before and (saved_steps(run) or not run.checkpoints.is_dir())):
+        return StartWeights({}, origin)
+    if origin is None:
+        return _read_weights(Path(source), config, corpus, model)
+    path = Path(origin.run) if Path(origin.run).is_dir() else Path(source)
+    try:
+        weights = _read_weights(path, config, corpus, model)
+    except NmtError as error:
+        raise CheckpointError(f"{run.path}: no checkpoint yet, and it cannot start over: {error}") from error
+    if weights.origin is None or weights.origin.tensors != origin.tensors:
+        raise CheckpointError(
+            f"{run.path}: no checkpoint yet, and {path} no longer has the weights of step {origin.step} that it "
+            "started with; start another run"
+        )
+    return weights
+
+
+def load_initial(model: Transformer, tensors: Tensors, world: World) -> None:
+    """Broadcast the weights of rank 0 into the model of every rank, whole or sharded; without any it stays random."""
+    if not world.on_rank0(lambda: bool(tensors)):
+        return
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            tensor = tensors.pop(name) if world.is_rank0 else torch.empty(parameter.shape)
+            world.broadcast(tensor)
+            parameter.copy_(shard_like(tensor, parameter))
+
+
+def _read_weights(path: Path, config: Config, corpus: Corpus, model: Transformer) -> StartWeights:
+    if not path.is_dir():
+        raise CheckpointError(f"{path}: no such directory; training.init_from takes a run or an exported folder")
+    saved = open_saved(path)
+    problems = list(_mismatches(saved, config, corpus))
+    if problems:
+        raise ConfigError(problems)
+    weights = saved.weights
+    check_fit(model, weights.tensors, str(path))
+    say(f"the run starts with the weights of {path}: {weights.reason}")
+    tensors = {name: tensor.float() for name, tensor in weights.tensors.items()}
+    origin = InitialWeights(
+        run=str(path.resolve()), step=weights.step, weights=weights.kind, tensors=fingerprint(tensors)
+    )
+    return StartWeights(tensors, origin)
 
 
 def _mismatches(saved: Saved, config: Config, corpus: Corpus) -> Iterator[str]:
-    """Why a model cannot begin with what is saved, a line each."""
-    its, own = saved.config, config
-    if its.data.languages != own.data.languages:
-        found, wanted = (" and ".join(each.data.languages) for each in (its, own))
-        yield f"{saved.path}: found the languages {found}, wanted {wanted}; begin with a run of these"
+    """Yield a message for each reason why a model cannot start with saved weights."""
+    theirs, ours = saved.config, config
+    if theirs.data.languages != ours.data.languages:
+        found, wanted = (" and ".join(side.data.languages) for side in (theirs, ours))
+        yield f"{saved.path}: found the languages {found}, wanted {wanted}; start with a run of these"
     elif saved.tokenizers.fingerprint != corpus.tokenizers.fingerprint:
         yield (
             f"{corpus.directory.path}: its tokenizer is not the one of {saved.path}; take that over with nmt prepare "
             f"--tokenizer-from {saved.path}"
         )
-    elif its.data.direction != own.data.direction and not saved.tokenizers.joint:
+    elif theirs.data.direction != ours.data.direction and not saved.tokenizers.joint:
         yield (
-            f"{saved.path}: found data.direction = {its.data.direction}, wanted {own.data.direction}: with one "
-            f"vocabulary for each language the embeddings of {its.data.src} cannot be those of {own.data.src}; begin "
-            "with a run of this direction, or of a joint vocabulary"
+            f"{saved.path}: found data.direction = {theirs.data.direction}, wanted {ours.data.direction}: with a "
+            f"vocabulary for each language the embeddings of {theirs.data.src} cannot be those of {ours.data.src}; "
+            "start with a run of this direction, or of a joint vocabulary"
         )
-    for key, value in its.model:
-        wanted = getattr(own.model, key)
-        is_free = key.endswith("_dropout") or (key == "max_positions" and own.model.positions == "sinusoidal")
+    for key, value in theirs.model:
+        wanted = getattr(ours.model, key)
+        is_free = key.endswith("_dropout") or (key == "max_positions" and ours.model.positions == "sinusoidal")
         if value != wanted and not is_free:
             yield f"{saved.path}: found model.{key} = {value}, wanted {wanted}; --set model.{key}={value} takes it over"

@@ -1,4 +1,4 @@
-"""Whose a run directory is: one training process at a time, and nothing else in it."""
+"""The lock of a run directory: one training at a time, and nothing else in the directory."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from nmt.training.parallel.world import World
 
 @contextmanager
 def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
-    """Hold the lock of a run directory that is there (`resume`) or is to be made; no other process trains there.
+    """Hold the lock of an existing run directory (`resume`) or of a new one, so that no other process trains there.
 
-    Raises CheckpointError if it is not there, or has something else in it, or is locked. A directory that was to be
-    made and holds no run in the end is removed again.
+    Raises CheckpointError if there is no run to resume, if a new directory is not empty, or if it is locked. A new
+    directory that holds no run in the end is removed again.
     """
     lock: Lock | None = None
-    to_be_made = [path for path in (run.path, *run.path.parents) if not path.exists()]
+    created = [path for path in (run.path, *run.path.parents) if not path.exists()]
 
     def take() -> None:
         nonlocal lock
@@ -36,21 +36,21 @@ def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
             _check_vacant(run)
             run.path.mkdir(parents=True, exist_ok=True)
         lock = Lock(run.lock, "trains")
-        if not resume:  # another may have been faster
+        if not resume:  # another process may have been faster
             _check_vacant(run)
 
     try:
-        world.from_first(take)
+        world.on_rank0(take)
         yield
     finally:
         if lock is not None:
             if not (resume or run.info.exists() or run.log.exists()):
-                _clear(run, to_be_made)
+                _remove_leftovers(run, created)
             lock.release()
 
 
 def _check_vacant(run: RunDir) -> None:
-    """Refuse a directory with something in it, but for what a process left that died before there was a run."""
+    """Refuse a directory that is not empty, except for leftovers of a process that died before it wrote run.json."""
     if run.path.resolve() == Path.cwd():
         raise CheckpointError(f"{run.path}: is where you are; give the run a directory of its own with --run DIR")
     if _is_vacant(run):
@@ -60,7 +60,7 @@ def _check_vacant(run: RunDir) -> None:
 
 
 def _is_vacant(run: RunDir) -> bool:
-    """Whether there is nothing, or only what is made under the lock before run.json, with which there is a run."""
+    """Whether there is nothing, or only files that are written under the lock before run.json makes it a run."""
     if not run.path.exists() or (run.path.is_dir() and not any(run.path.iterdir())):
         return True
     known = {*_small_files(run), run.tokenizer.path, *_folders(run)}
@@ -75,22 +75,22 @@ def _small_files(run: RunDir) -> list[Path]:
 
 
 def _written_in_place(run: RunDir) -> list[Path]:
-    """What must be no link, for it is not replaced as a whole: where files are changed, made or removed."""
+    """Return paths that must not be symbolic links: files changed in place, and directories that files are added to."""
     saved = [path for path in run.checkpoints.glob("step-*") if path.suffix != ".part"]
     folders = [run.tokenizer.path, *_folders(run), run.tensorboard, run.trace.parent, run.average.path]
     return [run.lock, run.log, *folders, *saved]
 
 
 def _folders(run: RunDir) -> list[Path]:
-    return [run.checkpoints, run.dev]  # which are empty until there is a run
+    return [run.checkpoints, run.dev]  # empty until there is a run
 
 
-def _clear(run: RunDir, made: Sequence[Path]) -> None:
-    """Remove what there is of a run that did not come about, and the folders that were made for it."""
+def _remove_leftovers(run: RunDir, created: Sequence[Path]) -> None:
+    """Remove the files of a run that was never written, and the directories created for it."""
     for path in _small_files(run):
         path.unlink(missing_ok=True)
     if run.tokenizer.path.exists():
         remove_tree(run.tokenizer.path)
-    for path in (*_folders(run), *made):
-        with suppress(OSError):  # not there, or something else came into it
+    for path in (*_folders(run), *created):
+        with suppress(OSError):  # missing, or something else was put into it
             path.rmdir()

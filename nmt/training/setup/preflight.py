@@ -1,18 +1,21 @@
-"""Whether there is room for what a run will need: for its longest sentences, and on the disk."""
+"""Checks before a run: its longest sentences, free space on the disk, settings without effect."""
 
 from __future__ import annotations
 
 import shutil
 
 from nmt.config import Config, TrainingConfig
+from nmt.console import say
 from nmt.data.batching import Pairs
+from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
+from nmt.prepare.checks import unlike
 from nmt.runs.checkpoint import most_bytes
 
 
 def check_sentences(config: Config, max_tokens: int, sets: dict[str, Pairs]) -> None:
-    """Refuse sentences that the settings have no room for, rather than fail at the first one hours later."""
+    """Raise ConfigError for sentences longer than the settings allow, rather than fail hours later at the first one."""
     problems = []
     for name, pairs in sets.items():
         longest = int(max(pairs.lengths.src.max(), pairs.lengths.tgt.max()))
@@ -20,7 +23,7 @@ def check_sentences(config: Config, max_tokens: int, sets: dict[str, Pairs]) -> 
         if config.model.positions == "learned":
             limits["model.max_positions"] = config.model.max_positions
         problems += [
-            f"{key}: {limit} has no room for a sentence of {longest} pieces in the {name} set"
+            f"{key}: {limit} is too small for a sentence of {longest} pieces in the {name} set"
             for key, limit in limits.items()
             if longest > limit
         ]
@@ -29,8 +32,10 @@ def check_sentences(config: Config, max_tokens: int, sets: dict[str, Pairs]) -> 
 
 
 def check_disk(run: RunDir, n_parameters: int, settings: TrainingConfig, resume: bool) -> str | None:
-    """What to say of the room that the checkpoints will take. Raises CheckpointError where a run is to begin and that
-    is more than is free."""
+    """Return a message on the disk space that the checkpoints will take, if there is one to show.
+
+    Raises CheckpointError if a new run needs more than is free.
+    """
     n_moments = 3 if settings.optimizer == "schedule_free" else 2
     most = most_bytes(n_parameters, settings.keep_last, settings.ema > 0, n_moments)
     here = next(path for path in (run.path, *run.path.absolute().parents) if path.exists())
@@ -40,5 +45,15 @@ def check_disk(run: RunDir, n_parameters: int, settings: TrainingConfig, resume:
     if most <= free + taken:
         return None if resume else text
     if resume:
-        return f"{text}: it may not suffice"
+        return f"{text}: that may not be enough"
     raise CheckpointError(f"{run.path}: {text}: free some space or lower training.keep_last")
+
+
+def warn_of_unused(config: Config, corpus: Corpus) -> None:
+    """Say where the config differs from what the data was prepared with, and which learning rate has no effect."""
+    if message := unlike(corpus.directory, corpus.manifest, config):
+        say(message)
+    settings, unused = config.training, config.training.idle_rate
+    if (value := getattr(settings, unused)) != TrainingConfig.model_fields[unused].default:
+        used = "factor" if unused == "peak_lr" else "peak_lr"
+        say(f"training.{unused} = {value:g} has no effect: the {settings.schedule} schedule uses training.{used}")

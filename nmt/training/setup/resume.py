@@ -1,4 +1,4 @@
-"""Going on: the newest whole checkpoint, read by process 0 and shared with all."""
+"""Resuming: what may not change, and the newest intact checkpoint, which rank 0 reads and shares with all."""
 
 from __future__ import annotations
 
@@ -7,50 +7,91 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from nmt.config import Config
+from nmt.config.load import load_config
 from nmt.console import say
-from nmt.errors import CheckpointError
+from nmt.data.corpus import Corpus
+from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.layout import RunDir
 from nmt.runs.checkpoint import (
     Tensors,
-    TrainState,
     assign,
     check_fit,
     check_optimizer,
     load_ema,
     load_optimizer,
-    load_state,
     load_weights,
     restore_optimizer,
     saved_steps,
 )
+from nmt.runs.info import RunInfo, read_info
+from nmt.runs.state import TrainState, load_state
 from nmt.training.limits import LIMITS
-from nmt.training.parallel.shard import like
+from nmt.training.parallel.shard import shard_like
 from nmt.training.session import Session
 
 Shape = tuple[str, torch.Size, torch.dtype]
+# settings that decide when a run ends, what it keeps and logs, and what fits into memory: they may change on a resume
+MAY_CHANGE = {
+    *LIMITS, "patience", "log_every_steps", "validate_every_steps", "save_every_steps", "keep_last", "average_last",
+    "max_tokens", "device", "parallel", "layout", "compile", "run_dir",
+}  # fmt: skip
+
+
+def check_resume(config: Config, run: RunDir, corpus: Corpus) -> RunInfo:
+    """Refuse to resume with another model, tokenizer or text than before; returns run.json.
+
+    Raises ConfigError, DataError or CheckpointError.
+    """
+    before = load_config(run.config)
+    changed = [
+        f"{section}.{field}"
+        for section in ("data", "tokenizer", "model", "training", "search")
+        for field, value in getattr(before, section)
+        if value != getattr(getattr(config, section), field)
+        and (section, field) not in {("data", "dir"), ("data", "root")}
+        and not (section == "training" and field in MAY_CHANGE)
+        and (section, field) not in {("search", "batch_sentences"), ("search", "batch_tokens")}
+    ]
+    if changed:
+        raise ConfigError([f"{run.config}: {key} cannot change when a run goes on" for key in changed])
+    if before.training.max_steps != config.training.max_steps and config.training.schedule in ("linear", "cosine"):
+        say(
+            f"the {config.training.schedule} schedule now falls to 0 at training.max_steps = "
+            f"{config.training.max_steps}: the learning rate jumps from the old curve to the new one"
+        )
+    info = read_info(run)
+    if info.tokenizer != corpus.tokenizers.fingerprint:
+        raise DataError(f"{corpus.directory.path}: its tokenizer is not the one that {run.path} was trained with")
+    if info.corpus != corpus.fingerprint:
+        raise DataError(f"{corpus.directory.path}: its text is not the one that {run.path} was trained on")
+    if info.data_dir != str(corpus.directory.path.resolve()):
+        say(f"the data directory was {info.data_dir}: it has moved, but nothing in it has changed")
+    return info
 
 
 def restore(session: Session) -> None:
-    """Read the newest whole checkpoint into the sessions of all processes; without any they stay as they are."""
-    read: list[Tensors] = [{}, {}, {}]  # weights, the optimizer's state, the moving average if there is one
+    """Load the newest intact checkpoint into the sessions of all ranks; without one they stay as they are."""
+    read: list[Tensors] = [{}, {}, {}]  # on rank 0: weights, optimizer state, moving average if there is one
 
     def newest() -> tuple[TrainState, list[list[Shape]]] | None:
-        found = _newest(session)
-        if found is None:
+        checkpoint = _newest(session)
+        if checkpoint is None:
             return None
-        state, *read[:] = found
-        _settle(session, state)
+        state, *read[:] = checkpoint
+        _drop_stale(session, state)
         return state, [[(name, tensor.shape, tensor.dtype) for name, tensor in tensors.items()] for tensors in read]
 
-    found = session.world.from_first(newest)
-    if found is None:
+    restored = session.world.on_rank0(newest)
+    if restored is None:
         return
-    state, shapes = found
+    state, shapes = restored
     where = str(session.run.step(state.step).path)
     weights, moments, ema = (
-        dict(_shared(session, tensors, names)) for tensors, names in zip(read, shapes, strict=True)
+        dict(_broadcast(session, tensors, names)) for tensors, names in zip(read, shapes, strict=True)
     )
     assign(session.model, weights, where)
-    # after the weights: what schedule_free keeps as such is not what it learns with, which is in its own state
+    # after the weights: with schedule_free those are averages, and the parameters are part of the optimizer's state
     restore_optimizer(session.optimizer, session.optimizer_names, moments, where)
     if session.ema is not None:
         session.ema.tensors = {name: ema[name].to(session.device) for name in session.ema.tensors}
@@ -60,9 +101,9 @@ def restore(session: Session) -> None:
 
 
 def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors, Tensors] | None:
-    """The newest checkpoint that is whole and fits the session."""
+    """Read the newest checkpoint that is intact and fits the session. Raises CheckpointError if none of them is."""
     run, steps = session.run, saved_steps(session.run)
-    if not run.checkpoints.is_dir():  # it is made before there is a run
+    if not run.checkpoints.is_dir():  # made before run.json, so something is wrong
         raise CheckpointError(
             f"{run.checkpoints}: no such directory, or it cannot be reached; put it back, or start another run"
         )
@@ -70,24 +111,24 @@ def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors, Tensors] | 
         saved = run.step(step)
         where = str(saved.path)
         try:
-            state = TrainState.of(load_state(saved), where)
+            state = load_state(saved)
             weights, moments, ema = load_weights(saved), load_optimizer(saved), {}
             check_fit(session.model, weights, where)
             if session.ema is not None:
                 check_fit(session.model, ema := load_ema(saved), where)
             check_optimizer(session.optimizer, session.optimizer_names, moments, where)
         except CheckpointError as error:
-            say(f"{error}; trying the one before")
+            say(f"{error}; trying the previous one")
             continue
         return state, weights, moments, ema
     if steps:
-        raise CheckpointError(f"{run.path}: no checkpoint here is whole and of this version; start another run")
-    say(f"{run.path} has no checkpoint yet: it starts from its first update")
+        raise CheckpointError(f"{run.path}: no checkpoint here is intact and of this version; start another run")
+    say(f"{run.path} has no checkpoint yet: it starts from the first update")
     return None
 
 
-def _settle(session: Session, state: TrainState) -> None:
-    """Leave out of a state what no longer holds."""
+def _drop_stale(session: Session, state: TrainState) -> None:
+    """Remove from a state what no longer holds: a best checkpoint that is gone, the cool-down of other limits."""
     state.is_extra = False
     if state.best_step is not None and state.best_step not in saved_steps(session.run):
         say(f"the best checkpoint, step {state.best_step}, is gone: the next validated one is the best")
@@ -96,13 +137,13 @@ def _settle(session: Session, state: TrainState) -> None:
     limits = [getattr(session.config.training, name) for name in LIMITS]
     if state.cooldown is not None and state.cooldown_limits != limits:
         state.cooldown_start = state.cooldown_end = state.cooldown_by = None
-        say("the run's limits have changed: its cool-down begins anew, and the learning rate jumps up")
+        say("the run's limits have changed: its cool-down starts over, and the learning rate jumps up")
 
 
-def _shared(session: Session, tensors: Tensors, shapes: list[Shape]) -> Iterable[tuple[str, Tensor]]:
-    """Each process's part of what process 0 has read: whole, or divided as the parameters are."""
+def _broadcast(session: Session, tensors: Tensors, shapes: list[Shape]) -> Iterable[tuple[str, Tensor]]:
+    """Broadcast tensors of rank 0; yields this rank's part of them, sharded as the parameters are."""
     parameters = dict(session.model.named_parameters())
     for name, shape, dtype in shapes:
-        tensor = tensors.pop(name) if session.world.is_first else torch.empty(shape, dtype=dtype)
-        session.world.send(tensor)
-        yield name, like(tensor, parameters[name if name in parameters else name.rpartition("/")[0]])
+        tensor = tensors.pop(name) if session.world.is_rank0 else torch.empty(shape, dtype=dtype)
+        session.world.broadcast(tensor)
+        yield name, shard_like(tensor, parameters[name if name in parameters else name.rpartition("/")[0]])

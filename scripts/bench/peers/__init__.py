@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.peer import Peer
-from bench.peers import ctranslate2, eole, fairseq, hf, joeynmt, nmt, onmt, sockeye
+from scripts.bench.peer import Peer
+from scripts.bench.peers import ctranslate2, eole, fairseq, hf, joeynmt, nmt, onmt, sockeye
 
 PEERS: dict[str, Peer] = {
     peer.name: peer

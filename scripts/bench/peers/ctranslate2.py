@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench.peer import Decoding, Loaded, Output, Peer, Search, spelled
-from bench.task import THREADS
+from scripts.bench.peer import Decoding, Loaded, Output, Peer, Search, spelled
+from scripts.bench.task import THREADS
 
 
 def exporter(kind: str) -> Callable[[Path, Path], list[str]]:

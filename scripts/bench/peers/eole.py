@@ -8,9 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench import task
-from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
-from bench.peers.opennmt import corpora, count_batches
+from scripts.bench import task
+from scripts.bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
+from scripts.bench.peers.opennmt import corpora, count_batches
 
 TITLE = "Eole 0.6.4"
 REQUIREMENTS = ("eole==0.6.4", "aiohttp")  # its command line imports aiohttp and does not ask for it
@@ -82,7 +82,7 @@ def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
 
 
 def loader(kind: str) -> Callable[[Path, Path, Search], Loaded]:
-    """What `eole predict` does, but for the files. It sorts the lines by length."""
+    """Do what `eole predict` does, without files. It sorts the lines by length."""
 
     def load(run: Path, text: Path, search: Search) -> Loaded:
         predict: Any = import_module("eole.config.run")

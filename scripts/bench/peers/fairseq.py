@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench import task
-from bench.peer import NOTHING, Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
+from scripts.bench import task
+from scripts.bench.peer import NOTHING, Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
 
 
 def count(_: Any, samples: Any, *__: Any, **___: Any) -> Counts:
@@ -17,9 +17,9 @@ def count(_: Any, samples: Any, *__: Any, **___: Any) -> Counts:
     total = NOTHING
     for batch in samples:
         src = batch["net_input"]
-        slots, n_src = src["src_tokens"].numel(), int(src["src_lengths"].sum())
+        n_positions, n_src = src["src_tokens"].numel(), int(src["src_lengths"].sum())
         total = total.plus(
-            Counts(int(batch["nsentences"]), int(batch["ntokens"]), batch["target"].numel(), n_src, slots)
+            Counts(int(batch["nsentences"]), int(batch["ntokens"]), batch["target"].numel(), n_src, n_positions)
         )
     return total
 
@@ -77,7 +77,7 @@ def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
 
 
 def load(run: Path, text: Path, search: Search) -> Loaded:
-    """What `fairseq-generate` does, but for the files. It sorts the lines by length."""
+    """Do what `fairseq-generate` does, without files. It sorts the lines by length."""
     options: Any = import_module("fairseq.options")
     checkpoints: Any = import_module("fairseq.checkpoint_utils")
     utils: Any = import_module("fairseq.utils")

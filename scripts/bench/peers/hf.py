@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench import task
-from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
+from scripts.bench import task
+from scripts.bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
 
 NO_LABEL = -100
 PAIR_TOKENS = 15.3  # of a target, on average: it has no batches of about equal numbers of tokens
@@ -26,12 +26,12 @@ def count(_: Any, __: Any, inputs: Any, *___: Any, **____: Any) -> Counts:
 
 
 def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
-    """Of `train` below."""
+    """Arguments of `train` below."""
     return [str(text), str(run), *map(str, plan)]
 
 
 def train() -> None:
-    """What a user of the library writes; sys.argv has the folders of the text and of the run, and how long."""
+    """Train as a user of the library would; sys.argv has the folders of the text and of the run, and how long."""
     text, run = map(Path, sys.argv[1:3])
     steps, batch_tokens, warmup, factor = sys.argv[3:]
     plan = task.Plan(int(steps), int(batch_tokens), int(warmup), float(factor))
@@ -83,7 +83,7 @@ def make_config(hf: Any, ids: dict[str, int]) -> Any:
 
 
 def make_training(hf: Any, run: Path, plan: task.Plan) -> Any:
-    """How it learns; sentences of similar length together."""
+    """Training arguments; sentences of similar length are batched together."""
     return hf.Seq2SeqTrainingArguments(
         output_dir=str(run / "model"),
         per_device_train_batch_size=round(plan.batch_tokens / PAIR_TOKENS),
@@ -117,7 +117,7 @@ def read_pairs(text: Path, ids: dict[str, int]) -> list[dict[str, list[int]]]:
 
 
 def loader(kind: str) -> Callable[[Path, Path, Search], Loaded]:
-    """What a user of the library writes: `generate` with its cache, on batches of similar length."""
+    """Translate as a user of the library would: `generate` with its cache, on batches of similar length."""
 
     def load(run: Path, _: Path, search: Search) -> Loaded:
         hf: Any = import_module("transformers")
@@ -154,7 +154,7 @@ PEER = Peer(
     name="hf",
     title=TITLE,
     training=Training(
-        entry="bench.peers.hf:train",
+        entry="scripts.bench.peers.hf:train",
         step="transformers:Trainer.training_step",
         count=count,
         arguments=arguments,

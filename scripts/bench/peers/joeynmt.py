@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench import task
-from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training
+from scripts.bench import task
+from scripts.bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training
 
 END = "</s>"
 
@@ -22,7 +22,7 @@ def count(_: Any, batch: Any) -> Counts:
 
 
 def side(language: str, text: Path) -> dict[str, object]:
-    """How it reads one language: lines, which it cuts into pieces itself."""
+    """Configuration of one language: lines, which it segments itself."""
     return {
         "lang": language,
         "max_length": task.MAX_PIECES,
@@ -96,7 +96,7 @@ def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
 
 
 def load(run: Path, _: Path, search: Search) -> Loaded:
-    """What `joeynmt translate` does, but for the files and the lines' order."""
+    """Do what `joeynmt translate` does, without files and reordering."""
     prediction: Any = import_module("joeynmt.prediction")
     if search.pieces:  # it reads the setting min_output_length and does not hand it on
         prediction.search = partial(prediction.search, min_output_length=search.pieces)

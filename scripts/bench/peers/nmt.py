@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import task
-from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training
-from bench.peers.ctranslate2 import exporter
+from scripts.bench import task
+from scripts.bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training
+from scripts.bench.peers.ctranslate2 import exporter
 
 
 def count(pairs: Any, rows: Any) -> Counts:
@@ -76,14 +76,14 @@ def settings(text: Path, plan: task.Plan) -> dict[str, object]:
 
 
 def variables() -> dict[str, str]:
-    """What `nmt` sets unless it is set."""
+    """Environment variables that `nmt` sets by default."""
     from nmt.process import ENVIRONMENT
 
     return {name: os.environ.get(name, value) for name, value in ENVIRONMENT.items()}
 
 
 def native(precision: str) -> Callable[[Path, Path, Search], Loaded]:
-    """What `nmt translate --precision` does, but for the files."""
+    """Do what `nmt translate --precision` does, without files."""
 
     def load(run: Path, _: Path, search: Search) -> Loaded:
         from nmt.process import set_up
@@ -98,7 +98,7 @@ def native(precision: str) -> Callable[[Path, Path, Search], Loaded]:
 
 
 def engine(folder: Path, _: Path, search: Search) -> Loaded:
-    """What `nmt translate --engine ctranslate2` does, but for the files."""
+    """Do what `nmt translate --engine ctranslate2` does, without files."""
     from nmt.process import set_up
 
     set_up()

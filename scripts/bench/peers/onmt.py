@@ -8,9 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench import task
-from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
-from bench.peers.opennmt import corpora, count_batches
+from scripts.bench import task
+from scripts.bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
+from scripts.bench.peers.opennmt import corpora, count_batches
 
 
 def count(trainer: Any, batches: Any, *_: Any, **__: Any) -> Counts:
@@ -73,7 +73,7 @@ def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
 
 
 def load(run: Path, text: Path, search: Search) -> Loaded:
-    """What `onmt_translate` does, but for the files. It sorts the lines by length."""
+    """Do what `onmt_translate` does, without files. It sorts the lines by length."""
     engine: Any = import_module("onmt.inference_engine")
     options: Any = import_module("onmt.opts")
     parse: Any = import_module("onmt.utils.parse")

@@ -1,12 +1,12 @@
-"""What OpenNMT-py and its successor Eole have in common."""
+"""Configuration shared by OpenNMT-py and its successor Eole."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from bench import task
-from bench.peer import NOTHING, Counts
+from scripts.bench import task
+from scripts.bench.peer import NOTHING, Counts
 
 
 def count_batches(batches: Any, padding: int) -> Counts:

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench import task
-from bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
+from scripts.bench import task
+from scripts.bench.peer import Counts, Decoding, Loaded, Output, Peer, Search, Training, spelled
 
 PADDING = 0
 
@@ -77,7 +77,7 @@ def arguments(text: Path, run: Path, plan: task.Plan) -> list[str]:
 
 
 def load(run: Path, _: Path, search: Search) -> Loaded:
-    """What `sockeye-translate` does, but for the files. It sorts the lines by length."""
+    """Do what `sockeye-translate` does, without files. It sorts the lines by length."""
     arguments: Any = import_module("sockeye.arguments")
     inference: Any = import_module("sockeye.inference")
     models: Any = import_module("sockeye.model")

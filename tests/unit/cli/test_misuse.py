@@ -10,8 +10,8 @@ from typer.main import get_command
 from command import Command
 from nmt.cli import app
 from nmt.cli.hints import OTHER_COMMANDS, OTHER_OPTIONS
+from nmt.config.fields import field_paths
 from nmt.config.foreign import NO_SETTING, OTHER_NAMES
-from nmt.config.load import field_paths
 
 COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
 OPTIONS = [
@@ -22,6 +22,9 @@ OPTIONS = [
 ]
 LISTS = {
     *((name, "--set") for name in ("prepare", "train", "translate", "evaluate", "score", "sweep", "config")),
+    *((name, option) for name in ("distil", "back-translate") for option in ("--set", "--search")),
+    ("bidirectional", "--set"),
+    ("distil", "--teacher"),
     *((name, "--run") for name in ("translate", "evaluate", "score")),
     ("evaluate", "--ref"),
     ("sweep", "--grid"),
@@ -33,7 +36,7 @@ def message(nmt: Command, *arguments: str) -> str:
     result = nmt(*arguments)
     assert (result.status, result.out) == (2, "")
     assert result.err.count("\n") == 1
-    return result.err.removeprefix("nmt: ").removesuffix("; --help shows what there is\n")
+    return result.err.removeprefix("nmt: ").removesuffix("; --help lists the options\n")
 
 
 def test_some_options_are_lists() -> None:
@@ -87,7 +90,7 @@ def test_one_setting_by_two_ways(arguments: tuple[str, ...], expected: str, nmt:
 def test_the_last_of_several_changes_counts_and_that_is_told(nmt: Command) -> None:
     both = nmt("config", "--config", "sample.yaml", "--set=training.seed=3", "--set=training.seed=4")
     assert both.status == 0 and "\n  seed: 4\n" in both.out
-    assert both.err == "nmt: --set training.seed is given twice, 3 and 4: the last counts\n"
+    assert both.err == "nmt: --set training.seed is given twice, 3 and 4: the last one takes effect\n"
     assert nmt("config", "--config", "sample.yaml", "--set=training.seed=3", "--set=training.seed=3").err == ""
 
 
@@ -134,11 +137,11 @@ def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
     [
         (
             ("translate", "Der Hund"),
-            'translate takes no words, found Der Hund: write echo "Der Hund" | nmt translate, '
+            'translate takes no arguments, found Der Hund: write echo "Der Hund" | nmt translate, '
             "or nmt translate --input FILE",
         ),
         (("translate", "a", '"b"'), "write echo 'a \"b\"' | nmt translate, or nmt translate --input FILE"),
-        (("translate", "here"), "translate takes no words, found here: write nmt translate --input here"),
+        (("translate", "here"), "translate takes no arguments, found here: write nmt translate --input here"),
         (("train", "mine.yaml"), "write nmt train --config mine.yaml"),
         (("evaluate", "runs/a"), "write nmt evaluate --run runs/a"),
         (("evaluate", "here"), "write nmt evaluate --hyp here --ref FILE"),
@@ -149,7 +152,7 @@ def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
         (("evaluate", "--hyp=h", "--ref=r1", "r2"), "repeat the option, --ref r1 --ref r2"),
         (("sweep", "a.yaml", "--grid", "a=1", "b=2"), "repeat the option, --grid a=1 --grid b=2"),
         (("train", "--set", "a=1", "mine.yaml"), "write nmt train --config mine.yaml"),
-        (("train", "--set", "a.b", "3"), "a setting and its value stand together: write --set a.b=3"),
+        (("train", "--set", "a.b", "3"), "a setting and its value are one word: write --set a.b=3"),
         (("train", "there"), "write nmt train --data there"),
         (("translate", "--run", "runs/a", "there"), "repeat the option, --run runs/a --run there"),
         (("translate", "--run", "runs/a", "Hund"), 'write echo "Hund" | nmt translate, or nmt translate --input FILE'),
@@ -161,7 +164,7 @@ def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
         (("score", "--src", "a", "--ref", "b", "c"), "write nmt score --src FILE --ref FILE"),
         (("export", "runs/a", "--output", "b"), "write nmt export --run runs/a"),
         (("runs", "a", "b"), "runs takes one DIR, found b too"),
-        (("--lr", "3", "train"), "No such option: --lr; options of a command stand behind it: nmt COMMAND --lr"),
+        (("--lr", "3", "train"), "No such option: --lr; options of a command go after it: nmt COMMAND --lr"),
         (("preprocess",), "No such command 'preprocess'; it is nmt prepare"),
     ],
 )
@@ -189,7 +192,7 @@ def test_one_run_is_no_ensemble(nmt: Command, tmp_path: Path) -> None:
     (tmp_path / "b").symlink_to("a")
     for command in ("evaluate", "translate"):
         told = message(nmt, command, "--run", str(tmp_path / "a"), "--run", str(tmp_path / "b"))
-        assert told == f"--run {tmp_path}/a and --run {tmp_path}/b are one run, and no ensemble: name it once\n"
+        assert told == f"--run {tmp_path}/a and --run {tmp_path}/b are the same run, not an ensemble: name it once\n"
 
 
 def test_the_tables_name_what_there_is() -> None:

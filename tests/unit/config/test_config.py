@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config import Config, Section, Source
-from nmt.config.load import dump_config, field_paths, load_config
+from nmt.config.fields import field_paths
+from nmt.config.load import dump_config, load_config
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, HubError, NmtError, UnsafeFileError
 
 BASE = """\
@@ -92,11 +93,11 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
         ),
         (
             "training: {max_tokens: 250}",
-            "training.max_tokens: 250 has no room for the longest pair, data.max_pieces = 250 and its end of sentence",
+            "training.max_tokens: 250 is too small for the longest pair, data.max_pieces = 250 and its end of sentence",
         ),
         (
             "model: {positions: learned, max_positions: 250}",
-            "model.max_positions: 250 has no room for data.max_pieces = 250 and an end of sentence",
+            "model.max_positions: 250 is too small for data.max_pieces = 250 and an end of sentence",
         ),
     ],
 )
@@ -196,11 +197,11 @@ def test_all_problems_come_at_once() -> None:
         ("data.train=[]", ["data.train: must have at least one entry, found []"]),
         (
             "data.test={dev/2: {files: {de: a, en: b}}}",
-            ["data.test: 'dev/2' is no name for a test set; take letters, digits, _ . - and not train or valid"],
+            ["data.test: 'dev/2' is not a name for a test set; use letters, digits, _ . - and not train or valid"],
         ),
         (
             "data.test={train: {files: {de: a, en: b}}}",
-            ["data.test: 'train' is no name for a test set; take letters, digits, _ . - and not train or valid"],
+            ["data.test: 'train' is not a name for a test set; use letters, digits, _ . - and not train or valid"],
         ),
         ("data.test={x: {files: {de: a, fr: b}}}", ["data.test.x.files: must name de and en, found de, fr"]),
         ("data.test={x: {files: {}}}", ["data.test.x.files: must name de and en, found none"]),
@@ -310,8 +311,8 @@ def test_yaml_is_read_by_the_rules_of_1_2() -> None:
         ("training: {seed: " + "9" * 5000 + "}", r"the number '9+\.\.\. is too large at line 7, column 18$"),
         ("training: {seed: !!int x}", r"could not determine a constructor"),
         ("training: {seed: !!map 3}", r"expected 2"),
-        ('training: {run_dir: "a\\0b"}', r"the text 'a.x00b' has a character that is none at line 7, column 21$"),
-        ('training: {run_dir: "\\ud800"}', r"the text '.ud800' has a character that is none"),
+        ('training: {run_dir: "a\\0b"}', r"the text 'a.x00b' has an invalid character at line 7, column 21$"),
+        ('training: {run_dir: "\\ud800"}', r"the text '.ud800' has an invalid character"),
         ("training: " + "[" * 5000, r"nested too deeply"),
     ],
 )

@@ -11,8 +11,8 @@ import pytest
 
 from export_run import LINES, both, write_run
 from nmt.config import SearchConfig
-from nmt.engine.search import Engine, _options, check_search
-from nmt.engine.translator import EngineTranslator
+from nmt.engine.search import Engine, _options, check_supported
+from nmt.engine.translator import load_ctranslate2
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.export.export import Request, export
 from nmt.runs.folder import load_folder
@@ -22,7 +22,7 @@ from nmt.translate.translator import Translator
 from nmt.translate.types import Line, Translation
 from tiny_run import words
 
-Pair = tuple[Translator, EngineTranslator]
+Pair = tuple[Translator, Translator]
 
 KINDS = [
     {"norm": norm, "activation": activation, "positions": positions, "tie_embeddings": tie, "joint": joint}
@@ -140,7 +140,7 @@ def test_each_line_has_its_own_limit_and_scores_are_forced_ones(plain: Pair) -> 
     sources = [native.tokenizers["de"].encode(line) for line in LINES]
     limits = [1 + i for i in range(len(sources))]
     search = SearchConfig(beam=3)
-    found = other.engine.search(sources, limits, search, n_best=2)
+    found = other.searcher.engine.search(sources, limits, search, n_best=2)
     forced = native.forced_decoder()
     for source, limit, hypotheses in zip(sources, limits, found, strict=True):
         assert len({tuple(each.ids) for each in hypotheses}) == len(hypotheses) == (1 if limit == 1 else 2)
@@ -204,7 +204,7 @@ def test_forced_scores_are_those_of_the_model(plain: Pair) -> None:
     pairs = [(src.encode(line), tgt.encode(line[::-1])) for line in LINES]
     pairs.append((src.encode("mali"), []))
     wanted = native.forced_decoder().log_probs(pairs)
-    for found, expected in zip(other.engine.log_probs(pairs), wanted, strict=True):
+    for found, expected in zip(other.searcher.engine.log_probs(pairs), wanted, strict=True):
         assert found == pytest.approx(expected, abs=1e-4)
 
 
@@ -216,9 +216,9 @@ def test_minimum_bayes_risk_chooses_among_its_translations(quiet: Pair) -> None:
 
 
 def test_terms_and_attention_are_for_the_native_engine(quiet: Pair) -> None:
-    with pytest.raises(ConfigError, match=r"^terms are not what CTranslate2 can do; --engine native does it$"):
+    with pytest.raises(ConfigError, match=r"^terms are not supported by CTranslate2; use --engine native$"):
         translations(quiet[1], [Line("mali bo", terms=("re",))])
-    with pytest.raises(ConfigError, match=r"^terms are not what CTranslate2 can do; --engine native does it$"):
+    with pytest.raises(ConfigError, match=r"^terms are not supported by CTranslate2; use --engine native$"):
         quiet[1].translate(["mali bo"], glossary={"re": "x"})
     with pytest.raises(ConfigError, match=r"^alignments, attention and scores .* need --engine native$"):
         quiet[1].forced_decoder()
@@ -238,14 +238,14 @@ def test_terms_and_attention_are_for_the_native_engine(quiet: Pair) -> None:
 )
 def test_a_setting_it_cannot_carry_out_is_an_error(setting: dict[str, object]) -> None:
     [name] = setting
-    with pytest.raises(ConfigError, match=rf"^search\.{name}: .*; --engine native does it$"):
-        check_search(SearchConfig(**setting))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=rf"^search\.{name}: .* not supported by CTranslate2; use --engine native$"):
+        check_supported(SearchConfig(**setting))  # type: ignore[arg-type]
 
 
 def test_all_it_cannot_carry_out_is_told_at_once(plain: Pair) -> None:
     search = SearchConfig(coverage_penalty=0.2, patience=0.0)
     with pytest.raises(ConfigError) as refused:
-        plain[1].engine.search([[30]], [5], search)
+        plain[1].searcher.engine.search([[30]], [5], search)
     assert [problem.split(":")[0] for problem in refused.value.problems] == [
         "search.coverage_penalty",
         "search.patience",
@@ -254,7 +254,7 @@ def test_all_it_cannot_carry_out_is_told_at_once(plain: Pair) -> None:
 
 def test_a_source_beyond_its_positions_is_an_error(tmp_path: Path) -> None:
     pair = both(tmp_path, positions="learned", max_positions=260)
-    engine = pair[1].engine
+    engine = pair[1].searcher.engine
     assert engine.positions == 260
     assert len(engine.search([[30] * 259], [9], SearchConfig(beam=1))[0][0].ids) <= 8
     [[found]] = engine.search([[30] * 9], [1000], SearchConfig(beam=1, min_length=400))
@@ -279,7 +279,7 @@ def test_a_damaged_model_is_told(tmp_path: Path) -> None:
     data[-2000] ^= 1
     path.write_bytes(data)
     with pytest.raises(CheckpointError, match=r"model\.bin: damaged, its checksum is not what was written$"):
-        EngineTranslator.of(path.parent)
+        load_ctranslate2(path.parent)
 
 
 def test_an_engine_needs_a_model_of_its_own(tmp_path: Path) -> None:

@@ -14,15 +14,13 @@ import pytest
 import torch
 import yaml
 
-import compare_engines
 from command import Command
 from export_run import LINES, tokenizer, write_run
 from nmt.config import SearchConfig
 from nmt.config.load import changed_config, dump_config, load_config
-from nmt.engine.compare import TOLERANCE, Comparison, compare, judge, made_up_lines, search_for_check
+from nmt.engine.compare import TOLERANCE, Comparison, check_tolerance, compare, made_up_lines, search_for_check
 from nmt.engine.convert import save_ctranslate2
 from nmt.engine.search import Engine
-from nmt.engine.translator import EngineTranslator
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluate.metrics import corpus_score
 from nmt.evaluate.run import evaluate_run
@@ -34,6 +32,7 @@ from nmt.model.transformer import Transformer
 from nmt.runs.folder import load_folder
 from nmt.translate.translator import Translator
 from screen import rows, terminal
+from scripts.checks import compare_engines
 
 # --- the model card -------------------------------------------------------------------------------
 
@@ -113,7 +112,7 @@ def test_weights_that_nobody_validated_have_no_score(whole: Path, tmp_path: Path
     export(Request(whole, checkpoint="4"), tmp_path / "out", "folder")
     text = card_of(tmp_path / "out")[1]
     assert "## Quality" not in text
-    assert "step 4 (asked for)" in text
+    assert "step 4 (requested)" in text
 
 
 def test_without_its_data_directory_a_run_is_exported_all_the_same(tmp_path: Path) -> None:
@@ -191,9 +190,9 @@ def test_what_is_compared_is_what_was_found(tmp_path: Path, monkeypatch: pytest.
     """Of another model no translation is the same, and BLEU tells."""
     runs = [write_run(tmp_path / name, norm=name) for name in ("pre", "post")]
     export(Request(runs[1], check_lines=2), tmp_path / "out", "ctranslate2")
-    native, other = Translator.load(runs[0], device="cpu"), EngineTranslator.of(tmp_path / "out")
+    native, engine = Translator.load(runs[0], device="cpu"), Engine(load_folder(tmp_path / "out"))
     screen = terminal(monkeypatch)
-    found = compare(native, other, LINES, SearchConfig(beam=2, max_length_ratio=1.0))
+    found = compare(native, engine, LINES, SearchConfig(beam=2, max_length_ratio=1.0))
     assert any("100% comparing the engines" in row for row in rows(screen))
     assert found.n_lines == len(LINES)
     assert found.n_identical < len(LINES) / 2
@@ -203,11 +202,11 @@ def test_what_is_compared_is_what_was_found(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_difference_is_judged_by_the_number_format() -> None:
     bleu = corpus_score("bleu", ["a"], ["a"])
-    judge(Comparison(9, 9, 1e-6, 9e-4, bleu), "float32")
-    judge(Comparison(9, 9, 0.0, 0.1, bleu), "int8")
+    check_tolerance(Comparison(9, 9, 1e-6, 9e-4, bleu), "float32")
+    check_tolerance(Comparison(9, 9, 0.0, 0.1, bleu), "int8")
     for differences in ((0.0, 2e-3), (2e-3, 0.0), (math.nan, 0.0), (0.0, math.nan)):
         with pytest.raises(CheckpointError):
-            judge(Comparison(9, 9, *differences, bleu), "float32")
+            check_tolerance(Comparison(9, 9, *differences, bleu), "float32")
 
 
 def test_engines_are_compared_by_settings_that_both_have() -> None:
@@ -278,7 +277,7 @@ def test_the_engine_of_a_run_translates_as_the_run(whole: Path, tmp_path: Path) 
     native = Translator.load(run, device="cpu", precision="float32")
     texts = ["mali bo re", "", "ta gu"]
     assert engine_for([run]).translate(texts) == native.translate(texts)
-    assert engine_for([run], int8=True).engine.quantization == "int8"
+    assert engine_for([run], int8=True).precision == "int8, CTranslate2"
     assert engine_for([run / "ctranslate2-int8"]).translate(texts) == engine_for([run], int8=True).translate(texts)
 
 
@@ -316,7 +315,7 @@ def test_what_is_wrong_is_one_line(whole: Path, tmp_path: Path, nmt: Command) ->
     taken = tmp_path / "taken"
     (taken / "folder").mkdir(parents=True)
     cases = {
-        ("--run", whole, "--output", taken): "taken: there is something in it already",
+        ("--run", whole, "--output", taken): "taken: is not empty",
         ("--run", tmp_path / "none", "--output", tmp_path / "x"): "not a run directory",
         ("--run", whole, "--output", tmp_path / "x", "--checkpoint", "99"): "no checkpoint 99",
         ("--run", whole, "--output", tmp_path / "x", "--quantization", "int8"): "belong to --format ctranslate2",

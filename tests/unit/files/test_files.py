@@ -141,7 +141,7 @@ def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
     read.write_text("a\n")
     link.symlink_to(read)
     for target in (read, link):
-        with pytest.raises(DataError, match="is read, and would be written over; name another file to write"):
+        with pytest.raises(DataError, match="is an input and would be overwritten; name another output file"):
             refuse_overwriting((target,), (None, "-", read))
     with pytest.raises(DataError, match="other: would be written twice; name two files"):
         refuse_overwriting((other, None, tmp_path / "." / "other"), (read,))

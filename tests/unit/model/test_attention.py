@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.masks import Padded, Visible, padding_mask, visible
+from nmt.model.masks import AttentionMask, Padded, attention_mask, padding_mask
 
 
 def filled(d_model: int = 16, n_heads: int = 4) -> MultiHeadAttention:
@@ -33,12 +33,12 @@ def test_equals_torchs_own_with_copied_weights():
     theirs = torchs_own(ours)
     x, memory = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
     mask = padding_mask(torch.tensor([7, 4]))
-    found = ours.cross(x, ours.keys_values(memory), Visible(mask[:, None, None, :]))
+    found = ours.cross(x, ours.keys_values(memory), AttentionMask(mask[:, None, None, :]))
     expected, _ = theirs(x, memory, memory, key_padding_mask=~mask)  # there True means padding
     torch.testing.assert_close(found, expected)
     causal = torch.ones(5, 5, dtype=torch.bool).triu(1)
     expected, _ = theirs(x, x, x, attn_mask=causal)
-    torch.testing.assert_close(ours(x, Visible(causal=True)), expected)
+    torch.testing.assert_close(ours(x, AttentionMask(causal=True)), expected)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -46,10 +46,10 @@ def test_the_path_with_weights_equals_the_fast_one(causal):
     attention = filled()
     x = torch.randn(3, 6, 16)
     layout = Padded(padding_mask(torch.tensor([6, 4, 1])))
-    see = visible(layout, layout, causal)
-    output, weights = attention.self_weights(x, see)
+    mask = attention_mask(layout, layout, causal)
+    output, weights = attention.self_weights(x, mask)
     real = layout.mask if causal else torch.ones_like(layout.mask)
-    torch.testing.assert_close(output[real], attention(x, see)[real])
+    torch.testing.assert_close(output[real], attention(x, mask)[real])
     torch.testing.assert_close(weights.sum(-1), torch.ones(3, 4, 6))
     if causal:
         assert weights.triu(1).abs().max() == 0
@@ -59,7 +59,7 @@ def test_the_path_with_weights_equals_the_fast_one(causal):
 def test_a_query_that_may_see_nothing_is_finite_forward_and_backward(dtype):
     attention = filled()
     memory = torch.randn(2, 3, 16, requires_grad=True)
-    nothing = Visible(torch.tensor([[True, True, False], [False, False, False]])[:, None, None, :])
+    nothing = AttentionMask(torch.tensor([[True, True, False], [False, False, False]])[:, None, None, :])
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
         fast = attention.cross(torch.randn(2, 4, 16), attention.keys_values(memory), nothing)
         slow, weights = attention.cross_weights(torch.randn(2, 4, 16), attention.keys_values(memory), nothing)
@@ -72,15 +72,15 @@ def test_bf16_stays_near_float32():
     attention = filled()
     x = torch.randn(2, 5, 16)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        rough = attention(x, Visible(causal=True))
+        rough = attention(x, AttentionMask(causal=True))
     assert rough.dtype == torch.bfloat16
-    torch.testing.assert_close(rough.float(), attention(x, Visible(causal=True)), atol=0.05, rtol=0.05)
+    torch.testing.assert_close(rough.float(), attention(x, AttentionMask(causal=True)), atol=0.05, rtol=0.05)
 
 
 def test_attention_dropout_drops_weights_in_training_only():
     attention = MultiHeadAttention(16, 4, dropout=0.5)
     x = torch.randn(1, 8, 16)
     attention.train()
-    assert not torch.equal(attention(x, Visible()), attention(x, Visible()))
+    assert not torch.equal(attention(x, AttentionMask()), attention(x, AttentionMask()))
     attention.eval()
-    assert torch.equal(attention(x, Visible()), attention(x, Visible()))
+    assert torch.equal(attention(x, AttentionMask()), attention(x, AttentionMask()))

@@ -1,15 +1,15 @@
-"""The paper's two masks, and what each layout may see."""
+"""The paper's two masks, and what each layout may mask."""
 
 import pytest
 import torch
 
 from models import packed
-from nmt.model.masks import Padded, padding_mask, subsequent_mask, visible
+from nmt.model.masks import Padded, attention_mask, causal_mask, padding_mask
 
 
 def test_the_example_of_the_module():
     assert padding_mask(torch.tensor([3, 2])).tolist() == [[True, True, True], [True, True, False]]
-    assert subsequent_mask(3).int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    assert causal_mask(3).int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
 
 
 def test_true_means_may_be_attended():
@@ -23,18 +23,18 @@ def test_true_means_may_be_attended():
 
 def test_padded_causal_needs_no_mask_and_is_explicit_when_asked():
     layout = Padded(padding_mask(torch.tensor([3, 2])))
-    see = visible(layout, layout, causal=True)
-    assert see.mask is None and see.causal
-    assert torch.equal(see.explicit(3, 3, torch.device("cpu"))[0, 0], subsequent_mask(3))
+    mask = attention_mask(layout, layout, causal=True)
+    assert mask.allowed is None and mask.causal
+    assert torch.equal(mask.explicit(3, 3, torch.device("cpu"))[0, 0], causal_mask(3))
 
 
 def test_packed_layouts_go_on_to_the_kernel():
     src, tgt = packed([2, 1]), packed([1, 2])
-    see = visible(tgt, src)
-    assert see.packed is not None and see.packed[0] is tgt and see.packed[1] is src
-    assert see.mask is None and not see.causal and visible(tgt, tgt, causal=True).causal
+    mask = attention_mask(tgt, src)
+    assert mask.packed is not None and mask.packed[0] is tgt and mask.packed[1] is src
+    assert mask.allowed is None and not mask.causal and attention_mask(tgt, tgt, causal=True).causal
 
 
 def test_a_query_sees_one_kind_of_layout():
     with pytest.raises(AssertionError, match="share one kind of layout"):
-        visible(packed([2]), Padded(padding_mask(torch.tensor([2]))))
+        attention_mask(packed([2]), Padded(padding_mask(torch.tensor([2]))))

@@ -37,7 +37,7 @@ def test_a_named_precision_is_taken(name):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there():
     assert pick_device("auto") == CPU
-    with pytest.raises(ConfigError, match=r"training.device: cuda was asked for, but this PyTorch sees no GPU"):
+    with pytest.raises(ConfigError, match=r"training.device: cuda requested, but PyTorch finds no GPU"):
         pick_device("cuda")
 
 

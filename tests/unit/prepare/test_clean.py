@@ -97,10 +97,9 @@ def test_the_report() -> None:
         cleaner.clean(SentencePair(f"{i}", "", "c"))
     cleaner.clean(SentencePair("x" * 1000, "y", "c"))
     cleaner.clean(SentencePair("Ja.", "Yes.", "c"))
-    report = cleaner.report.as_dict()
-    assert (report["read"], report["kept"]) == (8, 1)
-    assert list(report["dropped"].items()) == [("empty", 5), ("overlap", 1), ("long", 1)]
+    assert (cleaner.report.read, cleaner.report.kept) == (8, 1)
+    assert list(cleaner.report.dropped_in_order.items()) == [("empty", 5), ("overlap", 1), ("long", 1)]
     assert cleaner.report.samples["empty"] == [(2, "0", ""), (3, "1", ""), (4, "2", "")]
     assert cleaner.report.samples["long"] == [(7, "x" * 120, "y")]
-    assert counted(report["dropped"]) == "empty side 5, in a dev or test set 1, too long (characters) 1"
-    assert set(report["dropped"]) <= set(REASONS)
+    assert counted(cleaner.report.dropped_in_order) == "empty side 5, in a dev or test set 1, too long (characters) 1"
+    assert set(cleaner.report.dropped) <= set(REASONS)

@@ -10,7 +10,7 @@ import pytest
 
 from folders import TEST, TRAIN, VALID, Folder, files
 from nmt.errors import ConfigError, DataError
-from nmt.prepare import prepare as module
+from nmt.prepare.records import CleanRecord, PreparedSplit, TextRecord
 from nmt.prepare.report import table
 from nmt.text.tokenizer import EOS, UNK, Tokenizer, Tokenizers
 
@@ -157,7 +157,7 @@ def test_a_held_out_set_whose_sides_are_identical_is_told(place: Folder) -> None
         "data.valid (valid.de): both sides are identical: is this one file with both languages?",
         "data.test.test (test.de): both sides are identical: is this one file with both languages?",
     ):
-        assert f"warning: {warning}" in said and warning in place.corpus().manifest["warnings"]
+        assert f"warning: {warning}" in said and warning in place.manifest()["warnings"]
 
 
 def test_all_pairs_dropped_for_their_pieces(place: Folder) -> None:
@@ -180,17 +180,17 @@ def test_a_reference_that_does_not_come_back_stops_it(place: Folder, monkeypatch
     place.write(test=[("eins", "one"), ("zwei ", "two")])
     decode = Tokenizer.decode
     monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: decode(self, ids).replace("zwei ", "zwei"))
-    with pytest.raises(DataError, match=r"^test\.de, line 2: the tokenizer does not give it back as it was$"):
+    with pytest.raises(DataError, match=r"^test\.de, line 2: the tokenizer does not decode it to the same text$"):
         place.prepare()
     assert place.left() == set()
 
 
 def test_several_sources_each_with_its_counts(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CHUNK", 7)
+    monkeypatch.setattr("nmt.prepare.encode._CHUNK", 7)
     long = (" ".join(pair[0] for pair in TRAIN[:6]), " ".join(pair[1] for pair in TRAIN[:6]))
     place.write(train=TRAIN[:100], more=[long, *TRAIN[90:], long[::-1]], last=[("eins", "one"), long])
     said = place.prepare(data__train=[files("train"), files("more"), files("last")], data__max_pieces=60)
-    manifest = place.corpus().manifest
+    manifest = place.manifest()
     counts = [(manifest["sources"][f"train.{i}"]["read"], manifest["sources"][f"train.{i}"]["kept"]) for i in range(3)]
     assert counts == [(100, 100), (152, 140), (2, 1)]
     assert manifest["splits"]["train"]["clean"]["dropped"] == {"duplicate": 11, "pieces": 2}
@@ -213,7 +213,7 @@ def test_several_sources_each_with_its_counts(place: Folder, monkeypatch: pytest
 
 
 def test_a_corpus_that_repeats(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CHUNK", 7)
+    monkeypatch.setattr("nmt.prepare.encode._CHUNK", 7)
     place.write(train=TRAIN[:100], more=[*TRAIN[90:], ("eins", "one")])
     place.prepare(data__train=[{**files("train"), "repeat": 3}, files("more")])
     train = place.corpus().split("train")
@@ -253,8 +253,8 @@ def test_a_corpus_too_small_for_the_vocabulary(place: Folder) -> None:
     ],
 )
 def test_pieces_are_told_by_words_or_by_characters(tokenizer: Tokenizer, language: str, words: int, said: str) -> None:
-    counts = {"words": words, "characters": 5500, "pieces": 2500, "bytes": 0, "unknown": 0}
-    clean = {"read": 9, "kept": 9, "dropped": {}}
-    splits = {"train": {"clean": clean, "text": {language: counts}}, "valid": {"clean": clean}}
+    counts = TextRecord(words=words, characters=5500, pieces=2500, bytes=0, unknown=0)
+    clean = CleanRecord(read=9, kept=9, dropped={}, samples={})
+    splits = dict.fromkeys(("train", "valid"), PreparedSplit(pairs=9, clean=clean, text={language: counts}))
     lines = list(table(splits, {}, Tokenizers({language: tokenizer}, joint=True), None))
     assert lines[-1].startswith(f"{language}: {said}")

@@ -127,7 +127,7 @@ def test_a_source_of_files_can_be_read_twice_and_has_no_direction(tmp_path: Path
     opened = open_source(source, ("de", "en"), tmp_path)
     assert list(opened.pairs()) == [SentencePair("eins", "one", "numbers"), SentencePair("zwei", "two", "numbers")]
     assert list(opened.pairs()) == list(opened.pairs())
-    assert opened.record == {
+    assert opened.record.model_dump(exclude_unset=True) == {
         "corpus": "numbers",
         "files": {
             "de": {"name": "t.de", "sha256": checksum(tmp_path / "t.de")},
@@ -161,5 +161,5 @@ def test_prepare_takes_the_sample_corpus_of_the_package(tmp_path: Path, monkeypa
     said: list[str] = []
     for _ in range(2):
         prepare(tiny_settings(Path("data/sample")), Path("prepared"), echo=said.append)
-    assert said[0] == f"no data/sample here: taking the sample corpus that comes with nmt, {package / 'sample'}"
+    assert said[0] == f"no data/sample here: using the sample corpus shipped with nmt, {package / 'sample'}"
     assert said[-1] == "prepared is up to date with 199 training pairs: nothing to do"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from folders import PAIRS, TEST, TRAIN, Folder, files
-from nmt.config.load import changed_config, dump_config, field_paths, load_config
+from nmt.config.fields import field_paths
+from nmt.config.load import changed_config, dump_config, load_config
 from nmt.errors import ConfigError, DataError
 from nmt.prepare import split_off
 from nmt.prepare.pairs import SentencePair
@@ -72,7 +73,7 @@ def test_no_side_of_the_development_set_is_learned_from(place: Folder, amount: i
     assert valid and set(valid) <= {*TRAIN, *again}
     for side in (0, 1):
         assert not {pair[side] for pair in train} & {pair[side] for pair in valid}
-    manifest = place.corpus().manifest
+    manifest = place.manifest()
     dropped = manifest["splits"]["train"]["clean"]["dropped"]
     assert dropped == {"overlap": 3, "valid": len(valid), "shared": 720 - len(train) - len(valid)}
     assert dropped["shared"] >= len(valid)
@@ -111,7 +112,7 @@ def test_by_default_a_thousand_lines_but_at_most_a_tenth(place: Folder) -> None:
     assert "nothing to do" in place.prepare(data__valid=1000)
     assert "nothing to do" in place.prepare(direction="en-de", data__valid=1000)
     assert "again: data.valid was 1000, is 20" in place.prepare(data__valid=20)
-    assert 'again: data.valid was 20, is {"files": {"de": "valid.de"' in place.prepare()
+    assert "again: data.valid was 20, is {'files': {'de': 'valid.de'" in place.prepare()
     assert "again: data.valid was {" in place.prepare(data__valid=0.2)
 
 
@@ -132,7 +133,7 @@ def test_one_pair_is_not_enough(place: Folder) -> None:
 def test_several_corpora_give_in_proportion(place: Folder) -> None:
     place.write(train=sentence_pairs(400)[:300], more=sentence_pairs(400)[300:])
     place.prepare(data__train=[files("train"), files("more")], data__valid=30)
-    sources = place.corpus().manifest["sources"]
+    sources = place.manifest()["sources"]
     of_first, of_second = (sources[f"train.{i}"]["dropped"]["valid"] for i in (0, 1))
     assert of_first + of_second == 30 and of_first > of_second > 0
 
@@ -154,13 +155,13 @@ def test_several_corpora_give_in_proportion(place: Folder) -> None:
         ),
         (
             "data.train.0.repeat=0.5",
-            "data.train.0.repeat: must be a whole number, found 0.5: each pair stands in the training text so many "
-            "times; for a corpus to count less, repeat the others, such as repeat: 2",
+            "data.train.0.repeat: must be a whole number, found 0.5: how many times each pair occurs in the "
+            "training text; to give a corpus less weight, repeat the others, such as repeat: 2",
         ),
         (
             "data.train.0.weight=0.5",
-            "data.train.0.weight: no such setting; the nearest is repeat: 2, for each pair to stand in the training "
-            "text twice (whole numbers; for a corpus to count less, repeat the others)",
+            "data.train.0.weight: no such setting; the nearest is repeat: 2, which puts each pair into the training "
+            "text twice (whole numbers only; to give a corpus less weight, repeat the others)",
         ),
     ],
 )

@@ -20,6 +20,7 @@ from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import assign, load_weights
 from nmt.runs.folder import Folder, alone_in, is_folder, load_folder, new_folder
+from nmt.translate.searcher import NativeSearcher
 from nmt.translate.translator import Translator
 
 BEAM = SearchConfig(beam=3, max_length_ratio=1.0)
@@ -40,7 +41,8 @@ def translator_of(folder: Folder) -> Translator:
     data, tokenizers = folder.config.data, folder.tokenizers
     model = Transformer(folder.config.model, len(tokenizers[data.src]), len(tokenizers[data.tgt]))
     assign(model, folder.weights().tensors, "folder")
-    return Translator(model.eval(), tokenizers, folder.config, torch.device("cpu"), "float32")
+    searcher = NativeSearcher([model.eval()], tokenizers[folder.config.data.tgt], torch.device("cpu"), "float32")
+    return Translator(searcher, tokenizers, folder.config)
 
 
 def test_a_moved_folder_translates_as_its_run_did(tmp_path: Path) -> None:
@@ -147,7 +149,7 @@ def test_another_format_is_told(number: object, exported: Path, tmp_path: Path) 
     sealed(path)
     load_folder(path)
     sealed(path, format=number)
-    with pytest.raises(CheckpointError, match=f"exported in format {number}, this version of nmt reads 1; export"):
+    with pytest.raises(CheckpointError, match=f"written in format {number}, this version of nmt reads 1; export"):
         load_folder(path)
 
 
@@ -177,7 +179,7 @@ def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     output = tmp_path / "taken"
     output.mkdir()
     (output / "letter").write_text("dear")
-    with pytest.raises(DataError, match=r"taken: there is something in it already; name another directory"):
+    with pytest.raises(DataError, match=r"taken: is not empty; name another directory"):
         export(Request(run), output, "folder")
     assert [path.name for path in output.iterdir()] == ["letter"]
     (output / "letter").unlink()

@@ -17,7 +17,7 @@ SCRIPT = Path(sys.executable).with_name("nmt")
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     tokenizer, config = tiny_tokenizer(), tiny_config()
-    return write_run(tmp_path / "run", config, tokenizer, make(tokenizer, config).models[0])
+    return write_run(tmp_path / "run", config, tokenizer, make(tokenizer, config).searcher.models[0])
 
 
 @pytest.mark.parametrize(

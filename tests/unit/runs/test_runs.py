@@ -18,6 +18,7 @@ from logged_run import GOLDEN, make_run, train, valid
 from nmt.errors import CheckpointError
 from nmt.files.write import Lock
 from nmt.runs.listing import Summary, number, read_log, render_text, summarise, summarise_all
+from nmt.runs.state import state_text
 
 HEADER = ["run", "state", "step", "BLEU", "trained", "age"]
 
@@ -146,10 +147,10 @@ def test_finished_is_only_what_stands_where_it_ended(runs: Path) -> None:
         ("config.yaml", b"\xff\xfe", "config.yaml: not UTF-8 at byte 1"),
         ("run.json", None, "runs/broken: not a run directory, run.json is missing"),
         ("run.json", b'{"format": ', "run.json: damaged: "),
-        ("run.json", b"[1]", "run.json: damaged: no JSON object"),
+        ("run.json", b"[1]", "run.json: damaged: not a JSON object"),
         ("selected.json", b"\x80\x81", "selected.json: damaged: "),
         ("selected.json", b"[" * 100_000, "selected.json: damaged: "),
-        ("selected.json", b"7", "selected.json: damaged: not what nmt train writes"),
+        ("selected.json", b"7", "selected.json: damaged: not a JSON object"),
     ],
 )
 def test_a_broken_run_says_what_is_damaged_and_hides_no_other(
@@ -332,5 +333,5 @@ def test_of_a_long_log_few_lines_are_parsed(runs: Path, monkeypatch: pytest.Monk
 def test_the_time_of_a_run_is_that_of_its_last_checkpoint_if_that_is_later(runs: Path) -> None:
     run = make_run(runs / "a", [train(100)], steps=[100])
     assert summarise(run).minutes == 1.0
-    run.step(100).state.write_text(json.dumps({"state": {"seconds": 150.0}}))
+    run.step(100).state.write_text(state_text({}, {"seconds": 150.0}))
     assert summarise(run).minutes == 2.5

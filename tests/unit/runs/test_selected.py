@@ -13,7 +13,7 @@ from nmt.config import TrainingConfig
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import save_checkpoint
-from nmt.runs.info import write_selected
+from nmt.runs.info import Selected, write_selected
 from nmt.runs.weights import average, choose_weights
 from nmt.training.saving.checkpoints import rotate
 
@@ -42,16 +42,16 @@ def test_which_weights_are_chosen(run):
         return found.step, found.kind, float(found.tensors["w"][0])
 
     assert chosen() == (30, "raw", 30.0)  # nothing is validated yet
-    write_selected(run, {"best_step": None, "weights": "raw", "reason": "its checkpoint was removed"})
+    write_selected(run, Selected(best_step=None, weights="raw", reason="its checkpoint was removed"))
     assert chosen() == (30, "raw", 30.0)
-    write_selected(run, {"best_step": 20, "weights": "raw", "reason": "because"})
+    write_selected(run, Selected(best_step=20, weights="raw", reason="because"))
     assert chosen() == (20, "raw", 20.0)
     assert chosen("last") == (30, "raw", 30.0)
     assert chosen("10") == (10, "raw", 10.0)
     assert chosen("20", "average") == (20, "average", 15.0)
     assert chosen("last", "average") == (30, "average", 20.0)
     save_checkpoint(run.average, {"w": torch.full((3,), 25.0)}, None, {})
-    write_selected(run, {"best_step": 20, "weights": "average", "reason": "better", "average_steps": [20, 30]})
+    write_selected(run, Selected(best_step=20, weights="average", reason="better", average_steps=[20, 30]))
     assert chosen() == (30, "average", 25.0)
     assert chosen("best", "raw") == (20, "raw", 20.0)
     assert chosen("last", "auto") == (30, "raw", 30.0)

@@ -16,7 +16,7 @@ from torch import Tensor
 from nmt.config import SearchConfig
 from nmt.search.beam import beam_search
 from nmt.search.constrained import Constraints
-from nmt.search.phrases import Phrases, room, term_ids, width, with_phrases, word_parts
+from nmt.search.phrases import Phrases, beam_for, term_ids, total_length, with_phrases, word_parts
 from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.tokenizer import CONTROL, EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer
@@ -103,13 +103,13 @@ def test_phrases_may_share_ids_where_there_is_room(seed: int) -> None:
         return logits
 
     config = SearchConfig(beam=256, length_penalty=0.0)
-    limits = [4 + room(each) for each in SHARE]
+    limits = [4 + total_length(each) for each in SHARE]
     found = run(brief, SHARE, config, limits)
     n_shared = 0
     for sentence, wanted in enumerate(SHARE):
         [best] = best_by_enumeration(brief, sentence, wanted, 6, config)[:1]
         same(found[sentence], [best])
-        n_shared += len(best[1]) < room(wanted)
+        n_shared += len(best[1]) < total_length(wanted)
     assert n_shared
 
 
@@ -133,7 +133,7 @@ def test_every_phrase_stands_in_every_hypothesis(seed: int, has_parts: bool, bea
     phrases = [random_phrases(rng, vocab) for _ in range(8)]
     if parts is not None:  # no phrase starts with a part of a word
         phrases = [[phrase for phrase in each if not parts[phrase[0]]] for each in phrases]
-    limits = [1 + room(each) + rng.randint(0, 6) for each in phrases]
+    limits = [1 + total_length(each) + rng.randint(0, 6) for each in phrases]
     table = random_table(seed, vocab, sharpness=3.0)
     for sentence, hypotheses in enumerate(run(table, phrases, SearchConfig(beam=beam), limits, parts, n_best=beam)):
         assert hypotheses
@@ -153,7 +153,7 @@ def test_phrases_longer_than_what_the_model_would_say_are_said_all_the_same(beam
         return logits
 
     phrases = [(6, 7, 8, 6, 7, 8, 8), (5, 5, 5), (5, 5, 5), (6, 7, 4)]
-    [[tight]] = run(short, [phrases], SearchConfig(beam=beam), [1 + room(phrases)])
+    [[tight]] = run(short, [phrases], SearchConfig(beam=beam), [1 + total_length(phrases)])
     assert sorted(tight.ids) == sorted(itertools.chain(*phrases)), "no room for anything else"
     assert holds(tight.ids, phrases)
 
@@ -161,7 +161,7 @@ def test_phrases_longer_than_what_the_model_would_say_are_said_all_the_same(beam
 @pytest.mark.parametrize(("spare", "allowed"), [(0, {6}), (1, {1, 2, 4, 5, 6, 8}), (2, {1, 2, 4, 5, 6, 7, 8})])
 def test_a_phrase_is_not_undone_unless_there_is_room_to_say_it_again(spare: int, allowed: set[int]) -> None:
     phrases = [(4, 5, 6), (6, 7)]  # 7 goes on with the word that 6 ends
-    limits = torch.tensor([1 + room(phrases) + spare])
+    limits = torch.tensor([1 + total_length(phrases) + spare])
     constraints = Constraints([phrases], limits, torch.arange(9) == 7)
     for token in phrases[0]:
         constraints.follow(torch.tensor([[0]]), torch.tensor([[token]]))
@@ -181,7 +181,7 @@ def test_what_the_model_says_by_itself_counts() -> None:
     [[plain]] = run(long, [[]], config, [12])
     assert len(plain.ids) == 6
     phrases = [tuple(plain.ids[:2]), tuple(plain.ids[1:4])]
-    [[found]] = run(long, [phrases], config, [12 + room(phrases)])
+    [[found]] = run(long, [phrases], config, [12 + total_length(phrases)])
     assert found == plain
 
 
@@ -189,7 +189,7 @@ def test_a_prefix_may_hold_phrases_or_begin_one() -> None:
     table = random_table(6, vocab=9)
     prefix = torch.tensor([[6, 7, 8], [6, 7, 8], [4, 0, 0]])
     phrases: list[Phrases] = [[(6, 7)], [(8, 5), (8, 5)], [(8,)]]
-    found = run(table, phrases, SearchConfig(beam=4), [4 + room(each) for each in phrases], prefix=prefix)
+    found = run(table, phrases, SearchConfig(beam=4), [4 + total_length(each) for each in phrases], prefix=prefix)
     for [hypothesis], wanted, start in zip(found, phrases, ((6, 7, 8), (6, 7, 8), (4,)), strict=True):
         assert holds(hypothesis.ids, wanted)
         assert tuple(hypothesis.ids[: len(start)]) == start
@@ -211,7 +211,7 @@ def test_sentences_without_phrases_are_as_if_there_were_none(beam: int) -> None:
 def test_results_do_not_depend_on_the_batch(beam: int) -> None:
     rng, table, config = random.Random(3), random_table(12, vocab=10), SearchConfig(beam=beam)
     phrases = [random_phrases(rng, 10) for _ in range(6)]
-    limits = [1 + room(each) + rng.randint(0, 6) for each in phrases]
+    limits = [1 + total_length(each) + rng.randint(0, 6) for each in phrases]
     together = run(table, phrases, config, limits, n_best=beam)
     for order in ([5, 4, 3, 2, 1, 0], [2], [0, 4], [3, 1]):
         some = [phrases[i] for i in order]
@@ -232,7 +232,7 @@ def test_ordered_phrases_stand_in_their_order_and_no_more_often(seed: int, beam:
     tags = [[rng.choice(TAGS) for _ in range(rng.randint(0, 4))] for _ in range(6)]
     others = [[(10,), (11, 10), (9, 11)][: rng.randint(0, 3)] for _ in tags]
     phrases = [[*ordered, *free] for ordered, free in zip(tags, others, strict=True)]
-    limits = [1 + room(each) + rng.randint(0, 6) for each in phrases]
+    limits = [1 + total_length(each) + rng.randint(0, 6) for each in phrases]
     parts = torch.arange(vocab) == 3 if seed % 2 else None
     config, table = SearchConfig(beam=beam), random_table(seed, vocab, sharpness=3.0)
     found = run(table, phrases, config, limits, parts, n_best=beam, n_ordered=[len(each) for each in tags])
@@ -310,23 +310,23 @@ def test_phrases_go_where_they_fit(n_phrases: int) -> None:
     expected = list(usual)
     for start, phrase in zip(starts, phrases, strict=True):
         expected[start : start + len(phrase)] = phrase
-    config = SearchConfig(beam=width(phrases, 5))
-    [[found], _] = run(table, [phrases, []], config, [30 + room(phrases)] * 2)
+    config = SearchConfig(beam=beam_for(phrases, 5))
+    [[found], _] = run(table, [phrases, []], config, [30 + total_length(phrases)] * 2)
     assert found.ids == expected
 
 
 def test_room_and_width() -> None:
-    assert room([]) == 0
-    assert width([], 5) == 5
+    assert total_length([]) == 0
+    assert beam_for([], 5) == 5
     phrases = [(4, 5), (6,), (6,)]
-    assert room(phrases) == 4
-    assert width(phrases, 5) == 10
-    assert width(phrases, 1) == 5
+    assert total_length(phrases) == 4
+    assert beam_for(phrases, 5) == 10
+    assert beam_for(phrases, 1) == 5
 
 
 def test_settings_with_phrases() -> None:
     config = SearchConfig(beam=5, patience=2.0, length_penalty=1.0, coverage_penalty=0.1)
-    changed = with_phrases(config, width([(4, 5), (6,)], 5))
+    changed = with_phrases(config, beam_for([(4, 5), (6,)], 5))
     assert changed.beam == 10
     assert changed.beam * changed.patience == config.beam * config.patience
     assert 0 < changed.length_penalty < config.length_penalty

@@ -106,7 +106,7 @@ def test_formats_of_text_are_refused_as_a_side_of_a_corpus(
     text: str, what: str, encode: Callable[[str], bytes]
 ) -> None:
     found = why_not_lines(Path("train.de"), encode(text)[:BEGINNING])
-    assert found is not None and found.startswith(f"{what}, where a text file with a sentence a line is needed")
+    assert found is not None and found.startswith(f"{what}, where a text file with one sentence per line is needed")
     assert why_not_text(Path("train.de"), text.encode()) is None  # such lines may be translated
 
 

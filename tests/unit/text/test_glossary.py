@@ -18,8 +18,9 @@ from nmt.text.glossary import Applied, Glossary
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.words import is_boundary
 from nmt.translate.files import Files, translate_file
+from nmt.translate.sentences import phrases_of
 from nmt.translate.translator import Translator
-from nmt.translate.types import Line, phrases_of
+from nmt.translate.types import Line
 from tiny_run import BEAM, PLAIN, texts, tiny_config, write_run
 
 OFF, ON = SearchConfig(), SearchConfig(protect=True)
@@ -295,7 +296,7 @@ def test_what_search_takes_for_placed_is_counted(wanted: str, translation: str) 
 
 
 def test_the_command(nmt: Command, tokenizer: Tokenizer, translator: Translator, tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", tiny_config(), tokenizer, translator.models[0])
+    run = write_run(tmp_path / "run", tiny_config(), tokenizer, translator.searcher.models[0])
     word = PLAIN[0].split()[0]
     (tmp_path / "g.tsv").write_text(f"{word}\tZürich\nnichts davon\tnothing\n", encoding="utf-8")
     (tmp_path / "in").write_text(f"{PLAIN[0]}\n\n{word}, {word}\n", encoding="utf-8")

@@ -17,7 +17,7 @@ from nmt.config.load import dump_config, load_config
 from nmt.errors import ConfigError
 from nmt.text.asked import asked_of
 from nmt.text.protect import find, protected, survival
-from protection import MAKERS, make_lines
+from scripts.measure.protection import MAKERS, make_lines
 
 FOUND = {
     "url": [

@@ -17,15 +17,15 @@ from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import BOS, EOS
 from nmt.training import loss as loss_module
-from nmt.training.loss import Divergence, consistency_loss
+from nmt.training.loss import ConsistencyWeights, consistency_loss
 from nmt.training.objective import cross_entropy, objective
 from packed import SRC, TGT, pairs_of
 
 ROWS = np.arange(len(SRC))
-WEIGHTS = [Divergence(1.7, 0.0, 0.0), Divergence(2.5, 2.5, 1.0), Divergence(0.7, 1.1, 0.3)]
+WEIGHTS = [ConsistencyWeights(1.7, 0.0, 0.0), ConsistencyWeights(2.5, 2.5, 1.0), ConsistencyWeights(0.7, 1.1, 0.3)]
 
 
-def by_hand(first: Tensor, second: Tensor, weight: Tensor, targets: Tensor, how: Divergence) -> Tensor:
+def by_hand(first: Tensor, second: Tensor, weight: Tensor, targets: Tensor, how: ConsistencyWeights) -> Tensor:
     """The formula, with nothing detached."""
     p, q = ((hidden @ weight.T).log_softmax(-1) for hidden in (first, second))
     entropy = [F.cross_entropy(each, targets, label_smoothing=0.1, reduction="sum") for each in (p, q)]
@@ -115,9 +115,10 @@ def test_rdrop_is_two_passes_with_other_dropout():
     model, batch = tiny_model(residual_dropout=0.3), pairs_of(SRC, TGT).batch(ROWS)
     torch.manual_seed(3)
     layouts = Padded(batch.src_mask), Padded(batch.tgt_mask)
-    passes = [model(batch.src, layouts[0], batch.tgt_in, layouts[1]).flatten(0, 1)[batch.places] for _ in range(2)]
-    targets = batch.tgt_out.flatten()[batch.places]
-    expected = by_hand(*passes, model.output_weight, targets, Divergence(2.5, 2.5, 1.0))
+    hidden = [model(batch.src, layouts[0], batch.tgt_in, layouts[1]) for _ in range(2)]
+    passes = [states.flatten(0, 1)[batch.token_indices] for states in hidden]
+    targets = batch.tgt_out.flatten()[batch.token_indices]
+    expected = by_hand(*passes, model.output_weight, targets, ConsistencyWeights(2.5, 2.5, 1.0))
     assert not torch.equal(*passes)
     found, _ = learned(model, batch, settings(consistency="rdrop", consistency_weight=5.0))
     torch.testing.assert_close(found, expected.detach(), rtol=1e-5, atol=0.0)

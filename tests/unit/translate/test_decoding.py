@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,15 @@ import torch
 from command import run_command
 from nmt import Translator
 from nmt.config import SearchConfig
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.search.step import Hypothesis
 from nmt.text.protect import protected
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.files import Files, translate_file
 from nmt.translate.mbr import choose
-from nmt.translate.types import Line, Translation, phrases_of
-from tiny_run import BEAM, GREEDY, PLAIN, texts, tiny_config, tiny_model, tiny_tokenizer, words, write_run
+from nmt.translate.sentences import phrases_of
+from nmt.translate.types import BLANK, Line, Translation
+from tiny_run import BEAM, GREEDY, PLAIN, make, texts, tiny_config, tiny_model, tiny_tokenizer, words, write_run
 
 LINES = [" ".join(words(1 + n % 11, seed=n)) for n in range(1000)]
 
@@ -76,7 +76,7 @@ def test_a_translation_starts_with_its_prefix(translator: Translator, search: Se
 def test_the_prefix_and_terms_of_a_line_that_is_long(translator: Translator, tmp_path: Path) -> None:
     config = translator.config
     short = config.model_copy(update={"data": config.data.model_copy(update={"max_pieces": 20})})
-    strict = Translator(translator.models, translator.tokenizers, short, translator.device, "float32")
+    strict = Translator(translator.searcher, translator.tokenizers, short)
     text = " ".join(f"{line.capitalize()}." for line in PLAIN)
     [[best]] = strict.translate_lines([Line(text, "mali")], BEAM)
     [[free]] = strict.translate_lines([text], BEAM)
@@ -93,6 +93,14 @@ def test_the_prefix_and_terms_of_a_line_that_is_long(translator: Translator, tmp
     assert "mali" in (tmp_path / "out").read_text()
     assert "1 line not split, because of their terms" in said.getvalue()
     assert "1 blank line had a prefix or terms, and stayed blank" in said.getvalue()
+
+
+def test_a_prefix_beyond_the_positions_is_an_error_unless_the_line_is_blank(tokenizer: Tokenizer) -> None:
+    translator = make(tokenizer, tiny_config(positions="learned", max_positions=20))
+    long = " ".join(words(40))
+    assert list(translator.translate_lines([Line("", long)], GREEDY)) == [[BLANK]]
+    with pytest.raises(DataError, match=r"^line 2: its prefix and terms have \d+ pieces, .*model\.max_positions = 20"):
+        list(translator.translate_lines([Line(PLAIN[0]), Line(PLAIN[0], long)], GREEDY))
 
 
 def test_a_blank_term_asks_for_nothing(translator: Translator) -> None:
@@ -113,9 +121,10 @@ def test_the_greatest_length_holds_for_prefixes_and_terms(translator: Translator
 
 def test_batches_have_at_most_so_many_sentences(translator: Translator) -> None:
     made = []
-    search = translator._search
+    search_batch = translator.searcher.search_batch
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translator, "_search", lambda *args: (made.append(len(args[0])), search(*args))[1])
+        spy = lambda batch, *args: (made.append(len(batch)), search_batch(batch, *args))[1]  # noqa: E731
+        patch.setattr(translator.searcher, "search_batch", spy)
         for settings in (changed(BEAM, batch_sentences=3), changed(BEAM, sample=True, batch_sentences=3)):
             texts(translator, PLAIN * 2, settings)
     assert max(made) == 3
@@ -124,14 +133,14 @@ def test_batches_have_at_most_so_many_sentences(translator: Translator) -> None:
 def test_a_gpu_takes_larger_batches_unless_the_settings_say_otherwise(translator: Translator) -> None:
     def sizes(device: str, settings: SearchConfig) -> list[int]:
         made = []
-        patch.setattr(translator, "device", torch.device(device))
-        patch.setattr(translator, "_search", lambda rows, *_: made.append(len(rows)) or [[found]] * len(rows))
+        patch.setattr(translator.searcher, "device", torch.device(device))
+        fake = lambda batch, *_: made.append(len(batch)) or [[found]] * len(batch)  # noqa: E731
+        patch.setattr(translator.searcher, "search_batch", fake)
         texts(translator, PLAIN[:1] * 600, settings)
         return sorted(made, reverse=True)
 
     found = Hypothesis([7], -1.0, -1.0, finished=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translator, "_context", nullcontext)
         assert sizes("cpu", GREEDY) == [*[64] * 9, 24]
         assert sizes("cuda", GREEDY) == [512, 88]
         assert sizes("cuda", changed(GREEDY, batch_sentences=64)) == [*[64] * 9, 24]

@@ -1,4 +1,4 @@
-"""`nmt score` and `score_pairs`: a line for every pair, equal to the loss of training and to what search reports."""
+"""`nmt score` and `PairScorer`: a line for every pair, equal to the loss of training and to what search reports."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import pytest
 
 from command import Command
 from nmt.config import SearchConfig
-from nmt.search.forced import ForcedDecoder
 from nmt.text.tokenizer import Tokenizer
-from nmt.translate.score import Scored, Totals, score_pairs
+from nmt.translate.score import PairScorer, Scored, Totals
 from nmt.translate.translator import Translator
 from tiny_run import PLAIN, STRANGE, make, tiny_config, words, write_run
 
@@ -31,8 +30,7 @@ def score(
     src, tgt = (
         translator.tokenizers[language] for language in (translator.config.data.src, translator.config.data.tgt)
     )
-    decoder = ForcedDecoder(translator.models, translator.device, translator.precision, search.batch_size("cpu").tokens)
-    return score_pairs(decoder, src, tgt, search, longest, pairs, window)
+    return PairScorer(translator.forced_decoder(search), src, tgt, search, longest).score(pairs, window)
 
 
 def test_every_pair_has_its_own_score_in_its_place(translator: Translator, tokenizer: Tokenizer) -> None:
@@ -76,7 +74,7 @@ def test_translations_have_the_scores_that_search_reported(translator: Translato
 def test_a_blank_side_is_not_scored_and_the_model_not_asked(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for model in translator.models:
+    for model in translator.searcher.models:
         monkeypatch.setattr(model, "forward", None)  # calling it would fail
     blank = ["", " ", "\t \u3000", "\u2028", "\x00", "\x1f\x85\r"]
     found = list(score(translator, [*((line, "ta go") for line in blank), *(("ta go", line) for line in blank)]))
@@ -147,7 +145,7 @@ def test_totals() -> None:
 @pytest.fixture
 def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.models[0])
+    return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.searcher.models[0])
 
 
 def write(name: str, lines: list[str]) -> None:

@@ -30,7 +30,7 @@ def test_every_line_has_its_own_translation_in_its_place(translator: Translator,
 
 
 def test_blank_lines_stay_blank_and_are_not_searched(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translator.models[0], "encode", None)  # calling it would fail
+    monkeypatch.setattr(translator.searcher.models[0], "encode", None)  # calling it would fail
     blank = ["", " ", "\t \u3000", "\u2028", "\x00", "\x1f\x85\r"]
     assert list(translator.translate_lines(blank, BEAM, n_best=3)) == [[BLANK]] * len(blank)
     assert list(translator.translate_lines([])) == []
@@ -40,7 +40,7 @@ def test_a_translation_is_one_line(tokenizer: Tokenizer, monkeypatch: pytest.Mon
     translator = make(tokenizer, tiny_config())
     bytes_of_breaks = [N_SPECIAL + byte for byte in b"\n\r"]
     with torch.no_grad():  # now these are the likeliest pieces
-        translator.models[0].output_weight[bytes_of_breaks] *= 32.0
+        translator.searcher.models[0].output_weight[bytes_of_breaks] *= 32.0
     decoded: list[int] = []
     decode = Tokenizer.decode
     monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: (decoded.extend(ids), decode(self, ids))[1])
@@ -50,13 +50,13 @@ def test_a_translation_is_one_line(tokenizer: Tokenizer, monkeypatch: pytest.Mon
 
 def test_batches_keep_to_the_budget(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = []
-    encode = translator.models[0].encode
+    encode = translator.searcher.models[0].encode
 
     def spy(src: torch.Tensor, layout: Padded) -> torch.Tensor:
         shapes.append(tuple(src.shape))
         return encode(src, layout)
 
-    monkeypatch.setattr(translator.models[0], "encode", spy)
+    monkeypatch.setattr(translator.searcher.models[0], "encode", spy)
     lines = [" ".join(words(1 + i % 13, seed=i)) for i in range(60)] + [" ".join(words(90))]
     search = GREEDY.model_copy(update={"batch_tokens": 100, "max_length_ratio": 0.2})
     assert len(texts(translator, lines, search)) == 61
@@ -69,8 +69,8 @@ def test_batches_keep_to_the_budget(translator: Translator, monkeypatch: pytest.
 def test_the_first_line_is_given_out_after_one_batch(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # several would begin several batches
     batches = []
-    search = translator._search
-    monkeypatch.setattr(translator, "_search", lambda *args: (batches.append(1), search(*args))[1])
+    search_batch = translator.searcher.search_batch
+    monkeypatch.setattr(translator.searcher, "search_batch", lambda *args: (batches.append(1), search_batch(*args))[1])
     lines = sorted(PLAIN, key=len, reverse=True)
     found = translator.translate_lines(["", *lines], GREEDY.model_copy(update={"batch_tokens": 1}))
     assert next(found) == [BLANK]
@@ -79,10 +79,7 @@ def test_the_first_line_is_given_out_after_one_batch(translator: Translator, mon
     assert len(batches) == 1
 
 
-def test_a_line_is_given_out_before_the_next_window_is_read(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nmt.translate.translator.WINDOW", 1)
+def test_a_line_is_given_out_before_the_next_window_is_read(translator: Translator) -> None:
     read = []
 
     def lines() -> Iterator[str]:
@@ -90,7 +87,7 @@ def test_a_line_is_given_out_before_the_next_window_is_read(
             read.append(line)
             yield line
 
-    found = translator.translate_lines(lines(), GREEDY)
+    found = translator.translate_lines(lines(), GREEDY, window=1)
     next(found)
     assert read == PLAIN[:1]
     next(found)
@@ -114,15 +111,15 @@ def test_n_best(translator: Translator) -> None:
 def test_the_model_translates_without_dropout_and_trains_on(tokenizer: Tokenizer) -> None:
     translator = make(tokenizer, tiny_config())
     expected = texts(translator, PLAIN)
-    translator.models[0].train()
+    translator.searcher.models[0].train()
     assert texts(translator, PLAIN) == expected
-    assert translator.models[0].training
+    assert translator.searcher.models[0].training
     # the table of positions grows while gradients are off
     list(translator.translate_lines([" ".join(words(700))], GREEDY.model_copy(update={"max_length_ratio": 0.0})))
     ids = torch.randint(20, 40, (2, 600))
     layout = Padded(torch.ones(2, 600, dtype=torch.bool))
-    translator.models[0](ids, layout, ids, layout).sum().backward()
-    assert all(parameter.grad is not None for parameter in translator.models[0].parameters())
+    translator.searcher.models[0](ids, layout, ids, layout).sum().backward()
+    assert all(parameter.grad is not None for parameter in translator.searcher.models[0].parameters())
 
 
 def test_a_line_of_five_thousand_words(translator: Translator) -> None:
@@ -181,8 +178,9 @@ def test_the_source_that_is_read_ends_in_its_end_of_sentence(tokenizer: Tokenize
     """As in training: see test_a_batch_holds_the_sentences_with_their_special_ids."""
     translator = make(tokenizer, tiny_config())
     read = []
-    encode = translator.models[0].encode
-    monkeypatch.setattr(translator.models[0], "encode", lambda src, layout: read.append(src) or encode(src, layout))
+    model = translator.searcher.models[0]
+    encode = model.encode
+    monkeypatch.setattr(model, "encode", lambda src, layout: read.append(src) or encode(src, layout))
     texts(translator, PLAIN[:3])
     rows = {tuple(i for i in row.tolist() if i != PAD) for src in read for row in src}
     assert rows == {(*tokenizer.encode(line), EOS) for line in PLAIN[:3]}

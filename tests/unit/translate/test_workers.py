@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 
 import pytest
 import torch
 
-from nmt.translate.workers import NAME, run_all
+from nmt.translate.workers import THREAD_NAME, run_all
 from tiny_run import BEAM, PLAIN, make, texts, tiny_config, tiny_tokenizer
 
 CPU = torch.device("cpu")
@@ -27,39 +26,24 @@ def four_threads() -> Iterator[None]:
 def test_results_come_in_order_from_several_threads() -> None:
     meet, entered = threading.Barrier(4, timeout=30), []
 
-    @contextmanager
-    def context() -> Iterator[None]:
-        entered.append(threading.get_ident())
-        yield
-
     def work(job: int) -> tuple[int, int]:
-        assert threading.current_thread().name == NAME
+        entered.append(threading.get_ident())
+        assert threading.current_thread().name == THREAD_NAME
         if job < 4:
             meet.wait()  # all four are needed for any of the first to end
         return job * job, torch.get_num_threads()
 
-    found = list(run_all(work, range(20), CPU, context))
+    found = list(run_all(work, range(20), CPU))
     assert found == [(job * job, 1) for job in range(20)], "each has its share of the threads"
     assert len(set(entered)) == 4
     assert threading.get_ident() not in entered
     assert torch.get_num_threads() == 4
 
 
-def test_a_single_job_has_all_threads_and_the_context_is_left_between_jobs() -> None:
-    inside = []
-
-    @contextmanager
-    def context() -> Iterator[None]:
-        inside.append(1)
-        yield
-        inside.pop()
-
-    [n_threads] = run_all(lambda _: torch.get_num_threads(), [0], CPU, context)
+def test_a_single_job_has_all_threads() -> None:
+    [n_threads] = run_all(lambda _: torch.get_num_threads(), [0], CPU)
     assert n_threads == 4
-    torch.set_num_threads(1)
-    for _ in run_all(lambda _: None, range(3), CPU, context):
-        assert not inside
-    assert list(run_all(lambda _: None, [], CPU, context)) == []
+    assert list(run_all(lambda _: None, [], CPU)) == []
 
 
 def test_an_error_is_raised_where_the_results_are_taken() -> None:
@@ -68,12 +52,12 @@ def test_an_error_is_raised_where_the_results_are_taken() -> None:
             raise ValueError("number 5")
         return job
 
-    found, before = run_all(work, range(100), CPU, nullcontext), []
+    found, before = run_all(work, range(100), CPU), []
     with pytest.raises(ValueError, match="number 5"):
         for result in found:
             before.append(result)
     assert before == [0, 1, 2, 3, 4], "what comes before it is not lost"
-    assert not any(thread.name == NAME for thread in threading.enumerate())
+    assert not any(thread.name == THREAD_NAME for thread in threading.enumerate())
 
 
 def test_no_job_is_begun_after_the_caller_has_left() -> None:
@@ -83,12 +67,19 @@ def test_no_job_is_begun_after_the_caller_has_left() -> None:
         begun.append(job)
         time.sleep(0.001)
 
-    found = run_all(work, range(100_000), CPU, nullcontext)
+    found = run_all(work, range(100_000), CPU)
     next(found)
     found.close()
     n_begun = len(begun)
-    assert not any(thread.name == NAME for thread in threading.enumerate())
+    assert not any(thread.name == THREAD_NAME for thread in threading.enumerate())
     assert len(begun) == n_begun < 100_000
+
+
+@pytest.mark.parametrize("n_threads", [1, 4])
+def test_inference_mode_is_left_between_lines(n_threads: int) -> None:
+    torch.set_num_threads(n_threads)
+    for _ in make(tiny_tokenizer(), tiny_config()).translate_lines(PLAIN, BEAM.model_copy(update={"batch_tokens": 20})):
+        assert not torch.is_inference_mode_enabled()
 
 
 def test_translations_do_not_depend_on_the_number_of_threads() -> None:

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from nmt.layout import RunDir
-from nmt.runs.checkpoint import TrainState
+from nmt.runs.state import TrainState
 from nmt.training.report.log import TrainingLog, clock
 
 

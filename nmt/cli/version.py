@@ -1,0 +1,26 @@
+"""The commit of this nmt, for `nmt --version`. setup.py runs this file alone, so it imports nothing of nmt."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent
+COMMIT_FILE = "commit.txt"
+"""In the package of a wheel or sdist, written by setup.py."""
+
+
+def commit() -> str | None:
+    """Return the abbreviated hash, with a "+" after it if files were changed since; None if the commit is unknown."""
+    try:
+        return (PACKAGE / COMMIT_FILE).read_text(encoding="ascii").strip()
+    except OSError:
+        pass
+    if not (PACKAGE.parent / ".git").exists():  # git would look further up, and find the repository of something else
+        return None
+    describe = ["git", "describe", "--always", "--exclude=*", "--abbrev=7", "--dirty=+"]
+    try:
+        done = subprocess.run(describe, cwd=PACKAGE.parent, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None

@@ -1,0 +1,144 @@
+"""Messages about configurations: pydantic's errors in terms of YAML, the nearest valid key, and differences."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import reprlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from nmt.config import Config
+from nmt.config.data import LINES, SHARE, SOURCE
+from nmt.config.fields import field_paths
+from nmt.config.foreign import did_you_mean, misspelt, note_on, of_the_same_words, plain, settings_meant
+
+# pydantic's error types whose messages speak of Python instead of YAML
+_EXPECTED = {
+    "int_type": "be a whole number",
+    "int_from_float": "be a whole number",
+    "float_type": "be a number",
+    "bool_type": "be true or false",
+    "string_type": "be text",
+    "list_type": "be a list",
+    "dict_type": "be a mapping",
+    "model_type": "be a mapping",
+    "too_short": "have at least one entry",
+}
+_MAX_SHOWN = 60  # characters
+
+
+def problems_in(error: ValidationError) -> list[str]:
+    """One line per problem, each beginning with its dotted key."""
+    return [line for details in error.errors() for line in _describe(details)]
+
+
+def _describe(details: ErrorDetails) -> Iterator[str]:
+    parts = [str(part) for part in details["loc"] if part not in (SOURCE, LINES, SHARE)]
+    if parts[-1:] == ["literal['auto']"]:  # the other half of "a number or auto", which covers both
+        return
+    is_or_auto = parts[-1:] == ["constrained-int"]
+    key = ".".join(parts[:-1] if is_or_auto else parts)
+    match details["type"]:
+        case "extra_forbidden" if re.fullmatch(r"data\.train\.\d+\.weight", key):
+            yield (
+                f"{key}: no such setting; the nearest is repeat: 2, which puts each pair into the training text twice "
+                "(whole numbers only; to give a corpus less weight, repeat the others)"
+            )
+        case "extra_forbidden" if "." in str(details["loc"][-1]):
+            yield f"{key}: a dotted key is for --set; in a file, nest it by indentation"
+        case "extra_forbidden":
+            yield f"{key}: no such setting{_nearest(key)}"
+        case "missing":
+            yield f"{key}: must be given"
+        case "value_error":
+            for problem in str(details["ctx"]["error"]).split("\n"):
+                yield f"{key}{'.' if key and ':' in problem.split(' ')[0] else ': ' if key else ''}{problem}"
+        case kind:
+            message = _EXPECTED.get(kind) or details["msg"].removeprefix("Input should ")
+            yield f"{key}: must {message}{' or auto' if is_or_auto else ''}, found {shown(details['input'])}"
+
+
+def shown(value: object) -> str:
+    """Format a value of a configuration for a message: on one line and shortened."""
+    text = "nothing" if value is None else _REPR.repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
+
+
+class _Repr(reprlib.Repr):
+    """Like repr, but YAML's words for booleans and null, and bounded: a few anchors can stand for gigabytes of text."""
+
+    def repr_dict(self, value: dict[object, object], level: int) -> str:
+        if level <= 0:
+            return "{...}"
+        keys = itertools.islice(value, self.maxdict)  # in their order, where reprlib sorts them
+        items = [f"{self.repr1(key, level - 1)}: {self.repr1(value[key], level - 1)}" for key in keys]
+        return f"{{{', '.join([*items, '...'] if len(value) > len(items) else items)}}}"
+
+    def repr_bool(self, value: bool, _: int) -> str:
+        return str(value).lower()
+
+    def repr_NoneType(self, *_: object) -> str:  # noqa: N802  (found by the name of the type)
+        return "null"
+
+
+_REPR = _Repr()
+_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 1000
+
+
+class Difference(NamedTuple):
+    """A dotted key whose value differs between two trees, with both values as `shown`; None: the tree lacks the key."""
+
+    key: str
+    old: str | None
+    new: str | None
+
+
+def differences(old: object, new: object, key: str = "") -> Iterator[Difference]:
+    """Where two trees of plain values differ, as deep in the tree as both have the same structure.
+
+    Lists of different lengths are compared as a whole.
+    """
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        old, new = dict(enumerate(old)), dict(enumerate(new))
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in dict.fromkeys([*old, *new]):
+            path = f"{key}.{name}" if key else str(name)
+            if name in old and name in new:
+                yield from differences(old[name], new[name], path)
+            else:
+                yield Difference(path, *(shown(tree[name]) if name in tree else None for tree in (old, new)))
+    elif old != new:
+        yield Difference(key, shown(old), shown(new))
+
+
+def _nearest(key: str) -> str:
+    """`; did you mean X?` for a mistyped key or one from another toolkit; keys of its own section come first."""
+    section, _, name = key.rpartition(".")
+    paths = [_like(path, key.split(".")) for path in field_paths()]
+    own = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == section}
+    if not section:
+        own = {name: name for name in Config.model_fields}
+    meant = settings_meant(name, section)
+    if any(path.startswith(f"{section}.") for path in meant):
+        return did_you_mean(meant)
+    if near := misspelt(name, own):
+        return did_you_mean([own[near[0]]])
+    elsewhere = [path for path in paths if path.rpartition(".")[2] == plain(name)]
+    if elsewhere or meant:
+        return did_you_mean([*elsewhere, *meant])
+    if note := note_on(name):
+        return f"; {note}"
+    if alike := of_the_same_words(name, own):
+        return did_you_mean([own[word] for word in alike])
+    by_name = {path.rpartition(".")[2]: path for path in paths}
+    return did_you_mean([by_name[word] for word in misspelt(name, by_name, cutoff=0.8)])
+
+
+def _like(path: str, parts: Sequence[str]) -> str:
+    """`path` with each `*` replaced by what `parts` has in its place."""
+    pattern = path.split(".")
+    return ".".join(parts[i] if part == "*" and i < len(parts) else part for i, part in enumerate(pattern))

@@ -1,0 +1,117 @@
+"""YAML by the 1.2 core schema: the language code `no` is a string, `3e-4` a number, and a duplicate key an error.
+
+PyYAML implements YAML 1.1; its resolvers are replaced here. Schema: https://yaml.org/spec/1.2.2/#103-core-schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import yaml
+
+from nmt.config.messages import shown
+from nmt.console import printable, printable_sentence
+from nmt.errors import ConfigError
+
+_MAX_DIGITS = 18  # no setting is that large, and no calculation is prepared for it
+_NUMBER = (
+    r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
+    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+)
+_NUMBER_TAG = "tag:nmt,number"
+_NUMBER_STARTS = list("-+.0123456789")
+
+
+def parse_yaml(text: str, where: str) -> object:
+    """Parse a YAML document into plain values. Raises ConfigError, which names `where` the text stands."""
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a tag and a value that do not match
+        raise ConfigError([printable(f"{where}: not readable as YAML: {_one_line(error)}")]) from error
+    except RecursionError as error:
+        raise ConfigError([f"{where}: not readable as YAML: nested too deeply"]) from error
+
+
+def dump_yaml(tree: Mapping[str, object]) -> str:
+    """Write plain values as YAML that `parse_yaml` and readers of YAML 1.1 read back alike."""
+    text = str(yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+    # PyYAML leaves some characters that control a terminal unescaped; these are within double quotes, see _represent
+    return "\n".join(map(printable_sentence, text.split("\n")))
+
+
+class _Loader(yaml.SafeLoader):
+    """The core schema and no tags beyond it. Keys must be strings and unique."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's own shape)
+    yaml_constructors = {None: yaml.SafeLoader.construct_undefined}  # noqa: RUF012
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str):
+                raise yaml.MarkedYAMLError(problem=f"the key {key!r} is not a word", problem_mark=key_node.start_mark)
+            if key in seen:
+                raise yaml.MarkedYAMLError(problem=f"{key} is given twice", problem_mark=key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+    def construct_text(self, node: yaml.ScalarNode) -> str:
+        text = str(self.construct_scalar(node))
+        if re.search("[\0\ud800-\udfff]", text):  # not possible in a file name
+            problem = f"the text {text!r} has an invalid character"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+        return text
+
+    def construct_bool(self, node: yaml.ScalarNode) -> bool:
+        return str(node.value).lower() == "true"
+
+    def construct_number(self, node: yaml.ScalarNode) -> int | float:
+        text = str(node.value).lower()
+        is_whole = re.fullmatch(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-f]+", text) is not None
+        if is_whole and len(text) > _MAX_DIGITS:
+            raise yaml.MarkedYAMLError(problem=f"the number {shown(text)} is too large", problem_mark=node.start_mark)
+        if is_whole:
+            return int(text, 0) if text.startswith(("0x", "0o")) else int(text)
+        return float(text.replace(".inf", "inf").replace(".nan", "nan"))
+
+
+for _tag, _pattern, _first in (
+    ("tag:yaml.org,2002:null", r"null|Null|NULL|~|", ["n", "N", "~", ""]),
+    ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    (_NUMBER_TAG, _NUMBER, _NUMBER_STARTS),
+):
+    _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), _first)
+for _tag, _construct in (
+    ("tag:yaml.org,2002:null", _Loader.construct_yaml_null),
+    ("tag:yaml.org,2002:seq", _Loader.construct_yaml_seq),
+    ("tag:yaml.org,2002:map", _Loader.construct_yaml_map),
+    ("tag:yaml.org,2002:str", _Loader.construct_text),
+    ("tag:yaml.org,2002:bool", _Loader.construct_bool),
+    (_NUMBER_TAG, _Loader.construct_number),
+):
+    _Loader.add_constructor(_tag, _construct)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes strings that YAML 1.1 or 1.2 would read as another type: `no` as well as `1e5`."""
+
+
+def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = None if printable_sentence(text) == text else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_implicit_resolver(_NUMBER_TAG, re.compile(f"^(?:{_NUMBER})$"), _NUMBER_STARTS)
+_Dumper.add_representer(str, _represent)
+
+
+def _one_line(error: Exception) -> str:
+    """PyYAML's message in one line, with the position."""
+    mark = getattr(error, "problem_mark", None)
+    if not isinstance(error, yaml.MarkedYAMLError) or mark is None:
+        return " ".join(str(error).replace('in "<unicode string>",', "at").split())
+    problem = " ".join(filter(None, (error.context, error.problem)))
+    hint = "; indent with spaces" if r"'\t'" in problem else ""
+    return f"{problem} at line {mark.line + 1}, column {mark.column + 1}{hint}"

@@ -1,0 +1,95 @@
+"""The manifest of a data directory: what it was made from, what it holds, and the checksums of its files.
+
+`nmt prepare` writes more into it, which is documentation (see `nmt.prepare.records`): it is neither read nor checked.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+
+FORMAT = 1
+"""Number of the layout of a data directory; raised when an older one can no longer be read."""
+
+_T = TypeVar("_T")
+
+
+def _or_none(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+    try:
+        return validate(value)
+    except ValidationError:
+        return None
+
+
+_Lenient = Annotated[_T | None, WrapValidator(_or_none)]
+"""None if damaged: not needed to train, only to tell whether the directory is up to date."""
+
+
+class Record(BaseModel):
+    """A part of the manifest."""
+
+    model_config = ConfigDict(frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+class FileRecord(Record):
+    """One file of the data directory."""
+
+    bytes: int
+    sha256: str
+
+
+class TokenizerRecord(Record):
+    """The vocabulary or vocabularies."""
+
+    fingerprint: str
+
+
+class SplitRecord(Record):
+    """The training set, the development set or a test set."""
+
+    pairs: Annotated[int, Field(ge=1)]
+
+
+class SourceFile(Record):
+    """One file of a source."""
+
+    name: str | None = None
+    """Its name under `data.root`; None for a file of a dataset on the hub, whose path is the key."""
+    sha256: str
+
+
+class SourceRecord(Record):
+    """A source: its files, and how many of its pairs were read, kept and dropped."""
+
+    corpus: str
+    hub: str | None = None
+    revision: str | None = None
+    commit: str | None = None
+    files: dict[str, SourceFile]
+    """By language, or by path within a dataset on the hub."""
+    read: int | None = None
+    """None in a source that has not been read yet."""
+    kept: int | None = None
+    """This and the next are given for sources of training text only."""
+    dropped: dict[str, int] | None = None
+    """Pairs by reason, see `nmt.prepare.clean`."""
+
+
+class Manifest(Record):
+    """The manifest. Fields stand in the order in which they are written."""
+
+    format: int
+    languages: Annotated[tuple[str, str], Field(strict=False)]
+    """In alphabetical order."""
+    fingerprint: str
+    """Sixteen hexadecimal digits that change if and only if a text, an id or the tokenizer changes."""
+    config: _Lenient[dict[str, object]] = None
+    """The recipe, see `nmt.prepare.recipe`."""
+    tokenizer: TokenizerRecord
+    sources: _Lenient[dict[str, SourceRecord]] = None
+    """By their keys in `data`: train.0, valid, test.NAME."""
+    splits: dict[str, SplitRecord]
+    warnings: list[str] = []  # absent from manifests of earlier versions
+    files: dict[str, FileRecord]
+    """By their paths within the data directory."""

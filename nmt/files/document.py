@@ -1,0 +1,93 @@
+"""JSON documents: read within bounds, parsed, and validated against a pydantic model.
+
+A sealed document holds a checksum of its own content, so that any change to it is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from nmt.errors import NmtError
+from nmt.files.read import read_text
+
+
+class Document(BaseModel):
+    """The content of a JSON file: immutable, types not converted, unknown keys ignored."""
+
+    model_config = ConfigDict(frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+class Sealed(Document):
+    """A document with a checksum of its own content, as `sealed_text` writes it."""
+
+    format: int
+    seal: str
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def read_document(
+    path: Path, model: type[M], error: type[NmtError], advice: str = "", formats: Sequence[int] = ()
+) -> M:
+    """Read a JSON file as `model`.
+
+    Args:
+        error: the type of error to raise.
+        advice: the end of every message: what to do about a damaged document, such as "; remove it".
+        formats: the values of the key `format` that can be read, the current one last. Empty: any.
+
+    Raises FileNotFoundError, `error` if the file cannot be read, is damaged or has another format, and UnsafeFileError
+    if it is not a regular file or is too large.
+    """
+    try:
+        content = json.loads(read_text(path))
+        if not isinstance(content, dict):
+            raise ValueError("not a JSON object")
+        is_whole = not issubclass(model, Sealed) or content.get("seal") == _digest(content)
+    except FileNotFoundError:
+        raise
+    except OSError as problem:
+        raise error(f"{path}: cannot be read: {problem.strerror}{advice}") from problem
+    except (ValueError, RecursionError) as problem:
+        raise error(f"{path}: damaged: {problem}{advice}") from problem
+    if formats and "format" in content and content["format"] not in formats:
+        found = content["format"]
+        raise error(f"{path}: written in format {found}, this version of nmt reads {formats[-1]}{advice}")
+    if not is_whole:
+        raise error(f"{path}: damaged, its checksum is not what was written{advice}")
+    try:
+        return model.model_validate(content)
+    except ValidationError as problem:
+        raise error(f"{path}: damaged: {_problem(problem)}{advice}") from None
+
+
+def _problem(error: ValidationError) -> str:
+    """The missing keys, or the first one with an invalid value."""
+    problems = error.errors()
+    missing = [details["loc"] for details in problems if details["type"] == "missing"]
+    lacking = sorted(".".join(map(str, key)) for key in missing if not isinstance(key[-1], int))
+    invalid = ".".join(map(str, problems[0]["loc"]))
+    return f"it lacks {', '.join(lacking)}" if lacking else f"{invalid} has an invalid value"
+
+
+def document_text(document: BaseModel) -> str:
+    """JSON of the keys that were given when `document` was made, in the order of its fields."""
+    return json.dumps(document.model_dump(exclude_unset=True), indent=1) + "\n"
+
+
+def sealed_text(content: Mapping[str, object]) -> str:
+    """JSON of `content` with its seal."""
+    return json.dumps({**content, "seal": _digest(content)}, indent=1) + "\n"
+
+
+def _digest(content: Mapping[str, object]) -> str:
+    """The SHA-256 of everything but the seal, in hexadecimal."""
+    unsealed = {key: value for key, value in content.items() if key != "seal"}
+    return hashlib.sha256(json.dumps(unsealed, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,76 @@
+"""The recipe of a data directory: the settings that determine its content, and how two recipes differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from nmt.config import Config, DataConfig, Section, Source, TokenizerConfig
+from nmt.config.messages import differences
+from nmt.text.tokenizer import Tokenizers
+
+Recipe: TypeAlias = dict[str, object]
+"""Plain values, as they stand in the manifest."""
+
+_PLACES = {"direction", "dir", "root"}  # not part of a recipe: one directory serves both directions, and may be moved
+
+
+def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
+    """Return the settings that a data directory is made from; the content of the source files is not part of them.
+
+    reused: the tokenizers, where they are taken from another directory and not learned.
+    """
+    data = config.data.model_dump(mode="json", exclude=_PLACES)
+    for source in data["train"]:
+        if source["repeat"] == 1:  # manifests older than this setting lack it
+            del source["repeat"]
+    for source in (data["valid"], *data["test"].values()):
+        if isinstance(source, dict):
+            del source["repeat"]
+    tokenizer: dict[str, object] = config.tokenizer.model_dump(mode="json")
+    if reused is not None:
+        tokenizer = {"joint": reused.joint, "reused": reused.fingerprint}
+    return {"languages": list(config.data.languages), "data": data, "tokenizer": tokenizer}
+
+
+def changes(old: Recipe, new: Recipe) -> Iterator[str]:
+    """Describe each difference between two recipes. `old` may lack settings, which then had their defaults."""
+    old, new = _completed(old), _completed(new)
+    if is_reused(old) != is_reused(new):
+        taken, trained = "taken from elsewhere (--tokenizer-from)", "trained on this text"
+        yield f"the tokenizer was {taken if is_reused(old) else trained}, is {taken if is_reused(new) else trained}"
+        new = {**new, "tokenizer": old["tokenizer"]}
+    for key, was, wanted in differences(old, new):
+        if was is None or wanted is None:
+            yield f"{key} was {'added' if was is None else 'removed'}"
+        else:
+            yield f"{key} was {was}, is {wanted}"
+
+
+def is_reused(made_from: Recipe) -> bool:
+    """Whether the tokenizer was taken from another directory."""
+    tokenizer = made_from.get("tokenizer")
+    return isinstance(tokenizer, dict) and "reused" in tokenizer
+
+
+def _completed(made_from: Recipe) -> Recipe:
+    """A recipe with the defaults of the settings that it lacks; of a damaged one, what is not damaged."""
+    data, tokenizer = _with_defaults(made_from.get("data"), DataConfig), made_from.get("tokenizer")
+    if not is_reused(made_from):
+        tokenizer = _with_defaults(tokenizer, TokenizerConfig)
+    if isinstance(data, dict):
+        train, test = data.get("train"), data.get("test")
+        data["valid"] = _with_defaults(data.get("valid"), Source)
+        if isinstance(train, list):
+            data["train"] = [_with_defaults(source, Source) for source in train]
+        if isinstance(test, dict):
+            data["test"] = {name: _with_defaults(source, Source) for name, source in test.items()}
+    return {**made_from, "data": data, "tokenizer": tokenizer}
+
+
+def _with_defaults(values: object, section: type[Section]) -> object:
+    if not isinstance(values, dict):
+        return values
+    fields = section.model_fields.items()
+    defaults = {name: field.default for name, field in fields if not field.is_required() and name not in _PLACES}
+    return {**defaults, **values}

@@ -1,0 +1,1 @@
+"""Recipes of several steps: knowledge distillation, back-translation, bidirectional pre-training."""

@@ -1,0 +1,185 @@
+"""Back-translation (Sennrich et al., 2016): text in the target language alone becomes training pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt.config import Config, DataConfig, SearchConfig, Source
+from nmt.config.load import changed_config, load_config
+from nmt.console import say
+from nmt.data.corpus import read_manifest
+from nmt.errors import ConfigError, DataError
+from nmt.files.read import checksum
+from nmt.layout import DataDir
+from nmt.prepare.checks import unlike
+from nmt.prepare.clean import REASONS, Cleaner
+from nmt.prepare.pairs import SentencePair
+from nmt.prepare.sources import open_source
+from nmt.recipes.commands import follow
+from nmt.recipes.configs import data_directory, next_config, rooted, run_config
+from nmt.recipes.directory import RecipeDir, translation_settings
+from nmt.text.lines import read_aligned, read_lines
+
+if TYPE_CHECKING:
+    from nmt.translate.translator import Translator
+
+UNFINISHED = "without a finished translation that is in no dev or test set"
+SEARCHES = {
+    "sample": ["search.sample=true"],
+    "beam": ["search.sample=false"],
+    "greedy": ["search.sample=false", "search.beam=1"],
+}
+"""The search settings of each --how."""
+
+
+@dataclass(frozen=True)
+class BackTranslation:
+    """The options of `nmt back-translate`."""
+
+    reverse: Path
+    """Run directory; it translates from target to source."""
+    mono: Path
+    """Text in the target language, a sentence a line."""
+    output: Path
+    search: SearchConfig
+    """How the reverse run translates."""
+    config: str | None = None
+    """Config of the authentic corpora; by default the reverse run's in the other direction."""
+    overrides: Sequence[str] = ()
+    """Changes to the config of the training that follows, `section.key=value`."""
+    upsample: int = 1
+    """How often authentic pairs are repeated in the training text."""
+    run_commands: bool = False
+    """Whether to run the commands that follow."""
+
+
+def back_translate(request: BackTranslation) -> int:
+    """Translate monolingual target text, and write the config of the training that follows.
+
+    Return the exit status of the first following command that fails, else 0. Raises ConfigError, DataError, HubError or
+    CheckpointError before anything is written.
+    """
+    config = _forward(request.reverse, run_config(request.reverse), request.config)
+    rules = PairRules(config.data, *_held_out(config.data))
+    n_lines = _n_lines(request.mono)
+    from nmt.translate.types import check_search  # imports torch
+
+    check_search(request.search, 1)
+    recipe = RecipeDir(request.output, _settings(request, config.data, rules), [request.reverse])
+
+    def translate(translator: Translator, lines: Sequence[str], first: int) -> Iterator[str]:
+        wanted = ["" if rules.why_not_translated(line) else line for line in lines]
+        for best, *_ in translator.translate_window(wanted, request.search, 1, first):
+            yield best.text if best.finished and rules.may_be_source(best.text) else ""
+
+    def count(path: Path) -> dict[str, int]:
+        counts = {"lines": 0, "pairs": 0}
+        for translation, line in read_aligned(path, request.mono):
+            kind = rules.why_dropped(translation, line) or "pairs"
+            counts["lines"] += 1
+            counts[kind] = counts.get(kind, 0) + 1
+        return counts
+
+    src, tgt = config.data.src, config.data.tgt
+    name = f"synthetic.{src}"
+    files = {src: str(recipe.path / name), tgt: str(request.mono)}
+    authentic = [source.model_copy(update={"repeat": source.repeat * request.upsample}) for source in config.data.train]
+    corpora = [*authentic, Source(files=files, name=f"{request.mono.name}, back-translated")]
+    run_dir = f"runs/back-{recipe.path.name}-{{direction}}"
+    following = next_config(config, recipe, corpora, run_dir, request.overrides)
+    counts = recipe.write(name, read_lines(request.mono), n_lines, translate, count)
+    return follow(recipe, counts, following, request.run_commands)
+
+
+class PairRules:
+    """Decides which lines are translated, and predicts which pairs `nmt prepare` keeps."""
+
+    def __init__(self, data: DataConfig, held_out: Collection[str], held_out_sources: Collection[str] = ()) -> None:
+        """`held_out`, `held_out_sources`: the target and the source lines of the development and test sets."""
+        self._data = data
+        self._held_out_sources = {line.strip() for line in held_out_sources}
+        self._held_out = {line.strip() for line in held_out}
+        self.held_out = sha256("\n".join(sorted(self._held_out)).encode()).hexdigest()
+        """Checksum of the target lines of the development and test sets."""
+
+    def why_not_translated(self, line: str) -> str | None:
+        """Why a line of the text is not translated; None if it is."""
+        if not line.strip():
+            return "not translated: blank"
+        if line.strip() in self._held_out:
+            return f"not translated: {REASONS['overlap']}"
+        reason = self._reason(line, line)  # "copied" if nothing else is wrong
+        return f"not translated: {REASONS[reason]}" if reason is not None and reason != "copied" else None
+
+    def may_be_source(self, translation: str) -> bool:
+        """Whether a translation is in no development or test set."""
+        return translation.strip() not in self._held_out_sources
+
+    def why_dropped(self, translation: str, line: str) -> str | None:
+        """Why a pair is not learned from; None if it is, unless it is a duplicate or has too many pieces."""
+        if (reason := self.why_not_translated(line)) is not None:
+            return reason
+        if not translation.strip():
+            return UNFINISHED
+        reason = self._reason(translation, line)
+        return None if reason is None else f"nmt prepare will drop: {REASONS[reason]}"
+
+    def _reason(self, src: str, tgt: str) -> str | None:
+        cleaner = Cleaner(self._data, (), ())  # a new one per pair, since it remembers all pairs
+        cleaner.clean(SentencePair(src, tgt, ""))
+        return next(iter(cleaner.report.dropped), None)
+
+
+def _n_lines(mono: Path) -> int:
+    """Count the lines, reading all of them: what is not text is found before hours have passed. Raises DataError."""
+    if not mono.exists():
+        raise DataError(f"{mono}: no such file")
+    n_lines = sum(1 for _ in read_lines(mono))
+    if n_lines == 0:
+        raise DataError(f"{mono}: is empty")
+    return n_lines
+
+
+def _settings(request: BackTranslation, data: DataConfig, rules: PairRules) -> dict[str, object]:
+    return {
+        "recipe": "back_translate",
+        "text": checksum(request.mono),
+        "max_chars": data.max_chars,
+        "dev_and_test_lines": rules.held_out,
+        **translation_settings([request.reverse], request.search),
+    }
+
+
+def _forward(run: Path, reverse: Config, name: str | None) -> Config:
+    """The config of the authentic corpora, in the other direction than `reverse`. Raises ConfigError or DataError."""
+    direction = f"{reverse.data.tgt}-{reverse.data.src}"
+    config = load_config(name) if name else changed_config(reverse, [f"data.direction={direction}"])
+    if config.data.direction != direction:
+        raise ConfigError(
+            [f"{name}: data.direction is {config.data.direction}; what follows a {reverse.data.direction} run is "
+             f"{direction}"]
+        )  # fmt: skip
+    if not isinstance(config.data.valid, Source) and len({source.repeat for source in config.data.train}) > 1:
+        raise ConfigError(
+            [f"{name or run}: corpora repeat differently (data.train.N.repeat), but the prepared text, off which the "
+             "development set was split, does not tell them apart; repeat all alike, or name files in data.valid"]
+        )  # fmt: skip
+    directory = DataDir(config.data.directory if name else data_directory(run))
+    result = rooted(config, directory.path)
+    if not isinstance(config.data.valid, Source) and (line := unlike(directory, read_manifest(directory), config)):
+        say(f"warning: {line}")
+    return result
+
+
+def _held_out(data: DataConfig) -> tuple[list[str], list[str]]:
+    """The target lines of the development and test sets, and the source lines. Raises DataError or HubError."""
+    lines: dict[str, list[str]] = {language: [] for language in data.languages}
+    for source in (source for key, source in data.sources() if not key.startswith("train.")):
+        for pair in open_source(source, data.languages, Path(data.root)).pairs():
+            for language, line in zip(data.languages, pair, strict=False):  # a pair also names its corpus
+                lines[language].append(line)
+    return lines[data.tgt], lines[data.src]

@@ -1,0 +1,80 @@
+"""The configuration of the training that follows a recipe: that of a run, with other corpora."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.config import Config, DataConfig, Source
+from nmt.config.load import changed_config, check_config, load_config
+from nmt.errors import CheckpointError, DataError
+from nmt.layout import DataDir, RunDir
+from nmt.prepare.sources import text_folder
+from nmt.recipes.directory import RecipeDir
+from nmt.runs.info import read_info
+
+
+def run_config(run: Path) -> Config:
+    """Load the configuration of a run, without the settings of how it began. Raises CheckpointError if there is none.
+
+    The next training does not inherit training.init_from, training.freeze and training.both_directions.
+    """
+    if not RunDir(run).config.is_file():
+        raise CheckpointError(f"{run}: not a run directory, it has no config.yaml; make one with nmt train")
+    config = load_config(RunDir(run).config)
+    training = config.training.model_copy(update={"init_from": None, "freeze": [], "both_directions": False})
+    return config.model_copy(update={"training": training})
+
+
+def data_directory(run: Path) -> Path:
+    """The data directory that a run was trained on, relative to the working directory if it is below that."""
+    path = Path(read_info(RunDir(run)).data_dir)
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def rooted(config: Config, prepared: Path | None = None) -> Config:
+    """`config` with `data.root` put before every file name, so that files elsewhere can be named beside them.
+
+    If the development set was split off the training text, both are replaced by those of the data directory `prepared`
+    (default: the config's), since the original files still hold the pairs that were dropped for sharing a side with the
+    development set. All corpora are one then, with the `repeat` of the first. Raises DataError if they are missing.
+    """
+    data, folder = config.data, text_folder(config.data.root)
+
+    def moved(source: Source) -> Source:
+        files = {language: str(folder / name) for language, name in (source.files or {}).items()}
+        return source.model_copy(update={"files": files or None})
+
+    if isinstance(data.valid, Source):
+        train, valid = [moved(source) for source in data.train], moved(data.valid)
+    else:
+        authentic, valid = _split_off(data, DataDir(prepared or data.directory))
+        train = [authentic]
+    test = {name: moved(source) for name, source in data.test.items()}
+    changes = {"root": ".", "train": train, "valid": valid, "test": test}
+    return config.model_copy(update={"data": data.model_copy(update=changes)})
+
+
+def _split_off(data: DataConfig, directory: DataDir) -> tuple[Source, Source]:
+    """The prepared training text and development set: another training text would give another development set."""
+    train, valid = (
+        {language: str(directory.text(split, language)) for language in data.languages} for split in ("train", "valid")
+    )
+    if not all(Path(name).is_file() for name in (*train.values(), *valid.values())):
+        raise DataError(
+            f"{directory.path}: no development set is here yet, and data.valid says to split it off the training text; "
+            "run nmt prepare first"
+        )
+    repeat = data.train[0].repeat  # the text repeats its pairs already, but prepare drops duplicates
+    return Source(files=train, name="authentic", repeat=repeat), Source(files=valid, name="split off")
+
+
+def next_config(
+    config: Config, directory: RecipeDir, train: Sequence[Source], run_dir: str, overrides: Sequence[str]
+) -> Config:
+    """Return `config` (see `rooted`) with the training corpora `train`, the recipe's data directory and `run_dir`, then
+    changed by `overrides`. Raises ConfigError."""
+    tree = config.model_dump()
+    tree["data"] |= {"train": [source.model_dump() for source in train], "dir": str(directory.prepared)}
+    tree["training"]["run_dir"] = run_dir
+    return changed_config(check_config(tree, "config"), overrides)

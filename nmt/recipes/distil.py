@@ -1,0 +1,137 @@
+"""Sequence-level knowledge distillation (Kim and Rush, 2016): a student learns from a teacher's translations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from nmt.config import Config, DataConfig, SearchConfig, Source
+from nmt.config.load import load_config
+from nmt.data.corpus import Corpus
+from nmt.errors import ConfigError, DataError
+from nmt.layout import DataDir
+from nmt.recipes.commands import follow
+from nmt.recipes.configs import data_directory, next_config, rooted, run_config
+from nmt.recipes.directory import RecipeDir, translation_settings
+from nmt.text.lines import read_aligned, read_lines
+
+if TYPE_CHECKING:
+    from nmt.translate.translator import Translator
+
+Metric = Literal["chrf", "bleu"]
+UNFINISHED = "without a finished translation that is not in the development set (nmt prepare drops them as empty)"
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """The options of `nmt distil`."""
+
+    teachers: Sequence[Path]
+    """Run directories; several are an ensemble."""
+    output: Path
+    search: SearchConfig
+    """How the teacher translates."""
+    data: Path | None = None
+    """Data directory to translate; by default the teacher's."""
+    n_best: int = 1
+    nearest: Metric = "chrf"
+    """The sentence score that chooses among `n_best` translations."""
+    with_originals: bool = False
+    student: str | None = None
+    """Config with the student's model, training and search settings; by default the teacher's."""
+    overrides: Sequence[str] = ()
+    """Changes to the student's config, `section.key=value`."""
+    run_commands: bool = False
+    """Whether to run the commands that follow."""
+
+
+def distil(request: Distillation) -> int:
+    """Translate the training text of the teacher's data directory, and write the config of the student.
+
+    Return the exit status of the first following command that fails, else 0. Raises ConfigError, DataError or
+    CheckpointError before anything is written.
+    """
+    from nmt.translate.types import check_search  # imports torch
+
+    teacher = run_config(request.teachers[0])
+    if request.data is None and any(source.repeat > 1 for source in teacher.data.train):
+        raise ConfigError([
+            f"{request.teachers[0]}: its training text has corpora that repeat (data.train.N.repeat), of which the "
+            "student would get each pair once; nmt prepare it without that, and name the data directory with --data"
+        ])  # fmt: skip
+    data = DataDir(request.data or data_directory(request.teachers[0]))
+    corpus = Corpus.open(data)
+    src, tgt = teacher.data.src, teacher.data.tgt
+    if set(corpus.languages) != {src, tgt}:
+        raise DataError(f"{data.path}: is {' and '.join(corpus.languages)}, the teacher translates {src}-{tgt}")
+    check_search(request.search, request.n_best)
+    recipe = RecipeDir(request.output, _settings(request, corpus), request.teachers)
+    name = f"distilled.{tgt}"
+    texts = data.text("train", src), data.text("train", tgt)
+    originals = Source(files={src: str(texts[0]), tgt: str(texts[1])}, name="originals")
+    distilled = Source(files={src: str(texts[0]), tgt: str(recipe.path / name)}, name="distilled")
+    corpora = [originals, distilled] if request.with_originals else [distilled]
+    run_dir = f"runs/distilled-{recipe.path.name}-{{direction}}"
+    config = next_config(_student(request, teacher, data.path), recipe, corpora, run_dir, request.overrides)
+    held_out = _split_off_lines(teacher.data, data)
+
+    def translate(translator: Translator, rows: Sequence[tuple[str, str]], first: int) -> Iterator[str]:
+        lines = [line for line, _ in rows]
+        n_best_lists = translator.translate_window(lines, request.search, request.n_best, first)
+        for (_, reference), n_best in zip(rows, n_best_lists, strict=True):
+            texts = [best.text for best in n_best if best.finished and best.text.strip() not in held_out]
+            yield nearest(texts, reference, request.nearest, tgt)
+
+    def count(path: Path) -> dict[str, int]:
+        return _count(path, texts[1])
+
+    counts = recipe.write(name, read_aligned(*texts), corpus.split("train").n, translate, count)
+    return follow(recipe, counts, config, request.run_commands)
+
+
+def nearest(texts: Sequence[str], reference: str, metric: Metric, language: str) -> str:
+    """Return the text with the best sentence score against the reference, the first if several are equal.
+
+    Empty if there are no texts.
+    """
+    from nmt.translate.mbr import pairwise
+
+    if len(texts) < 2:
+        return texts[0] if texts else ""
+    scores = pairwise([*texts, reference], metric, language)[:-1, -1]
+    return texts[int(scores.argmax())]
+
+
+def _settings(request: Distillation, corpus: Corpus) -> dict[str, object]:
+    return {
+        "recipe": "distil",
+        "text": corpus.fingerprint,
+        "n_best": request.n_best,
+        "nearest": request.nearest if request.n_best > 1 else None,
+        **translation_settings(request.teachers, request.search),
+    }
+
+
+def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
+    """The target lines of a development set that was split off: no training pair may share a side with it."""
+    if isinstance(config.valid, Source):
+        return set()
+    return {line.strip() for line in read_lines(data.text("valid", config.tgt))}
+
+
+def _count(translations: Path, references: Path) -> dict[str, int]:
+    counts = dict.fromkeys(("lines", "translations", "of these equal to the reference", UNFINISHED), 0)
+    for translation, reference in read_aligned(translations, references):
+        kind = "translations" if translation.strip() else UNFINISHED
+        counts["lines"] += 1
+        counts[kind] += 1
+        counts["of these equal to the reference"] += translation == reference
+    return counts
+
+
+def _student(request: Distillation, teacher: Config, prepared: Path) -> Config:
+    """The student's settings, with the data and the tokenizer of the teacher. Raises ConfigError or DataError."""
+    student = load_config(request.student) if request.student else teacher
+    return rooted(student.model_copy(update={"data": teacher.data, "tokenizer": teacher.tokenizer}), prepared)

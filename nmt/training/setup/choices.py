@@ -1,0 +1,87 @@
+"""What a run chooses automatically: number format, float32 library, layout, compilation and size of micro-batches."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import torch
+
+from nmt.config import Config
+from nmt.console import say
+from nmt.model.device import device_name
+from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
+from nmt.runs.info import RunInfo
+from nmt.training.memory import pick_max_tokens
+from nmt.training.parallel.world import World
+from nmt.training.setup.compiled import pick_compile, pick_layout
+from nmt.training.setup.inputs import Inputs
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The choices of rank 0 and the environment in which they were made, as run.json keeps them (see `RunInfo`)."""
+
+    precision: str
+    device: str
+    device_name: str
+    torch: str
+    threads: int
+    processes: int
+    float32_library: str
+    layout: str
+    compiled: bool
+    auto_max_tokens: int | None
+    max_tokens: int
+
+
+def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World) -> Choices:
+    """Choose what the settings leave to `auto`, by probes where that takes one.
+
+    `before` is the run.json of a resumed run, which keeps its choices unless it has moved to another device. There, and
+    with other software or other numbers of threads and processes, results are as good but not the same bits: a message
+    says so.
+    """
+    settings, device = config.training, inputs.device
+    name, kept = device_name(device), before
+    if before is not None and (before.device, before.device_name) != (device.type, name):
+        kept = None
+    precision = pick_precision(settings.precision, device) if kept is None else kept.precision
+    # runs of versions without this choice have used mkl
+    library = pick_float32_library(precision, device) if kept is None else kept.float32_library or "mkl"
+    use_float32_library(library)
+    layout = pick_layout(config, device, precision)
+    is_compiled = pick_compile(config, device, inputs.to_shard)
+    max_tokens, auto_max_tokens = settings.max_tokens, None
+    if max_tokens == "auto":
+        kept_tokens = kept.auto_max_tokens if kept is not None and kept.processes == world.size else None
+        max_tokens = auto_max_tokens = kept_tokens or pick_max_tokens(
+            inputs.model, inputs.pairs, settings, precision, device, 4 * settings.update_tokens // world.size
+        )
+    choices = Choices(
+        precision=precision,
+        device=device.type,
+        device_name=name,
+        torch=torch.__version__,
+        threads=torch.get_num_threads(),
+        processes=world.size,
+        float32_library=library,
+        layout=layout,
+        compiled=is_compiled,
+        auto_max_tokens=auto_max_tokens,
+        max_tokens=max_tokens,
+    )
+    if before is not None:
+        _report_changes(before, choices)
+    return choices
+
+
+def _report_changes(before: RunInfo, choices: Choices) -> None:
+    """Say with which other choices and environment a run is resumed."""
+    was = before.model_dump(exclude_unset=True)
+    changes = [
+        f"{key} {value} instead of {was[key]}"
+        for key, value in asdict(choices).items()
+        if key != "max_tokens" and value is not None and was.get(key, value) != value
+    ]
+    if changes:
+        say(f"the run goes on with {', '.join(changes)}: the same data in the same order, but not the same bits")

@@ -1,0 +1,73 @@
+"""The inputs of a run, which each rank reads for itself: corpus, training pairs, device and an untrained model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from nmt.config import Config
+from nmt.console import say
+from nmt.data.batching import Pairs
+from nmt.data.bpe_dropout import BpeDropout
+from nmt.data.corpus import Corpus
+from nmt.errors import DataError
+from nmt.layout import DataDir
+from nmt.model.device import pick_device
+from nmt.model.transformer import Transformer
+from nmt.training.parallel.world import World
+from nmt.training.setup.init_from import freeze
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Corpus, pairs, device and model. If the model is `to_shard`, rank 0 has an unsharded `copy` to validate."""
+
+    corpus: Corpus
+    pairs: Pairs
+    bpe_dropout: BpeDropout | None
+    device: torch.device
+    model: Transformer
+    copy: Transformer | None
+    to_shard: bool
+
+
+def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
+    """Read and check the corpus, and make the model. Raises ConfigError or DataError."""
+    corpus = _read_corpus(config, data)
+    device = pick_device(config.training.device)
+    world.set_device(device)
+    settings, src, tgt = config.training, config.data.src, config.data.tgt
+    text = corpus.split("train")
+    pairs, bpe_dropout = Pairs(text, src, tgt, settings.both_directions), None
+    if settings.src_bpe_dropout or settings.tgt_bpe_dropout:
+        bpe_dropout = BpeDropout(text, corpus.tokenizers, config.data, settings)
+    torch.manual_seed(settings.seed)
+    n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (src, tgt))
+    model, copy = Transformer(config.model, n_src, n_tgt), None
+    freeze(model, settings.freeze)
+    if settings.freeze and settings.init_from is None and world.is_rank0:
+        say(f"training.freeze: {', '.join(settings.freeze)} keep random weights, for there is no training.init_from")
+    to_shard = settings.parallel == "fsdp" and world.size > 1
+    if not to_shard:
+        model = model.to(device)
+    elif world.is_rank0:  # sharding moves the model to the device layer by layer, since as a whole it may not fit there
+        copy = Transformer(config.model, n_src, n_tgt).to(device)
+    if settings.parallel == "fsdp" and world.size == 1:
+        say("training.parallel: fsdp has no effect: it shards a model over several processes, and there is one")
+    return Inputs(corpus, pairs, bpe_dropout, device, model, copy, to_shard)
+
+
+def _read_corpus(config: Config, data: DataDir) -> Corpus:
+    corpus = Corpus.open(data)
+    if tuple(corpus.languages) != config.data.languages:
+        actual, needed = " and ".join(corpus.languages), " and ".join(config.data.languages)
+        raise DataError(f"{data.path}: holds {actual}, but data.direction = {config.data.direction} needs {needed}")
+    corpus.verify("train", ("ids", "ends"))
+    corpus.verify("valid")
+    if not corpus.tokenizers.joint and (config.training.both_directions or config.model.tie_embeddings == "all"):
+        setting = "training.both_directions" if config.training.both_directions else "model.tie_embeddings: all"
+        raise DataError(
+            f"{data.path}: has a vocabulary for each language, {setting} needs a joint one; prepare it again"
+        )
+    return corpus

@@ -1,0 +1,166 @@
+"""Lines into sentences for the search, and the hypotheses of sentences back into translations of lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+from nmt.config import DataConfig, SearchConfig
+from nmt.errors import ConfigError, DataError
+from nmt.search.phrases import n_within, term_ids, total_length
+from nmt.search.step import Hypothesis, length_penalty
+from nmt.text.asked import asked_of
+from nmt.text.split import join, split
+from nmt.text.tokenizer import Tokenizer, Tokenizers, is_blank
+from nmt.translate.mbr import choose
+from nmt.translate.types import BLANK, MAX_PARTS, NO_TERMS, Line, Part, Sentence, Translation, takes_terms
+
+MAX_PIECES_FACTOR = 4
+"""At most this many times `data.max_pieces` of a sentence are read: more is no sentence and would take hours, or all
+memory."""
+
+
+class Segmenter:
+    """Splits lines into sentences and joins the translations of these."""
+
+    def __init__(self, tokenizers: Tokenizers, data: DataConfig, max_positions: int | None) -> None:
+        """max_positions: the longest sequence, `</s>` counted, that the model takes; None without a limit."""
+        self._src, self._tgt = tokenizers[data.src], tokenizers[data.tgt]
+        self._tgt_lang, self._max_positions = data.tgt, max_positions
+        # one position is for the end of sentence
+        self.max_length = MAX_PIECES_FACTOR * data.max_pieces if max_positions is None else max_positions - 1
+        """Pieces of a sentence that are read, `</s>` not counted."""
+        self._max_pieces = min(self.max_length, data.max_pieces)
+
+    def split_lines(self, lines: Sequence[Line], search: SearchConfig, first: int = 0) -> list[list[Sentence]]:
+        """Return the sentences of each line: several if it is split, and one without ids if it is blank.
+
+        first: the number of the first line, from 0. Raises ConfigError for terms that this kind of search does not
+        support, DataError if prefix and terms of a line are too long for the model.
+        """
+        stays_whole = 0 if search.split == "always" else self._max_pieces
+        encoded = self._src.encode_all(["" if is_blank(line.text) else line.text for line in lines])
+        by_line = []
+        for number, (line, line_ids) in enumerate(zip(lines, encoded, strict=True), start=first):
+            is_long = search.split != "never" and len(line_ids) > stays_whole
+            if is_long and not line.terms:
+                parts = split(line.text, self._n_pieces, self._max_pieces, stays_whole)
+                ids_of_parts = self._src.encode_all([text for text, _ in parts])
+            else:
+                parts, ids_of_parts = [(line.text, "")], [line_ids]
+            sentences = []
+            for i, ((text, separator), ids) in enumerate(zip(parts, ids_of_parts, strict=True)):
+                phrases, n_ordered = phrases_of(line, text, search, self._tgt)
+                prefix = self._tgt.encode(line.prefix.rstrip()) if line.prefix and i == 0 else ()
+                src_ids, n_required = ids[: self.max_length], len(prefix) + total_length(phrases)
+                if src_ids and self._max_positions is not None and n_required >= self._max_positions:
+                    raise DataError(
+                        f"line {number + 1}: its prefix and terms have {n_required} pieces, more than the model has "
+                        f"positions for (model.max_positions = {self._max_positions})"
+                    )
+                sentence = Sentence(
+                    text=text,
+                    separator=separator,
+                    src_ids=src_ids,
+                    key=number * MAX_PARTS + i,
+                    max_length=_max_length(len(src_ids), n_required, search, self._max_positions),
+                    prefix=prefix,
+                    phrases=phrases,
+                    n_ordered=n_ordered,
+                    cut=len(ids) > self.max_length,
+                    whole=is_long and len(parts) == 1,
+                )
+                sentences.append(sentence)
+            by_line.append(sentences)
+        return by_line
+
+    def _n_pieces(self, texts: list[str]) -> list[int]:
+        return [len(ids) for ids in self._src.encode_all(texts)]
+
+    def join_hypotheses(
+        self,
+        sentences: Sequence[Sentence],
+        hypotheses: Sequence[Sequence[Hypothesis]],
+        search: SearchConfig,
+        n_best: int,
+    ) -> list[Translation]:
+        """Return up to `n_best` translations of a line, best first, from the hypotheses of each of its sentences.
+
+        The best of each sentence are joined, then the second best of each, and so on.
+        """
+        if not any(hypotheses):
+            return [BLANK]
+        if search.mbr != "none":  # of equally good candidates, the one with the better score
+            ranked = [sorted(candidates, key=lambda hypothesis: -hypothesis.score) for candidates in hypotheses]
+            hypotheses = [[self._least_risk(candidates, search.mbr)] if candidates else [] for candidates in ranked]
+        n_ranks = min(n_best, max(map(len, hypotheses)))
+        translations = [
+            self._joined(sentences, [each[min(rank, len(each) - 1)] if each else None for each in hypotheses], search)
+            for rank in range(n_ranks)
+        ]
+        if search.sample:
+            return translations
+        return sorted(translations, key=lambda translation: -translation.score)  # joined, the order may differ
+
+    def _joined(
+        self, sentences: Sequence[Sentence], hypotheses: Sequence[Hypothesis | None], search: SearchConfig
+    ) -> Translation:
+        """One hypothesis of each sentence, None for a blank one, as a translation of the line."""
+        pairs = [(sentence, found) for sentence, found in zip(sentences, hypotheses, strict=True) if found is not None]
+        log_prob = sum(hypothesis.log_prob for _, hypothesis in pairs)
+        n_pieces = sum(len(hypothesis.ids) + 1 for _, hypothesis in pairs)
+        is_as_searched = len(pairs) == 1 and not pairs[0][0].phrases
+        texts = ["" if hypothesis is None else self._tgt.decode(hypothesis.ids) for hypothesis in hypotheses]
+        return Translation(
+            text=join([(sentence.text, sentence.separator) for sentence in sentences], texts),
+            score=pairs[0][1].score if is_as_searched else log_prob / length_penalty(n_pieces, search),
+            log_prob=log_prob,
+            finished=all(hypothesis.finished for _, hypothesis in pairs),
+            cut=any(sentence.cut for sentence in sentences),
+            whole=any(sentence.whole for sentence in sentences),
+            parts=tuple(Part(sentence.src_ids, hypothesis.ids) for sentence, hypothesis in pairs),
+        )
+
+    def _least_risk(self, candidates: Sequence[Hypothesis], metric: Literal["chrf", "bleu"]) -> Hypothesis:
+        texts = [self._tgt.decode(candidate.ids) for candidate in candidates]
+        return candidates[choose(texts, metric, tgt_lang=self._tgt_lang)]
+
+
+def _max_length(n_src: int, n_required: int, search: SearchConfig, max_positions: int | None) -> int:
+    """The maximum length of a translation, `</s>` counted, of `n_src` pieces with `n_required` in prefix and terms."""
+    limit = int(search.max_length_ratio * n_src + search.max_length_offset)
+    limit = max(limit + n_required, search.min_length + 1)
+    if search.max_length:
+        limit = max(min(limit, search.max_length + 1), n_required + 1)
+    return limit if max_positions is None else min(limit, max_positions)
+
+
+def n_candidates(search: SearchConfig, n_best: int) -> int:
+    """The number of hypotheses of each sentence that `Segmenter.join_hypotheses` needs."""
+    n = n_best if search.mbr == "none" else search.mbr_candidates
+    return n if search.sample else min(n, search.beam)
+
+
+def phrases_of(
+    line: Line, text: str, search: SearchConfig, tokenizer: Tokenizer
+) -> tuple[tuple[tuple[int, ...], ...], int]:
+    """Return the phrases that the translation of `text`, a line or a part of it, must contain, and how many of them,
+    the first ones, are tags in their order.
+
+    What the text requires is required once more for each time that it occurs inside something else that the text
+    requires. Raises ConfigError for terms that this kind of search does not support.
+    """
+    spans = asked_of(text, search, line.glossary)
+    if (line.terms or spans) and not takes_terms(search):
+        raise ConfigError([NO_TERMS])
+    wanted = Counter(span.wanted for span in spans)
+    tags = [span.wanted for span in spans if span.kind == "tag" and span.wanted.startswith("<")]
+    ids = {term: tuple(term_ids(tokenizer, term)) for term in {*wanted, *line.terms}}
+    others = wanted - Counter(tags)
+    for term in others:
+        others[term] += sum(n * n_within(ids[term], ids[other], tokenizer) for other, n in wanted.items())
+    # what both the line's own terms and its text require is required once
+    terms = [*tags, *(Counter(line.terms) | others).elements()]
+    phrases = [ids[term] for term in terms]
+    return tuple(filter(None, phrases)), sum(map(bool, phrases[: len(tags)]))

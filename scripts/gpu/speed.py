@@ -1,0 +1,156 @@
+"""Parts of `check.py` that measure speed: eager and compiled training, and translation."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from nmt.config import SearchConfig
+from nmt.data.batching import EpochUpdates, Indices, sent
+from nmt.model.masks import Padded
+from nmt.model.precision import autocast, for_inference
+from nmt.model.transformer import Transformer
+from nmt.search.rules import Rules
+from nmt.search.search import search
+from nmt.search.step import TransformerStep
+from nmt.text.tokenizer import EOS, N_SPECIAL
+from nmt.training.loop import train_step
+from nmt.training.session import Session
+from scripts.gpu.setting import PLAIN, SIMCUT, Check, Found, Mode, flop_per_token, peak
+
+EAGER = (
+    Mode("packed", PLAIN, "packed"),
+    Mode("packed, SimCut", SIMCUT, "packed"),
+    Mode("padded", PLAIN),
+    Mode("padded, SimCut", SIMCUT),
+)
+COMPILED = (
+    Mode("packed, compiled", PLAIN, "packed", is_compiled=True),
+    Mode("packed, compiled, SimCut", SIMCUT, "packed", is_compiled=True),
+    Mode("padded, compiled", PLAIN, is_compiled=True),
+)
+GRAPHS = (Mode("packed, CUDA graphs", PLAIN, "packed", is_compiled=True, graphs="reduce-overhead"),)
+WARM_UP = 8
+"""Updates at each size before time is taken."""
+
+
+def eager(check: Check) -> Found:
+    """The speed of the ways to train that are not compiled."""
+    yield from _modes(check, EAGER)
+
+
+def compiled(check: Check) -> Found:
+    """The speed of those that are, each compiled once for all update sizes."""
+    yield from _modes(check, COMPILED)
+
+
+def graphs(check: Check) -> Found:
+    """The speed with CUDA graphs, which users do not get."""
+    if not check.is_gpu:
+        yield {"left_out": "CUDA graphs are of a GPU"}
+        return
+    yield from _modes(check, GRAPHS)
+
+
+def _modes(check: Check, modes: tuple[Mode, ...]) -> Found:
+    for mode in modes:
+        if mode.layout == "packed" and (why := check.why_not_packed()) is not None:
+            yield {"way": mode.name, "left_out": why}
+            continue
+        try:
+            yield from _speed(check, mode)
+        except Exception as error:  # the next may go
+            message = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+            yield {"way": mode.name, "error": message, "ok": False}
+
+
+def _speed(check: Check, mode: Mode) -> Found:
+    """Target tokens per second of one way to train, at each size of an update."""
+    session, start = check.session(mode), time.monotonic()
+    train_step(session, check.updates(check.sizes.update_tokens[0])[0])
+    check.wait()
+    if mode.is_compiled:
+        yield {"way": mode.name, "first_update_s": round(time.monotonic() - start, 1)}
+    name = torch.cuda.get_device_name() if check.is_gpu else ""
+    for update_tokens in check.sizes.update_tokens:
+        updates = check.updates(update_tokens)
+        here = replace(session, max_tokens=4 * update_tokens)
+        for i in range(WARM_UP):
+            train_step(here, updates[i])
+        found = _rate(check, here, updates)
+        flop = found["tokens_per_s"] * flop_per_token(here.model, here.config)
+        most = peak(name)
+        found |= {
+            "tflops": round(flop / 1e12, 1),
+            "share_of_peak": "unknown" if most is None else round(flop / most, 3),
+        }
+        yield {"way": mode.name, "update_tokens": update_tokens, **found}
+    if mode.is_compiled:
+        from torch._dynamo.utils import counters
+
+        yield {"way": mode.name, "graphs_compiled_so_far": counters["stats"]["unique_graphs"]}
+
+
+def _rate(check: Check, session: Session, updates: EpochUpdates) -> dict[str, Any]:
+    """Target tokens per second; the time of an update, all of it and until the host has asked for it; the peak of
+    memory."""
+    if check.is_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    check.wait()
+    start, n_tokens, n, asked = time.monotonic(), 0, 0, 0.0
+    while n < 4 or time.monotonic() - start < check.sizes.seconds:
+        began = time.monotonic()
+        for _ in range(4):
+            n_tokens += train_step(session, updates[(WARM_UP + n) % len(updates)]).update.n_tokens
+            n += 1
+        asked += time.monotonic() - began
+        check.wait()
+    seconds = time.monotonic() - start
+    return {
+        "tokens_per_s": round(n_tokens / seconds),
+        "update_ms": round(1000 * seconds / n, 1),
+        "host_ms": round(1000 * asked / n, 1),
+        "gib": round(torch.cuda.max_memory_allocated() / 2**30, 2) if check.is_gpu else None,
+    }
+
+
+def translation(check: Check) -> Found:
+    """Sentences per second by size of batch, at most as long as the source: the untrained model hardly ever ends one
+    before."""
+    model = check.session(Mode("padded")).model.eval()
+    lengths = check.pairs.lengths
+    rows = lengths.sort(np.arange(check.sizes.n_sentences))
+    decode(check, model, rows[:64], SearchConfig())  # to warm up
+    for beam in (5, 1):
+        for n_sentences, n_tokens in ((512, 16_384), (64, 4096), (1024, 32_768)):
+            n_done, start = 0, time.monotonic()
+            for part in (part[:n_sentences] for part in lengths.split(rows, n_tokens)):
+                if time.monotonic() - start > 2 * check.sizes.seconds:
+                    break
+                decode(check, model, part, SearchConfig(beam=beam))
+                n_done += len(part)
+            check.wait()
+            rate = n_done / (time.monotonic() - start)
+            yield {
+                "beam": beam,
+                "batch_sentences": n_sentences,
+                "batch_tokens": n_tokens,
+                "sentences_per_s": round(rate),
+            }
+
+
+def decode(check: Check, model: Transformer, rows: Indices, settings: SearchConfig) -> None:
+    """Search translations of some of the synthetic sentences, in one batch."""
+    model = for_inference(model, check.precision)
+    banned = sent(torch.tensor([i for i in range(N_SPECIAL) if i != EOS]), check.device)
+    batch = check.pairs.batch(rows).to(check.device)
+    longest = settings.max_length or 1000
+    limits = torch.from_numpy(check.pairs.lengths.src[rows].clip(max=longest))
+    with torch.inference_mode(), autocast(check.precision, check.device):
+        memory = model.encode(batch.src, Padded(batch.src_mask))
+        step = TransformerStep(model, memory, batch.src_mask, keep_attention=settings.coverage_penalty > 0)
+        search(step, Rules(banned, limits, settings.min_length, settings.no_repeat_ngram), settings, range(len(rows)))

@@ -1,0 +1,1 @@
+"""One-off measurements: each module's docstring says what it measures and how to run it."""

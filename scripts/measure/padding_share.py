@@ -1,0 +1,30 @@
+"""Print the share of padding, both sides, over an epoch of a data directory, for several update sizes.
+
+python -m scripts.measure.padding_share data/prepared/multi30k de en
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from nmt.data.batching import BatchPlan, Pairs, epoch_updates
+from nmt.data.corpus import Corpus
+from nmt.layout import DataDir
+
+
+def padding_share(pairs: Pairs, update_tokens: int) -> float:
+    """Return the share of padding among all positions of an epoch's micro-batches."""
+    plan = BatchPlan(update_tokens, pool_pairs=30_000, seed=1)
+    positions = 0
+    for update in epoch_updates(pairs.lengths, plan, epoch=0):
+        for rows in pairs.lengths.split(update.rows, 2 * update_tokens):
+            positions += len(rows) * int(pairs.lengths.src[rows].max() + pairs.lengths.tgt[rows].max())
+    return 1 - int(pairs.lengths.src.sum() + pairs.lengths.tgt.sum()) / positions
+
+
+if __name__ == "__main__":
+    directory, src, tgt = sys.argv[1:]
+    pairs = Pairs(Corpus.open(DataDir(Path(directory))).split("train"), src, tgt)
+    for update_tokens in (2048, 4096, 8192):
+        print(f"update_tokens {update_tokens}: {100 * padding_share(pairs, update_tokens):.1f} % padding")

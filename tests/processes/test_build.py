@@ -1,0 +1,24 @@
+"""What is installed: every module, the configs and the sample corpus, with the commit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from nmt.cli import version
+from places import ROOT
+
+
+def test_a_wheel_has_every_module_config_and_text_and_the_commit(tmp_path: Path) -> None:
+    folder = tmp_path / "lib"
+    command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", str(tmp_path)]
+    subprocess.run([*command, "build_py", "--build-lib", str(folder)], cwd=ROOT, check=True, capture_output=True)
+    built = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "nmt").rglob("*.py")}
+    configs = {f"nmt/configs/{path.name}" for path in (ROOT / "configs").glob("*.yaml")}
+    sample = {f"nmt/sample/{split}.{language}" for split in ("train", "dev", "test") for language in ("de", "en")}
+    assert built - {"nmt/commit.txt"} == modules | configs | sample | {"nmt/py.typed"}
+    commit = version.commit()
+    assert ("nmt/commit.txt" in built) == (commit is not None)
+    assert commit is None or (folder / "nmt" / "commit.txt").read_text().strip() == commit

@@ -1,0 +1,78 @@
+"""The shipped configs, and whether every setting is described and read."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from nmt.config import Config, Section, Source
+from nmt.config.load import load_config
+from places import ROOT
+
+PACKAGE = ROOT / "nmt"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_shipped_config_loads_in_both_directions(name: str) -> None:
+    config = load_config(ROOT / "configs" / name)
+    other = load_config(ROOT / "configs" / name, [f"data.direction={config.data.tgt}-{config.data.src}"])
+    assert other.data.directory == config.data.directory
+    assert other.run_directory != config.run_directory
+
+
+def test_the_shipped_configs() -> None:
+    assert CONFIGS == ["base-best.yaml", "base.yaml", "iwslt14.yaml", "multi30k.yaml", "sample.yaml"]
+    base = load_config(ROOT / "configs" / "base.yaml")
+    assert (base.training.optimizer, base.training.schedule) == ("adam", "noam")
+    assert (base.training.beta1, base.training.beta2, base.training.eps) == (0.9, 0.98, 1e-9)
+    best = load_config(ROOT / "configs" / "base-best.yaml")
+    assert (best.data, best.tokenizer) == (base.data, base.tokenizer)  # one data directory serves both
+    for name in ("base-best.yaml", "iwslt14.yaml", "multi30k.yaml"):  # what won is what one gets
+        strong = load_config(ROOT / "configs" / name).training
+        assert strong.consistency == "simcut" and strong.consistency_weight > 0 and strong.ema > 0
+    directories = [load_config(ROOT / "configs" / name).data.directory for name in CONFIGS]
+    assert len(set(directories)) == len(CONFIGS) - 1
+    assert len({load_config(ROOT / "configs" / name).run_directory for name in CONFIGS}) == len(CONFIGS)
+
+
+def sections() -> list[type[Section]]:
+    found: list[type[Section]] = [Source]
+    for field in Config.model_fields.values():
+        assert isinstance(field.annotation, type)
+        found.append(field.annotation)
+    return found
+
+
+@pytest.mark.parametrize("section", sections(), ids=lambda section: section.__name__)
+def test_every_field_is_documented(section: type[Section]) -> None:
+    assert section.__doc__
+    for name, field in section.model_fields.items():
+        assert field.description, f"{section.__name__}.{name} says nothing of its meaning"
+        assert field.description.rstrip().endswith("."), f"{section.__name__}.{name} is no sentence"
+
+
+def attributes_read(tree: ast.AST) -> set[str]:
+    return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+
+
+def test_every_field_is_read_somewhere() -> None:
+    config_files = sorted((PACKAGE / "config").glob("*.py"))
+    config_tree = ast.Module([node for path in config_files for node in ast.parse(path.read_text()).body], [])
+    read: set[str] = set()
+    for path in MODULES:
+        if path not in config_files:
+            read |= attributes_read(ast.parse(path.read_text(encoding="utf-8")))
+    # a field may also be read through a method or property of the configuration that is itself read
+    properties = {
+        node.name: attributes_read(node)
+        for node in ast.walk(config_tree)
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    }
+    for name in list(properties) * 2:
+        if name in read:
+            read |= properties[name]
+    unread = [f"{part.__name__}.{name}" for part in sections() for name in part.model_fields if name not in read]
+    assert unread == []

@@ -1,0 +1,230 @@
+"""Whether the documentation tells the truth: links, commands, names, generated pages."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from nmt.cli import app
+from nmt.config import Config, Source
+from nmt.config.load import load_config
+from places import ROOT
+from scripts.docs.generate import pages
+
+CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
+COMMANDS = get_command(app)
+SETTINGS = {
+    f"{section}.{name}"
+    for section, field in Config.model_fields.items()
+    for name in field.annotation.model_fields  # type: ignore[union-attr]
+}
+PAGES = [
+    Path("README.md"),
+    Path("data/README.md"),
+    Path("scripts/README.md"),
+    *(path.relative_to(ROOT) for path in sorted(ROOT.glob("docs/*.md"))),
+]
+CODE = re.compile(r"^```[a-z]*\n(.*?)^```", re.M | re.S)
+
+
+def read(page: Path) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+# --- generated pages ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["settings.md", "commands.md"])
+def test_the_generated_pages_are_up_to_date(name: str) -> None:
+    assert read(Path("docs") / name) == pages()[name], "run python -m scripts.docs.generate"
+
+
+def test_the_generated_pages_depend_on_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = pages()
+    for name, value in {"COLUMNS": "40", "FORCE_COLOR": "1", "LC_ALL": "C", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    assert pages() == before
+
+
+def test_every_setting_and_command_has_its_entry() -> None:
+    settings, commands = pages()["settings.md"], pages()["commands.md"]
+    for key in (*SETTINGS, *Source.model_fields):
+        assert f"\n| `{key}` |" in settings, key
+    for name, command in COMMANDS.commands.items():  # type: ignore[attr-defined]
+        section = commands.split(f"## nmt {name}\n")[1].split("\n## ")[0]
+        for option in (option for parameter in command.params for option in parameter.opts if option.startswith("-")):
+            assert f"| `{option}" in section, option
+
+
+# --- links and names ----------------------------------------------------------------------------
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading on a forge."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def anchors(page: Path) -> list[str]:
+    return [slug(heading) for heading in re.findall(r"^#+ (.*)$", CODE.sub("", read(page)), re.M)]
+
+
+def links(page: Path) -> Iterator[str]:
+    """The targets of a page's relative links and pictures."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", CODE.sub("", read(page))):
+        if not re.match("[a-z]+:", target):
+            yield target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for target in links(page):
+        name, _, anchor = target.partition("#")
+        path = (ROOT / page.parent / name).resolve() if name else ROOT / page
+        assert path.is_file(), target
+        assert path.is_relative_to(ROOT), target
+        assert not anchor or anchor in anchors(path.relative_to(ROOT)), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_anchors_are_the_same_on_a_forge_and_in_mkdocs(page: Path) -> None:
+    found = anchors(page)
+    assert len(set(found)) == len(found), "two headings with one anchor"
+    assert not any("--" in anchor or anchor.strip("-") != anchor or not anchor.isascii() for anchor in found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_every_path_of_the_repository_exists(page: Path) -> None:
+    for name in re.findall(r"`((?:nmt|scripts|tests|configs|docs)/[\w./-]+)`", read(page)):
+        assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_what_is_said_to_be_in_a_module_is_defined_there(page: Path) -> None:
+    for names, path in re.findall(
+        r"((?:`\w+`(?:, | and )?)+) (?:in|\|) `(nmt/[\w/]+\.py)`", " ".join(read(page).split())
+    ):
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        defined = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        defined |= {target.id for node in ast.walk(tree) for target in _assigned(node)}
+        for name in re.findall(r"\w+", names.replace(" and ", " ")):
+            assert name in defined, f"{name} in {path}"
+
+
+def _assigned(node: ast.AST) -> Iterator[ast.Name]:
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        yield from (target for target in targets if isinstance(target, ast.Name))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_every_setting_that_is_named_exists(page: Path) -> None:
+    for key in re.findall(r"`((?:data|tokenizer|model|training|search)\.[a-z_0-9]+)\b", read(page)):
+        assert key in SETTINGS, key
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_every_make_target_that_is_named_exists(page: Path) -> None:
+    makefile = read(Path("Makefile"))
+    for target in re.findall(r"(?:`|^)make ([a-z0-9-]+)", read(page), re.M):
+        assert re.search(rf"^{target}:", makefile, re.M), f"make {target}"
+
+
+def test_the_readme_is_short_and_every_page_is_reached() -> None:
+    assert len(read(Path("README.md")).splitlines()) <= 180
+    navigation = read(Path("mkdocs.yml"))
+    for page in ROOT.glob("docs/*.md"):
+        assert f": {page.name}\n" in navigation, page.name
+        assert page.name == "index.md" or f"docs/{page.name}" in links(Path("README.md")), page.name
+
+
+# --- commands -----------------------------------------------------------------------------------
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """The arguments of every `nmt` command in lines of shell."""
+    found = []
+    for line in text.replace("\\\n", " ").splitlines():
+        if "nmt" not in line or re.search(r"\[--|\[OPTIONS|…|->", line.partition("#")[0]):  # a synopsis is no command
+            continue
+        lexer = shlex.shlex(line.strip().removeprefix("$ "), posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words: list[str] = []
+        for word in [*lexer, ";"]:
+            if set(word) <= set("();<>|&"):
+                if words[:1] == ["torchrun"] and "--" in words:
+                    words = words[words.index("--") + 1 :]
+                if words[:1] == ["nmt"]:
+                    found.append(words[1:])
+                words = []
+            else:
+                words.append(word)
+    return found
+
+
+def check_command(arguments: list[str]) -> None:
+    """Parse one command without running it; a shipped config is loaded with its overrides."""
+    name, *rest = arguments
+    if name.startswith("-"):
+        return
+    command = COMMANDS.commands[name]  # type: ignore[attr-defined]
+    if "--help" in rest:
+        return
+    context = command.make_context(name, list(rest))
+    if context.params.get("config") in CONFIGS:
+        load_config(ROOT / "configs" / context.params["config"], context.params.get("overrides") or ())
+
+
+def test_commands_are_found_in_shell() -> None:
+    text = 'cd nmt\n$ nmt prepare --set "a=b c"  # words\necho x | nmt translate --beam 1 > out\nnmt \\\n  evaluate'
+    assert commands_in(text) == [["prepare", "--set", "a=b c"], ["translate", "--beam", "1"], ["evaluate"]]
+    with pytest.raises(Exception, match="No such option"):
+        check_command(["train", "--confg", "x"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_the_commands_of_the_pages_parse(page: Path) -> None:
+    for arguments in commands_in("\n".join(CODE.findall(read(page)))):
+        check_command(arguments)
+
+
+def test_the_pages_show_commands() -> None:
+    shown = {arguments[0] for page in PAGES for arguments in commands_in("\n".join(CODE.findall(read(page))))}
+    assert shown >= COMMANDS.commands.keys()  # type: ignore[attr-defined]
+
+
+def test_the_examples_of_the_manual_parse() -> None:
+    pages = [COMMANDS, *COMMANDS.commands.values()]  # type: ignore[attr-defined]
+    for page in pages:
+        _, _, examples = (page.help or "").partition("Example")
+        commands = commands_in(examples)
+        assert commands, f"nmt {page.name} --help shows no example"
+        for arguments in commands:
+            check_command(arguments)
+
+
+def test_the_makefile_calls_real_commands() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    commands = commands_in(text.replace("$(BIN)/nmt", "nmt").replace("$(DEMO)", "runs/demo"))
+    assert [arguments[0] for arguments in commands] == ["prepare", "train", "translate", "evaluate"]
+    for arguments in commands:
+        check_command(arguments)
+
+
+def test_no_file_names_a_place_on_one_machine() -> None:
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(listing, cwd=ROOT, capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("not a git checkout")
+    places = [b"/" + name + b"/" for name in (b"root", b"work", b"home")]
+    for name in done.stdout.decode().split("\0")[:-1]:
+        path = ROOT / name
+        if path.is_file():
+            content = path.read_bytes()
+            assert not any(place in content for place in places), f"{name} names a place on one machine"

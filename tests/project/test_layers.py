@@ -1,0 +1,138 @@
+"""Which module imports which, held against the table of layers in docs/architecture.md."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from places import ROOT
+
+PACKAGE = ROOT / "nmt"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+TABLE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("```layers\n")[2].partition("```")[0]
+LAYER = {room: -number for number, row in enumerate(TABLE.splitlines()) for room in row.split()}
+"""The number of the row of each room in the table of layers; higher rooms import from lower ones."""
+GROUND = [room for room in LAYER if LAYER[room] <= LAYER["config"]]
+HEAVY = {"torch", "safetensors", "datasets", "tensorboard", "matplotlib", "sentencepiece", "sacrebleu", "numpy"}
+
+
+def module_name(path: Path) -> str:
+    """The dotted name of a module below `nmt`; a package's own is that of the package."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+NAMES = {module_name(path): path for path in MODULES}
+
+
+def room_of(name: str) -> str | None:
+    """The room that a module is in, by the longest name in the table; None if it has none."""
+    while name and name not in LAYER:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide the room they come from"
+            # `from nmt import cli` names the room last
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def modules_imported(path: Path) -> set[str]:
+    """The modules of this package that a file imports, anywhere in it."""
+    found = set()
+    for name in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        package, _, name = name.partition(".")
+        while package == "nmt" and name and name not in NAMES:
+            name = name.rpartition(".")[0]
+        if package == "nmt" and name:
+            found.add(name)
+    return found
+
+
+def test_the_ground_floor_has_at_most_five_modules() -> None:
+    loose = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
+    assert len(loose) <= 5, loose
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name])
+def test_a_module_imports_from_lower_layers_only(name: str) -> None:
+    room = room_of(name)
+    assert room is not None, f"nmt.{name} has no place in the table of docs/architecture.md"
+    for imported in modules_imported(NAMES[name]):
+        other = room_of(imported)
+        assert other is not None, f"nmt.{imported} has no place in the table of docs/architecture.md"
+        assert other == room or LAYER[other] < LAYER[room], f"{room} may not import nmt.{imported}"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    TopologicalSorter({name: modules_imported(path) - {name} for name, path in NAMES.items()}).prepare()
+
+
+def test_the_package_itself_offers_what_programs_use() -> None:
+    assert modules_imported(NAMES[""]) == {"api", "translate.translator", "process"}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name])
+def test_who_may_see_what(name: str) -> None:
+    outside = {imported.split(".")[0] for imported in imports(ast.parse(NAMES[name].read_text(encoding="utf-8")))}
+    if room_of(name) in GROUND:
+        assert not outside & HEAVY
+    if name == "evaluate.metrics":
+        assert "torch" not in outside, "metrics sees strings only"
+    if room_of(name) == "search" and name not in ("search.step", "search.forced"):
+        seen = {imported.split(".")[0] for imported in modules_imported(NAMES[name])}
+        assert "model" not in seen, "search sees the model step by step, or whole in forced decoding"
+
+
+def at_import(path: Path) -> ast.Module:
+    """The imports that a file makes as it is imported, not later in a function."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    return ast.Module([node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
+
+
+def test_the_command_line_imports_its_stages_late() -> None:
+    """`nmt --help` waits for no library that takes long to import."""
+    waiting, seen = ["cli"], set[str]()
+    while waiting:
+        name = waiting.pop()
+        seen.add(name)
+        found = set(imports(at_import(NAMES[name])))
+        assert not {imported.split(".")[0] for imported in found} & HEAVY, f"nmt.{name} is slow to import"
+        for imported in found:
+            parts = imported.split(".")
+            inner = [".".join(parts[1:end]) for end in range(2, len(parts) + 1) if parts[0] == "nmt"]
+            waiting += [other for other in inner if other in NAMES and other not in seen]
+    assert {"cli.train", "config.load", "console"} <= seen
+
+
+def test_what_is_printed_for_people_goes_through_one_module() -> None:
+    """All but JSON, YAML and lines that were made printable before."""
+    printing = set()
+    for path in MODULES:
+        calls = (node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call))
+        if any(isinstance(called, ast.Name) and called.id == "print" for called in calls):
+            printing.add(path.relative_to(PACKAGE).as_posix())
+    assert printing == {
+        "console.py", "training/report/log.py", "cli/app.py", "cli/config.py", "cli/runs.py", "cli/evaluate.py",
+    }  # fmt: skip
+
+
+def test_the_imports_are_really_seen() -> None:
+    assert "text.tokenizer" in modules_imported(PACKAGE / "data" / "corpus.py")
+    assert room_of("training.loop") == "training.loop" and room_of("training.loss") == "training"
+    assert set(imports(ast.parse("import a.b\nfrom nmt import cli\nfrom c.d import e"))) == {"a.b", "nmt.cli", "c.d.e"}
+
+
+def test_every_directory_of_modules_is_a_package() -> None:
+    """Of others setup.py would install nothing."""
+    assert {path.parent for path in MODULES} == {path.parent for path in PACKAGE.rglob("__init__.py")}

@@ -1,0 +1,22 @@
+"""A run that translates, made once for all recipes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recipe_folder import make_folder, small_chunks
+
+
+@pytest.fixture(scope="package")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """See `make_folder`."""
+    return make_folder(tmp_path_factory.mktemp("recipes"))
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of 16 lines, and a working directory for each test."""
+    small_chunks(monkeypatch)
+    monkeypatch.chdir(tmp_path)

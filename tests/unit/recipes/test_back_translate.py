@@ -1,0 +1,156 @@
+"""Back-translation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from command import Command
+from nmt import Translator
+from nmt.config import Source
+from nmt.config.load import dump_config, load_config
+from nmt.data.corpus import read_manifest
+from nmt.layout import DataDir
+from nmt.recipes import directory
+from nmt.recipes.back_translate import SEARCHES, UNFINISHED, PairRules
+from recipe_folder import dropped, interrupt_after, lines_of
+
+
+def write_mono(folder: Path) -> list[str]:
+    """Write text in the language that the run translates from, with a line of every kind that is counted."""
+    lines = lines_of(folder / "text" / "train.aa")[:40]
+    lines[3], lines[17] = "", " \u00a0"
+    lines[5] = lines_of(folder / "text" / "dev.aa")[2]
+    lines[6] = f" {lines_of(folder / 'text' / 'test.aa')[1]}"
+    lines[20] = "ba " * 400
+    lines[33] = "ba\x0clo"
+    Path("mono.aa").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return lines
+
+
+def test_every_line_is_counted_and_keeps_its_place(folder: Path, nmt: Command) -> None:
+    lines = write_mono(folder)
+    back = ("back-translate", "--reverse", folder / "run", "--mono", "mono.aa", "--output", "out", "--how", "greedy")
+    done = nmt(*back, "--upsample", "3")
+    assert done.status == 0, done.err
+    synthetic = lines_of(Path("out/synthetic.bb"))
+    skipped = (3, 5, 6, 17, 20, 33)
+    translator = Translator.load(folder / "run")
+    search = translator.config.search.model_copy(update={"beam": 1})
+    for i, (best, *_) in enumerate(translator.translate_lines(lines, search)):
+        assert synthetic[i] == ("" if i in skipped or not best.finished else best.text)
+
+    counts = json.loads(Path("out/report.json").read_text(encoding="utf-8"))
+    n_lines, n_pairs = counts.pop("lines"), counts.pop("pairs")
+    assert n_lines == len(lines) == n_pairs + sum(counts.values())
+    not_translated = {reason: n for reason, n in counts.items() if reason.startswith("not translated")}
+    assert not_translated == {
+        "not translated: blank": 2, "not translated: in a dev or test set": 2,
+        "not translated: too long (characters)": 1, "not translated: control character": 1,
+    }  # fmt: skip
+
+    config = load_config("out/config.yaml")
+    assert config.data.direction == "bb-aa"
+    assert config.data.train[0].files == {lang: str(folder / "text" / f"train.{lang}") for lang in ("aa", "bb")}
+    assert config.data.train[1].files == {"bb": "out/synthetic.bb", "aa": "mono.aa"}
+    result = nmt("prepare", "--config", "out/config.yaml", "--tokenizer-from", folder / "run")
+    assert result.status == 0, result.err
+    sources = read_manifest(DataDir(Path("out/prepared"))).sources
+    assert sources is not None
+    kept = sources["train.1"].kept
+    n_texts = len(lines_of(Path("out/prepared/train.aa")))
+    assert n_texts == 3 * sources["train.0"].kept + kept
+    by_reason = dropped(Path("out/prepared"))
+    assert kept == n_pairs - by_reason.pop("duplicate", 0) > 20, "some lines are of the authentic text"
+    assert by_reason.pop("empty") == 6 + counts.get(UNFINISHED, 0)
+    assert sum(by_reason.values()) == sum(n for reason, n in counts.items() if "will drop" in reason)
+
+
+@pytest.mark.parametrize(
+    ("translation", "line", "reason"),
+    [
+        ("ein Hund", "a dog", None),
+        ("a dog", "a dog", "nmt prepare will drop: copied source"),
+        ("wau " * 30, "a dog", "nmt prepare will drop: length ratio"),
+        (" ", "a dog", UNFINISHED),
+        ("ein Hund", " ", "not translated: blank"),
+        ("ein Hund", "x" * 1001, "not translated: too long (characters)"),
+        ("ein Hund", " a test ", "not translated: in a dev or test set"),
+    ],
+)
+def test_why_a_pair_is_dropped(translation: str, line: str, reason: str | None) -> None:
+    rules = PairRules(load_config("sample.yaml").data, ["a test\t"])
+    assert rules.why_dropped(translation, line) == reason
+
+
+def test_stopped_and_resumed_is_never_stopped(folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_mono(folder)
+    back = ("back-translate", "--reverse", folder / "run", "--mono", "mono.aa", "--output")
+    assert nmt(*back, "whole").status == 0
+    whole = {path.name: path.read_bytes() for path in Path("whole").iterdir() if path.suffix != ".yaml"}
+    with monkeypatch.context() as patch:
+        firsts = interrupt_after(2, patch)
+        assert nmt(*back, "parts").status == 130 and firsts == [0, 16]
+    assert sorted(path.name for path in Path("parts").iterdir()) == ["chunks", "lock", "settings.json"]
+    with monkeypatch.context() as patch:
+        firsts = interrupt_after(9, patch)
+        assert nmt(*back, "parts").status == 0
+        assert firsts == [32], "finished chunks are not translated again"
+    parts = {path.name: path.read_bytes() for path in Path("parts").iterdir() if path.suffix != ".yaml"}
+    assert {name for name in whole if whole[name] != parts.get(name)} <= {"lock"} and parts.keys() == whole.keys()
+
+    monkeypatch.setattr(directory, "load_translator", lambda _: pytest.fail("nothing is to be translated"))
+    done = nmt(*back, "parts")
+    assert done.status == 0 and "parts/synthetic.bb: all 40 lines are there" in done.err
+    assert f"{json.loads(whole['report.json'])['pairs']:>12,}  pairs\n" in done.out
+
+
+def test_samples_differ_from_line_to_line_and_from_beam_search(folder: Path, nmt: Command) -> None:
+    line = lines_of(folder / "text" / "train.aa")[0]
+    Path("mono.aa").write_text(f"{line}\n" * 40, encoding="utf-8")
+    translations = {}
+    for how in SEARCHES:
+        back = ("back-translate", "--reverse", folder / "run", "--mono", "mono.aa", "--output", how, "--how", how)
+        assert nmt(*back).status == 0
+        translations[how] = lines_of(Path(how) / "synthetic.bb")
+    assert len(set(translations["beam"])) == len(set(translations["greedy"])) == 1
+    # line n is sampled alike in any chunk: no two chunks are equal
+    sample = translations["sample"]
+    assert sample[:8] != sample[16:24] != sample[32:40]
+
+
+def test_input_that_does_not_fit_is_refused(folder: Path, nmt: Command) -> None:
+    def message(*words: object) -> str:
+        done = nmt("back-translate", *words)
+        assert done.status == 2 and done.err.count("\n") == 1
+        return done.err
+
+    write_mono(folder)
+    run = folder / "run"
+    back = ("--reverse", run, "--mono", "mono.aa", "--output")
+    assert nmt("back-translate", *back, "out", "--how", "greedy").status == 0
+    assert "search.sample was False, is True" in message(*back, "out")
+    config = load_config(run / "config.yaml", ["data.direction=bb-aa"])
+    more = {"training": Source(files={lang: str(folder / "text" / f"train.{lang}") for lang in ("aa", "bb")})}
+    changed = config.model_copy(update={"data": config.data.model_copy(update={"test": more})})
+    Path("more.yaml").write_text(dump_config(changed), encoding="utf-8")
+    another_test_set = message(*back, "out", "--how", "greedy", "--config", "more.yaml")
+    assert "dev_and_test_lines was" in another_test_set, "its lines may have been translated"
+    with Path("mono.aa").open("a", encoding="utf-8") as file:
+        file.write("more\n")
+    assert "begun with other settings: text was" in message(*back, "out", "--how", "greedy")
+    assert "holds other files" in message(*back, folder)
+    assert "mono.aa: a file, where a folder" in message(*back, "mono.aa")
+    assert "what follows a aa-bb run is bb-aa" in message(*back, "new", "--config", run / "config.yaml")
+    assert "model.d_fff" in message(*back, "new", "--set", "model.d_fff=3")
+    assert "search.beem" in message(*back, "new", "--search", "beem=3")
+    assert "none: no such file" in message("--reverse", run, "--mono", "none", "--output", "new")
+    Path("latin").write_bytes(b"ba\nb\xe4\n")
+    assert "not UTF-8 at line 2" in message("--reverse", run, "--mono", "latin", "--output", "new")
+    Path("blank").touch()
+    assert "blank: is empty" in message("--reverse", run, "--mono", "blank", "--output", "new")
+    assert "not a run directory" in message("--reverse", ".", "--mono", "mono.aa", "--output", "new")
+    assert "write nmt back-translate --mono mono.aa" in message(*back, "new", "mono.aa")
+    assert not Path("new").exists(), "all of these are found before anything is written"

@@ -1,0 +1,101 @@
+"""Bidirectional pre-training: which trainings there are, and which are still to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from command import Command
+from nmt.cli import app
+from nmt.config import Config
+from nmt.config.load import dump_config, load_config
+from nmt.recipes import bidirectional as recipe
+from nmt.recipes.bidirectional import Bidirectional, plan
+
+SEED = "training.seed=2"
+
+
+def config_of(words: list[str]) -> Config:
+    """The settings of a command, which are read as the command line does."""
+    context = get_command(app).commands["train"].make_context("train", words[1:])  # type: ignore[attr-defined]
+    config, changes, init_from = (context.params[name] for name in ("config", "overrides", "init_from"))
+    return load_config(config, [*changes, *([f"training.init_from={init_from}"] if init_from else [])])
+
+
+def begin(run: str, config: Config) -> None:
+    Path(run).mkdir(parents=True)
+    Path(run, "run.json").touch()
+    Path(run, "config.yaml").write_text(dump_config(config), encoding="utf-8")
+
+
+def test_first_both_directions_then_one() -> None:
+    both, one = plan(Bidirectional("sample.yaml", "900", "20m", [SEED]))
+    assert both.command()[:5] == ["train", "--config", "sample.yaml", "--run", "runs/sample-both"]
+    assert one.command()[:5] == ["train", "--config", "sample.yaml", "--run", "runs/sample-both-de-en"]
+    assert one.command()[-2:] == ["--init-from", "runs/sample-both"] and "--init-from" not in both.command()
+    for training in (both, one):
+        assert config_of(training.command()) == training.settings()
+    sample, first, second = load_config("sample.yaml", [SEED]), both.settings(), one.settings()
+    assert (first.training.max_steps, first.training.max_minutes) == (900, None)
+    assert (second.training.max_steps, second.training.max_minutes) == (sample.training.max_steps, 20)
+    assert (first.training.both_directions, second.training.both_directions) == (True, False)
+    for config in (first, second):
+        assert config.training.seed == 2 and config.data == sample.data and config.model == sample.model
+
+
+def test_a_training_that_has_begun_is_resumed() -> None:
+    request = Bidirectional("sample.yaml", "900", "20m", [SEED])
+    both, one = plan(request)
+    before = both.command(), one.command()
+    begin("runs/sample-both", both.settings())
+    both, one = plan(request)
+    assert (both.command(), one.command()) == (["train", "--resume", *before[0][1:]], before[1])
+    turned = Bidirectional("sample.yaml", "900", "20m", [SEED, "data.direction=en-de"])
+    both, one = plan(turned)
+    assert both.settings().data.direction == "de-en", "the one it was begun for, though it has learned both"
+    assert one.run.path == Path("runs/sample-both-en-de") and one.settings().data.direction == "en-de"
+
+
+def test_runs_may_be_called_otherwise_and_begin_with_weights() -> None:
+    both, one = plan(Bidirectional("sample.yaml", "900", "900", ["training.init_from=runs/big"], name="mine"))
+    assert (both.run.path, one.run.path) == (Path("runs/mine-both"), Path("runs/mine-both-de-en"))
+    assert both.settings().training.init_from == "runs/big", "the weights that the user names are for the first"
+    assert one.settings().training.init_from == "runs/mine-both"
+
+
+def test_what_stops_the_first_training_stops_the_command(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    statuses, called = [75], list[list[str]]()
+
+    def run_nmt(arguments: list[str]) -> int:
+        called.append(arguments)
+        return statuses.pop()
+
+    monkeypatch.setattr(recipe, "run_nmt", run_nmt)
+    again = ("bidirectional", "--config", "sample.yaml", "--both", "900", "--one", "20m")
+    assert nmt(*again).status == 75 and len(called) == 1
+    statuses[:] = [2, 0]
+    assert nmt(*again).status == 2 and len(called) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "Missing option"),
+        (["--both", "900"], "Missing option"),
+        (["--both", "3h", "--one", "900"], "--both 3h: write 6000 for steps or 30m for minutes"),
+        (["--both", "900", "--one", "2m3"], "--one 2m3: write"),
+        (["--both", "900", "--one", ""], "--one : write"),
+        (["--both", "900", "--one", "0"], "training.max_steps: must be"),
+        (["--both", "900", "--one", "900", "--set", "training.sed=3"], "training.sed"),
+        (["--both", "900", "--one", "900", "--config", "none"], "none: no such config"),
+    ],
+)
+def test_errors_are_found_before_anything_is_trained(
+    words: list[str], message: str, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recipe, "run_nmt", lambda _: pytest.fail("nothing is to be trained"))
+    config = [] if "--config" in words else ["--config", "sample.yaml"]
+    done = nmt("bidirectional", *config, *words)
+    assert done.status == 2 and message in done.err and done.err.count("\n") == 1

@@ -1,0 +1,25 @@
+"""The commands that a recipe runs."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from nmt.recipes import commands
+
+
+@pytest.mark.parametrize(("status", "message"), [(0, ""), (2, ""), (75, "nmt: stopped; the same command goes on\n")])
+def test_a_recipe_that_was_stopped_says_how_to_go_on(
+    status: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called = list[list[str]]()
+
+    def wait_for(command: list[str]) -> int:
+        called.append(command)
+        return status
+
+    monkeypatch.setattr(commands, "wait_for", wait_for)
+    assert commands.run_nmt(["train", "--resume"]) == status
+    assert called == [[sys.executable, "-m", "nmt", "train", "--resume"]]
+    assert capsys.readouterr().err == message

@@ -1,0 +1,88 @@
+"""The corpora of the training that follows a recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from command import Command
+from nmt.config import Source
+from nmt.config.load import changed_config, dump_config, load_config
+from nmt.errors import DataError
+from nmt.layout import DataDir
+from nmt.prepare.prepare import prepare
+from nmt.recipes import directory
+from nmt.recipes.configs import rooted
+from recipe_folder import Parrot, dropped, lines_of, make_split
+from tiny_corpus import tiny_settings
+
+
+@pytest.fixture
+def split(folder: Path, tmp_path: Path) -> Path:
+    """See `make_split`."""
+    return make_split(tmp_path, folder / "run")
+
+
+@pytest.mark.parametrize("command", ["distil", "back-translate", "back-translate --config"])
+def test_nothing_of_a_development_set_that_was_split_off_is_learned(
+    command: str, split: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = DataDir(split)
+    assert dropped(split)["shared"] >= 5
+    monkeypatch.setattr(directory, "load_translator", lambda _: Parrot(data, "bb"))
+    if command == "distil":
+        done = nmt("distil", "--teacher", "run", "--data", "split", "--output", "out", "--with-originals")
+    else:
+        Path("mono.aa").write_text("".join(f"{line} bo\n" for line in lines_of(data.text("train", "aa"))), "utf-8")
+        config = []
+        if "--config" in command:
+            change = ["data.direction=bb-aa", "data.dir=split"]
+            Path("mine.yaml").write_text(dump_config(load_config("run/config.yaml", change)), encoding="utf-8")
+            config = ["--config", "mine.yaml"]
+        back = ("--reverse", "run", "--mono", "mono.aa", "--output", "out", "--upsample", "3")
+        done = nmt("back-translate", *back, *config)
+    assert done.status == 0, done.err
+    prepare(load_config("out/config.yaml"), Path("out/prepared"), Path("run"), echo=lambda _: None)
+    made = DataDir(Path("out/prepared"))
+    for language in ("aa", "bb"):
+        valid = lines_of(made.text("valid", language))
+        assert valid == lines_of(data.text("valid", language)) and len(valid) == 5
+        assert not set(valid) & set(lines_of(made.text("train", language)))
+    # all other pairs are there, as often as asked for
+    pairs = list(zip(*(lines_of(made.text("train", language)) for language in ("aa", "bb")), strict=True))
+    authentic = set(zip(*(lines_of(data.text("train", language)) for language in ("aa", "bb")), strict=True))
+    assert {pairs.count(pair) for pair in authentic} == ({1} if command == "distil" else {6})
+    assert len(set(pairs)) > len(authentic)
+
+
+def test_the_prepared_text_does_not_tell_corpora_apart_that_repeat_differently(split: Path, nmt: Command) -> None:
+    config = load_config("run/config.yaml")
+    train = [*config.data.train, config.data.train[0].model_copy(update={"repeat": 7})]
+    changed = config.model_copy(update={"data": config.data.model_copy(update={"train": train})})
+    Path("run/config.yaml").write_text(dump_config(changed), "utf-8")
+    Path("mono.aa").write_text("ba\n", encoding="utf-8")
+    done = nmt("back-translate", "--reverse", "run", "--mono", "mono.aa", "--output", "out", "--upsample", "3")
+    assert done.status == 2 and "run: corpora repeat differently" in done.err
+    assert split.is_dir() and not Path("out").exists()
+    done = nmt("distil", "--teacher", "run", "--output", "out")
+    assert done.status == 2 and "run: its training text has corpora that repeat" in done.err
+    assert not Path("out").exists()
+
+
+def test_a_development_set_that_was_split_off_stays_the_same(folder: Path) -> None:
+    config = tiny_settings(folder / "text", data={"valid": 10, "dir": "data"})
+    with pytest.raises(DataError, match=r"^data: no development set is here yet, and data\.valid says to split it off"):
+        rooted(config)
+    data = folder / "data"
+    for result in (rooted(config, data), rooted(changed_config(config, [f"data.dir={data}"]))):
+        assert isinstance(result.data.valid, Source)
+        assert result.data.valid.files == {language: str(data / f"valid.{language}") for language in ("aa", "bb")}
+        (train,) = result.data.train
+        assert train.files == {language: str(data / f"train.{language}") for language in ("aa", "bb")}
+
+
+def test_the_installed_sample_corpus_is_found() -> None:
+    assert not Path("data").exists()
+    for _, source in rooted(load_config("sample.yaml")).data.sources():
+        assert source.files and all(Path(name).is_file() for name in source.files.values())

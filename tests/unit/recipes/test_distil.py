@@ -1,0 +1,156 @@
+"""Sequence-level knowledge distillation."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from sacrebleu.metrics.chrf import CHRF
+
+from command import Command
+from nmt import Translator
+from nmt.config.load import load_config
+from nmt.files.write import Lock
+from nmt.recipes import commands
+from nmt.recipes.distil import UNFINISHED, nearest
+from places import GOLDEN
+from recipe_folder import dropped, interrupt_after, lines_of
+
+
+def test_a_student_learns_from_the_translations_of_the_teacher(folder: Path, nmt: Command) -> None:
+    teacher = folder / "run"
+    done = nmt("distil", "--teacher", teacher, "--output", "out", "--set", "model.d_ff=24")
+    assert done.status == 0, done.err
+    source, translations = lines_of(folder / "data" / "train.aa"), lines_of(Path("out/distilled.bb"))
+    expected = Translator.load(teacher).translate_lines(source)
+    assert translations == [best.text if best.finished else "" for best, *_ in expected]
+    assert sorted(path.name for path in Path("out").iterdir()) == [
+        "config.yaml", "distilled.bb", "lock", "report.json", "settings.json",
+    ]  # fmt: skip
+
+    counts = json.loads(Path("out/report.json").read_text(encoding="utf-8"))
+    n_blank = translations.count("")
+    assert counts["lines"] == len(source) == counts["translations"] + counts[UNFINISHED]
+    assert counts[UNFINISHED] == n_blank
+    assert f"\n{counts['translations']:>12,}  translations\n" in done.out
+
+    config = load_config("out/config.yaml")
+    assert (config.model.d_ff, config.training.init_from, config.data.root) == (24, None, ".")
+    assert config.data.valid.files == {lang: str(folder / "text" / f"dev.{lang}") for lang in ("aa", "bb")}
+    result = nmt("prepare", "--config", "out/config.yaml", "--tokenizer-from", teacher)
+    assert result.status == 0, result.err
+    assert dropped(Path("out/prepared")).get("empty", 0) == n_blank
+    assert (
+        Path("out/prepared/tokenizer/joint.model").read_bytes()
+        == (GOLDEN / "run" / "tokenizer/joint.model").read_bytes()
+    )
+
+
+def test_of_several_translations_the_nearest_to_the_reference_is_taken(folder: Path, nmt: Command) -> None:
+    options = ["--output", "out", "--n-best", "4", "--beam", "4", "--with-originals"]
+    # of the student; the beam above is the teacher's
+    done = nmt("distil", "--teacher", folder / "run", *options, "--set", "search.beam=3")
+    assert done.status == 0, done.err
+    source, references = (lines_of(folder / "data" / f"train.{language}") for language in ("aa", "bb"))
+    translator = Translator.load(folder / "run")
+    search = translator.config.search.model_copy(update={"beam": 4})
+    n_other = 0
+    for n_best, reference, taken in zip(
+        translator.translate_lines(source, search, 4), references, lines_of(Path("out/distilled.bb")), strict=True
+    ):
+        texts = [best.text for best in n_best if best.finished]
+        scores = {text: CHRF().sentence_score(text, [reference]).score for text in texts}
+        assert scores.get(taken, 0.0) == pytest.approx(max(scores.values(), default=0.0))
+        n_other += bool(texts) and taken != texts[0]
+    assert n_other > 0
+    config = load_config("out/config.yaml")
+    assert [corpus.name for corpus in config.data.train] == ["originals", "distilled"]
+    assert config.search.beam == 3
+
+
+def test_the_nearest_text() -> None:
+    assert nearest([], "a", "chrf", "en") == ""
+    assert nearest(["dog", "the cat", "the cat sits"], "the cat sat", "bleu", "en") == "the cat"
+    assert nearest(["dog", "the cat", "the cat sits"], "the cat sat", "chrf", "en") == "the cat sits"
+
+
+def test_an_ensemble_teaches(folder: Path, nmt: Command) -> None:
+    greedy = ("--teacher", folder / "run", "--beam", "1", "--output")
+    assert nmt("distil", "--teacher", folder / "run", *greedy, "out").status == 0
+    assert nmt("distil", *greedy, "alone").status == 0
+    assert Path("out/distilled.bb").read_bytes() == Path("alone/distilled.bb").read_bytes()
+    assert len(json.loads(Path("out/settings.json").read_text(encoding="utf-8"))["runs"]) == 2
+
+
+def test_the_first_command_that_fails_is_the_last(folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = list[str]()
+    statuses = {"prepare": 0, "train": 75, "evaluate": 0}
+
+    def run_nmt(arguments: list[str]) -> int:
+        called.append(arguments[0])
+        return statuses[arguments[0]]
+
+    monkeypatch.setattr(commands, "run_nmt", run_nmt)
+    again = ("distil", "--teacher", folder / "run", "--output", "out", "--beam", "1")
+    done = nmt(*again)
+    assert (done.status, called) == (0, []), "they are only printed"
+    assert nmt(*again, "--train").status == 75 and called == ["prepare", "train"]
+    statuses["prepare"] = 2
+    assert nmt(*again, "--train").status == 2 and called[2:] == ["prepare"]
+
+
+def test_changed_weights_are_refused(folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(folder / "run", "run")
+    again = ("distil", "--teacher", "run", "--output", "out")
+    with monkeypatch.context() as patch:
+        interrupt_after(1, patch)
+        assert nmt(*again).status == 130
+    selected = json.loads(Path("run/selected.json").read_text(encoding="utf-8"))
+    Path("run/selected.json").write_text(json.dumps(selected | {"best_step": 900}), encoding="utf-8")
+    done = nmt(*again)
+    assert done.status == 2 and "weights was [[400, 'raw']], is [[900, 'raw']]" in done.err
+    average = {"best_step": 400, "weights": "average", "average_steps": [200, 400]}
+    Path("run/selected.json").write_text(json.dumps(selected | average), encoding="utf-8")
+    assert "is [[[200, 400], 'average']]" in nmt(*again).err, "the best step is not what translates"
+
+
+def test_two_at_a_time_are_refused(folder: Path, nmt: Command) -> None:
+    Path("out").mkdir()
+    lock = Lock(Path("out/lock"), "works")
+    try:
+        done = nmt("distil", "--teacher", folder / "run", "--output", "out")
+    finally:
+        lock.release()
+    assert done.status == 2 and "another process works here" in done.err
+
+
+def test_a_damaged_chunk_is_named(folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    again = ("distil", "--teacher", folder / "run", "--output", "out", "--beam", "1")
+    with monkeypatch.context() as patch:
+        interrupt_after(1, patch)
+        assert nmt(*again).status == 130
+    Path("out/chunks/000000000000").write_text("ba\n", encoding="utf-8")
+    done = nmt(*again)
+    assert done.status == 2
+    assert "000000000000: damaged: 1 lines, there must be 16; remove it" in done.err
+    assert not Path("out/distilled.bb").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--n-best", "9"], "n_best: 9 needs a beam"),
+        (["--data", "none"], "no such data directory"),
+        (["--search", "beem=3"], "search.beem"),
+        (["--run", "x"], "No such option: --run; write --teacher"),
+        (["x"], "distil takes no arguments, found x: write nmt distil --teacher x"),
+    ],
+)
+def test_errors_are_found_before_anything_is_written(
+    words: list[str], message: str, folder: Path, nmt: Command
+) -> None:
+    done = nmt("distil", "--teacher", folder / "run", "--output", "new", *words)
+    assert done.status == 2 and message in done.err and done.err.count("\n") == 1
+    assert not Path("new").exists()
