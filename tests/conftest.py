@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -47,6 +48,15 @@ def one_library() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choices, "pick_float32_library", functools.cache(choices.pick_float32_library))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_compiler_trace() -> None:
+    """Keep pytest from adding a handler to the logger of torch's compiler, as it does to all that do not propagate:
+    with a handler the compiler writes down all that it does, which takes longer than compiling."""
+    import torch  # noqa: F401  (sets the logger up)
+
+    logging.getLogger("torch.__trace").propagate = True
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import multiprocessing
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_optimizer, load_weights
 from nmt.training.parallel.world import joined
 from tiny_corpus import tiny_settings, tiny_text
+from untraced import preloading, unmeasured
 
 # Sums of float32 in another order differ in the seventh digit; an eps above that noise keeps Adam from magnifying it.
 CLOSE = {"rtol": 1e-3, "atol": 1e-4}
@@ -41,7 +44,7 @@ def make_folder(folder: Path) -> Path:
         dev = folder / "text" / f"dev.{language}"
         lines = dev.read_text(encoding="utf-8").splitlines()
         dev.write_text("".join(f"{line} {other}\n" for line in lines for other in lines), encoding="utf-8")
-    config = tiny_settings(folder / "text", model=NO_DROPOUT, search={"beam": 4}, training={
+    config = tiny_settings(folder / "text", model=NO_DROPOUT, search={"beam": 4, "max_length": 0}, training={
         "max_steps": 40, "validate_every_steps": 20, "save_every_steps": 5, "eps": 1e-4, "select_by": "loss",
         "average_last": 1, "warmup_steps": 40,
     })  # fmt: skip
@@ -61,7 +64,7 @@ def torchrun(
     options = ["--standalone", "--nproc-per-node", str(n), "--max-restarts", str(restarts)]
     return subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", *options, *what, "train", *arguments],
-        cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True,
+        cwd=folder, env={**preloading("torch"), "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
 
@@ -125,8 +128,21 @@ def free_port() -> int:
 
 def in_processes(n: int, act: Callable[..., None], *arguments: Any) -> None:
     """Call `act(world, *arguments)` in each of `n` processes. It must be a function of a module."""
-    multiprocessing.set_forkserver_preload(["nmt.training.loop"])  # imported once
+    start_forkserver()
     mp.start_processes(_join, (n, free_port(), act, arguments), nprocs=n, start_method="forkserver")
+
+
+@functools.cache
+def start_forkserver() -> None:
+    """Start the process that the others are forked from: it imports once what they need.
+
+    They end without a word to coverage, so that measuring them would only take time.
+    """
+    multiprocessing.set_forkserver_preload(["nmt.training.loop", "torch.distributed.fsdp", "torch._dynamo"])
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ.keys() - unmeasured().keys():
+            patch.delenv(name)
+        forkserver.ensure_running()
 
 
 def _join(rank: int, size: int, port: int, act: Callable[..., None], arguments: tuple[Any, ...]) -> None:

@@ -107,7 +107,8 @@ def test_a_worker_is_killed_from_outside_in_a_validation(several, pair):
 def test_a_run_that_has_lost_patience_ends_in_all_processes(several, parallel):
     run = several / f"patience-{parallel}"
     options = ("patience=1", "validate_every_steps=2", "peak_lr=1e-12", "schedule=constant", f"parallel={parallel}")
-    process = torchrun(several, *NEW, run.name, *(f"--set=training.{each}" for each in options))
+    settings = [*(f"--set=training.{each}" for each in options), "--set=search.max_length=5"]
+    process = torchrun(several, *NEW, run.name, *settings)
     err = ended(process)
     assert process.returncode == 0, err
     assert "training.patience = 1 validations without a new best reached" in err

@@ -108,21 +108,21 @@ def test_a_divided_run_stops_and_goes_on(several, pair):
     close(run.path, pair)
 
 
-def learn_with_all(world: World, folder: Path, parallel: str, name: str, first: int, n: int) -> None:
+def learn_with_all(world: World, folder: Path, parallel: str, run: Path, first: int, n: int) -> None:
     """A run with a second pass, a moving average and other pieces in every epoch, from update `first` to `n`."""
     config = settings(
         folder, parallel=parallel, max_steps=n, ema=0.9, consistency="simcut", cut_rate=0.2, src_bpe_dropout=0.2,
         both_directions=True, eps=1e-4, warmup_steps=40, save_every_steps=3, average_last=1,
     )  # fmt: skip
-    fit(config, folder / "data", folder / name, resume=first > 0, world=world)
+    fit(config, folder / "data", run, resume=first > 0, world=world)
 
 
-def test_averages_and_second_passes_of_a_divided_run_are_those_of_an_undivided_one(several):
+def test_averages_and_second_passes_of_a_divided_run_are_those_of_an_undivided_one(several, tmp_path):
     for name, parallel, first, n in (
         ("whole", "ddp", 0, 6), ("divided", "fsdp", 0, 6), ("resumed", "fsdp", 0, 3), ("resumed", "fsdp", 3, 6),
     ):  # fmt: skip
-        in_processes(2, learn_with_all, several, parallel, name, first, n)
-    whole_run, *others = (RunDir(several / name).step(6) for name in ("whole", "divided", "resumed"))
+        in_processes(2, learn_with_all, several, parallel, tmp_path / name, first, n)
+    whole_run, *others = (RunDir(tmp_path / name).step(6) for name in ("whole", "divided", "resumed"))
     for load in (load_weights, load_ema, load_optimizer):
         wanted = load(whole_run)
         for found in map(load, others):

@@ -21,6 +21,7 @@ from nmt.text.tokenizer import Tokenizer
 from nmt.translate.files import Files, translate_file
 from nmt.translate.translator import Translator
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, texts, tiny_config, write_run
+from untraced import preloading
 
 
 @pytest.fixture
@@ -204,13 +205,16 @@ def command(run_dir: Path) -> list[str]:
 
 def test_standard_input_and_a_terminal(run_dir: Path) -> None:
     """Piped, the lines come out as they went in; at a terminal a line is answered before the next is typed."""
-    piped = subprocess.run(command(run_dir), input=b"mali bore\n\nta go\n", capture_output=True, check=True)
+    environment = preloading("torch")
+    piped = subprocess.run(
+        command(run_dir), input=b"mali bore\n\nta go\n", capture_output=True, check=True, env=environment
+    )
     expected = piped.stdout.split(b"\n")
     assert len(expected) == 4
     assert expected[1] == b""
 
     ours, theirs = pty.openpty()
-    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    buffered = {name: value for name, value in environment.items() if name != "PYTHONUNBUFFERED"}
     with subprocess.Popen(command(run_dir), stdin=theirs, stdout=subprocess.PIPE, env=buffered) as process:
         os.close(theirs)
         rescue = threading.Timer(60, process.kill)  # instead of waiting forever for an answer
@@ -231,7 +235,7 @@ def test_standard_input_is_read_from_where_it_stands(run_dir: Path, tmp_path: Pa
     (tmp_path / "lines").write_bytes(b"mali bore\nta go\nri su\n")
     with (tmp_path / "lines").open("rb", buffering=0) as file:
         file.seek(len(b"mali bore\n"))
-        found = subprocess.run(command(run_dir), stdin=file, capture_output=True, check=True)
+        found = subprocess.run(command(run_dir), stdin=file, capture_output=True, check=True, env=preloading("torch"))
     assert found.stdout.count(b"\n") == 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from nmt.training.setup.compiled import compiled, pick_compile, pick_layout
 from packed import pairs_of
 from tiny_corpus import tiny_settings
 from trained import records
+from untraced import untraced
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 SHALLOW = {"encoder_layers": 1, "decoder_layers": 1}  # takes long enough
@@ -34,10 +36,19 @@ def settings(folder: Path = Path("x"), dropout: float = 0.0, **training: object)
 
 
 @pytest.fixture
-def traced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything but the making of machine code, which takes most of the time."""
+def captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile as far as the graph of the forward pass, for what is decided there or by us."""
+    monkeypatch.setattr(module, "BACKEND", "eager")
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def differentiated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """And the graph of the backward pass, which takes seconds: all but the making of machine code."""
     monkeypatch.setattr(module, "BACKEND", "aot_eager")
     torch._dynamo.reset()
+    with untraced():
+        yield
 
 
 def batches(is_packed: bool) -> list[object]:
@@ -48,7 +59,7 @@ def batches(is_packed: bool) -> list[object]:
     return [(Packing(pairs, 16) if is_packed else pairs).batch(each) for each in rows]
 
 
-@pytest.mark.usefixtures("traced")
+@pytest.mark.usefixtures("differentiated")
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_one_compilation_for_batches_of_all_sizes(is_packed):
     model = tiny_model(**SHALLOW)
@@ -62,7 +73,7 @@ def test_one_compilation_for_batches_of_all_sizes(is_packed):
                 torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.usefixtures("traced")
+@pytest.mark.usefixtures("differentiated")
 def test_the_kernel_for_packed_sentences_is_compiled_along(calls):
     model = tiny_model(**SHALLOW)
     forward = compiled(model)
@@ -74,7 +85,7 @@ def test_the_kernel_for_packed_sentences_is_compiled_along(calls):
     assert len(calls) == 2 * 5 * 3 and all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
-@pytest.mark.usefixtures("traced")
+@pytest.mark.usefixtures("differentiated")
 def test_compiled_dropout_draws_other_numbers_for_every_seed():
     model = tiny_model(**SHALLOW, residual_dropout=0.3)
     forward = compiled(model)
@@ -86,7 +97,7 @@ def test_compiled_dropout_draws_other_numbers_for_every_seed():
     assert loss(1) == loss(1) != loss(2)
 
 
-@pytest.mark.usefixtures("traced")
+@pytest.mark.usefixtures("captured")
 def test_what_cannot_be_compiled_is_an_error(monkeypatch):
     batch = batches(is_packed=False)[0]
     model = tiny_model(**SHALLOW)
@@ -99,7 +110,7 @@ def test_what_cannot_be_compiled_is_an_error(monkeypatch):
     assert "\n" not in str(got.value)
 
 
-@pytest.mark.usefixtures("traced")
+@pytest.mark.usefixtures("captured")
 def test_compiling_again_and_again_gives_way_to_the_model_itself_and_says_so(capsys):
     model, all_batches = tiny_model(**SHALLOW), batches(is_packed=False)
     forward = compiled(model)
@@ -112,16 +123,21 @@ def test_compiling_again_and_again_gives_way_to_the_model_itself_and_says_so(cap
     assert capsys.readouterr().err.count("recompiling the model failed: ") == 1
 
 
-@pytest.mark.usefixtures("traced")
+@pytest.fixture(scope="module")
+def plain(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+    """The records of a run in the padded layout that is not compiled."""
+    run = tmp_path_factory.mktemp("plain") / "run"
+    fit(settings(tiny_data.parent / "text"), tiny_data, run)
+    return records(run, "train")
+
+
+@pytest.mark.usefixtures("captured", "quick")
 @pytest.mark.parametrize("changes", [{"layout": "packed"}, {"compile": "on"}, {"layout": "packed", "compile": "on"}])
-def test_a_run_learns_the_same(tiny_data, tmp_path, changes):
-    text = tiny_data.parent / "text"
-    for name, training in (("plain", {}), ("other", changes)):
-        fit(settings(text, **training), tiny_data, tmp_path / name)
-    info = read_info(RunDir(tmp_path / "other"))
+def test_a_run_learns_the_same(tiny_data, plain, tmp_path, changes):
+    fit(settings(tiny_data.parent / "text", **changes), tiny_data, tmp_path / "run")
+    info = read_info(RunDir(tmp_path / "run"))
     assert info.layout == changes.get("layout", "padded") and info.compiled == ("compile" in changes)
-    plain, other = (records(tmp_path / name, "train") for name in ("plain", "other"))
-    for one, two in zip(plain, other, strict=True):
+    for one, two in zip(plain, records(tmp_path / "run", "train"), strict=True):
         for number in ("loss", "perplexity", "gradient_norm"):
             assert one[number] == pytest.approx(two[number], rel=1e-3)
 

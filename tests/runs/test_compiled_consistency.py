@@ -10,13 +10,11 @@ import torch
 
 from models import tiny_model
 from nmt.config import TrainingConfig
-from nmt.training.loss import Divergence
 from nmt.training.objective import objective
 from nmt.training.setup.compiled import compiled
 from packed import SRC, TGT, pairs_of
 
 ROWS = np.arange(len(SRC))
-WEIGHTS = [Divergence(1.7, 0.0, 0.0), Divergence(2.5, 2.5, 1.0), Divergence(0.7, 1.1, 0.3)]
 
 
 def settings(**changes: Any) -> TrainingConfig:

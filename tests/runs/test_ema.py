@@ -27,6 +27,7 @@ from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings
 from trained import assert_same_run, first_update, records, score, train_with_deaths
 
+pytestmark = pytest.mark.usefixtures("quick")
 YES, NO = torch.tensor(1.0), torch.tensor(0.0)
 EVERY_STEP = {"ema": 0.9, "save_every_steps": 1, "validate_every_steps": 4, "keep_last": 20}
 

@@ -25,6 +25,8 @@ from nmt.training.setup.start import Session, start
 from tiny_corpus import tiny_settings
 from trained import assert_same_run, records, score, train_with_deaths
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 
 @pytest.fixture
 def text(tiny_data: Path) -> Path:
@@ -55,6 +57,7 @@ def text(tiny_data: Path) -> Path:
                 "ema": 0.9,
                 "freeze": ["cross_attention"],
                 "update_tokens": 2400,
+                "max_tokens": 700,
                 "save_every_steps": 1,
             },
             [1, 4, 6, 10],
@@ -66,6 +69,7 @@ def text(tiny_data: Path) -> Path:
                 "src_bpe_dropout": 0.2,
                 "tgt_bpe_dropout": 0.4,
                 "update_tokens": 1200,
+                "max_tokens": 400,
                 "max_epochs": 3,
                 "max_steps": 50,
                 "cooldown": 0.5,

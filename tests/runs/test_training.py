@@ -25,6 +25,7 @@ from nmt.runs.weights import choose_weights
 from nmt.training import loop
 from nmt.training.loop import fit, train_step
 from nmt.training.objective import cross_entropy
+from nmt.training.report.board import Board
 from nmt.training.report.log import TrainingLog
 from nmt.training.report.meter import Meter
 from nmt.training.saving.checkpoints import save
@@ -34,6 +35,7 @@ from screen import rows, terminal
 from tiny_corpus import tiny_settings, tiny_text
 from trained import first_update, records, score, session_of
 
+pytestmark = pytest.mark.usefixtures("quick")
 TIMES = ("minutes", "tokens_per_second")
 
 
@@ -208,6 +210,7 @@ def test_thirty_two_pairs_are_learned_by_heart(tmp_path):
         training={"label_smoothing": 0.0, "schedule": "constant", "peak_lr": 3e-3, "warmup_steps": 20, "max_steps": 150,
                   "max_tokens": 2000, "update_tokens": 1000, "validate_every_steps": 150, "average_last": 1,
                   "log_every_steps": 50, "save_every_steps": 150},
+        search={"max_length": 0},
     )  # fmt: skip
     prepare(config, tmp_path / "data", echo=lambda _: None)
     fit(config, tmp_path / "data", tmp_path / "run")
@@ -239,7 +242,8 @@ def test_every_limit_ends_the_run_with_a_validated_checkpoint(tiny_data, text, t
         assert load_state(RunDir(tmp_path / "run").step(last)).epoch == 2
 
 
-def test_what_a_run_leaves_behind(tiny_data, text, tmp_path):
+def test_what_a_run_leaves_behind(tiny_data, text, tmp_path, monkeypatch):
+    monkeypatch.setattr("nmt.training.report.log.Board", Board)  # not so quickly
     run = RunDir(tmp_path / "run")
     fit(tiny_settings(text), tiny_data, run.path)
     assert sorted(path.name for path in run.path.iterdir()) == [

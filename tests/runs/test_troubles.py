@@ -28,6 +28,7 @@ from nmt.training.report.meter import Meter
 from nmt.training.setup.start import Session, start
 from tiny_corpus import tiny_settings
 
+pytestmark = pytest.mark.usefixtures("quick")
 NO_DROPOUT = {f"{what}_dropout": 0.0 for what in ("embedding", "residual", "attention", "activation")}
 
 

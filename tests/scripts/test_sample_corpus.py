@@ -10,13 +10,15 @@ from places import ROOT
 from scripts.sample_corpus import check, make
 from scripts.sample_corpus.grammar import NP, Clause, Part, clock_time, number, tidy, with_preposition
 from scripts.sample_corpus.lexicon import ADJECTIVE, NOUN, VERB, VERBS
+from untraced import untraced
 
 DATA = ROOT / "data" / "sample"
 
 
 @pytest.fixture(scope="module")
 def corpus() -> make.Corpus:
-    return make.make_corpus()
+    with untraced():
+        return make.make_corpus()
 
 
 def test_same_bytes(corpus: make.Corpus, tmp_path: Path) -> None:
