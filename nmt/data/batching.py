@@ -18,8 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nmt.data.corpus import Split
-from nmt.data.sides import Integers, Lines, Side, TwoSides
+from nmt.data.corpus import Integers, Lines, Side, Split, TwoSides
 from nmt.text.tokenizer import BOS, EOS, PAD
 
 Indices = npt.NDArray[np.int64]

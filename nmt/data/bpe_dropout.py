@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from nmt.config import DataConfig, TrainingConfig
 from nmt.data.batching import Pairs
-from nmt.data.corpus import Split
-from nmt.data.sides import Integers, Lines, Side, TwoSides
+from nmt.data.corpus import Integers, Lines, Side, Split, TwoSides
 from nmt.text.tokenizer import N_SPECIAL, Tokenizer, Tokenizers
 
 N_CUTS = 64

@@ -11,10 +11,9 @@ from nmt.console import Progress
 from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.prepare.clean import refuse_empty
-from nmt.prepare.cleaned import CleanedText, samples_of
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.records import CleanRecord, PreparedSplit, RoundTripRecord
-from nmt.prepare.write import SplitWriter
+from nmt.prepare.write import CleanedText, SplitWriter, samples_of
 from nmt.text.tokenizer import CONTROL, Tokenizer, Tokenizers, train_tokenizer
 
 _CHUNK = 20_000  # pairs encoded at a time

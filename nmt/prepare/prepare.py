@@ -20,7 +20,6 @@ from nmt.files.write import staged_directory
 from nmt.layout import DataDir
 from nmt.prepare.checks import changes_since, check_replaceable, reused_tokenizers
 from nmt.prepare.clean import HINTS, Cleaner, refuse_empty, why_dropped
-from nmt.prepare.cleaned import CleanedText
 from nmt.prepare.encode import encode_held_out, encode_train, train_tokenizers
 from nmt.prepare.languages import Sample, language_warnings
 from nmt.prepare.pairs import OpenSource, SentencePair
@@ -29,7 +28,7 @@ from nmt.prepare.records import PreparedSplit, PreparedTokenizers, SplitOffRecor
 from nmt.prepare.report import table
 from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.split_off import Draw
-from nmt.prepare.write import content_fingerprint, file_facts
+from nmt.prepare.write import CleanedText, content_fingerprint, file_facts
 from nmt.text.lines import held
 from nmt.text.tokenizer import Tokenizers
 

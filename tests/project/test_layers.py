@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from places import ROOT
+from scripts.measure.house import MAX_FUNCTION_LINES, MAX_LINES, functions, n_any
 
 PACKAGE = ROOT / "nmt"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -72,6 +73,21 @@ def test_a_module_imports_from_lower_layers_only(name: str) -> None:
         other = room_of(imported)
         assert other is not None, f"nmt.{imported} has no place in the table of docs/architecture.md"
         assert other == room or LAYER[other] < LAYER[room], f"{room} may not import nmt.{imported}"
+
+
+def test_files_and_functions_are_short() -> None:
+    """All but the commands, whose options and help are their arguments and docstrings."""
+    for name, path in NAMES.items():
+        text = path.read_text(encoding="utf-8")
+        assert text.count("\n") <= MAX_LINES, f"{path.name} wants to be two files"
+        for function in functions(ast.parse(text)):
+            n_lines = (function.end_lineno or 0) - function.lineno + 1
+            assert n_lines <= MAX_FUNCTION_LINES or name.startswith("cli."), f"{function.name} is too long"
+
+
+def test_signatures_say_what_they_take() -> None:
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in MODULES]
+    assert sum(n_any(function) for tree in trees for function in functions(tree)) <= 40
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
