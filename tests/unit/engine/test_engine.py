@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import product
 from pathlib import Path
 
 import pytest
 
+from engines import GREEDY, Pair, check_equal, ids, translations
 from export_run import LINES, both, write_run
 from nmt.config import SearchConfig
 from nmt.engine.search import Engine, _options, check_supported
@@ -18,22 +17,8 @@ from nmt.export.export import Request, export
 from nmt.runs.folder import load_folder
 from nmt.search.step import length_penalty
 from nmt.text.tokenizer import N_SPECIAL
-from nmt.translate.translator import Translator
-from nmt.translate.types import Line, Translation
+from nmt.translate.types import Line
 from tiny_run import words
-
-Pair = tuple[Translator, Translator]
-
-KINDS = [
-    {"norm": norm, "activation": activation, "positions": positions, "tie_embeddings": tie, "joint": joint}
-    for norm, activation, positions, (tie, joint) in product(
-        ("pre", "post"),
-        ("relu", "gelu"),
-        ("sinusoidal", "learned"),
-        (("all", True), ("target", True), ("none", True), ("target", False), ("none", False)),
-    )
-]
-GREEDY = {"beam": 1, "max_length_ratio": 1.0}
 
 
 @pytest.fixture(scope="module")
@@ -54,37 +39,7 @@ def eager(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     return both(tmp_path_factory.mktemp("eager"), specials=0.6, tie_embeddings="none", encoder_layers=2)
 
 
-def translations(
-    translator: Translator, lines: Sequence[Line | str], n_best: int = 1, **search: object
-) -> list[list[Translation]]:
-    return list(translator.translate_lines(lines, SearchConfig(**search), n_best))  # type: ignore[arg-type]
-
-
-def ids(found: Sequence[Sequence[Translation]]) -> list[list[list[int]]]:
-    return [[list(part.tgt_ids) for each in of_line for part in each.parts] for of_line in found]
-
-
-def check_equal(pair: Pair, lines: Sequence[Line | str], n_best: int = 1, **search: object) -> list[list[Translation]]:
-    """Both engines find the same pieces, with the same scores."""
-    native, other = pair
-    wanted = translations(native, lines, n_best, **search)
-    found = translations(other, lines, n_best, **search)
-    assert ids(found) == ids(wanted)
-    for of_line, wanted_of_line in zip(found, wanted, strict=True):
-        for each, expected in zip(of_line, wanted_of_line, strict=True):
-            assert each.score == pytest.approx(expected.score, abs=1e-4, rel=1e-5)
-            assert each.log_prob == pytest.approx(expected.log_prob, abs=1e-3, rel=1e-5)
-            assert (each.text, each.finished) == (expected.text, expected.finished)
-    return found
-
-
 # --- models -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
-def test_every_kind_of_model_is_translated_as_natively(kind: dict[str, object], tmp_path: Path) -> None:
-    found = check_equal(both(tmp_path, **kind), LINES, **GREEDY)  # type: ignore[arg-type]
-    assert len({tuple(of_line[0]) for of_line in ids(found)}) > 6  # the model does look at its source
 
 
 def test_a_model_may_have_more_layers_on_one_side(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,16 +12,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from fragments import parts as fragments
-from nmt.config import ModelConfig
-from nmt.model.masks import Padded
-from nmt.model.transformer import Transformer
 from nmt.search.forced import ForcedDecoder, Pair
-from nmt.text.tokenizer import BOS, CONTROL, EOS, N_SPECIAL, PAD, Tokenizer, train_tokenizer
-from nmt.training.loss import label_smoothed_cross_entropy
-from nmt.translate.align import alignments, attention_of, pharaoh, word_shares
+from nmt.text.tokenizer import CONTROL, N_SPECIAL, Tokenizer, train_tokenizer
+from nmt.translate.align import alignments, pharaoh, word_shares
 from nmt.translate.types import BLANK, Part, Translation
 from sentences import sentence_pairs
 
@@ -188,51 +182,3 @@ def test_the_words_of_a_line_that_was_cut(tokenizer: Tokenizer) -> None:
     assert alignments(Told([torch.eye(len(src) + 1)]), tokenizer, tokenizer, [line], [translation]) == [
         [(0, 0), (1, 1)]
     ]
-
-
-# --- a model that copies ------------------------------------------------------------------------
-
-WORDS = [f"{first}{vowel}m{vowel}" for first in "bdfg" for vowel in "aeiou"]
-N_STEPS, N_ROWS = 350, 16
-
-
-@pytest.fixture(scope="module")
-def copier() -> tuple[Transformer, Tokenizer]:
-    """A model that has learned in a few seconds to say its source again. No word stands twice in a line: which of the
-    two is looked at would not matter."""
-    rng = random.Random(1)
-    tokenizer = train_tokenizer([" ".join(rng.sample(WORDS, k=4)) for _ in range(200)], 420)
-    torch.manual_seed(1)
-    config = ModelConfig(
-        d_model=32, n_heads=4, d_ff=64, encoder_layers=1, decoder_layers=1, embedding_dropout=0.0, residual_dropout=0.0
-    )
-    model = Transformer(config, len(tokenizer), len(tokenizer))
-    optimizer = torch.optim.Adam(model.parameters())
-    for step in range(N_STEPS):
-        optimizer.param_groups[0]["lr"] = 8e-3 * min(1, (step + 1) / 30, 2 * (1 - step / N_STEPS))
-        ids = tokenizer.encode_all([" ".join(rng.sample(WORDS, k=rng.randint(3, 10))) for _ in range(N_ROWS)])
-        tgt_out = pad_sequence([torch.tensor([*each, EOS]) for each in ids], batch_first=True, padding_value=PAD)
-        tgt_in = torch.cat((torch.full((N_ROWS, 1), BOS), tgt_out[:, :-1]), 1)
-        layout = Padded(tgt_out != PAD)
-        hidden = model(tgt_out, layout, tgt_in, layout)[layout.mask]
-        sums = label_smoothed_cross_entropy(hidden, model.output_weight, tgt_out[layout.mask], 0.0)
-        optimizer.zero_grad()
-        (sums.loss / sums.n_tokens).backward()
-        optimizer.step()
-    return model.eval(), tokenizer
-
-
-def test_a_model_that_copies_aligns_the_diagonal(copier: tuple[Transformer, Tokenizer]) -> None:
-    model, tokenizer = copier
-    decoder = ForcedDecoder([model], CPU, "float32", 1000)
-    rng = random.Random(2)
-    lines = [" ".join(rng.sample(WORDS, k=rng.randint(3, 10))) for _ in range(50)]
-    ids = tokenizer.encode_all(lines)
-    translations = [Translation(line, 0.0, 0.0, parts=(Part(i, i),)) for line, i in zip(lines, ids, strict=True)]
-    found = alignments(decoder, tokenizer, tokenizer, lines, translations)
-    n_words = sum(len(line.split()) for line in lines)
-    assert sum(map(len, found)) >= 0.97 * n_words
-    assert sum(i == j for aligned in found for i, j in aligned) >= 0.97 * n_words
-    seen = attention_of(decoder, tokenizer, tokenizer, (ids[0], ids[0]))
-    assert seen.src_pieces == seen.tgt_pieces == [*tokenizer.pieces(ids[0]), "</s>"]
-    assert seen.weights.argmax(1).tolist() == list(range(len(ids[0]) + 1))

@@ -1,0 +1,27 @@
+"""CTranslate2 translates every kind of model as the native engine does."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from engines import GREEDY, check_equal, ids
+from export_run import LINES, both
+
+KINDS = [
+    {"norm": norm, "activation": activation, "positions": positions, "tie_embeddings": tie, "joint": joint}
+    for norm, activation, positions, (tie, joint) in product(
+        ("pre", "post"),
+        ("relu", "gelu"),
+        ("sinusoidal", "learned"),
+        (("all", True), ("target", True), ("none", True), ("target", False), ("none", False)),
+    )
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
+def test_every_kind_of_model_is_translated_as_natively(kind: dict[str, object], tmp_path: Path) -> None:
+    found = check_equal(both(tmp_path, **kind), LINES, **GREEDY)  # type: ignore[arg-type]
+    assert len({tuple(of_line[0]) for of_line in ids(found)}) > 6  # the model does look at its source
