@@ -86,7 +86,7 @@ def _errors() -> Iterator[None]:
             # All ranks have this error; rank 0 reports it, and torchrun then ends the others. If another rank ended
             # first, torchrun would end rank 0 before it has reported anything.
             time.sleep(PATIENCE_SECONDS)
-        _fail(2, f"{message().rstrip('.')}; --help lists the options")
+        _fail(2, f"{message().rstrip('.')}; see --help")
 
 
 def _fail(status: int, *lines: str) -> None:

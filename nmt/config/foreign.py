@@ -116,7 +116,7 @@ NO_SETTING = {
         "the environment variable OMP_NUM_THREADS sets the number of threads",
     "world_size n_gpu n_gpus num_gpus gpus devices distributed_world_size nproc_per_node":
         "torchrun --nproc-per-node N -m -- nmt train … trains on N GPUs",
-    "resume resume_from resume_from_checkpoint reset_optimizer": "nmt train --resume goes on with a run",
+    "resume resume_from resume_from_checkpoint reset_optimizer": "nmt train --resume continues a run",
     "tensorboard tensorboard_logdir wandb wandb_project report_to logdir log_dir log_file":
         "log.jsonl and TensorBoard's files are always written to the run directory",
 }  # fmt: skip

@@ -49,7 +49,7 @@ def run_nmt(arguments: Sequence[str]) -> int:
     """Run `nmt` with these arguments in another process, and return its exit status."""
     status = wait_for([sys.executable, "-m", "nmt", *arguments])
     if status == StoppedError.exit_status:
-        say("stopped; the same command goes on")
+        say("stopped; run the same command again to continue")
     return status
 
 

@@ -16,7 +16,7 @@ from nmt.console import say
 from nmt.errors import DataError
 from nmt.files.write import Lock, open_output, replace_file
 from nmt.layout import RunDir
-from nmt.runs.info import read_selected
+from nmt.runs.info import Selected, read_selected
 
 if TYPE_CHECKING:
     from nmt.translate.translator import Translator  # which takes a second to import
@@ -151,12 +151,16 @@ def translation_settings(runs: Sequence[Path], search: SearchConfig) -> dict[str
     selected = [read_selected(RunDir(run)) for run in runs]
     return {
         "runs": [str(run) for run in runs],
-        "weights": [
-            [choice.average_steps if choice.weights == "average" else choice.best_step, choice.weights]
-            for choice in selected
-        ],
+        "weights": [_identity(choice) for choice in selected],
         **{f"search.{key}": value for key, value in search.model_dump(mode="json").items()},
     }
+
+
+def _identity(selected: Selected) -> list[object]:
+    """The steps and the kind of the selected weights; both null where no validation has selected any."""
+    if not selected.model_fields_set:
+        return [None, None]
+    return [selected.average_steps if selected.weights == "average" else selected.best_step, selected.weights]
 
 
 def load_translator(runs: Sequence[Path]) -> Translator:

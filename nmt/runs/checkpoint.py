@@ -132,11 +132,11 @@ def assign(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) ->
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Sequence[str]) -> Tensors:
     """The state of an optimizer as `PARAMETER/KEY`, given the parameter names in the order of its groups."""
-    tensors = {}
-    for index, values in optimizer.state_dict()["state"].items():
-        for key, value in values.items():
-            tensors[f"{names[index]}/{key}"] = torch.as_tensor(value)
-    return tensors
+    return {
+        f"{name}/{key}": torch.as_tensor(value)
+        for name, values in zip(names, _state(optimizer), strict=True)
+        for key, value in values.items()
+    }
 
 
 def check_optimizer(
@@ -163,6 +163,15 @@ def restore_optimizer(
         parameter, _, key = name.rpartition("/")
         state.setdefault(names.index(parameter), {})[key] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _state(optimizer: torch.optim.Optimizer) -> list[dict[str, Tensor]]:
+    """The state of each parameter, in the order of the optimizer's groups."""
+    if type(optimizer).state_dict is torch.optim.Optimizer.state_dict:
+        # the same as below, but the first call of that imports PyTorch's compiler, which takes more than a second
+        return [optimizer.state.get(parameter, {}) for parameter in _parameters(optimizer)]
+    saved = optimizer.state_dict()["state"]
+    return [saved.get(index, {}) for index in range(len(_parameters(optimizer)))]
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:

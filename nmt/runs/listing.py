@@ -149,8 +149,12 @@ def _checkpoints(run: RunDir) -> list[int]:
 
 
 def _last_written(run: RunDir) -> float:
-    """When training last wrote to the run, in seconds since 1970. An export into the run does not count."""
-    files = (run.config, run.info, run.lock, run.checkpoints, run.selected, run.log, run.dev)
+    """When the run directory was last written to, in seconds since 1970."""
+    return _newest(run.path, run.config, run.info, run.lock, run.checkpoints, run.selected, run.log, run.dev)
+
+
+def _newest(*files: Path) -> float:
+    """The latest time at which one of `files` was modified, 0 if there is none."""
     times = [0.0]
     for path in files:
         try:
@@ -280,8 +284,12 @@ def render_json(runs: Sequence[Summary]) -> str:
 
 
 def newest_run(root: Path = Path("runs")) -> Path:
-    """The run directory in `root` that was written last. Raises CheckpointError if there is none."""
+    """The run directory in `root` with the newest checkpoint; a new run counts from its config.yaml.
+
+    A resume that is refused, or that finds the run finished, does not make a run the newest. Raises CheckpointError if
+    there is none.
+    """
     runs = [RunDir(path) for path in root.glob("*") if is_run(path)]
     if not runs:
         raise CheckpointError(f"{root}: no run directory here; make one with nmt train, or name one with --run")
-    return max(runs, key=lambda run: (_last_written(run), run.path.name)).path
+    return max(runs, key=lambda run: (_newest(run.config, run.checkpoints, run.selected), run.path.name)).path

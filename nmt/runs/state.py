@@ -108,6 +108,8 @@ def read_seal(source: CheckpointDir) -> CheckpointDocument:
         return read_document(source.state, CheckpointDocument, CheckpointError, formats=(RUN_FORMAT,))
     except FileNotFoundError:
         raise CheckpointError(f"{source.state}: missing") from None
+    except OSError as error:  # a directory that may not be read: the checkpoint before may be readable
+        raise CheckpointError(f"{source.state}: cannot be read: {error.strerror}") from error
 
 
 def load_state(source: CheckpointDir) -> TrainState:

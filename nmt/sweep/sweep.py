@@ -46,9 +46,11 @@ def sweep(request: Request) -> list[Row]:
     show(f"{folder.table}: written")
     n_left = sum(row.state != "finished" for row in rows)
     if n_left and stop.signal is not None:
-        raise StoppedError(f"stopped by {stop.signal}; the same command goes on")
+        raise StoppedError(f"stopped by {stop.signal}; run the same command again to continue")
     if n_left and not any(row.state == "failed" for row in rows):  # some trainings were stopped individually
-        raise StoppedError(f"{n_left} of {len(rows)} trainings are not finished; the same command goes on")
+        raise StoppedError(
+            f"{n_left} of {len(rows)} trainings are not finished; run the same command again to continue"
+        )
     return rows
 
 

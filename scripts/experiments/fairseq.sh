@@ -12,7 +12,7 @@ export OMP_NUM_THREADS=${3:-2} MKL_NUM_THREADS=${3:-2} CUDA_VISIBLE_DEVICES= TOR
 home=${PEERS:-$HOME/.cache/nmt-peers}
 bin=$home/venv-fairseq/bin
 run=runs/fairseq-$minutes
-text=$(PYTHONPATH=$(dirname "$0")/.. python - "$root" "$home" <<'P'
+text=$(PYTHONPATH=$(dirname "$0")/../.. python - "$root" "$home" <<'P'
 import sys
 from pathlib import Path
 

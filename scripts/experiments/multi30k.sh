@@ -2,7 +2,7 @@
 # Trainings on Multi30k de-en that cost the same, each on one core, to choose the settings of multi30k.yaml by.
 #   scripts/experiments/multi30k.sh FOLDER SEED ARM...     FOLDER has the files (data/README.md); runs/multi30k/ARM-SEED
 # An update with consistency training takes 2.1 times as long as one without, hence the numbers of updates. Two at once
-# on two cores; the same command goes on with what was stopped. Then: python scripts/experiments/table.py runs/multi30k/*
+# on two cores; run the same command again to continue with what was stopped. Then: python scripts/experiments/table.py runs/multi30k/*
 set -euo pipefail
 [ $# -ge 3 ] || { echo "$0: FOLDER, SEED and ARM are needed; the first lines of the script explain" >&2; exit 2; }
 root=$1 seed=$2

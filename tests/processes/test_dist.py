@@ -49,7 +49,7 @@ def test_one_worker_is_told_to_stop_and_one_process_goes_on(folder, config, pair
     err = ended(process, lambda: run.step(5).path.exists(), lambda pid: the_other(run, pid))
     step = saved_steps(run)[-1]
     assert 5 <= step < 40 and process.returncode == 1  # torchrun's own, whatever its workers end with
-    assert f"nmt: stopped at step {step} by another process; nmt train --resume --run one goes on from there\n" in err
+    assert f"nmt: stopped at step {step} by another process; nmt train --resume --run one continues from there\n" in err
     assert err.count("nmt: stopped") == 1 and "exitcode  : 75" in err and "SIGKILL" not in err
     load_weights(run.step(step)), load_optimizer(run.step(step))
     fit(config, folder / "data", run.path, resume=True)
@@ -61,7 +61,7 @@ def test_torchrun_is_told_to_stop_in_a_validation_and_two_processes_go_on(folder
     run = RunDir(folder / "two")
     process = torchrun(folder, *NEW, "two")
     err = ended(process, lambda: run.step(20).path.exists(), lambda pid: pid)
-    assert "nmt: stopped at step 20 by SIGTERM; nmt train --resume --run two goes on from there\n" in err
+    assert "nmt: stopped at step 20 by SIGTERM; nmt train --resume --run two continues from there\n" in err
     assert err.count("nmt: stopped") == 1 and process.returncode != 0 and "SIGKILL" not in err
     assert load_state(run.step(20)).last_check == 0
     process = torchrun(folder, "--resume", "--run", "two")

@@ -157,7 +157,7 @@ def test_the_search_of_a_run_does_not_change_when_it_goes_on(nmt: Command) -> No
     """Or its development scores could not be compared."""
     result = nmt("train", "--resume", "--run", RUN, "--set", "search.beam=1")
     assert result.status == 2
-    assert "search.beam cannot change when a run goes on" in result.err
+    assert "search.beam cannot change when a run is resumed" in result.err
 
 
 def test_the_report_on_the_screen(nmt: Command) -> None:
@@ -236,7 +236,7 @@ def test_resume_finds_the_data_it_was_trained_on(nmt: Command) -> None:
 def test_resume_refuses_another_model(nmt: Command) -> None:
     result = nmt("train", "--resume", "--run", RUN, "--set", "model.d_ff=32", "--set", "training.max_steps=210")
     assert result.status == 2
-    assert result.err == "nmt: runs/de-en/config.yaml: model.d_ff cannot change when a run goes on\n"
+    assert result.err == "nmt: runs/de-en/config.yaml: model.d_ff cannot change when a run is resumed\n"
     assert "max_steps: 200" in (RUN / "config.yaml").read_text()
 
 

@@ -222,5 +222,5 @@ def test_a_tokenizer_that_is_missing_is_taken_from_the_data_directory_again(data
     model = tokenizer.joint.read_bytes()
     shutil.rmtree(tokenizer.path)
     fit(settings(data, max_steps=3), data, tmp_path / "run", resume=True)
-    assert "tokenizer: missing or damaged; it is taken from the data directory again" in capsys.readouterr().err
+    assert "tokenizer: missing or damaged; it is copied from the data directory again" in capsys.readouterr().err
     assert tokenizer.joint.read_bytes() == model

@@ -106,7 +106,7 @@ POINTS = [
 def test_a_signal_stops_the_run_which_then_goes_on(data, plain, tmp_path, name, number, step, kind):
     config, run = settings(data, average_last=1), RunDir(tmp_path / "run")
     message = stop(name, number, config, data, run.path, kind)
-    assert message == f"stopped at step {step} by {kind.name}; nmt train --resume --run {run.path} goes on from there"
+    assert message == f"stopped at step {step} by {kind.name}; nmt train --resume --run {run.path} continues from there"
     assert max(saved_steps(run), default=0) == step
     if step:
         load_weights(run.step(step)), load_optimizer(run.step(step)), load_state(run.step(step))
@@ -165,7 +165,7 @@ def test_a_second_interrupt_ends_at_once(data, whole, tmp_path, capsys, name, fi
         before_call(patch, name, 2, lambda: send(first, signal.SIGINT))
         fit(config, data, run)
     assert re.search(
-        r"^interrupted at step \d; nmt train --resume goes on from step \d$", capsys.readouterr().err, re.M
+        r"^interrupted at step \d; nmt train --resume continues from step \d$", capsys.readouterr().err, re.M
     )
     live(config, data, run)
     assert kept(run) == kept(whole)
@@ -175,7 +175,7 @@ def test_a_second_interrupt_ends_at_once(data, whole, tmp_path, capsys, name, fi
 def test_the_command_line_says_how_to_go_on(data, tmp_path, nmt):
     (tmp_path / "config.yaml").write_text(dump_config(settings(data)), encoding="utf-8")
     arguments = ("train", "--config", tmp_path / "config.yaml", "--data", data, "--run", tmp_path / "run")
-    line = f"nmt: stopped at step 1 by {{}}; nmt train --resume --run {tmp_path / 'run'} goes on from there"
+    line = f"nmt: stopped at step 1 by {{}}; nmt train --resume --run {tmp_path / 'run'} continues from there"
     with pytest.MonkeyPatch.context() as patch:
         before_call(patch, "training.loop.train_step", 1, lambda: send(signal.SIGINT))
         stopped = nmt(*arguments)
@@ -208,7 +208,7 @@ def test_a_process_that_gets_sigterm(data, tmp_path):
         child.kill()
     step = saved_steps(run)[-1]
     assert child.returncode == 75
-    assert err.endswith(f"nmt: stopped at step {step} by SIGTERM; nmt train --resume --run run goes on from there\n")
+    assert err.endswith(f"nmt: stopped at step {step} by SIGTERM; nmt train --resume --run run continues from there\n")
     resumed = config.model_copy(update={"training": config.training.model_copy(update={"max_steps": step + 1})})
     fit(resumed, data, run.path, resume=True)
     assert saved_steps(run)[-1] == step + 1

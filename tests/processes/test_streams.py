@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tiny_run import make, tiny_config, tiny_tokenizer, write_run
+from tiny_run import tiny_config, tiny_model, tiny_tokenizer, write_run
 
 SCRIPT = Path(sys.executable).with_name("nmt")
 
@@ -16,7 +16,7 @@ SCRIPT = Path(sys.executable).with_name("nmt")
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     tokenizer, config = tiny_tokenizer(), tiny_config()
-    return write_run(tmp_path / "run", config, tokenizer, make(tokenizer, config).models[0])
+    return write_run(tmp_path / "run", config, tokenizer, tiny_model(config, tokenizer))
 
 
 def test_standard_streams_that_are_closed(run: Path) -> None:

@@ -383,7 +383,10 @@ def test_settings_of_the_text_have_data_directories_of_their_own(
     assert len(used) == 8
     assert f"seed=2,vocab_size=320,direction=bb-aa --data {ours}320,direction=aa-bb" in used
     # the program has trained nothing, and ended well all the same
-    assert (result.status, "8 of 8 trainings are not finished; the same command goes on" in result.err) == (75, True)
+    assert (
+        result.status,
+        "8 of 8 trainings are not finished; run the same command again to continue" in result.err,
+    ) == (75, True)
 
 
 def test_a_grid_with_one_value_takes_no_text_of_another(
@@ -500,7 +503,7 @@ def test_a_sweep_that_is_stopped_goes_on(tiny: Path, folder: Path) -> None:
     finally:
         process.kill()
     assert process.returncode == 75, err
-    assert err.splitlines()[-1] == "nmt: stopped by SIGTERM; the same command goes on"
+    assert err.splitlines()[-1] == "nmt: stopped by SIGTERM; run the same command again to continue"
     assert {name: row["state"] for name, row in tsv("s").items()} == {
         "max_steps=1": "finished", "max_steps=80": "stopped", "max_steps=2": "not started",
     }  # fmt: skip

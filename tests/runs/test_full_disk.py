@@ -1,4 +1,4 @@
-"""A disk that takes nothing, for a while or to the end: it is said, training goes on, and the rest is made up for."""
+"""A disk that takes nothing, for a while or to the end: it is said, training continues, and the rest is made up for."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ def test_a_disk_that_is_full_to_the_end(data, whole, tmp_path, capsys):
         f"then nmt train --resume --run {run.path} makes up for it"
     )
     said = capsys.readouterr().err
-    assert re.search("warning: step 4 is not saved: .*: No space left on device; training goes on and the next", said)
-    assert f"{run.log}: cannot be written: No space left on device; training goes on, the records wait" in said
+    assert re.search("warning: step 4 is not saved: .*: No space left on device; training continues and the next", said)
+    assert f"{run.log}: cannot be written: No space left on device; training continues, the records wait" in said
     assert saved_steps(run) == [2, 3]
     load_weights(run.step(3)), load_optimizer(run.step(3))
     fit(settings(data), data, run.path, resume=True)
@@ -166,7 +166,9 @@ def test_a_log_that_cannot_be_written_for_a_while(data, whole, tmp_path, monkeyp
     fit(settings(data), data, tmp_path / "run")
     assert n > 8
     assert kept(tmp_path / "run")["log.jsonl"] == kept(whole)["log.jsonl"]
-    assert capsys.readouterr().err.count("log.jsonl: cannot be written: No space left on device; training goes on") == 1
+    assert (
+        capsys.readouterr().err.count("log.jsonl: cannot be written: No space left on device; training continues") == 1
+    )
 
 
 def test_records_that_wait_survive_the_death_of_their_process(data, whole, tmp_path, monkeypatch):
@@ -220,7 +222,7 @@ def test_a_tensorboard_that_cannot_be_written_for_a_while(tmp_path, monkeypatch,
     board.close()
     assert len(said) == 1
     assert said[0].startswith(
-        f"warning: {tmp_path / 'board'}: cannot be written: No space left on device; training goes on"
+        f"warning: {tmp_path / 'board'}: cannot be written: No space left on device; training continues"
     )
     shown = [scalar.step for scalar in EventAccumulator(str(tmp_path / "board")).Reload().Scalars("train/loss")]
     assert shown[:3] == [1, 2, 3] and shown[-3:] == [10, 11, 12]
@@ -242,7 +244,7 @@ def test_a_tensorboard_folder_that_cannot_be_made(tmp_path, capsys):
         run.tensorboard.unlink()
         log.sync()
         log.log({"kind": "train", "step": 2, "minutes": 0.0, "loss": 1.0})
-    assert capsys.readouterr().err.count("tensorboard: cannot be written: File exists; training goes on") == 2
+    assert capsys.readouterr().err.count("tensorboard: cannot be written: File exists; training continues") == 2
     scalars = EventAccumulator(str(run.tensorboard)).Reload().Scalars("train/loss")
     assert [scalar.step for scalar in scalars] == [2]
 
@@ -266,7 +268,7 @@ def test_files_that_may_not_grow_so_large(data, whole, tmp_path):
     )  # fmt: skip
     lines = ended.stderr.splitlines()
     assert ended.returncode == 2, ended.stderr
-    assert "/weights.safetensors: File too large; training goes on and the next save tries again" in ended.stderr
+    assert "/weights.safetensors: File too large; training continues and the next save tries again" in ended.stderr
     assert lines[-1].startswith(f"nmt: {tmp_path / 'run'}: the end of the run could not be saved, only step 0 is; free")
     assert "Traceback" not in ended.stderr and "Exception" not in ended.stderr
     fit(settings(data), data, tmp_path / "run", resume=True)
@@ -286,7 +288,7 @@ def test_a_directory_that_is_made_read_only(data, whole, tmp_path):
             path.chmod(0o755)
     assert ended.stdout == "it is read-only\n", ended.stderr
     assert ended.returncode == 2
-    assert re.search("warning: step 4 is not saved: .*: Permission denied; training goes on and", ended.stderr)
+    assert re.search("warning: step 4 is not saved: .*: Permission denied; training continues and", ended.stderr)
     assert ended.stderr.splitlines()[-1].startswith(
         f"nmt: {run.path}: the end of the run could not be saved, only step 3"
     )

@@ -246,7 +246,7 @@ def test_where_it_began_and_what_is_frozen_stays(tiny_data, base, tuned, tmp_pat
         (key,) = training
         config = tuning(tiny_data, base, max_steps=9)
         config = config.model_copy(update={"training": config.training.model_copy(update=training)})
-        with pytest.raises(ConfigError, match=f"training.{key} cannot change when a run goes on"):
+        with pytest.raises(ConfigError, match=f"training.{key} cannot change when a run is resumed"):
             fit(config, tiny_data, tmp_path / "run", resume=True)
 
 

@@ -170,7 +170,7 @@ def test_other_circumstances_are_told(tiny_data, text, tmp_path, capsys, fact, v
     config = tiny_settings(text, training={"max_steps": 4})
     start(config, tiny_data, tmp_path / "run", resume=True)
     told = capsys.readouterr().err
-    assert f"the run goes on with {said}: the same data in the same order, but not the same bits" in told
+    assert f"the run continues with {said}: the same data in the same order, but not the same bits" in told
     assert json.loads(info.read_text())[fact] != value
     start(config, tiny_data, tmp_path / "run", resume=True)
     assert "instead of" not in capsys.readouterr().err

@@ -140,7 +140,7 @@ def test_a_link_that_is_made_during_training_is_not_followed(run, tmp_path):
     with pytest.raises(UnsafeFileError, match="checkpoints: a symbolic link"):
         rotate(run, 1, 6, None)
     Board(run.tensorboard, 0, said.append).close()
-    assert said[0].startswith(f"warning: {run.tensorboard}: is now a symbolic link; training goes on")
+    assert said[0].startswith(f"warning: {run.tensorboard}: is now a symbolic link; training continues")
     assert content(tmp_path / "victim") == before
 
 

@@ -332,8 +332,8 @@ def test_what_may_not_change_when_a_run_goes_on(tiny_data, text, tmp_path):
     with pytest.raises(ConfigError) as caught:
         fit(other, tiny_data, tmp_path / "run", resume=True)
     assert len(caught.value.problems) == 2
-    assert "model.d_ff cannot change when a run goes on" in caught.value.problems[0]
-    assert "training.seed cannot change when a run goes on" in caught.value.problems[1]
+    assert "model.d_ff cannot change when a run is resumed" in caught.value.problems[0]
+    assert "training.seed cannot change when a run is resumed" in caught.value.problems[1]
     search = {"batch_sentences": 7, "batch_tokens": 100}  # changes no result
     fit(tiny_settings(text, training={"max_steps": 4}, search=search), tiny_data, tmp_path / "run", resume=True)
 
@@ -508,8 +508,8 @@ def test_on_another_device_the_precision_is_chosen_again(tiny_data, text, tmp_pa
     session = start(tiny_settings(text, training={"max_steps": 4}), tiny_data, tmp_path / "run", resume=True)
     assert session.precision == "float32"
     assert (
-        "the run goes on with precision float32 instead of bf16, device cpu instead of cuda: the same data in the same "
-        "order, but not the same bits" in capsys.readouterr().err
+        "the run continues with precision float32 instead of bf16, device cpu instead of cuda: the same data in the "
+        "same order, but not the same bits" in capsys.readouterr().err
     )
     assert json.loads(info.read_text())["device"] == "cpu"
 

@@ -87,6 +87,6 @@ class Board:
             self._writer, self._in_trouble = None, True
             reason = f"cannot be written: {error.strerror}" if isinstance(error, OSError) else "is now a symbolic link"
             self._say(
-                f"warning: {self._path}: {reason}; training goes on, and TensorBoard will "
+                f"warning: {self._path}: {reason}; training continues, and TensorBoard will "
                 "lack what comes until the next save (log.jsonl will not)"
             )

@@ -117,7 +117,9 @@ class TrainingLog:
             if n_written < len(self._waiting[0]):
                 os.ftruncate(self._file, end)
                 if not self._in_trouble:
-                    self.say(f"warning: {self._path}: cannot be written: {reason}; training goes on, the records wait")
+                    self.say(
+                        f"warning: {self._path}: cannot be written: {reason}; training continues, the records wait"
+                    )
                 self._in_trouble = True
                 return
             self._waiting.pop(0)

@@ -252,12 +252,12 @@ class Profile:
         try:
             _write(self._profiler, path)
         except OSError as error:
-            self._log.say(f"warning: {path}: cannot be written: {error.strerror}; training goes on")
+            self._log.say(f"warning: {path}: cannot be written: {error.strerror}; training continues")
         except UnsafeFileError as error:
-            self._log.say(f"warning: {error}; training goes on")
+            self._log.say(f"warning: {error}; training continues")
         else:
             self._log.say(
-                f"trace: {path}; look at it with https://ui.perfetto.dev or chrome://tracing; training goes on"
+                f"trace: {path}; look at it with https://ui.perfetto.dev or chrome://tracing; training continues"
             )
         self._is_done = True
         self._wait()

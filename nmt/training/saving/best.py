@@ -124,6 +124,6 @@ def _record(session: Session, log: TrainingLog, validation: Validation, kind: We
     try:
         replace_file(path, "".join(f"{line}\n" for line in validation.translations), may_follow=False)
     except OSError as error:
-        log.say(f"warning: {path}: cannot be written: {error.strerror}; training goes on")
+        log.say(f"warning: {path}: cannot be written: {error.strerror}; training continues")
     except UnsafeFileError as error:
-        log.say(f"warning: {error}; training goes on")
+        log.say(f"warning: {error}; training continues")

@@ -32,7 +32,7 @@ def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
     except (OSError, UnsafeFileError) as error:
         meter.log.warn(
             state,
-            f"step {state.step} is not saved: {_reason(error, session)}; training goes on and the next save tries "
+            f"step {state.step} is not saved: {_reason(error, session)}; training continues and the next save tries "
             f"again, until then step {session.saved_step} is the last",
         )
         session.save_failed = True

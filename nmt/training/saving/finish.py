@@ -63,5 +63,5 @@ def _stop_early(session: Session, meter: Meter, reason: str) -> NoReturn:
         save(session, meter, is_extra=True)
     saved = "" if session.saved_step == state.step else f" (saved is step {session.saved_step})"
     raise StoppedError(
-        f"stopped at step {state.step}{saved} by {reason}; nmt train --resume --run {run.path} goes on from there"
+        f"stopped at step {state.step}{saved} by {reason}; nmt train --resume --run {run.path} continues from there"
     )

@@ -84,4 +84,4 @@ def _report_changes(before: RunInfo, choices: Choices) -> None:
         if key != "max_tokens" and value is not None and was.get(key, value) != value
     ]
     if changes:
-        say(f"the run goes on with {', '.join(changes)}: the same data in the same order, but not the same bits")
+        say(f"the run continues with {', '.join(changes)}: the same data in the same order, but not the same bits")

@@ -54,7 +54,7 @@ def check_resume(config: Config, run: RunDir, corpus: Corpus) -> RunInfo:
         and (section, field) not in {("search", "batch_sentences"), ("search", "batch_tokens")}
     ]
     if changed:
-        raise ConfigError([f"{run.config}: {key} cannot change when a run goes on" for key in changed])
+        raise ConfigError([f"{run.config}: {key} cannot change when a run is resumed" for key in changed])
     if before.training.max_steps != config.training.max_steps and config.training.schedule in ("linear", "cosine"):
         say(
             f"the {config.training.schedule} schedule now falls to 0 at training.max_steps = "

@@ -36,7 +36,7 @@ def message(nmt: Command, *arguments: str) -> str:
     result = nmt(*arguments)
     assert (result.status, result.out) == (2, "")
     assert result.err.count("\n") == 1
-    return result.err.removeprefix("nmt: ").removesuffix("; --help lists the options\n")
+    return result.err.removeprefix("nmt: ").removesuffix("; see --help\n")
 
 
 def test_some_options_are_lists() -> None:

@@ -73,7 +73,7 @@ def test_the_card_tells_what_the_run_knows(whole: Path, data: Path, tmp_path: Pa
     assert manifest["fingerprint"] in told
     recipe = yaml.safe_load(section(text, "Recipe").split("```yaml\n")[1].split("```")[0])
     assert recipe["model"]["d_model"] == 32
-    assert recipe["search"] == {"beam": 1}
+    assert recipe["search"] == {"beam": 1, "max_length": 5}
     assert "norm" not in recipe["model"], "that is the default"
     assert str(data.parent) not in text, "where things lie on one machine is nobody's business"
 

@@ -9,7 +9,9 @@ import pytest
 from nmt.recipes import commands
 
 
-@pytest.mark.parametrize(("status", "message"), [(0, ""), (2, ""), (75, "nmt: stopped; the same command goes on\n")])
+@pytest.mark.parametrize(
+    ("status", "message"), [(0, ""), (2, ""), (75, "nmt: stopped; run the same command again to continue\n")]
+)
 def test_a_recipe_that_was_stopped_says_how_to_go_on(
     status: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
