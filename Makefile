@@ -28,12 +28,12 @@ demo: $(READY)  ## Train a German-English translator on the embedded corpus and 
 	$(BIN)/nmt evaluate --run $(DEMO) --samples 10
 
 test: check  ## Run every check and all tests with coverage, as CI does (minutes)
-	$(BIN)/python -m pytest -n auto --dist loadscope --cov --cov-report=term --cov-fail-under=90
+	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=90
 
 test-fast: $(READY)  ## Run ruff and the unit tests (under a minute)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/python -m pytest -q -n auto --dist loadscope tests/unit
+	$(BIN)/python -m pytest -q -n auto --dist loadscope --hypothesis-profile fast tests/unit
 
 check: $(READY)  ## Run ruff and mypy
 	$(BIN)/ruff check

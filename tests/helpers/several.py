@@ -27,7 +27,6 @@ from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_optimizer, load_weights
 from nmt.training.parallel.world import joined
 from tiny_corpus import tiny_settings, tiny_text
-from untraced import preloading, unmeasured
 
 # Sums of float32 in another order differ in the seventh digit; an eps above that noise keeps Adam from magnifying it.
 CLOSE = {"rtol": 1e-3, "atol": 1e-4}
@@ -64,7 +63,7 @@ def torchrun(
     options = ["--standalone", "--nproc-per-node", str(n), "--max-restarts", str(restarts)]
     return subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", *options, *what, "train", *arguments],
-        cwd=folder, env={**preloading("torch"), "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True,
+        cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
 
@@ -134,15 +133,9 @@ def in_processes(n: int, act: Callable[..., None], *arguments: Any) -> None:
 
 @functools.cache
 def start_forkserver() -> None:
-    """Start the process that the others are forked from: it imports once what they need.
-
-    They end without a word to coverage, so that measuring them would only take time.
-    """
+    """Start the process that the others are forked from: it imports once what they need."""
     multiprocessing.set_forkserver_preload(["nmt.training.loop", "torch.distributed.fsdp", "torch._dynamo"])
-    with pytest.MonkeyPatch.context() as patch:
-        for name in os.environ.keys() - unmeasured().keys():
-            patch.delenv(name)
-        forkserver.ensure_running()
+    forkserver.ensure_running()
 
 
 def _join(rank: int, size: int, port: int, act: Callable[..., None], arguments: tuple[Any, ...]) -> None:

@@ -14,7 +14,6 @@ import pytest
 import sacrebleu
 
 from command import Command, Result
-from untraced import preloading
 
 WORDS = {
     "aba": "moto", "ibi": "luku", "ubu": "siso", "ede": "pipu", "odo": "kalo",
@@ -184,7 +183,6 @@ def test_a_run_translates_alone_anywhere(toy: Path, tmp_path: Path) -> None:
         capture_output=True,
         cwd=moved.parent,
         check=False,
-        env=preloading("torch"),
     )
     assert ran.returncode == 0, ran.stderr.decode()
     lines = ran.stdout.decode().split("\n")
@@ -338,7 +336,7 @@ def test_a_reader_that_leaves_early() -> None:
     script = Path(sys.executable).with_name("nmt")
     Path("long.de").write_text("aba oko\n" * 20_000)
     command = [script, "translate", "--run", RUN, "--input", "long.de", "--beam", "1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=preloading("torch")) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline()

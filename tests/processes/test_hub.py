@@ -6,6 +6,7 @@ import errno
 import hashlib
 import io
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -23,7 +24,6 @@ from nmt.errors import HubError
 from nmt.layout import DataDir
 from nmt.prepare.hub import _download
 from sentences import sentence_pairs, write_pairs
-from untraced import preloading
 
 PARQUET = "refs/convert/parquet"
 PAIRS = sentence_pairs(500)
@@ -83,7 +83,7 @@ class Client:
 
     def __init__(self, folder: Path, endpoint: str) -> None:
         self.folder = folder
-        inherited = preloading("datasets").items()
+        inherited = os.environ.items()
         clean = {name: value for name, value in inherited if not name.startswith(("HF_", "HUGGINGFACE_"))}
         self.environment = {**clean, "HF_ENDPOINT": endpoint, "HF_HOME": str(folder / "hf"), "NO_PROXY": "*"}
 

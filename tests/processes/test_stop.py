@@ -27,7 +27,6 @@ from nmt.layout import RunDir
 from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
 from nmt.runs.state import load_state
 from nmt.training.loop import fit
-from untraced import preloading
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -196,7 +195,7 @@ def test_a_process_that_gets_sigterm(data, tmp_path):
     run = RunDir(tmp_path / "run")
     child = subprocess.Popen(
         [sys.executable, "-m", "nmt", "train", "--config", "config.yaml", "--data", data, "--run", "run"],
-        cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=preloading("torch"),
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         while not saved_steps(run):
@@ -220,7 +219,7 @@ def test_a_signal_without_a_screen_is_written_into_no_other_file(data, tmp_path)
     (tmp_path / "config.yaml").write_text(dump_config(config), encoding="utf-8")
     run = RunDir(tmp_path / "run")
     command = f"exec {sys.executable} -m nmt train --config config.yaml --data {data} --run run <&- >&- 2>&-"
-    child = subprocess.Popen(["bash", "-c", command], cwd=tmp_path, env=preloading("torch"))
+    child = subprocess.Popen(["bash", "-c", command], cwd=tmp_path)
     try:
         while not saved_steps(run):
             assert child.poll() is None

@@ -23,7 +23,6 @@ from nmt.text.stream import BLOCK, windows
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.translator import Translator
 from tiny_run import GREEDY, texts, tiny_model, words, write_run
-from untraced import preloading
 
 
 class Pipe:
@@ -230,10 +229,8 @@ def command(translator: Translator, tokenizer: Tokenizer, tmp_path_factory: pyte
 
 def test_a_line_down_an_open_pipe_is_answered(command: list[str]) -> None:
     lines = [b"mali bore\n", b"\n", b"ta go\n", b"mali bore\n"]
-    expected = subprocess.run(
-        command, input=b"".join(lines), capture_output=True, check=True, env=preloading("torch")
-    ).stdout
-    buffered = {name: value for name, value in preloading("torch").items() if name != "PYTHONUNBUFFERED"}
+    expected = subprocess.run(command, input=b"".join(lines), capture_output=True, check=True).stdout
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=buffered) as process:
         rescue = threading.Timer(120, process.kill)  # instead of waiting forever for an answer
         rescue.start()
@@ -249,7 +246,7 @@ def test_a_line_down_an_open_pipe_is_answered(command: list[str]) -> None:
 
 def test_lines_before_an_error_are_answered(command: list[str]) -> None:
     lines = b"mali bore\nta go\n\xff\nri su\n"
-    ended = subprocess.run(command, input=lines, capture_output=True, check=False, env=preloading("torch"))
+    ended = subprocess.run(command, input=lines, capture_output=True, check=False)
     assert ended.returncode == 2
     assert ended.stdout.count(b"\n") == 2
     assert ended.stderr.startswith(b"nmt: standard input: not UTF-8 at line 3, byte 1 of the line (0xFF)")

@@ -25,7 +25,6 @@ from nmt.sweep.grid import name_of, parse_grid, split_values
 from nmt.sweep.plan import Request, make_plan
 from nmt.sweep.table import render, rows_of
 from tiny_corpus import tiny_settings
-from untraced import preloading
 
 GOLDEN_SEEDS = Path("runs/sweep-golden")
 
@@ -39,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def tiny(tiny_data: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tiny(tiny_data: Path, folder: Path) -> Path:
     """The configuration of `tiny_corpus`, of so few updates that a training takes seconds."""
     short = {
         "update_tokens": 60,
@@ -50,8 +49,6 @@ def tiny(tiny_data: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     }
     config = tiny_settings(tiny_data.parent / "text", data={"dir": str(tiny_data)}, training=short, search={"beam": 1})
     (folder / "tiny.yaml").write_text(dump_config(config), encoding="utf-8")
-    for name in ("PYTHONPATH", "PRELOAD"):
-        monkeypatch.setenv(name, preloading("torch")[name])
     return folder / "tiny.yaml"
 
 

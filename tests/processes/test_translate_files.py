@@ -21,7 +21,6 @@ from nmt.text.tokenizer import Tokenizer
 from nmt.translate.files import Files, translate_file
 from nmt.translate.translator import Translator
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, texts, tiny_config, write_run
-from untraced import preloading
 
 
 @pytest.fixture
@@ -205,7 +204,7 @@ def command(run_dir: Path) -> list[str]:
 
 def test_standard_input_and_a_terminal(run_dir: Path) -> None:
     """Piped, the lines come out as they went in; at a terminal a line is answered before the next is typed."""
-    environment = preloading("torch")
+    environment = os.environ
     piped = subprocess.run(
         command(run_dir), input=b"mali bore\n\nta go\n", capture_output=True, check=True, env=environment
     )
@@ -235,7 +234,7 @@ def test_standard_input_is_read_from_where_it_stands(run_dir: Path, tmp_path: Pa
     (tmp_path / "lines").write_bytes(b"mali bore\nta go\nri su\n")
     with (tmp_path / "lines").open("rb", buffering=0) as file:
         file.seek(len(b"mali bore\n"))
-        found = subprocess.run(command(run_dir), stdin=file, capture_output=True, check=True, env=preloading("torch"))
+        found = subprocess.run(command(run_dir), stdin=file, capture_output=True, check=True)
     assert found.stdout.count(b"\n") == 2
 
 

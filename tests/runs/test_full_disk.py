@@ -28,7 +28,6 @@ from nmt.training import loop
 from nmt.training.loop import fit
 from nmt.training.report.board import Board
 from nmt.training.report.log import TrainingLog
-from untraced import preloading, unmeasured
 
 READ_ONLY = """
 import ctypes, os, sys
@@ -263,7 +262,6 @@ def test_files_that_may_not_grow_so_large(data, whole, tmp_path):
     ended = subprocess.run(
         [sys.executable, "-m", "nmt", *command(data, tmp_path)],
         capture_output=True, text=True, check=False,
-        env=unmeasured(),  # coverage writes, too
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )  # fmt: skip
     lines = ended.stderr.splitlines()
@@ -281,7 +279,7 @@ def test_a_directory_that_is_made_read_only(data, whole, tmp_path):
     run = RunDir(tmp_path / "run")
     ended = subprocess.run(
         [sys.executable, "-c", READ_ONLY, str(run.path), *command(data, tmp_path)],
-        capture_output=True, text=True, check=False, env=preloading("torch"),
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     for path in [run.path, *run.path.rglob("*")]:
         if path.is_dir():
