@@ -126,6 +126,11 @@ class TrainingConfig(Section):
     """Early stopping: end after so many validations in a row without a new best; null: no early stopping."""
 
     @property
+    def ends_at_max_steps(self) -> bool:
+        """Whether the schedule is a function of `max_steps` and falls to 0 there."""
+        return self.schedule in ("linear", "cosine")
+
+    @property
     def idle_rate(self) -> str:
         """The one of `factor` and `peak_lr` that has no effect with this schedule."""
         return "peak_lr" if self.schedule == "noam" else "factor"
@@ -135,7 +140,7 @@ class TrainingConfig(Section):
         problems = []
         if self.average_last > self.keep_last:
             problems.append(f"average_last: {self.average_last} is more than keep_last = {self.keep_last}")
-        if self.schedule in ("linear", "cosine") and self.warmup_steps >= self.max_steps:
+        if self.ends_at_max_steps and self.warmup_steps >= self.max_steps:
             problems.append(
                 f"warmup_steps: {self.warmup_steps} leaves nothing of max_steps = {self.max_steps} "
                 f"for the {self.schedule} schedule to fall in"
@@ -145,7 +150,7 @@ class TrainingConfig(Section):
                 f"consistency_start: {self.consistency_start} is not below max_steps = {self.max_steps}: there would "
                 f"be no {self.consistency}"
             )
-        if self.cooldown and self.schedule in ("linear", "cosine"):
+        if self.cooldown and self.ends_at_max_steps:
             problems.append(f"cooldown: the {self.schedule} schedule falls to 0 by itself; leave cooldown at 0")
         if self.optimizer == "schedule_free":
             problems += self._against_schedule_free()

@@ -30,7 +30,7 @@ from nmt.runs.folder import (
     fingerprint,
     load_folder,
     new_folder,
-    refuse_full,
+    require_empty,
     save_weights,
     seal,
 )
@@ -80,7 +80,7 @@ def export(request: Request, output: Path, kind: Kind, quantization: Quantizatio
     """
     if kind == "ctranslate2":
         library()
-    refuse_full(output)
+    require_empty(output)
     with alone_in(output.absolute().parent):
         return export_into(request, output.absolute(), kind, quantization)
 

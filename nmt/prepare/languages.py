@@ -90,8 +90,10 @@ def language_warnings(samples: Mapping[str, Sample], languages: tuple[str, str],
 
 
 def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
-    """The corpora in reverse to most others, with the share of their pairs that match better in reverse and the corpus
-    that they were compared with."""
+    """Find corpora whose sides are swapped relative to most others.
+
+    Return for each the share of its pairs that match better in reverse, and the corpus that it was compared with.
+    """
     if len(corpora) < 2:
         return {}
     anchor = min(corpora, key=lambda key: (key != "valid", not key.startswith("test."), key))

@@ -54,7 +54,7 @@ def is_reused(made_from: Recipe) -> bool:
 
 
 def _completed(made_from: Recipe) -> Recipe:
-    """A recipe with the defaults of the settings that it lacks; of a damaged one, what is not damaged."""
+    """Fill in defaults for missing settings, and drop invalid ones."""
     data, tokenizer = _with_defaults(made_from.get("data"), DataConfig), made_from.get("tokenizer")
     if not is_reused(made_from):
         tokenizer = _with_defaults(tokenizer, TokenizerConfig)

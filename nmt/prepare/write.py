@@ -45,7 +45,7 @@ class CleanedText:
 
     @property
     def report(self) -> CleanReport:
-        """The sum over all sources."""
+        """Return the sum of the reports of all sources."""
         return total(self.reports)
 
     def write(self, sources: Iterable[Iterator[SentencePair]], cleaner: Cleaner) -> Iterator[Row]:
@@ -98,7 +98,7 @@ class CleanedText:
 
     @contextmanager
     def _writing(self) -> Iterator[Callable[[Row], None]]:
-        """Rewrite the files while the old ones can still be read."""
+        """Context manager that writes replacement files while the old ones can still be read."""
         parts = {path: path.with_name(f"{path.name}.part") for path in (*self._files, self._origins)}
         with ExitStack() as stack:
             src_file, tgt_file, origins = (stack.enter_context(part.open("wb")) for part in parts.values())
@@ -201,6 +201,6 @@ def file_facts(directory: Path) -> dict[str, FileRecord]:
 
 
 def content_fingerprint(files: Mapping[str, FileRecord]) -> str:
-    """Sixteen hexadecimal digits over the names and checksums of all files."""
+    """Return a hash of sixteen hexadecimal digits of the names and checksums of all files."""
     text = "".join(f"{name} {files[name].sha256}\n" for name in sorted(files))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

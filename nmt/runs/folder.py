@@ -37,7 +37,7 @@ Quantization = Literal["float32", "float16", "int8"]
 
 
 class ExportInfo(Document):
-    """The translator in translator.json."""
+    """Metadata of an exported translator, in translator.json."""
 
     kind: Kind
     nmt: str
@@ -145,7 +145,7 @@ def _verified(directory: ExportDir, name: str, checksums: Mapping[str, str]) -> 
 # --- writing --------------------------------------------------------------------------------------
 
 
-def refuse_full(path: Path) -> None:
+def require_empty(path: Path) -> None:
     """Raise DataError unless `path` is missing or an empty directory."""
     if path.is_dir() and any(path.iterdir()):
         raise DataError(f"{path}: is not empty; name another directory, or remove this one")
@@ -159,7 +159,7 @@ def new_folder(path: Path, config: Config, tokenizers: Tokenizers) -> Iterator[E
 
     The caller holds `alone_in` on the parent directory. Raises DataError if DIR is not empty or cannot be written.
     """
-    refuse_full(path)
+    require_empty(path)
     part = ExportDir(path.with_name(path.name + ".part"))
     try:
         remove_tree(part.path)  # left by an export that was killed

@@ -31,7 +31,7 @@ State = Literal["running", "finished", "stopped", "broken"]
 
 @dataclass(frozen=True)
 class Summary:
-    """The state of a run; None is unknown."""
+    """Summary of a run; fields are None where unknown."""
 
     name: str
     path: Path

@@ -23,7 +23,7 @@ Seconds = Annotated[float, Field(ge=0, lt=1e12)]
 
 
 class CheckpointDocument(Sealed):
-    """state.json of a checkpoint whose state is not validated yet: that of an average is no `TrainState`."""
+    """state.json of a checkpoint; its state is not validated yet, because that of an average is no `TrainState`."""
 
     checksums: dict[str, str]
     """SHA-256 of the other files, by name."""
@@ -31,7 +31,7 @@ class CheckpointDocument(Sealed):
 
 
 def _whole(tally: dict[str, float]) -> dict[str, float]:
-    """Check that all sums and positive divisors of the next log record are there, or none. Raises ValueError."""
+    """Check that a tally has either all sums and positive divisors of the next log record or none. Raises ValueError."""
     sums, divisors = ("loss", "nll", "n_correct", "norm", "n_real"), ("n_updates", "n_tokens", "n_slots")
     if not tally.keys() <= {"seconds"} and not (
         tally.keys() >= {*sums, *divisors, "seconds"} and all(1 <= tally[name] < 1e15 for name in divisors)

@@ -180,7 +180,7 @@ class Constraints:
     def continuations(
         self, logits: Tensor, log_z: Tensor, log_prob: Tensor, beam: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The 2K best continuations, or all: their log_prob, hypotheses and tokens, all (B, W).
+        """Return log_prob, hypotheses and tokens, each (B, W), of the 2K best continuations, or of all if there are fewer.
 
         logits (B, M, V), log_z and log_prob (B, M). Candidates are the K + 1 best of each hypothesis and the next ids
         of its phrases. The best of each bank come first, then the second best of each, and so on. A sentence without
@@ -213,8 +213,12 @@ class Constraints:
         return torch.zeros_like(ids, dtype=torch.bool) if self._word_parts is None else self._word_parts[ids]
 
     def _open(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The open phrases of each hypothesis, all (B, M, P): the next id of each phrase, PAD if it is done or not its
-        turn; how often it is missing unless the next token continues a word; how many of its ids are generated."""
+        """Return three tensors (B, M, P) on the phrases of each hypothesis.
+
+        next_id: the next id of the phrase, PAD if it is complete or not its turn
+        lacking: how many copies are missing, unless the next token continues the last word of a complete one
+        state: how many ids of the phrase are generated
+        """
         rows = self._rows
         is_complete = rows.state == rows.lengths[:, None]
         lacking = rows.missing - (is_complete & (rows.missing > 0)).long()

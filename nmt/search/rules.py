@@ -47,7 +47,7 @@ class Rules:
 
     @property
     def longest(self) -> int:
-        """The largest of `last_lengths`; 0 without sentences."""
+        """The maximum of `last_lengths`, or 0 for an empty batch."""
         return max(self.last_lengths or (), default=0)
 
     def leaving(self, done: Tensor, length: int) -> tuple[Tensor, Tensor] | None:

@@ -82,7 +82,7 @@ def _draw(logits: Tensor, numbers: Tensor, config: SearchConfig) -> Tensor:
 
 
 def _from_all(probs: Tensor, numbers: Tensor) -> Tensor:
-    """Draw ids (R, 1) by numbers (R, 1) from probs (R, V)."""
+    """Sample ids (R, 1) from probs (R, V) by inverting their cumulative sums at uniform numbers (R, 1)."""
     blocks = F.pad(probs, (0, -probs.size(-1) % BLOCK)).view(len(probs), -1, BLOCK)  # (R, C, BLOCK)
     sums = blocks.sum(-1).cumsum(-1, dtype=torch.float64)  # (R, C)
     wanted = numbers * sums[:, -1:]

@@ -64,8 +64,10 @@ class TransformerStep:
     """A Transformer and its state for a batch of encoded source sentences."""
 
     def __init__(self, model: Transformer, memory: Tensor, src_mask: Tensor, keep_attention: bool = False) -> None:
-        """memory (B, S, D) is the encoder's output, src_mask (B, S) is True at tokens. `attention` is only available
-        with `keep_attention`."""
+        """Start decoding from the encoder's output `memory` (B, S, D); `src_mask` (B, S) is True at tokens.
+
+        `attention` is only available with `keep_attention`.
+        """
         self._model = model
         self._state = model.start(memory, src_mask)
         self._weights: list[Tensor] | None = [] if keep_attention else None

@@ -61,7 +61,7 @@ def limit_reached(session: Session) -> str | None:
 
 
 def ended_by(session: Session) -> str | None:
-    """As `limit_reached`, but at the end of a cool-down the limit that has fixed its end."""
+    """Like `limit_reached`, but after a cool-down return the limit that determined its end."""
     limit, used = limit_reached(session), _used_shares(session)
     if limit != "cooldown":
         return limit

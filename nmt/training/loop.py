@@ -86,12 +86,12 @@ def train(session: Session, meter: Meter) -> None:
     """Train from where the session stands to the end of the run; `meter` does something on rank 0 only."""
     state, settings = session.state, session.config.training
     plan = BatchPlan(settings.update_tokens, settings.pool_pairs, settings.seed)
-    on_rank0 = partial(session.world.on_rank0, serve=session.gather)
+    on_rank0 = partial(session.world.on_rank0, serve=session.gather)  # a sharded model is gathered by all ranks
     session.begin_epoch()
     on_rank0(lambda: after_step(session, meter))  # makes up for a validation that was interrupted
     while (end := ended(session)) is None:
-        with making_batches():
-            session.begin_epoch()
+        with making_batches():  # a label for --profile
+            session.begin_epoch()  # BPE-dropout segments words differently in each epoch
             updates = epoch_updates(session.pairs.lengths, plan, state.epoch)
         meter.expect(len(updates))
         for update in updates[state.update_in_epoch :]:
@@ -99,7 +99,7 @@ def train(session: Session, meter: Meter) -> None:
             on_rank0(partial(report_and_save, session, meter, outcome))
             if ended(session) is not None:
                 break
-        else:
+        else:  # no break: the epoch is complete
             state.epoch, state.update_in_epoch = state.epoch + 1, 0
             del updates  # large for a large corpus, and the next ones are about to be made
     on_rank0(lambda: finish(session, meter, end))
@@ -108,7 +108,7 @@ def train(session: Session, meter: Meter) -> None:
 def train_step(session: Session, update: Update) -> Outcome:
     """Learn from one update. If its loss or gradient is not finite, it changes neither weights nor moments."""
     config, state, model, optimizer = session.config.training, session.state, session.model, session.optimizer
-    stats = gather_gradients(session, update)
+    stats = accumulate_gradients(session, update)
     if not session.is_sharded:  # else the backward pass has reduced them
         session.world.all_reduce_gradients(model.parameters())
     session.world.all_reduce(stats.sums)
@@ -117,7 +117,8 @@ def train_step(session: Session, update: Update) -> Outcome:
     stats.gradient_norm.copy_(norm)
     for group in optimizer.param_groups:
         group["lr"] = learning_rate(state.step + 1, config, session.config.model.d_model, state.cooldown)
-    # on the device, which need not be waited for: the fused optimizers do nothing where found_inf is 1
+    # As in GradScaler.step, but without waiting for the device: fused optimizers change nothing where found_inf is 1.
+    # The gradients are unscaled already, so that grad_scale is None.
     is_finite = torch.isfinite(norm) & torch.isfinite(stats.loss)
     optimizer.grad_scale, optimizer.found_inf = None, (~is_finite).float()  # type: ignore[attr-defined]
     optimizer.step()
@@ -132,8 +133,9 @@ def train_step(session: Session, update: Update) -> Outcome:
     return Outcome(update, state.step, state.epoch, n_src_tokens + update.n_tokens, stats)
 
 
-def gather_gradients(session: Session, update: Update) -> UpdateStats:
-    """Run forward and backward over this rank's share of an update; returns its statistics but the gradient norm.
+def accumulate_gradients(session: Session, update: Update) -> UpdateStats:
+    """Run forward and backward over this rank's share of an update; return all statistics except the
+    gradient norm.
 
     Out of memory, the whole share is repeated in micro-batches of half the size. Raises NmtError if a single pair does
     not fit.
@@ -143,9 +145,9 @@ def gather_gradients(session: Session, update: Update) -> UpdateStats:
     while True:
         with making_batches():
             micro_batches = session.split(rows, max_tokens)
-        n_empty = session.world.max_over_ranks(len(micro_batches))[0] - len(micro_batches) if session.is_sharded else 0
+        n_dummy = session.world.max_over_ranks(len(micro_batches))[0] - len(micro_batches) if session.is_sharded else 0
         try:
-            stats = forward_backward(session, micro_batches, update.n_tokens, [update.rows[:1]] * n_empty)
+            stats = forward_backward(session, micro_batches, update.n_tokens, [update.rows[:1]] * n_dummy)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
@@ -160,15 +162,15 @@ def gather_gradients(session: Session, update: Update) -> UpdateStats:
         n_out_of_memory += 1
         if max(map(len, micro_batches)) == 1:
             raise NmtError(f"{session.run.path}: {OUT_OF_MEMORY_ONE_PAIR}")
-        max_tokens = min(max_tokens, max(padded_tokens(session.pairs.lengths, rows) for rows in micro_batches)) // 2
+        max_tokens = min(max_tokens, max(padded_tokens(session.pairs.lengths, part) for part in micro_batches)) // 2
 
 
 def forward_backward(
-    session: Session, micro_batches: Sequence[Indices], n_tokens: int, empty: Sequence[Indices] = ()
+    session: Session, micro_batches: Sequence[Indices], n_update_tokens: int, dummies: Sequence[Indices] = ()
 ) -> UpdateStats:
-    """Accumulate the gradients of the mean loss per token of an update of `n_tokens`; returns its statistics.
+    """Accumulate the gradients of this rank's share of an update, which has `n_update_tokens` over all ranks.
 
-    `empty` batches are run with a loss of 0: all ranks of a sharded model have to make the same number of passes.
+    `dummies` are run with a loss of 0: all ranks of a sharded model have to make the same number of passes.
     """
     settings, state, world = session.config.training, session.state, session.world
     torch.manual_seed((settings.seed << 32) + state.step * world.size + world.rank)
@@ -178,13 +180,13 @@ def forward_backward(
             batch = session.batch(rows)
         with autocast(session.precision, session.device):
             sums = objective(session.model, batch, settings, session.forward, state.step)
-        session.scaler.scale(sums.loss / n_tokens).backward()  # type: ignore[no-untyped-call]
+        session.scaler.scale(sums.loss / n_update_tokens).backward()  # type: ignore[no-untyped-call]
         stats.loss.add_(sums.loss.detach())
         stats.nll.add_(sums.nll)
         stats.n_correct.add_(sums.n_correct)
         stats.padded_tokens.add_(batch.src.numel() + batch.tgt_in.numel())
         stats.divergence.add_(sums.divergence)
-    for rows in empty:
+    for rows in dummies:
         with autocast(session.precision, session.device):
             sums = objective(session.model, session.batch(rows), settings, step=state.step)
         (sums.loss * 0).backward()  # type: ignore[no-untyped-call]
@@ -205,8 +207,8 @@ def after_step(session: Session, meter: Meter) -> None:
     if log_is_due:
         meter.record()
     check_now = check_is_due(session)
-    save_now = fix_cooldown(session) or check_now or state.step % settings.save_every_steps == 0
-    if not save_now:
+    is_fixed = fix_cooldown(session)  # its first and last step are part of the state, which is saved at once
+    if not (is_fixed or check_now or state.step % settings.save_every_steps == 0):
         return
     meter.pause()
     if state.step != session.saved_step:  # first: if the validation fails, the work until here is safe

@@ -154,6 +154,7 @@ class _ChunkedLoss(torch.autograd.Function):
                     grad[rows] = logit_grad @ w_grad
                     if learns_weight:
                         grad_weight += logit_grad.T @ h[rows]
+            # label smoothing: the uniform part of the target distribution needs only the mean of the logits
             mean_weight = w.to(weight.dtype).mean(0)  # (D,): hidden @ mean_weight is the mean of a row's logits
             nll = (stats.log_z - stats.target_logit).sum(-1)  # (passes,)
             kl, weighted_kl = stats.divergences(weights)

@@ -34,7 +34,7 @@ def objective(
 ) -> LossSums:
     """Return the loss of a batch, as sums over the target tokens of one pass.
 
-    `step`: updates made so far, which decide whether consistency training has started; None: it has.
+    `step`: number of updates made so far; None: consistency training has started.
     """
     weight, smoothing = settings.consistency_weight, settings.label_smoothing
     is_plain = step is not None and step < settings.consistency_start

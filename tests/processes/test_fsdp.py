@@ -18,7 +18,7 @@ from nmt.errors import ConfigError, NmtError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import load_ema, load_optimizer, load_weights, optimizer_tensors, saved_steps
 from nmt.training import loop
-from nmt.training.loop import fit, forward_backward, gather_gradients, train_step
+from nmt.training.loop import accumulate_gradients, fit, forward_backward, train_step
 from nmt.training.optim import make_optimizer
 from nmt.training.parallel.shard import full_tensor, shard
 from nmt.training.parallel.world import World
@@ -219,7 +219,7 @@ def test_out_of_memory_ends_a_divided_run(tiny_data, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "objective", failing)
     told = "not enough memory, and with training.parallel: fsdp an update is not repeated; lower"
     with pytest.raises(NmtError, match=told):
-        gather_gradients(session, first_update(session))
+        accumulate_gradients(session, first_update(session))
 
 
 @pytest.mark.usefixtures("group")

@@ -369,7 +369,7 @@ def test_the_scaler_is_ready_for_a_process_that_has_nothing_to_learn_from(tiny_d
     session.world = World(rank=1, size=2)
     update = Update(first_update(session).rows[:1], 5)
     assert len(update.share(1, 2)) == 0
-    stats = loop.gather_gradients(session, update)
+    stats = loop.accumulate_gradients(session, update)
     assert not stats.packed.any()
     for parameter in session.model.parameters():
         parameter.grad = torch.zeros_like(parameter)  # as after the sum over processes
@@ -385,7 +385,7 @@ def test_processes_draw_their_own_dropout_and_share_the_update(tiny_data, text, 
     for step in (0, 1):
         for rank in (0, 1):
             session.world, session.state.step = World(rank=rank, size=2), step
-            nll += float(loop.gather_gradients(session, update).nll)
+            nll += float(loop.accumulate_gradients(session, update).nll)
     assert len(set(seeds)) == 4
     first = math.log(330) + 0.5  # of logits with a variance of one
     assert nll / (2 * update.n_tokens) == pytest.approx(first, abs=0.2)  # all tokens, once a step

@@ -29,7 +29,7 @@ class Board:
         self.flush()
 
     def _hush(self, failure: threading.ExceptHookArgs) -> None:
-        """TensorBoard writes in its own thread: an error there is raised again by the next call, and reported then."""
+        """Suppress errors of TensorBoard's writer thread; the next call raises them again, and they are reported then."""
         if not (isinstance(failure.exc_value, OSError) and type(failure.thread).__module__.startswith("tensorboard.")):
             self._hook(failure)
 

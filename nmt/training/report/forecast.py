@@ -27,7 +27,7 @@ def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = 
     if has_consistency and last <= settings.consistency_start:
         start = f"training.consistency_start = {settings.consistency_start}"
         missed.append(f"the start of {settings.consistency} ({start})")
-    if settings.schedule in ("linear", "cosine") and last < LONG_BEFORE * settings.max_steps:
+    if settings.ends_at_max_steps and last < LONG_BEFORE * settings.max_steps:
         missed.append(f"the end of the {settings.schedule} schedule (training.max_steps = {settings.max_steps})")
     return missed
 

@@ -153,7 +153,7 @@ class TrainingLog:
 
 
 def _screen() -> contextlib.AbstractContextManager[None]:
-    """Ignore errors of the screen: a closed terminal, or a redirection to a full disk, must not end the training."""
+    """Suppress errors when writing to the terminal: a closed terminal, or a redirection to a full disk, must not end the training."""
     return contextlib.suppress(OSError)
 
 

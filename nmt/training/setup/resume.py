@@ -55,7 +55,7 @@ def check_resume(config: Config, run: RunDir, corpus: Corpus) -> RunInfo:
     ]
     if changed:
         raise ConfigError([f"{run.config}: {key} cannot change when a run is resumed" for key in changed])
-    if before.training.max_steps != config.training.max_steps and config.training.schedule in ("linear", "cosine"):
+    if before.training.max_steps != config.training.max_steps and config.training.ends_at_max_steps:
         say(
             f"the {config.training.schedule} schedule now falls to 0 at training.max_steps = "
             f"{config.training.max_steps}: the learning rate jumps from the old curve to the new one"
