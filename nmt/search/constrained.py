@@ -180,7 +180,7 @@ class Constraints:
     def continuations(
         self, logits: Tensor, log_z: Tensor, log_prob: Tensor, beam: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return log_prob, hypotheses and tokens, each (B, W), of the 2K best continuations, or of all if there are fewer.
+        """Return log_prob, hypotheses and tokens, each (B, W), of the 2K best continuations, or of all if fewer.
 
         logits (B, M, V), log_z and log_prob (B, M). Candidates are the K + 1 best of each hypothesis and the next ids
         of its phrases. The best of each bank come first, then the second best of each, and so on. A sentence without

@@ -29,7 +29,7 @@ class Board:
         self.flush()
 
     def _hush(self, failure: threading.ExceptHookArgs) -> None:
-        """Suppress errors of TensorBoard's writer thread; the next call raises them again, and they are reported then."""
+        """Suppress errors of TensorBoard's writer thread; the next call raises and reports them."""
         if not (isinstance(failure.exc_value, OSError) and type(failure.thread).__module__.startswith("tensorboard.")):
             self._hook(failure)
 

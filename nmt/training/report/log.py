@@ -153,7 +153,7 @@ class TrainingLog:
 
 
 def _screen() -> contextlib.AbstractContextManager[None]:
-    """Suppress errors when writing to the terminal: a closed terminal, or a redirection to a full disk, must not end the training."""
+    """Suppress errors when writing to the terminal, which may be closed or redirected to a full disk."""
     return contextlib.suppress(OSError)
 
 
