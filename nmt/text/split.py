@@ -56,8 +56,15 @@ def split(text: str, n_pieces: CountPieces, longest: int, whole: int | None = No
         return [("", text)]
     parts = _pack(text, _sentences(text, (begin, end), n_pieces, longest), n_pieces, longest)
     ends = [*(start for start, _ in parts[1:]), len(text)]
-    result = [(text[start:stop], text[stop:after]) for (start, stop), after in zip(parts, ends, strict=True)]
-    return [("", text[:begin]), *result] if begin else result
+    result = [("", text[:begin])] if begin else []
+    for (start, stop), after in zip(parts, ends, strict=True):
+        part = text[start:stop].strip()  # a cut within a word may be at a no-break space
+        left = text.index(part, start)
+        if left > start or not part:
+            result[-1] = (result[-1][0], result[-1][1] + text[start : left if part else after])
+        if part:
+            result.append((part, text[left + len(part) : after]))
+    return result
 
 
 Fragment = tuple[Span, int, int]
