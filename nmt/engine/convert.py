@@ -11,7 +11,7 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
-from nmt.engine.library import library
+from nmt.engine.bindings import library
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.embedding import Embedding, LearnedPositions, sinusoidal_table
 from nmt.model.transformer import DecoderLayer, EncoderLayer, FeedForward, SubLayer, Transformer

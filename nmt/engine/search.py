@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 
 from nmt.config import SearchConfig
-from nmt.engine.library import AsyncResult, Model, Options, TranslationResult, library
+from nmt.engine.bindings import AsyncResult, Model, Options, TranslationResult, library
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files.read import check_regular
 from nmt.runs.folder import Folder

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.console import say
-from nmt.engine.library import library
+from nmt.engine.bindings import library
 from nmt.engine.search import Engine
 from nmt.engine.translator import engine_translator, load_ctranslate2
 from nmt.errors import CheckpointError, ConfigError

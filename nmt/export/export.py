@@ -11,9 +11,9 @@ import torch
 
 from nmt import __version__
 from nmt.data.corpus import Corpus
+from nmt.engine.bindings import library
 from nmt.engine.compare import Comparison, check_tolerance, compare, made_up_lines, search_for_check
 from nmt.engine.convert import save_ctranslate2
-from nmt.engine.library import library
 from nmt.engine.search import Engine
 from nmt.engine.translator import EngineSearcher
 from nmt.errors import DataError

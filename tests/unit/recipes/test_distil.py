@@ -11,9 +11,11 @@ from sacrebleu.metrics.chrf import CHRF
 
 from command import Command
 from nmt import Translator
+from nmt.config import SearchConfig
 from nmt.config.load import load_config
 from nmt.files.write import Lock
 from nmt.recipes import commands
+from nmt.recipes.directory import translation_settings
 from nmt.recipes.distil import UNFINISHED, nearest
 from places import GOLDEN
 from recipe_folder import dropped, interrupt_after, lines_of
@@ -154,3 +156,8 @@ def test_errors_are_found_before_anything_is_written(
     done = nmt("distil", "--teacher", folder / "run", "--output", "new", *words)
     assert done.status == 2 and message in done.err and done.err.count("\n") == 1
     assert not Path("new").exists()
+
+
+def test_weights_that_no_validation_has_selected_have_no_identity(tmp_path: Path) -> None:
+    """As in directories begun by earlier versions, which continue."""
+    assert translation_settings([tmp_path / "run"], SearchConfig())["weights"] == [[None, None]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
@@ -288,3 +289,31 @@ def test_what_a_save_that_died_left_is_removed(run):
     (run.checkpoints / "step-00000035.part").mkdir()
     rotate(run, keep_last=3, step=30, best_step=None)
     assert sorted(path.name for path in run.checkpoints.iterdir()) == [f"step-000000{n}" for n in (10, 20, 30)]
+
+
+def test_a_checkpoint_that_may_not_be_read_is_a_damaged_one(run, monkeypatch):
+    """So that a run resumes from the one before it."""
+    source = run.step(1)
+    exists = Path.exists
+
+    def refused(path: Path) -> bool:
+        if path == source.old_checksums:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", refused)
+    with pytest.raises(CheckpointError, match=r"state.json: cannot be read: Permission denied"):
+        load_state(source)
+
+
+def test_the_state_of_an_optimizer_is_read_without_pytorchs_compiler(monkeypatch):
+    """The first call of `Optimizer.state_dict` imports it, which takes more than a second."""
+    parameters = [torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(3))]
+    optimizer = torch.optim.Adam(parameters, fused=True)
+    (parameters[1] ** 2).sum().backward()  # the other one is frozen
+    optimizer.step()
+    expected = {f"b/{key}": value for key, value in optimizer.state_dict()["state"][1].items()}
+    monkeypatch.setattr(torch.optim.Optimizer, "state_dict", lambda _: pytest.fail("called"))
+    tensors = optimizer_tensors(optimizer, ["a", "b"])
+    assert tensors.keys() == expected.keys()
+    assert all(torch.equal(tensors[name], expected[name]) for name in expected)

@@ -17,7 +17,7 @@ from command import Command
 from logged_run import GOLDEN, make_run, train, valid
 from nmt.errors import CheckpointError
 from nmt.files.write import Lock
-from nmt.runs.listing import Summary, number, read_log, render_text, summarise, summarise_all
+from nmt.runs.listing import Summary, newest_run, number, read_log, render_text, summarise, summarise_all
 from nmt.runs.state import state_text
 
 HEADER = ["run", "state", "step", "BLEU", "trained", "age"]
@@ -335,3 +335,16 @@ def test_the_time_of_a_run_is_that_of_its_last_checkpoint_if_that_is_later(runs:
     assert summarise(run).minutes == 1.0
     run.step(100).state.write_text(state_text({}, {"seconds": 150.0}))
     assert summarise(run).minutes == 2.5
+
+
+def test_the_newest_run_has_the_newest_checkpoint_not_the_newest_log_or_lock(runs: Path) -> None:
+    """A resume that is refused writes the lock, and must not change what is translated with by default."""
+    for name, age in (("old", 500), ("new", 100)):
+        make_run(runs / name, [train(100), valid(100, 3.0)])
+        written(runs / name, age)
+    for path in ("log.jsonl", "lock", "dev"):
+        (runs / "old" / path).touch()
+    os.utime(runs / "old")
+    assert newest_run(runs) == runs / "new"
+    os.utime(runs / "old" / "checkpoints")
+    assert newest_run(runs) == runs / "old"

@@ -220,3 +220,7 @@ def test_a_copy_of_the_parts_is_the_line_but_for_its_white_space(text: str, long
     assert "".join(copied.split()) == "".join(text.split())
     if all(after in ("", " ") for _, after in parts) and text == text.strip() and text.isascii():
         assert copied == text
+
+
+def test_no_part_is_a_no_break_space() -> None:
+    assert split("0\u00a00", by_character, 1) == [("0", "\u00a0"), ("0", "")]
