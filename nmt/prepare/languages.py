@@ -108,7 +108,7 @@ def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
 
 
 def _evidence(pairs: _Pairs) -> dict[str, float]:
-    """How much more probable each trigram is on the first side than on the second (nats), with add-one smoothing."""
+    """Return how much more probable each trigram is on the first side than on the second (nats), add-one smoothed."""
     first, second = (Counter(gram for pair in pairs for gram in _trigrams(pair[side])) for side in (0, 1))
     n_kinds = len(first.keys() | second.keys())
     totals = math.log((first.total() + n_kinds) / (second.total() + n_kinds))
@@ -116,7 +116,7 @@ def _evidence(pairs: _Pairs) -> dict[str, float]:
 
 
 def _share_reversed(pairs: _Pairs, evidence: Mapping[str, float]) -> float:
-    """The share of the decided pairs that match better in reverse; 0.5 if few are decided."""
+    """Return the share of the decided pairs that match better in reverse; 0.5 if few are decided."""
     decided = []
     for pair in pairs:
         grams = [_trigrams(line) for line in pair]
@@ -150,7 +150,7 @@ _SCRIPT_OF = {language: script for script, languages in _WRITTEN_IN.items() for 
 def _strange_scripts(
     scripts: Mapping[str, Sequence[str | None]], languages: tuple[str, str], key: str
 ) -> dict[str, tuple[str, str]]:
-    """By language, the script of that side of corpus `key` and the one that is expected there, where they differ.
+    """Return by language the script of that side of corpus `key` and the expected one, where they differ.
 
     scripts: of both sides of each corpus.
     """
@@ -169,7 +169,7 @@ def _strange_scripts(
 
 
 def _script(lines: Iterable[str]) -> str | None:
-    """The script of most letters, if there is one."""
+    """Return the script of most letters, if there is one."""
     counts = Counter(script for line in lines for char in line if (script := _of(char)))
     script, n = counts.most_common(1)[0] if counts else ("", 0)
     return script if n and n >= _MOST * counts.total() else None
@@ -181,7 +181,7 @@ def _named(script: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _of(char: str) -> str | None:
-    """The script of a letter, by the first word of its Unicode name; Chinese characters and kana count as one."""
+    """Return the script of a letter, by the first word of its Unicode name; Chinese characters and kana are one."""
     if not char.isalpha():
         return None
     words = unicodedata.name(unicodedata.normalize("NFKC", char)[0], "").split()  # full and half width are not scripts

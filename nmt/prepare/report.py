@@ -50,7 +50,7 @@ def table(
 
 
 def _length_of_pieces(language: str, counts: TextRecord) -> str:
-    """Pieces per word, or characters per piece where words are not separated by spaces; shares of odd pieces."""
+    """Format pieces per word, or characters per piece where spaces do not separate words, and shares of odd pieces."""
     if language.lower().split("_")[0] in UNSPACED or counts.characters > LONG_WORD * counts.words:
         length = f"{counts.characters / counts.pieces:.2f} characters per piece"
     else:
