@@ -1,4 +1,4 @@
-"""Running `nmt` commands as subprocesses, a limited number at a time; a request to stop is forwarded to them."""
+"""Run `nmt` commands as subprocesses, a limited number at a time; a request to stop is forwarded to them."""
 
 from __future__ import annotations
 

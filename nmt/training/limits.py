@@ -39,7 +39,7 @@ def ended(session: Session) -> End | None:
     if cooldown_end > 0:
         state.cooldown_start, state.cooldown_end = cooldown_start, cooldown_end
     if some_stop:
-        return End(stop or "another process", is_early=True)
+        return End(stop or "another rank", is_early=True)
     return End(_limit_message(session) if limit else "", is_early=False) if some_limit else None
 
 

@@ -175,8 +175,8 @@ def test_what_is_there_and_is_of_no_or_another_sweep_is_named(nmt: Command, call
     lock.release()
     assert result.status == 2
     assert [line.removeprefix(f"nmt: {GOLDEN_SEEDS}/") for line in result.err.splitlines()] == [
-        "seed=1: trained with training.max_steps 500, wanted is 400; --dir DIR takes another place",
-        "seed=2: exists already, and is no run; --dir DIR takes another place",
+        "seed=1: trained with training.max_steps 500, this sweep has 400; name another directory with --dir",
+        "seed=2: exists already, but is not a run directory; name another directory with --dir",
         f"seed=3: process {os.getpid()} on {os.uname().nodename} trains here; wait for it to end or stop it",
         "seed=4: selected.json: damaged: Expecting property name enclosed in double quotes: line 1 column 2 "
         "(char 1); remove it to translate with the last checkpoint; "
