@@ -129,7 +129,10 @@ class Segmenter:
 
 
 def _max_length(n_src: int, n_required: int, search: SearchConfig, max_positions: int | None) -> int:
-    """Return the maximum length, `</s>` counted, of the translation of `n_src` pieces, `n_required` in prefix and terms."""
+    """Return the maximum length of a translation, `</s>` counted.
+
+    n_src: source pieces; n_required: pieces of prefix and terms.
+    """
     limit = int(search.max_length_ratio * n_src + search.max_length_offset)
     limit = max(limit + n_required, search.min_length + 1)
     if search.max_length:

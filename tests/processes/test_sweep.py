@@ -138,7 +138,7 @@ def test_names_tell_the_combination_and_fit_any_file_system() -> None:
             ["--grid", "training.peak_lr=1e-3,2e-3", "--set", "training.schedule=noam"],
             ["--grid training.peak_lr: has no effect with this training.schedule"],
         ),
-        (["--grid", "training.seed=1", "--set", "training.seed=2"], ["--grid training.seed: --set gives it, too"]),
+        (["--grid", "training.seed=1", "--set", "training.seed=2"], ["--grid training.seed: --set changes it, too"]),
         (["--grid", "training.run_dir=a,b"], ["--grid training.run_dir: every training has"]),
         (["--grid", "training.seed=1", "--set", "model.width=2"], ["--set model.width: no such setting"]),
         (["--grid", "training.seed=1", "--data", "nowhere"], ["--data nowhere: no data directory"]),
@@ -183,7 +183,7 @@ def test_what_is_there_and_is_of_no_or_another_sweep_is_named(nmt: Command, call
         "repair it, or remove it to train it again",
     ]
     result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--dir", GOLDEN_SEEDS / "seed=4")
-    assert (result.status, "a run directory; give the sweep one of its own" in result.err) == (2, True)
+    assert (result.status, "a run directory; name a directory for the sweep with --dir" in result.err) == (2, True)
     result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--dir", "golden.yaml")
     assert (result.status, "golden.yaml: not a directory" in result.err) == (2, True)
     assert calls() == []
@@ -341,7 +341,7 @@ def test_finished_runs_of_another_text_are_named(nmt: Command, tiny_data: Path) 
     golden_run(20.0, seed=1)
     result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--data", tiny_data)
     assert result.status == 2
-    assert f"{GOLDEN_SEEDS}/seed=1: trained on another text than {tiny_data} has now" in result.err
+    assert f"{GOLDEN_SEEDS}/seed=1: trained on another text than that of {tiny_data}; name another" in result.err
 
 
 # --- what is called -----------------------------------------------------------------------------
