@@ -75,8 +75,8 @@ def back_translate(
     corpora (config.yaml). Prints the commands that follow, and runs them with --train: prepare (with the reverse run's
     tokenizer), train, evaluate.
 
-    It can be stopped at any time: the same command continues with the chunk of 4,096 lines that it had reached. If it
-    is stopped in training, the status is 75, and the same command resumes the training.
+    It can be stopped at any time: the same command continues with the chunk of 4,096 lines that it had reached, and
+    translates nothing if all is done. If it is stopped in training, the status is 75, and the same command resumes it.
 
     \b
     Examples:
