@@ -66,11 +66,10 @@ def choose_split(corpus: Corpus, name: str | None) -> str:
     tests = [split for split in corpus.splits if split not in ("train", "valid")]
     if name is not None or len(tests) == 1:
         return name or tests[0]
-    problem = (
-        f"test sets {', '.join(tests)}; choose" if tests else "no test set; --split valid takes the development set,"
-    )
-    where = corpus.directory.path
-    raise DataError(f"{where}: has {problem} {'one with --split' if tests else 'on which choices were made'}")
+    problem = "no test set; --split valid takes the development set, on which the weights were chosen"
+    if tests:
+        problem = f"test sets {', '.join(tests)}; choose one with --split"
+    raise DataError(f"{corpus.directory.path}: has {problem}")
 
 
 def evaluate_run(

@@ -141,7 +141,7 @@ def _unreachable(source: Source, error: Exception, path: str = "") -> HubError:
         case errors.HFValidationError():
             problem = _one_line(error)
         case errors.GatedRepoError():
-            problem = "its owner asks for agreement to terms: accept them on the hub and log in"
+            problem = "a gated dataset: accept its terms on the hub and log in"
         case errors.RepositoryNotFoundError():
             problem = "no such dataset, or a private one"
         case errors.RevisionNotFoundError():

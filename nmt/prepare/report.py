@@ -39,7 +39,7 @@ def table(
         if asked is None:
             how = ", not learned from this text"
         elif size < asked:
-            how = f": this text has no more to merge, {asked:,} were asked for"
+            how = f": this text has no more to merge, {asked:,} were requested"
         yield f"vocabulary: {size:,} pieces for {' and '.join(group)}{how}"
     for language, counts in splits["train"].text.items():
         yield f"{language}: {_length_of_pieces(language, counts)}"

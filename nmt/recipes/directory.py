@@ -122,7 +122,7 @@ class RecipeDir:
         translator = load_translator(self.runs)
         replace_file(self._settings, json.dumps(self.settings, indent=1) + "\n")
         self._chunks.mkdir(exist_ok=True)
-        remaining, begin, n_new = iter(rows), time.monotonic(), 0
+        remaining, start, n_new = iter(rows), time.monotonic(), 0
         for first in range(0, n_rows, CHUNK):
             chunk = list(islice(remaining, CHUNK))
             path = self._chunk(first)
@@ -130,7 +130,7 @@ class RecipeDir:
                 continue
             replace_file(path, "".join(f"{line}\n" for line in translate(translator, chunk, first)))
             n_new += len(chunk)
-            rate = n_new / (time.monotonic() - begin)
+            rate = n_new / (time.monotonic() - start)
             n_left = n_rows - first - len(chunk)
             say(f"{n_rows - n_left:,} of {n_rows:,} lines, {rate:.0f} lines/s, {n_left / rate / 60:.0f} minutes left")
 

@@ -114,8 +114,8 @@ def check_fit(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str)
     """Raise CheckpointError unless `tensors` have the names and shapes of the model's parameters."""
     parameters = dict(model.named_parameters())
     if parameters.keys() != tensors.keys():
-        odd = ", ".join(sorted(parameters.keys() ^ tensors.keys())[:3])
-        raise CheckpointError(f"{where}: the weights are of another model than config.yaml describes ({odd}, …)")
+        names = ", ".join(sorted(parameters.keys() ^ tensors.keys())[:3])
+        raise CheckpointError(f"{where}: the weights are of another model than config.yaml describes ({names}, …)")
     for name, parameter in parameters.items():
         if parameter.shape != tensors[name].shape:
             shape, expected = tuple(tensors[name].shape), tuple(parameter.shape)

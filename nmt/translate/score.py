@@ -83,7 +83,7 @@ class PairScorer:
             yield from scored
 
     def _scored(self, src_ids: Sequence[int], tgt_ids: Sequence[int], values: Sequence[float]) -> Scored:
-        """`values` are the log-probabilities of the target pieces that were read, and of `</s>`."""
+        """Return the score of a pair; `values` are the log-probabilities of the target pieces read, and of `</s>`."""
         src_cut, tgt_cut = len(src_ids) > self.max_length, len(tgt_ids) > self.max_length
         ids = tgt_ids[: self.max_length]
         end = () if tgt_cut else (END,)

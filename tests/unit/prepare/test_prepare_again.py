@@ -196,7 +196,7 @@ def test_a_tokenizer_taken_from_a_run(place: Folder) -> None:
     run = RunDir(place.folder / "run")
     run.path.mkdir()
     shutil.copytree(place.data / "tokenizer", run.tokenizer.path)
-    with pytest.raises(DataError, match=r"run: neither manifest\.json nor config\.yaml tells the languages"):
+    with pytest.raises(DataError, match=r"run: has neither manifest\.json nor config\.yaml, which name the languages"):
         place.prepare(tokenizer_from=run.path)
     run.config.write_text(dump_config(place.config(direction="en-de")), encoding="utf-8")
     assert "not learned from this text" in place.prepare(tokenizer_from=run.path)
