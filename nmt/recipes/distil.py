@@ -92,7 +92,7 @@ def distil(request: Distillation) -> int:
 
 
 def nearest(texts: Sequence[str], reference: str, metric: Metric, language: str) -> str:
-    """Return the text with the best sentence score against the reference, the first if several are equal.
+    """Return the text with the best sentence score against the reference, the first one on ties.
 
     Empty if there are no texts.
     """

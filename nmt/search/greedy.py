@@ -25,7 +25,7 @@ Tokens chosen for hypotheses that have ended are ignored."""
 
 
 def greedy_search(model: StepModel, rules: Rules, config: SearchConfig) -> list[Hypothesis]:
-    """Return one hypothesis for each sentence of `model`: always the likeliest next token, of equals the lowest id.
+    """Return one hypothesis for each sentence of `model`: always the likeliest next token, on ties the lowest id.
 
     Raises CheckpointError if the model's scores are NaN.
     """
@@ -33,7 +33,7 @@ def greedy_search(model: StepModel, rules: Rules, config: SearchConfig) -> list[
 
 
 def _likeliest(logits: Tensor) -> Tensor:
-    """Return the argmax (...) of logits (..., V), the first of equals."""
+    """Return the argmax (...) of logits (..., V), the first one on ties."""
     if logits.device.type == "cpu":  # NumPy takes a tenth of the time
         return torch.from_numpy(logits.detach().float().numpy().argmax(-1))
     return logits.argmax(-1)

@@ -33,7 +33,7 @@ def choose(
     weights: Sequence[float] | None = None,
     tgt_lang: str | None = None,
 ) -> int:
-    """Return the index of the candidate of highest expected utility, the first of equals. There is at least one.
+    """Return the index of the candidate of highest expected utility, the first one on ties. There is at least one.
 
     weights: of each candidate as a reference; by default 1 for each occurrence. A candidate is a reference for itself,
     too, since the expectation is over the model's distribution, of which it is a sample. (With equal weights that adds

@@ -1,6 +1,6 @@
 """Input and output of a translator.
 
-A `Line` is what a user gives: text, and constraints on its translation. It becomes one or several `Sentence`s, which
+A `Line` is the input: text, and constraints on its translation. It becomes one or several `Sentence`s, which
 are searched, and their hypotheses become its `Translation`s.
 """
 
