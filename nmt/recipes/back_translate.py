@@ -172,7 +172,7 @@ def _forward(run: Path, reverse: Config, name: str | None) -> Config:
     if not isinstance(config.data.valid, Source) and len({source.repeat for source in config.data.train}) > 1:
         raise ConfigError(
             [f"{name or run}: data.train.N.repeat differs between the corpora, but the prepared text, which the "
-             "development set was split off, is a single corpus; repeat all equally, or name files in data.valid"]
+             "development set was split off, is a single corpus; use one repeat for all, or name files in data.valid"]
         )  # fmt: skip
     directory = DataDir(config.data.directory if name else data_directory(run))
     result = rooted(config, directory.path)

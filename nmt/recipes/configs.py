@@ -65,7 +65,7 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[Source, Source]:
     )
     if not all(Path(name).is_file() for name in (*train.values(), *valid.values())):
         raise DataError(
-            f"{directory.path}: no development set here yet, which data.valid splits off the training text; run nmt "
+            f"{directory.path}: no development set here yet; data.valid splits it off the training text, so run nmt "
             "prepare first"
         )
     repeat = data.train[0].repeat  # the text repeats its pairs already, but prepare drops duplicates

@@ -115,7 +115,7 @@ def _settings(request: Distillation, corpus: Corpus) -> dict[str, object]:
 
 
 def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
-    """Read the target lines of a development set that was split off: no training pair may have one."""
+    """Read the target lines of a development set that was split off, which no training pair may have."""
     if isinstance(config.valid, Source):
         return set()
     return {line.strip() for line in read_lines(data.text("valid", config.tgt))}

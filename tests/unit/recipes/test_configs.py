@@ -72,7 +72,7 @@ def test_the_prepared_text_does_not_tell_corpora_apart_that_repeat_differently(s
 
 def test_a_development_set_that_was_split_off_stays_the_same(folder: Path) -> None:
     config = tiny_settings(folder / "text", data={"valid": 10, "dir": "data"})
-    with pytest.raises(DataError, match=r"^data: no development set here yet, which data\.valid splits off"):
+    with pytest.raises(DataError, match=r"^data: no development set here yet; data\.valid splits it off"):
         rooted(config)
     data = folder / "data"
     for result in (rooted(config, data), rooted(changed_config(config, [f"data.dir={data}"]))):
