@@ -152,7 +152,10 @@ class RecipeDir:
 
 
 def translation_settings(runs: Sequence[Path], search: SearchConfig) -> dict[str, object]:
-    """Return as JSON values the runs, their selected weights, which training changes, and the search settings."""
+    """Return as JSON values the runs, their selected weights and the search settings.
+
+    The selected weights change if a run is trained further.
+    """
     selected = [read_selected(RunDir(run)) for run in runs]
     return {
         "runs": [str(run) for run in runs],
