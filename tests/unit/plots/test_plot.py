@@ -318,7 +318,7 @@ def test_errors_of_the_function(folder: Path) -> None:
     make_run(folder / "a")
     with pytest.raises(CheckpointError, match="b: no such directory"):
         plot([Path("b")], Path("x.png"))
-    with pytest.raises(DataError, match="kind of picture"):
+    with pytest.raises(DataError, match="unknown picture format"):
         plot([Path("a")], Path("x.txt"))
 
 
