@@ -34,9 +34,9 @@ class _Commands(TyperGroup):
         with errors_for_people():
             if args[0].startswith("-") and args[0] != "--" and (name := args[0].partition("=")[0]) not in known:
                 raise Misuse(f"No such option: {name}; options of a command go after it: nmt COMMAND {name}")
-            if {"--install-completion", "--show-completion"} & {*args} and (found := shell()) not in SHELLS:
+            if {"--install-completion", "--show-completion"} & {*args} and (current := shell()) not in SHELLS:
                 raise Misuse(
-                    f"completion supports {', '.join(SHELLS)}, found {found or 'no shell'}: run nmt from one of these"
+                    f"completion supports {', '.join(SHELLS)}, found {current or 'no shell'}: run nmt from one of these"
                 )
             return super().parse_args(ctx, args)
 
@@ -74,8 +74,8 @@ app = _App(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        found = commit()
-        print(f"nmt {__version__} ({found})" if found else f"nmt {__version__}")
+        revision = commit()
+        print(f"nmt {__version__} ({revision})" if revision else f"nmt {__version__}")
         raise typer.Exit()
 
 

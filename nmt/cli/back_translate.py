@@ -71,12 +71,12 @@ def back_translate(
     Authentic and synthetic pairs have the same weight: start with as many lines as there are authentic pairs (head -n,
     shuf -n), or balance more lines with --upsample (data.train.N.repeat).
 
-    The directory --output gets the translations, synthetic.LANG, counts, report.json, and config.yaml with all corpora.
-    The commands that follow are printed, and with --train also run: prepare (with the reverse run's tokenizer), train,
-    evaluate.
+    Writes to --output the translations (synthetic.LANG), their counts (report.json), and a configuration with all
+    corpora (config.yaml). Prints the commands that follow, and runs them with --train: prepare (with the reverse run's
+    tokenizer), train, evaluate.
 
-    It can be stopped at any moment: the same command continues with the chunk of 4,096 lines it was at, and translates
-    nothing if all is done. If it is stopped in training, the status is 75, and the same command resumes the training.
+    It can be stopped at any time: the same command continues with the chunk of 4,096 lines that it had reached, and
+    translates nothing if all is done. If it is stopped in training, the status is 75, and the same command resumes it.
 
     \b
     Examples:

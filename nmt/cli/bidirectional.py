@@ -23,9 +23,7 @@ def bidirectional(
     ],
     one: Annotated[
         str,
-        typer.Option(
-            "--one", metavar="LENGTH", help="Length of the training in one direction, likewise.", show_default=False
-        ),
+        typer.Option("--one", metavar="LENGTH", help="Length of the training in one direction.", show_default=False),
     ],
     config: ConfigOption = "base.yaml",
     overrides: SetOption = None,

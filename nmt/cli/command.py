@@ -27,7 +27,7 @@ SETTING_OF = {
     "--data": "data.dir",
     "--run": "training.run_dir",
 }
-"""Options for settings that --set can also change."""
+"""For each of these options, the setting that it changes, as --set can, too."""
 
 RECIPES = ("distil", "back-translate")
 """Commands whose --set changes the training that follows; no other option of theirs does."""
@@ -112,7 +112,7 @@ def _repeated(command: str | None, option: str, values: Sequence[str]) -> str:
 
 
 def _changed(overrides: Sequence[str]) -> dict[str, str]:
-    """The settings that --set changes, with their values. Warns of one that is changed twice."""
+    """Return the settings that --set changes, with their values, and warn of one that is changed twice."""
     changed: dict[str, str] = {}
     for override in overrides:
         key, _, value = override.partition("=")

@@ -12,41 +12,41 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 
 def settings(typed: str) -> Iterator[str]:
-    """Settings that begin with `typed`, for --set KEY=VALUE."""
+    """Complete settings for --set KEY=VALUE: those that begin with `typed`."""
     return (f"{path}=" for path in field_paths() if "*" not in path and path.startswith(typed))
 
 
 def search_settings(typed: str) -> Iterator[str]:
-    """Likewise, settings of the search only."""
+    """Complete settings of the search only, for --set search.KEY=VALUE."""
     return (setting for setting in settings(typed) if setting.startswith("search."))
 
 
 def search_keys(typed: str) -> Iterator[str]:
-    """The same without `search.`, for --search KEY=VALUE."""
+    """Complete settings of the search without `search.`, for --search KEY=VALUE."""
     return (setting.removeprefix("search.") for setting in search_settings(f"search.{typed}"))
 
 
 def configs(typed: str) -> list[str]:
-    """Configs that begin with `typed`: in the working directory, in configs/, and the shipped ones."""
-    places = [Path(), Path("configs"), shipped_configs()]
-    return sorted({path.name for place in places for path in place.glob("*.yaml") if path.name.startswith(typed)})
+    """Complete names of configs: in the working directory, in configs/, and the shipped ones."""
+    folders = [Path(), Path("configs"), shipped_configs()]
+    return sorted({path.name for folder in folders for path in folder.glob("*.yaml") if path.name.startswith(typed)})
 
 
 def runs(typed: str) -> list[str]:
-    """Run directories that begin with `typed`, in runs/ or in the directory typed so far."""
+    """Complete run directories, in runs/ or in the directory typed so far."""
     from nmt.runs.listing import is_run
 
-    folder = Path(typed if typed.endswith("/") else Path(typed).parent)
-    places = [folder, *([Path("runs")] if folder == Path() else [])]
+    parent = Path(typed if typed.endswith("/") else Path(typed).parent)
+    folders = [parent, *([Path("runs")] if parent == Path() else [])]
     try:
-        paths = sorted(str(path) for place in places if place.is_dir() for path in place.iterdir() if is_run(path))
+        paths = sorted(str(path) for folder in folders if folder.is_dir() for path in folder.iterdir() if is_run(path))
     except OSError:
         return []
     return [path for path in paths if path.startswith(typed)]
 
 
 def shell() -> str | None:
-    """The shell that nmt was called from; None if unknown."""
+    """Return the shell that nmt was called from; None if unknown."""
     import shellingham  # type: ignore[import-untyped]  # a dependency of Typer
 
     try:

@@ -63,12 +63,12 @@ def distil(
     student can learn nearly all of them. With --n-best K above 1, the one of the teacher's K best translations that is
     most similar to the reference is used (sequence-level interpolation).
 
-    The directory --output gets the translations, distilled.LANG, counts, report.json, and config.yaml for the student:
-    the teacher's with the same development and test data, changed by --config and --set. The commands that follow are
-    printed, and with --train also run: prepare (with the teacher's tokenizer), train, evaluate.
+    Writes to --output the translations (distilled.LANG), their counts (report.json), and the configuration of the
+    student (config.yaml): the teacher's, with the same development and test data, changed by --config and --set. Prints
+    the commands that follow, and runs them with --train: prepare (with the teacher's tokenizer), train, evaluate.
 
-    It can be stopped at any moment: the same command continues with the chunk of 4,096 lines it was at, and translates
-    nothing if all is done. If it is stopped in training, the status is 75, and the same command resumes the training.
+    It can be stopped at any time: the same command continues with the chunk of 4,096 lines that it had reached, and
+    translates nothing if all is done. If it is stopped in training, the status is 75, and the same command resumes it.
 
     \b
     Examples:

@@ -21,8 +21,8 @@ from nmt.cli.options import (
 from nmt.errors import ConfigError
 
 FILES_ALONE = (
-    "--hyp F and --ref F go together, without what belongs to a run: --run, --split, --data, --output, --samples, "
-    "--beam, --length-penalty, --set, --checkpoint, --weights, --precision"
+    "--hyp F and --ref F must be given together, without options of a run: --run, --split, --data, --output, "
+    "--samples, --beam, --length-penalty, --set, --checkpoint, --weights, --precision"
 )
 
 
@@ -77,7 +77,7 @@ def evaluate(
     render = render_json if json else render_text
     if hyp is not None or ref:
         of_a_run = (run, split, data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
-        if hyp is None or not ref or any(each not in (None, 0, [], "best", "auto") for each in of_a_run):
+        if hyp is None or not ref or any(value not in (None, 0, [], "best", "auto") for value in of_a_run):
             raise ConfigError([FILES_ALONE])
         print(render(evaluate_files(hyp, ref, lowercase, tokenize)))
         return
@@ -92,7 +92,7 @@ def evaluate(
     with nullcontext() if output is None else open_output(output) as file:
         translator = Translator.load(what_translates(run, None), checkpoint, weights, precision=precision)
         search = search_settings(translator.config, beam, length_penalty, overrides or ())
-        found = evaluate_run(translator, data, split, search, lowercase, tokenize)
+        evaluation = evaluate_run(translator, data, split, search, lowercase, tokenize)
         if file is not None:
-            file.writelines(f"{line}\n".encode() for line in found.translations)
-    print(*found.samples(samples), render(found.report), sep="\n")
+            file.writelines(f"{line}\n".encode() for line in evaluation.translations)
+    print(*evaluation.samples(samples), render(evaluation.report), sep="\n")

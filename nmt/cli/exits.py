@@ -1,4 +1,4 @@
-"""How a command ends: errors that a user can fix become lines on standard error and an exit status."""
+"""Exit of a command: errors that a user can fix become lines on standard error and an exit status."""
 
 from __future__ import annotations
 

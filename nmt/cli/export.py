@@ -12,7 +12,7 @@ from nmt.cli.options import CheckpointOption, RunOption, WeightsOption
 from nmt.console import show
 from nmt.errors import ConfigError
 
-OF_CTRANSLATE2 = "--quantization, --check and --check-lines belong to --format ctranslate2"
+OF_CTRANSLATE2 = "--quantization, --check and --check-lines need --format ctranslate2"
 
 
 @app.command()
@@ -65,10 +65,10 @@ def export(
 
     lines = 100 if check_lines is None else check_lines
     request = Request(run_or_newest(run), checkpoint, weights, data, check, lines, evaluate)
-    found = export(request, output, kind, quantization or "float32")
-    if found.comparison is not None:
-        show(str(found.comparison))
-    for report in found.reports:
+    exported = export(request, output, kind, quantization or "float32")
+    if exported.comparison is not None:
+        show(str(exported.comparison))
+    for report in exported.reports:
         scores = ", ".join(f"{score.value:.2f} {score.signature}" for score in report.scores)
         show(f"{report.subject.split}: {scores}")
     show(f"{output}: written")

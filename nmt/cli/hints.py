@@ -74,12 +74,12 @@ NOT_HERE = {
 
 
 def command_meant(given: str) -> str | None:
-    """The command that `given` stands for in another toolkit."""
+    """Return the command of nmt for `given`, a command of another toolkit, if there is one."""
     return next((name for name, others in OTHER_COMMANDS.items() if plain(given) in others.split()), None)
 
 
 def no_such_option(command: str, options: Collection[str], given: str) -> str:
-    """The error message for `given`, which is not among the `options` of a command."""
+    """Return the error message for `given`, which is not among the `options` of a command."""
     name = plain(given)
     start = f"No such option: {given}"
     named = [option for option in options if plain(option) == name or name in OTHER_OPTIONS.get(option, "").split()]
@@ -104,7 +104,7 @@ def _set(keys: Sequence[str]) -> str:
 
 
 def _settings(command: str, given: str) -> list[str]:
-    """The settings that an unknown option may stand for: by their own names, or by those in other toolkits."""
+    """Return the settings that an unknown option may mean, by their own names or by those in other toolkits."""
     paths = [path for path in field_paths() if "*" not in path]
     dotted, name = given.lstrip("-").replace("-", "_"), plain(given)
     section = "search" if command in SEARCHING else "training"
@@ -115,7 +115,7 @@ def _settings(command: str, given: str) -> list[str]:
 
 
 def stray_words(command: str, argument: str | None, words: Sequence[str]) -> str:
-    """The error message for extra words, with a suggestion; `argument`: the name of the one argument of the command,
+    """Return the error message for extra words, with a suggestion; `argument`: the name of the command's only argument,
     if it has one."""
     shown = textwrap.shorten(" ".join(words), 60, placeholder=" …") or repr(words[0])
     if argument is not None:
@@ -124,7 +124,7 @@ def stray_words(command: str, argument: str | None, words: Sequence[str]) -> str
 
 
 def setting_without_equals(args: Sequence[str], words: Sequence[str]) -> str | None:
-    """The correction of `--set KEY VALUE`, where VALUE is one of the extra `words`; None if there is no such option."""
+    """Return the correction of `--set KEY VALUE`, where VALUE is one of the extra `words`; None if there is none."""
     for option, key, value in zip(args, args[1:], args[2:], strict=False):
         if option in ("--set", "--grid") and "=" not in key and value in words:
             return f"{option} {shlex.quote(f'{key}={value}')}"
@@ -132,8 +132,10 @@ def setting_without_equals(args: Sequence[str], words: Sequence[str]) -> str | N
 
 
 def values_behind(options: Collection[str], args: Sequence[str], words: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Find the option whose value is followed by extra `words` that may be further values, as in --ref a b; return it
-    with all values, or None."""
+    """Find the option whose value is followed by extra `words` that may be further values, as in --ref a b.
+
+    Return it with all values, or None.
+    """
     for place in range(1, len(args)):
         option, value = args[max(place - 2, 0)], args[place - 1]
         if value.startswith("--"):

@@ -66,7 +66,7 @@ SearchOption = Annotated[
 ]
 PrecisionOption = Annotated[
     Literal["auto", "float32", "bf16", "fp16"],
-    typer.Option("--precision", help="Of matrix products; auto: as in training, if fast here."),
+    typer.Option("--precision", help="Precision of matrix products; auto: that of training, if fast here."),
 ]
 CheckpointOption = Annotated[str, typer.Option("--checkpoint", metavar="best|last|STEP", help="Checkpoint to use.")]
 WeightsOption = Annotated[

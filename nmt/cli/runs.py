@@ -56,5 +56,5 @@ def runs(
         return
     from nmt.runs.listing import render_json, render_text, summarise_all
 
-    found = summarise_all(directory or Path("runs"))
-    print(render_json(found) if json else render_text(found))
+    summaries = summarise_all(directory or Path("runs"))
+    print(render_json(summaries) if json else render_text(summaries))

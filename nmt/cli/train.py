@@ -73,6 +73,6 @@ def train(
     from nmt.training.parallel.world import joined
 
     with joined() as world:
-        what = world.on_rank0(lambda: what_to_train(config, data, run, overrides or (), resume, init_from))
-        settings, data_dir, run_dir, goes_on = what
-        fit(settings, data_dir, run_dir, goes_on, stop_after, world, profile)
+        request = world.on_rank0(lambda: what_to_train(config, data, run, overrides or (), resume, init_from))
+        settings, data_dir, run_dir, is_resumed = request
+        fit(settings, data_dir, run_dir, is_resumed, stop_after, world, profile)

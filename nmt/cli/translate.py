@@ -101,9 +101,9 @@ def translate(
     from nmt.translate.translator import Translator
 
     if engine == "ctranslate2" and precision != "auto":
-        raise ConfigError(["--precision belongs to --engine native; CTranslate2 has --int8"])
+        raise ConfigError(["--precision needs --engine native; CTranslate2 has --int8"])
     if engine == "native" and int8:
-        raise ConfigError(["--int8 belongs to --engine ctranslate2"])
+        raise ConfigError(["--int8 needs --engine ctranslate2"])
     paths = what_translates(run, model)
     if engine == "ctranslate2":
         translator: Translator = engine_for(paths, checkpoint, weights, int8)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent
 COMMIT_FILE = "commit.txt"
-"""In the package of a wheel or sdist, written by setup.py."""
+"""File in the package of a wheel or sdist, written by setup.py."""
 
 
 def commit() -> str | None:

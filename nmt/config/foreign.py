@@ -137,8 +137,8 @@ BESIDES = {
 
 def settings_meant(name: str, section: str = "") -> list[str]:
     """The dotted keys that another toolkit's `name` stands for; those in `section`, if there are any."""
-    found = _MEANT.get(plain(name), [])
-    return [key for key in found if key.startswith(f"{section}.")] or found
+    keys = _MEANT.get(plain(name), [])
+    return [key for key in keys if key.startswith(f"{section}.")] or keys
 
 
 def note_on(name: str) -> str | None:

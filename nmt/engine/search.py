@@ -29,7 +29,7 @@ from nmt.search.beam import n_to_finish
 from nmt.search.step import Hypothesis, Pair, length_penalty
 from nmt.text.tokenizer import EOS, N_SPECIAL
 
-_Found = dict[int, list[tuple[list[int], float]]]
+_Candidates = dict[int, list[tuple[list[int], float]]]
 """Translations by row: ids without `</s>`, log-probability."""
 
 
@@ -133,16 +133,17 @@ class Engine:
         self, model: Model, lines: Sequence[_Line], config: SearchConfig, n_best: int
     ) -> list[list[Hypothesis]]:
         options = _options(config, n_best)
-        found = self._translate(model, _batches(lines, config), options, suppress=config.sample)
-        special = [line for line in lines if any(i < N_SPECIAL for ids, _ in found[line.row] for i in ids)]
-        found |= self._translate(model, _batches(special, config), options, suppress=True)
-        long = [line for line in lines if any(len(ids) >= line.limit for ids, _ in found[line.row])]
-        found |= self._translate_to_the_limit(model, long, options, config)
+        candidates = self._translate(model, _batches(lines, config), options, suppress=config.sample)
+        special = [line for line in lines if any(i < N_SPECIAL for ids, _ in candidates[line.row] for i in ids)]
+        candidates |= self._translate(model, _batches(special, config), options, suppress=True)
+        long = [line for line in lines if any(len(ids) >= line.limit for ids, _ in candidates[line.row])]
+        candidates |= self._translate_to_the_limit(model, long, options, config)
         # searched with other probabilities than the model's
         is_reshaped = config.sample or config.min_length or config.no_repeat_ngram
         rows = {line.row for line in [*special, *long]}
-        found |= self._forced([line for line in lines if is_reshaped or len(line.prefix) or line.row in rows], found)
-        return [_ranked(found[line.row], line.limit, config, n_best) for line in lines]
+        to_score = [line for line in lines if is_reshaped or len(line.prefix) or line.row in rows]
+        candidates |= self._forced(to_score, candidates)
+        return [_ranked(candidates[line.row], line.limit, config, n_best) for line in lines]
 
     def log_probs(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """Return for each pair the log-probabilities of its target tokens, `</s>` last (nats, over the whole
@@ -155,10 +156,10 @@ class Engine:
         )
         return [list(result.log_probs) for result in scored]
 
-    def _forced(self, lines: Iterable[_Line], found: _Found) -> _Found:
+    def _forced(self, lines: Iterable[_Line], candidates: _Candidates) -> _Candidates:
         """Score the translations of these lines again by forced decoding."""
-        rows = [(line.row, line.src, ids) for line in lines for ids, _ in found[line.row]]
-        forced: _Found = {}
+        rows = [(line.row, line.src, ids) for line in lines for ids, _ in candidates[line.row]]
+        forced: _Candidates = {}
         for (row, _, ids), values in zip(rows, self.log_probs([(src, ids) for _, src, ids in rows]), strict=True):
             forced.setdefault(row, []).append((ids, math.fsum(values)))
         return forced
@@ -168,7 +169,9 @@ class Engine:
         self._library.set_random_seed((seed * 1_000_003 + key) % 2**32)
         return self._load(1, math.prod(_threads()))
 
-    def _translate(self, model: Model, batches: Sequence[Sequence[_Line]], options: Options, suppress: bool) -> _Found:
+    def _translate(
+        self, model: Model, batches: Sequence[Sequence[_Line]], options: Options, suppress: bool
+    ) -> _Candidates:
         """Translate batches, as many at once as there are threads.
 
         The maximum length of a batch is the largest limit of its lines. `suppress`: mask special tokens.
@@ -191,11 +194,11 @@ class Engine:
 
     def _translate_to_the_limit(
         self, model: Model, lines: Sequence[_Line], options: Options, config: SearchConfig
-    ) -> _Found:
+    ) -> _Candidates:
         """Translate lines again whose search must end at their limit: one token before it, all live hypotheses are
         returned with the finished ones, without their `</s>`. (A hypothesis that would replace one that ends with that
         token is not returned; it could only be the last of several translations.)"""
-        found: _Found = {}
+        candidates: _Candidates = {}
         if not config.sample and config.beam > 1:
             n_wanted = options["num_hypotheses"] + config.beam
             options = options | {"num_hypotheses": n_wanted, "patience": n_wanted / config.beam}
@@ -203,16 +206,18 @@ class Engine:
             longest = max(limit - 1, 1)
             batches = _batches([line for line in lines if line.limit == limit], config)
             again = self._translate(model, batches, options | {"max_decoding_length": longest}, suppress=True)
-            found |= {row: [(ids[: limit - 1], log_prob) for ids, log_prob in each] for row, each in again.items()}
-        return found
+            candidates |= {
+                row: [(ids[: limit - 1], log_prob) for ids, log_prob in hypotheses] for row, hypotheses in again.items()
+            }
+        return candidates
 
     def _read(self, result: TranslationResult, exponent: float) -> list[tuple[list[int], float]]:
-        found = []
+        candidates = []
         for pieces, score in zip(result.hypotheses, result.scores, strict=True):
             ids = [self._tgt_ids[piece] for piece in pieces]
             log_prob = score * math.pow(max(len(ids), 1), exponent)
-            found.append((ids[:-1] if ids[-1:] == [EOS] else ids, log_prob))
-        return found
+            candidates.append((ids[:-1] if ids[-1:] == [EOS] else ids, log_prob))
+        return candidates
 
 
 def _threads() -> tuple[int, int]:
@@ -269,13 +274,13 @@ def _batches(lines: Sequence[_Line], config: SearchConfig) -> list[list[_Line]]:
 
 
 def _ranked(
-    found: Sequence[tuple[list[int], float]], limit: int, config: SearchConfig, n_best: int
+    candidates: Sequence[tuple[list[int], float]], limit: int, config: SearchConfig, n_best: int
 ) -> list[Hypothesis]:
     if not config.sample:
-        found = list({tuple(ids): (ids, log_prob) for ids, log_prob in found}.values())
+        candidates = list({tuple(ids): (ids, log_prob) for ids, log_prob in candidates}.values())
     hypotheses = [
         Hypothesis(ids, log_prob, log_prob / length_penalty(len(ids) + 1, config), finished=len(ids) + 1 < limit)
-        for ids, log_prob in found
+        for ids, log_prob in candidates
     ]
     if config.sample and config.top_k == 1:
         hypotheses *= n_best

@@ -42,12 +42,12 @@ class Score:
 
 
 def default_tokenizer(tgt_lang: str | None) -> str:
-    """The default BLEU tokenizer for a target language: 13a if it writes spaces between words."""
+    """Return the default BLEU tokenizer for a target language: 13a if it writes spaces between words."""
     return _TOKENIZER_OF.get((tgt_lang or "").lower().split("_")[0], "13a")
 
 
 def check_tokenizer(tokenize: str | None) -> None:
-    """Raise DataError unless this is None or a tokenizer of BLEU."""
+    """Raise DataError unless `tokenize` is None or a tokenizer of BLEU."""
     if tokenize is not None and tokenize not in TOKENIZERS:
         raise DataError(f"tokenize: {tokenize!r} is none of {', '.join(TOKENIZERS)}")
 

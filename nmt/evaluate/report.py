@@ -1,4 +1,4 @@
-"""Scoring hypotheses against references, with everything needed for a fair comparison."""
+"""Score hypotheses against references, with everything needed for a fair comparison."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Subject:
-    """What was scored: a split translated by a run or an ensemble, or a file against one or several others."""
+    """The text that was scored: a split translated by a run or an ensemble, or a file against one or several others."""
 
     run: str | None = None
     split: str | None = None
@@ -117,13 +117,13 @@ def evaluate_files(
 
 
 def _counts(counts: Mapping[Path, int]) -> str:
-    """`hyp has 3 lines, ref 4`."""
+    """Format numbers of lines: `hyp has 3 lines, ref 4`."""
     first, *others = counts.items()
     return f"{first[0]} has {first[1]} lines, {', '.join(f'{path} {n}' for path, n in others)}"
 
 
 def render_text(report: Report) -> str:
-    """The report as text: a line per score, then what was scored and notes."""
+    """Format the report as text: a line per score, then what was scored and notes."""
     lines = []
     for score in report.scores:
         direction = "" if score.higher_is_better else "  (lower is better)"
@@ -139,7 +139,7 @@ def _fact(value: object) -> str:
 
 
 def render_json(report: Report) -> str:
-    """The report as one JSON object; missing values are null."""
+    """Format the report as one JSON object; missing values are null."""
     return json.dumps(
         {
             "scores": [asdict(score) for score in report.scores],

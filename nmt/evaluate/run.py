@@ -1,4 +1,4 @@
-"""Evaluating a run: translate a split of a corpus and score it."""
+"""Evaluate a run: translate a split of a corpus and score it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nmt.translate.types import Line
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A report with the lines that were scored."""
+    """A report and the lines that were scored."""
 
     report: Report
     sources: list[str]
@@ -62,15 +62,14 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
 
 
 def choose_split(corpus: Corpus, name: str | None) -> str:
-    """`name`; by default the only test set. Raises DataError if there is none, or several."""
+    """Return `name`, by default the only test set. Raises DataError if there is none, or several."""
     tests = [split for split in corpus.splits if split not in ("train", "valid")]
     if name is not None or len(tests) == 1:
         return name or tests[0]
-    problem = (
-        f"test sets {', '.join(tests)}; choose" if tests else "no test set; --split valid takes the development set,"
-    )
-    where = corpus.directory.path
-    raise DataError(f"{where}: has {problem} {'one with --split' if tests else 'on which choices were made'}")
+    problem = "no test set; --split valid takes the development set, on which the weights were chosen"
+    if tests:
+        problem = f"test sets {', '.join(tests)}; choose one with --split"
+    raise DataError(f"{corpus.directory.path}: has {problem}")
 
 
 def evaluate_run(
@@ -109,7 +108,7 @@ def evaluate_run(
 
 
 def _describe(search: SearchConfig) -> str:
-    """The settings of a search as text: beam and length penalty, and what differs from the defaults."""
+    """Describe a search: beam and length penalty, and settings that differ from the defaults."""
     exclude = {"beam", "length_penalty", "length_penalty_kind", "batch_sentences", "batch_tokens"}
     changed = search.model_dump(exclude_defaults=True, exclude=exclude)
     penalty = f"length penalty {search.length_penalty_kind} {search.length_penalty:g}"

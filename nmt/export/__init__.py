@@ -1,1 +1,1 @@
-"""Exporting a run as one directory that is the translator."""
+"""Export a run as one self-contained directory that translates."""

@@ -19,7 +19,7 @@ from nmt.runs.model import Saved, open_saved
 from nmt.translate.translator import Translator
 
 CHECK_LINES = 20
-"""Lines to compare; few, since a user is waiting."""
+"""Number of lines to compare; few, since a user is waiting."""
 
 
 def engine_for(

@@ -35,7 +35,7 @@ def card(
     reports: Sequence[Report] = (),
     checked: str | None = None,
 ) -> str:
-    """The text of README.md.
+    """Return the text of README.md, the model card.
 
     Args:
         n_pieces: sizes of the source and the target vocabulary.
@@ -101,7 +101,7 @@ def _quality(run: RunDir, config: Config, info: ExportInfo, reports: Sequence[Re
 
 
 def _development(run: RunDir, config: Config, info: ExportInfo) -> Iterator[str]:
-    """The scores of these weights on the development set, from the log."""
+    """Yield the scores of these weights on the development set, from the log."""
     kind = "valid" if info.weights == "raw" else info.weights
     for record in read_log(run.log, having=b'"bleu"'):
         if is_validation(record) and (record["kind"], record.get("step")) == (kind, info.step):
@@ -116,7 +116,7 @@ def _development(run: RunDir, config: Config, info: ExportInfo) -> Iterator[str]
 
 
 def _signature(metric: MetricName, tgt_lang: str) -> str:
-    """The signature of validation scores, without the version of sacrebleu, which the log does not have."""
+    """Return the signature of validation scores, without the version of sacrebleu, which the log does not have."""
     return corpus_score(metric, ["a"], ["a"], tgt_lang).signature.split("|version:")[0]
 
 
@@ -139,7 +139,7 @@ def _data(run: RunDir, config: Config) -> Iterator[str]:
 
 
 def _manifest(run: RunDir) -> Manifest | None:
-    """The manifest of the corpus that the run was trained on, if it still exists."""
+    """Return the manifest of the corpus that the run was trained on, if it still exists."""
     info = read_info(run)
     try:
         manifest = read_manifest(DataDir(Path(info.data_dir)))

@@ -54,7 +54,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class Request:
-    """What to export, and how to check it."""
+    """The options of `nmt export`."""
 
     run: Path
     checkpoint: str = "best"
@@ -148,7 +148,7 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
 
 
 def _check_lines(request: Request, translator: Translator) -> list[str]:
-    """The lines to translate with both engines, not all of them blank."""
+    """Return the lines to translate with both engines, not all of them blank."""
     if request.check is not None:
         if not request.check.exists():
             raise DataError(f"{request.check}: no such file")

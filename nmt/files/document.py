@@ -58,8 +58,8 @@ def read_document(
     except (ValueError, RecursionError) as problem:
         raise error(f"{path}: damaged: {problem}{advice}") from problem
     if formats and "format" in content and content["format"] not in formats:
-        found = content["format"]
-        raise error(f"{path}: written in format {found}, this version of nmt reads {formats[-1]}{advice}")
+        written = content["format"]
+        raise error(f"{path}: written in format {written}, this version of nmt reads {formats[-1]}{advice}")
     if not is_whole:
         raise error(f"{path}: damaged, its checksum is not what was written{advice}")
     try:

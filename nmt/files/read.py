@@ -104,7 +104,7 @@ def _data_bytes(path: Path, header: bytes) -> int:
     """The size of the data that the header of a safetensors file declares."""
     try:
         tensors = json.loads(header)
-        return max((int(each["data_offsets"][1]) for key, each in tensors.items() if key != "__metadata__"), default=0)
+        return max((int(x["data_offsets"][1]) for name, x in tensors.items() if name != "__metadata__"), default=0)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
         raise UnsafeFileError(f"{path}: damaged: its header is not one of safetensors") from None
 

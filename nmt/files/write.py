@@ -151,7 +151,7 @@ def staged_directory(final: Path) -> Iterator[Path]:
     concurrent writer is refused. Raises DataError if it cannot be written.
     """
     final = final.resolve()
-    staged, old = (final.parent / f".{final.name}.{what}" for what in ("partial", "old"))
+    staged, old = (final.parent / f".{final.name}.{suffix}" for suffix in ("partial", "old"))
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
         lock = _take(staged)
@@ -207,9 +207,11 @@ class Lock:
     locked twice.
     """
 
-    def __init__(self, path: Path, what: str) -> None:
-        """Acquire the lock; `what` is done under it, for the message. Raises LockedError if another process holds it,
-        UnsafeFileError if it is a link."""
+    def __init__(self, path: Path, activity: str) -> None:
+        """Acquire the lock; `activity` is a verb for the message, such as `trains`.
+
+        Raises LockedError if another process holds it, UnsafeFileError if it is a link.
+        """
         for _ in range(10):  # `lock_holder` holds it for an instant
             self._descriptor = open_own(path)
             if self._taken(path):
@@ -217,7 +219,7 @@ class Lock:
             os.close(self._descriptor)
             time.sleep(0.05)
         else:
-            raise locked_error(path, what)
+            raise locked_error(path, activity)
         holder = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -242,11 +244,11 @@ class Lock:
         os.close(self._descriptor)
 
 
-def locked_error(path: Path, what: str) -> LockedError:
-    """The error for a lock file that is held, naming the process; `what` it does there."""
+def locked_error(path: Path, activity: str) -> LockedError:
+    """Return the error for a lock file that is held, naming the process; `activity` as for `Lock`."""
     holder = _read_holder(path)
     who = "process {} on {} since {}".format(*(holder.get(key, "?") for key in ("pid", "host", "since")))
-    return LockedError(f"{path.parent}: another process {what} here: {who}; wait for it to end or stop it")
+    return LockedError(f"{path.parent}: another process {activity} here: {who}; wait for it to end or stop it")
 
 
 def lock_holder(path: Path) -> dict[str, object] | None:

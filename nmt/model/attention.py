@@ -43,7 +43,7 @@ class Cache:
         start, self.n_slots = self.n_slots, self.n_slots + key.size(2)
         if self.n_slots > self.capacity:
             b, h, _, e = key.shape
-            larger = [each.new_zeros(b, h, capacity_for(self.n_slots), e) for each in (key, value)]
+            larger = [x.new_zeros(b, h, capacity_for(self.n_slots), e) for x in (key, value)]
             for new, old in zip(larger, self._keys_values, strict=False):
                 new[:, :, :start] = old[:, :, :start]
             self._keys_values = larger
@@ -53,7 +53,7 @@ class Cache:
 
     def keep(self, sentences: Tensor) -> None:
         """Keep only `sentences` (B',)."""
-        self._keys_values = [each[sentences] for each in self._keys_values]
+        self._keys_values = [x[sentences] for x in self._keys_values]
 
 
 def capacity_for(n_slots: int) -> int:
@@ -117,7 +117,7 @@ class MultiHeadAttention(nn.Module):
         """(B, H, Q, E), (B, H, K, E) twice -> (B, H, Q, E), by the fastest kernel available."""
         if mask.packed is not None:
             assert not (self.training and self.dropout.p), "the kernel for packed sentences drops no weights"
-            query, key, value = (each[0].transpose(0, 1) for each in (query, key, value))  # (N, H, E)
+            query, key, value = (x[0].transpose(0, 1) for x in (query, key, value))  # (N, H, E)
             return attend(query, key, value, *mask.packed, mask.causal).transpose(0, 1)[None]
         if query.device.type == "cpu":
             # at sentence lengths, two products and a softmax take as long as the CPU's fused kernel in float32, and a
@@ -140,7 +140,7 @@ class MultiHeadAttention(nn.Module):
         The softmax is computed in float32 and rounded to the dtype of the products.
         """
         b, h, n_queries, e = query.shape
-        query, key, value = (each.reshape(b * h, -1, e) for each in (query, key, value))
+        query, key, value = (x.reshape(b * h, -1, e) for x in (query, key, value))
         bias, has_keys = mask.bias(query, b, key.size(1))
         scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=e**-0.5)  # (BH, Q, K)
         if torch.is_grad_enabled():

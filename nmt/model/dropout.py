@@ -47,19 +47,19 @@ class _BytewiseDropout(torch.autograd.Function):
         seed = int(torch.randint(2**62, ()))  # follows torch.manual_seed
         words = np.random.SFC64(seed).random_raw(-(-x.numel() // 8))
         random_bytes = torch.from_numpy(words.view(np.uint8))[: x.numel()].view(x.shape)
-        kept = torch.ge(
+        mask = torch.ge(
             random_bytes, threshold, out=torch.empty(x.shape, dtype=x.dtype)
         )  # 0 and 1 without a bool tensor in between
-        ctx.save_for_backward(kept)
+        ctx.save_for_backward(mask)
         ctx.scale = 256 / (256 - threshold)
-        return _scaled_product(x, kept, ctx.scale)
+        return _scaled_product(x, mask, ctx.scale)
 
     @staticmethod
     def backward(ctx: _Context, grad: Tensor) -> tuple[Tensor, None]:
-        (kept,) = ctx.saved_tensors
-        return _scaled_product(grad, kept, ctx.scale), None
+        (mask,) = ctx.saved_tensors
+        return _scaled_product(grad, mask, ctx.scale), None
 
 
-def _scaled_product(x: Tensor, kept: Tensor, scale: float) -> Tensor:
-    """x * kept * scale in one pass, in which `scale` is not rounded to bf16."""
-    return torch.addcmul(x.new_zeros(()), x, kept, value=scale)
+def _scaled_product(x: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """x * mask * scale in one pass, in which `scale` is not rounded to bf16."""
+    return torch.addcmul(x.new_zeros(()), x, mask, value=scale)

@@ -70,8 +70,8 @@ def for_inference(model: Transformer, precision: str) -> Transformer:
     cast again in every step. All other weights, embeddings included, are shared with `model`."""
     if precision == "float32":
         return model
-    own: dict[int, object] = {id(each): each for each in (*model.parameters(), *model.buffers())}
-    twin = copy.deepcopy(model, own)
+    shared: dict[int, object] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    twin = copy.deepcopy(model, shared)
     twin.output = _cast(model.output_weight, precision)
     for module in twin.modules():
         if isinstance(module, (nn.Linear, MultiHeadAttention)):
@@ -97,7 +97,7 @@ def _one_thread() -> Iterator[None]:
 
 def _seconds(dtype: torch.dtype) -> float:
     """Seconds of the fastest of several products, each short enough to run undisturbed by other programs."""
-    a, b = (each.to(dtype) for each in _matrices())
+    a, b = (matrix.to(dtype) for matrix in _matrices())
     times: list[float] = []
     deadline = time.perf_counter() + 0.02
     while len(times) < 3 or (time.perf_counter() < deadline and len(times) < 50):

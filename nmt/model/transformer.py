@@ -262,8 +262,8 @@ class Transformer(nn.Module):
     @property
     def max_positions(self) -> int | None:
         """The longest sequence that both sides have learned positions for; None with sinusoidal positions."""
-        tables = [each.embedding.positions for each in (self.encoder, self.decoder)]
-        return min((each.weight.size(0) for each in tables if isinstance(each, LearnedPositions)), default=None)
+        tables = [side.embedding.positions for side in (self.encoder, self.decoder)]
+        return min((table.weight.size(0) for table in tables if isinstance(table, LearnedPositions)), default=None)
 
     @property
     def output_weight(self) -> Tensor:

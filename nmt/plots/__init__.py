@@ -1,1 +1,1 @@
-"""Pictures: learning curves and attention."""
+"""Figures: learning curves and attention."""

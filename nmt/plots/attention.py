@@ -1,4 +1,4 @@
-"""Writing figures to files, and the figure of attention weights."""
+"""Write figures to files, and draw attention weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_PIECES = 120
 def check_picture(output: Path) -> None:
     """Raise DataError unless `output` ends in .png, .pdf or .svg and its directory exists."""
     if output.suffix.lower() not in ENDINGS:
-        raise DataError(f"{output}: the ending says which kind of picture; give one of {', '.join(ENDINGS)}")
+        raise DataError(f"{output}: unknown picture format; use one of {', '.join(ENDINGS)}")
     if not output.parent.is_dir():
         raise DataError(f"{output}: there is no directory {output.parent} to write it in")
 
@@ -82,5 +82,5 @@ def draw_attention(
 
 
 def _drawable(piece: str) -> str:
-    """`piece` as a label: `$` would start a formula, and fonts have no control characters."""
+    """Return `piece` as a label: `$` would start a formula, and fonts have no control characters."""
     return "".join(c if c.isprintable() else "?" for c in piece).replace("$", r"\$")

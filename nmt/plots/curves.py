@@ -70,12 +70,12 @@ class Style:
 
     @classmethod
     def of(cls, i: int) -> Style:
-        """The style of run `i`; the first 28 are distinct."""
+        """Return the style of run `i`; the first 28 are distinct."""
         return cls(DASHES[i % len(DASHES)], MARKERS[i % len(MARKERS)], GREYS[i % len(GREYS)])
 
 
 def plot(runs: Sequence[Path], output: Path) -> list[str]:
-    """Draw the curves of runs into a figure; returns a line per run whose log lacks something.
+    """Draw the curves of runs into a figure; return a line per run whose log lacks something.
 
     A directory of runs stands for the runs in it. Raises CheckpointError for a directory that is no run and holds none
     or too many, DataError unless `output` ends in .png, .pdf or .svg and its directory exists.
@@ -90,18 +90,20 @@ def plot(runs: Sequence[Path], output: Path) -> list[str]:
 
 
 def _runs_at(path: Path) -> list[Path]:
-    """The run directory `path`, or the run directories in it by name. Raises CheckpointError if there are none or more
-    than there are styles."""
+    """Return the run directory `path`, or the run directories in it by name.
+
+    Raises CheckpointError if there are none or more than there are styles.
+    """
     if is_run(path):
         return [path]
     if not path.is_dir():
-        what = "a file, where a run directory is needed" if path.exists() else "no such directory"
-        raise CheckpointError(f"{path}: {what}; nmt runs shows which runs there are")
+        problem = "a file, where a run directory is needed" if path.exists() else "no such directory"
+        raise CheckpointError(f"{path}: {problem}; nmt runs lists the runs")
     runs = sorted(child for child in path.iterdir() if is_run(child))
     if len(runs) > MOST_RUNS:
         names = _some([run.name for run in runs])
         raise CheckpointError(
-            f"{path}: holds {len(runs)} runs, more than the {MOST_RUNS} that can be told apart; name some of {names}"
+            f"{path}: holds {len(runs)} runs, more than the {MOST_RUNS} that can be distinguished; name some of {names}"
         )
     if not runs:
         further = sorted(child for child in path.iterdir() if child.is_dir() and any(map(is_run, child.iterdir())))
@@ -113,12 +115,12 @@ def _runs_at(path: Path) -> list[Path]:
 
 
 def _some(names: Sequence[str]) -> str:
-    """The first names, comma-separated."""
+    """Join the first names with commas."""
     return ", ".join([*names[:MOST_NAMED], *(["…"] if len(names) > MOST_NAMED else [])])
 
 
 def _missing(records: Sequence[Record]) -> Iterator[str]:
-    """What the log of a run lacks."""
+    """Yield what the log of a run lacks."""
     train = [record for record in records if record.get("kind") == "train"]
     if not train:
         yield "no training record yet"
@@ -129,13 +131,13 @@ def _missing(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _names(runs: Sequence[Path]) -> list[str]:
-    """The names of runs in the legend: the directory name, or the path if two are equal."""
+    """Return the names of runs in the legend: the directory name, or the path if two are equal."""
     names = [path.name or path.resolve().name for path in runs]
     return [str(path) if names.count(name) > 1 else name for path, name in zip(runs, names, strict=True)]
 
 
 def curves_of(name: str, records: Sequence[Record]) -> Curves:
-    """The curves in the log of a run."""
+    """Extract the curves from the log of a run."""
     train, dev, ema, average = (
         [record for record in records if record.get("kind") == kind] for kind in ("train", "valid", "ema", "average")
     )
@@ -153,7 +155,7 @@ def curves_of(name: str, records: Sequence[Record]) -> Curves:
 
 
 def _unsmoothed(record: Record) -> float | None:
-    """Training loss without label smoothing, from the perplexity: comparable with that of the development set."""
+    """Return the training loss without label smoothing, from the perplexity: comparable with the development set's."""
     perplexity = _perplexity(record)
     return math.log(perplexity) if perplexity is not None else number(record, "loss")
 
@@ -174,7 +176,7 @@ def _points(records: Sequence[Record], value_of: Callable[[Record], float | None
 
 
 def thin(points: Points, most: int = MOST_POINTS) -> tuple[Points, Points]:
-    """At most `most` means of neighbouring points, and (n, 2) their minimum and maximum values."""
+    """Reduce points to at most `most` means of neighbours, and return them with (n, 2) minimum and maximum values."""
     if len(points) <= most:
         return points, points[:, [VALUE, VALUE]]
     starts = np.arange(most) * len(points) // most
@@ -273,7 +275,7 @@ def _label_axes(panels: npt.NDArray[np.object_], rows: Sequence[Points]) -> None
 
 
 def _label(name: str) -> str:
-    """A run's name in the legend: `$` would start a formula, a leading `_` would hide it, a path may be long."""
+    """Return a run's name for the legend: `$` would start a formula, a leading `_` would hide it, paths may be long."""
     text = printable(name)
     if len(text) > 60:
         text = f"{text[:28]} … {text[-29:]}"

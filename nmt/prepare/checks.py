@@ -27,7 +27,7 @@ def changes_since(directory: DataDir, wanted: Recipe, config: Config) -> list[st
     except DataError as error:
         return [str(error).removesuffix(ADVICE).removesuffix("; run nmt prepare again")]
     if manifest.config is None or manifest.sources is None:
-        return [f"{directory.manifest} does not say what it was made from"]
+        return [f"{directory.manifest} does not record what it was made from"]
     if described := list(changes(manifest.config, wanted)):
         return described
     root = text_folder(config.data.root)
@@ -54,7 +54,7 @@ def unlike(directory: DataDir, manifest: Manifest, config: Config) -> str | None
 
 
 def _recorded(manifest: Manifest, key: str, language: str) -> str | None:
-    """The checksum in the manifest for a source file, if it has one."""
+    """Return the checksum in the manifest for a source file, if it has one."""
     source = (manifest.sources or {}).get(key)
     return source.files[language].sha256 if source is not None and language in source.files else None
 
@@ -106,7 +106,7 @@ def reused_tokenizers(path: Path, config: Config) -> Tokenizers:
     elif run.config.is_file():
         languages = load_config(run.config).data.languages
     else:
-        raise DataError(f"{path}: neither manifest.json nor config.yaml tells the languages of its tokenizer")
+        raise DataError(f"{path}: has neither manifest.json nor config.yaml, which name the languages of its tokenizer")
     if languages != wanted:
         raise DataError(
             f"{path}: its tokenizer is for {' and '.join(languages)}, the config is for {' and '.join(wanted)}"

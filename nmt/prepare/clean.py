@@ -39,7 +39,7 @@ REASONS = {
     "shared": "shares a side with the development set",
     "pieces": "too long (pieces)",
 }
-"""The words for each reason in reports, in the order in which reasons are tried."""
+"""Description of each reason in reports, in the order in which reasons are tried."""
 
 HINTS = {
     "control": "is it text, with a line feed at the end of each line?",
@@ -49,7 +49,7 @@ HINTS = {
     "overlap": "is data.train the development or test set?",
     "pieces": "data.max_pieces is the limit",
 }
-"""What may be wrong if most pairs are dropped for a reason."""
+"""Likely mistakes if most pairs are dropped for a reason."""
 
 _N_SAMPLES = 3
 _SAMPLE_CHARS = 120
@@ -58,7 +58,7 @@ _RATIO_OFFSET = 15
 
 @dataclass
 class CleanReport:
-    """How many pairs were read, kept, and dropped for each reason, with a few of the dropped ones as samples."""
+    """Counts of pairs: read, kept, and dropped for each reason, with a few of the dropped ones as samples."""
 
     read: int = 0
     kept: int = 0
@@ -98,18 +98,18 @@ def refuse_empty(report: CleanReport) -> None:
 
 
 def why_dropped(report: CleanReport) -> str:
-    """The counts by reason, and a hint on what may be wrong if that is known."""
+    """Describe why pairs were dropped: the counts by reason, and a hint on the likely mistake if there is one."""
     hint = HINTS.get(max(report.dropped, key=lambda reason: report.dropped[reason]))
     return f"{counted(report.dropped)}; {hint}" if hint else counted(report.dropped)
 
 
 def counted(dropped: Mapping[str, int]) -> str:
-    """Reasons with their counts in words, `duplicate 3, length ratio 1`; empty if nothing was dropped."""
-    return ", ".join(f"{words} {dropped[reason]:,}" for reason, words in REASONS.items() if reason in dropped)
+    """Format the counts by reason, `duplicate 3, length ratio 1`; empty if nothing was dropped."""
+    return ", ".join(f"{name} {dropped[reason]:,}" for reason, name in REASONS.items() if reason in dropped)
 
 
 def pair_hash(src: str, tgt: str) -> bytes:
-    """A hash of 16 bytes for a pair of lines."""
+    """Return a hash of 16 bytes of a pair of lines."""
     # a line cannot contain a line feed, so it separates the two sides unambiguously
     return hashlib.blake2b(f"{src}\n{tgt}".encode(), digest_size=16).digest()
 

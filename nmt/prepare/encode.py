@@ -1,4 +1,4 @@
-"""Learning the vocabulary, and encoding each split with it into the data directory."""
+"""Learn the vocabulary, and encode each split with it into the data directory."""
 
 from __future__ import annotations
 
@@ -83,5 +83,5 @@ def encode_held_out(
 
 
 def _encode(lines: Sequence[Sequence[str]], tokenizers: Tokenizers) -> list[list[list[int]]]:
-    """The ids of both sides, in the alphabetical order of their languages."""
+    """Encode both sides, in the alphabetical order of their languages."""
     return [tokenizers[name].encode_all(side) for name, side in zip(tokenizers.languages, lines, strict=True)]

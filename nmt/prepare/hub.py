@@ -54,23 +54,23 @@ def _resolve(source: Source) -> tuple[str, list[str]]:
         api = HfApi()
         info = api.dataset_info(str(source.hub), revision=source.revision, timeout=_TIMEOUT)
         commit = info.sha or source.revision
-        there = [sibling.rfilename for sibling in info.siblings or []]
-        if not all(_matching(there, pattern) for pattern in source.paths):  # a large repository's list may be cut
-            there = api.list_repo_files(str(source.hub), revision=commit, repo_type="dataset")
+        names = [sibling.rfilename for sibling in info.siblings or []]
+        if not all(_matching(names, pattern) for pattern in source.paths):  # a large repository's list may be cut
+            names = api.list_repo_files(str(source.hub), revision=commit, repo_type="dataset")
     except Exception as error:  # of whichever HTTP library the client is built on
         raise _unreachable(source, error) from error
     paths: list[str] = []
     for pattern in source.paths:
-        matching = _matching(there, pattern)
+        matching = _matching(names, pattern)
         if not matching:
-            same_kind = sorted(path for path in there if Path(path).suffix == Path(pattern).suffix) or sorted(there)
+            same_kind = sorted(path for path in names if Path(path).suffix == Path(pattern).suffix) or sorted(names)
             raise HubError(f"{_where(source)}: no file matches {pattern}; there are {_some(same_kind)}")
         paths += [path for path in matching if path not in paths]
     return commit, paths
 
 
 def _matching(paths: list[str], pattern: str) -> list[str]:
-    """The paths that match a pattern, sorted; `*` matches no slash."""
+    """Return the paths that match a pattern, sorted; `*` matches no slash."""
     parts = pattern.split("/")
     alike = [path for path in paths if path.count("/") == len(parts) - 1]
     return sorted(path for path in alike if all(map(fnmatchcase, path.split("/"), parts)))
@@ -108,7 +108,7 @@ def _rows(source: Source, files: list[Path]) -> Iterator[dict[str, object]]:
 
 
 def _text(source: Source, row: dict[str, object], language: str, number: int) -> str:
-    """The text of one side of a row, with line breaks replaced by spaces."""
+    """Return the text of one side of a row, with line breaks replaced by spaces."""
     values, within, name = row, "", (source.columns or {}).get(language, language)
     if source.column is not None:
         column, within = _value(source, row, source.column, ""), f" of {source.column}"
@@ -139,20 +139,20 @@ def _unreachable(source: Source, error: Exception, path: str = "") -> HubError:
 
     match error:
         case errors.HFValidationError():
-            what = _one_line(error)
+            problem = _one_line(error)
         case errors.GatedRepoError():
-            what = "its owner asks for agreement to terms: accept them on the hub and log in"
+            problem = "a gated dataset: accept its terms on the hub and log in"
         case errors.RepositoryNotFoundError():
-            what = "no such dataset, or a private one"
+            problem = "no such dataset, or a private one"
         case errors.RevisionNotFoundError():
-            what = "no such revision"
+            problem = "no such revision"
         case errors.HfHubHTTPError():
-            what = f"the hub answered: {_one_line(error)}"
+            problem = f"the hub answered: {_one_line(error)}"
         case _:
-            what = f"the hub cannot be reached: {_one_line(error) or type(error).__name__}"
+            problem = f"the hub cannot be reached: {_one_line(error) or type(error).__name__}"
     file = f", file {path}" if path else ""
     return HubError(
-        f"{_where(source)}{file}: {what}; to do without the hub, put files: {{LANG: FILE, LANG: FILE}} in place of "
+        f"{_where(source)}{file}: {problem}; to do without the hub, put files: {{LANG: FILE, LANG: FILE}} in place of "
         "hub in data.train, data.valid and data.test"
     )
 

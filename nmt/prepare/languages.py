@@ -65,7 +65,7 @@ def language_warnings(samples: Mapping[str, Sample], languages: tuple[str, str],
     swapped = _swapped(corpora)
     warnings = []
     for key in corpora:
-        strange = _strange_scripts(scripts, languages, key)
+        unexpected = _unexpected_scripts(scripts, languages, key)
         where = f"data.{key} ({names[key]})"
         if key in swapped:
             share, other = swapped[key]
@@ -73,7 +73,7 @@ def language_warnings(samples: Mapping[str, Sample], languages: tuple[str, str],
                 f"{where}: {languages[0]} and {languages[1]} look swapped: {share:.0%} of its pairs fit data.{other} "
                 f"({names[other]}) better the other way round; check the files of both"
             )
-        elif len({script for script, _ in strange.values()} & {wanted for _, wanted in strange.values()}) == 2:
+        elif len({script for script, _ in unexpected.values()} & {wanted for _, wanted in unexpected.values()}) == 2:
             warnings.append(
                 f"{where}: {languages[0]} and {languages[1]} look swapped, by their scripts; check its files"
             )
@@ -81,7 +81,7 @@ def language_warnings(samples: Mapping[str, Sample], languages: tuple[str, str],
             warnings += [
                 f"{where}: most letters of the {language} side are {_named(script)}, where "
                 f"{_named(wanted)} is expected; check its files"
-                for language, (script, wanted) in strange.items()
+                for language, (script, wanted) in unexpected.items()
             ]
     return warnings
 
@@ -108,7 +108,7 @@ def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
 
 
 def _evidence(pairs: _Pairs) -> dict[str, float]:
-    """How much more probable each trigram is on the first side than on the second (nats), with add-one smoothing."""
+    """Return how much more probable each trigram is on the first side than on the second (nats), add-one smoothed."""
     first, second = (Counter(gram for pair in pairs for gram in _trigrams(pair[side])) for side in (0, 1))
     n_kinds = len(first.keys() | second.keys())
     totals = math.log((first.total() + n_kinds) / (second.total() + n_kinds))
@@ -116,7 +116,7 @@ def _evidence(pairs: _Pairs) -> dict[str, float]:
 
 
 def _share_reversed(pairs: _Pairs, evidence: Mapping[str, float]) -> float:
-    """The share of the decided pairs that match better in reverse; 0.5 if few are decided."""
+    """Return the share of the decided pairs that match better in reverse; 0.5 if few are decided."""
     decided = []
     for pair in pairs:
         grams = [_trigrams(line) for line in pair]
@@ -147,14 +147,14 @@ _WRITTEN_IN = {
 _SCRIPT_OF = {language: script for script, languages in _WRITTEN_IN.items() for language in languages.split()}
 
 
-def _strange_scripts(
+def _unexpected_scripts(
     scripts: Mapping[str, Sequence[str | None]], languages: tuple[str, str], key: str
 ) -> dict[str, tuple[str, str]]:
-    """By language, the script of that side of corpus `key` and the one that is expected there, where they differ.
+    """Return by language the script of that side of corpus `key` and the expected one, where they differ.
 
     scripts: of both sides of each corpus.
     """
-    strange = {}
+    unexpected = {}
     for side, language in enumerate(languages):
         others = Counter(both[side] for other, both in scripts.items() if other != key)
         wanted = _SCRIPT_OF.get(language.split("_")[0].lower())
@@ -164,12 +164,12 @@ def _strange_scripts(
             wanted = others.most_common(1)[0][0]
         script = scripts[key][side]
         if script and wanted and script != wanted:
-            strange[language] = script, wanted
-    return strange
+            unexpected[language] = script, wanted
+    return unexpected
 
 
 def _script(lines: Iterable[str]) -> str | None:
-    """The script of most letters, if there is one."""
+    """Return the script of most letters, if there is one."""
     counts = Counter(script for line in lines for char in line if (script := _of(char)))
     script, n = counts.most_common(1)[0] if counts else ("", 0)
     return script if n and n >= _MOST * counts.total() else None
@@ -181,7 +181,7 @@ def _named(script: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _of(char: str) -> str | None:
-    """The script of a letter, by the first word of its Unicode name; Chinese characters and kana count as one."""
+    """Return the script of a letter, by the first word of its Unicode name; Chinese characters and kana are one."""
     if not char.isalpha():
         return None
     words = unicodedata.name(unicodedata.normalize("NFKC", char)[0], "").split()  # full and half width are not scripts

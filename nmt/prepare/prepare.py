@@ -71,7 +71,7 @@ def _echo_up_to_date(directory: DataDir, config: Config, echo: Callable[[str], N
     corpus = Corpus.open(directory)
     n = corpus.split("train").n
     has_hub = any(source.hub is not None for _, source in config.data.sources())
-    hub = "; the hub was not asked, since its sources are configured as before" if has_hub else ""
+    hub = "; the hub was not contacted, since its sources are configured as before" if has_hub else ""
     echo(f"{directory.path} is up to date with {n:,} training pairs: nothing to do{hub}")
     _echo_warnings(corpus.manifest.warnings, echo)
 
@@ -151,7 +151,7 @@ class _Build:
         return cleaned
 
     def _n_train(self) -> int | None:
-        """The number of training pairs to read, if it can be found out quickly."""
+        """Return the number of training pairs to read, if they can be counted quickly."""
         root, sources = text_folder(self.config.data.root), self.config.data.train
         counts = [n_lines(root / min(source.files.values())) if source.files else None for source in sources]
         return None if None in counts else sum(filter(None, counts))
@@ -159,12 +159,12 @@ class _Build:
     def _check_corpora(
         self, cleaned: CleanedText, samples: dict[str, Sample], held_out: dict[str, list[SentencePair]]
     ) -> None:
-        """Warn of corpora of which nothing is kept, and of those whose sides are not in their languages."""
+        """Warn of corpora of which no pair is kept, and of those whose sides are not in their languages."""
         names = {key: record.corpus for key, record in self.records.items()}
         for key, report in zip(self.train_keys, cleaned.reports, strict=True):
             if report.kept == 0:
-                why = why_dropped(report) if report.read else "0 pairs were read"
-                self.warnings.append(f"data.{key} ({names[key]}): nothing of it is kept: {why}")
+                reason = why_dropped(report) if report.read else "0 pairs were read"
+                self.warnings.append(f"data.{key} ({names[key]}): none of its pairs is kept: {reason}")
         for name, pairs in held_out.items():
             samples["valid" if name == "valid" else f"test.{name}"] = Sample.of((pair.src, pair.tgt) for pair in pairs)
         self.warnings += language_warnings(samples, self.config.data.languages, names)

@@ -1,4 +1,4 @@
-"""What the manifest records of the preparation, beyond what is needed to read the data directory."""
+"""Records of the preparation in the manifest, beyond those needed to read the data directory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from nmt.data.manifest import Record, SplitRecord, TokenizerRecord
 
 
 class CleanRecord(Record):
-    """How many pairs of a split were read, kept, and dropped for each reason."""
+    """Counts of the pairs of a split: read, kept, and dropped for each reason."""
 
     read: int
     kept: int
@@ -16,11 +16,11 @@ class CleanRecord(Record):
 
 
 class TextRecord(Record):
-    """One side of a split, counted."""
+    """Counts of one side of a split."""
 
     words: int
     characters: int
-    """Those of words: without white space."""
+    """Characters of words: without white space."""
     pieces: int
     bytes: int
     """Pieces that are single bytes."""
@@ -28,22 +28,23 @@ class TextRecord(Record):
 
 
 class RoundTripRecord(Record):
-    """How many lines of a development or test set the tokenizer decodes exactly."""
+    """Counts of the lines of a development or test set, and of those that the tokenizer decodes exactly."""
 
     lines: int
     exact: int
     control: int
-    """Lines with control characters, which are not expected to."""
+    """Lines with control characters, which are not compared."""
 
 
 class SplitOffRecord(Record):
-    """How the development set was split off the training text."""
+    """The development set that was split off the training text."""
 
     asked: int | float
+    """The number of pairs (int) or share (float) that the config asks for."""
     of: int
-    """Training pairs before."""
+    """Training pairs before the split."""
     left_out: int
-    """Training pairs that share a side with it."""
+    """Training pairs dropped because they share a side with it."""
 
 
 class PreparedSplit(SplitRecord):

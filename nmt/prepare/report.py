@@ -39,7 +39,7 @@ def table(
         if asked is None:
             how = ", not learned from this text"
         elif size < asked:
-            how = f": this text has no more to merge, {asked:,} were asked for"
+            how = f": this text has no more to merge, {asked:,} were requested"
         yield f"vocabulary: {size:,} pieces for {' and '.join(group)}{how}"
     for language, counts in splits["train"].text.items():
         yield f"{language}: {_length_of_pieces(language, counts)}"
@@ -50,7 +50,7 @@ def table(
 
 
 def _length_of_pieces(language: str, counts: TextRecord) -> str:
-    """Pieces per word, or characters per piece where words are not separated by spaces; shares of odd pieces."""
+    """Format pieces per word, or characters per piece where spaces do not separate words, and shares of odd pieces."""
     if language.lower().split("_")[0] in UNSPACED or counts.characters > LONG_WORD * counts.words:
         length = f"{counts.characters / counts.pieces:.2f} characters per piece"
     else:

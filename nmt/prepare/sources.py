@@ -15,7 +15,7 @@ SAMPLE = Path("data/sample")
 
 
 def text_folder(root: str) -> Path:
-    """The folder for `data.root`. If data/sample does not exist, it stands for the sample corpus shipped with nmt."""
+    """Return the folder for `data.root`: the sample corpus shipped with nmt for data/sample, if that does not exist."""
     folder, package = Path(root), Path(__file__).parent.parent
     if folder != SAMPLE or folder.exists():
         return folder

@@ -1,4 +1,4 @@
-"""Splitting a development set off the training text, by a hash of each pair.
+"""Split a development set off the training text, by a hash of each pair.
 
 The choice does not depend on the order of the pairs. As the text grows, a share keeps all its pairs; a number of lines
 takes those with the smallest hashes, so a pair is replaced only by a new one whose hash is smaller.

@@ -1,4 +1,4 @@
-"""Writing cleaned text to temporary files, and a data directory: text and ids of each split, then checksums."""
+"""Write cleaned text to temporary files, and a data directory: text and ids of each split, then checksums."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CleanedText:
 
     @property
     def report(self) -> CleanReport:
-        """Return the sum of the reports of all sources."""
+        """Sum of the reports of all sources."""
         return total(self.reports)
 
     def write(self, sources: Iterable[Iterator[SentencePair]], cleaner: Cleaner) -> Iterator[Row]:
@@ -61,14 +61,14 @@ class CleanedText:
                     yield row
 
     def rows(self) -> Iterator[Row]:
-        """All pairs."""
+        """Yield all pairs."""
         with self._origins.open("rb") as origins:
             for origin, src, tgt in zip(origins, *map(_lines, self._files), strict=True):
                 source, line = origin.split()
                 yield Row(int(source), int(line), src, tgt)
 
     def lines(self, language: str) -> Iterator[str]:
-        """One side of all pairs."""
+        """Yield one side of all pairs."""
         return _lines(self._files[self.languages.index(language)])
 
     def drop(self, row: Row, reason: str) -> None:
@@ -122,7 +122,7 @@ def _lines(path: Path) -> Iterator[str]:
 def samples_of(
     reports: Sequence[CleanReport], labels: Sequence[str], languages: Sequence[str]
 ) -> dict[str, list[dict[str, str | int]]]:
-    """A few of the dropped pairs by reason, each with its corpus and its line number there.
+    """Return a few of the dropped pairs by reason, each with its corpus and its line number there.
 
     Those of the development set are left out: they are not lost, and have a file of their own.
     """
@@ -172,7 +172,7 @@ class SplitWriter:
             counts["unknown"] += int((flat < N_SPECIAL).sum())
 
     def record(self) -> dict[str, TextRecord]:
-        """The counts so far, by language."""
+        """Return the counts so far, by language."""
         return {language: TextRecord(**counts) for language, counts in self._counts.items()}
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -192,7 +192,7 @@ def id_dtype(n_pieces: int) -> type[np.uint16] | type[np.uint32]:
 
 
 def file_facts(directory: Path) -> dict[str, FileRecord]:
-    """Size and SHA-256 of every file below a directory, sorted by name."""
+    """Return size and SHA-256 of every file below a directory, sorted by name."""
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     return {
         path.relative_to(directory).as_posix(): FileRecord(bytes=path.stat().st_size, sha256=checksum(path))

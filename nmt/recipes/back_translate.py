@@ -33,7 +33,7 @@ SEARCHES = {
     "beam": ["search.sample=false"],
     "greedy": ["search.sample=false", "search.beam=1"],
 }
-"""The search settings of each --how."""
+"""Search settings of each --how."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class BackTranslation:
     reverse: Path
     """Run directory; it translates from target to source."""
     mono: Path
-    """Text in the target language, a sentence a line."""
+    """Text in the target language, one sentence per line."""
     output: Path
     search: SearchConfig
-    """How the reverse run translates."""
+    """Search settings of the reverse run."""
     config: str | None = None
     """Config of the authentic corpora; by default the reverse run's in the other direction."""
     overrides: Sequence[str] = ()
@@ -107,7 +107,7 @@ class PairRules:
         """Checksum of the target lines of the development and test sets."""
 
     def why_not_translated(self, line: str) -> str | None:
-        """Why a line of the text is not translated; None if it is."""
+        """Return the reason why a line of the text is not translated, None if it is."""
         if not line.strip():
             return "not translated: blank"
         if line.strip() in self._held_out:
@@ -120,7 +120,7 @@ class PairRules:
         return translation.strip() not in self._held_out_sources
 
     def why_dropped(self, translation: str, line: str) -> str | None:
-        """Why a pair is not learned from; None if it is, unless it is a duplicate or has too many pieces."""
+        """Return the reason why a pair is not trained on, else None; duplicates and too many pieces are not checked."""
         if (reason := self.why_not_translated(line)) is not None:
             return reason
         if not translation.strip():
@@ -135,12 +135,15 @@ class PairRules:
 
 
 def _n_lines(mono: Path) -> int:
-    """Count the lines, reading all of them: what is not text is found before hours have passed. Raises DataError."""
+    """Count the lines, reading all of them, so that invalid text is found before hours of translating.
+
+    Raises DataError.
+    """
     if not mono.exists():
         raise DataError(f"{mono}: no such file")
     n_lines = sum(1 for _ in read_lines(mono))
     if n_lines == 0:
-        raise DataError(f"{mono}: is empty")
+        raise DataError(f"{mono}: is empty: there is nothing to translate")
     return n_lines
 
 
@@ -155,18 +158,21 @@ def _settings(request: BackTranslation, data: DataConfig, rules: PairRules) -> d
 
 
 def _forward(run: Path, reverse: Config, name: str | None) -> Config:
-    """The config of the authentic corpora, in the other direction than `reverse`. Raises ConfigError or DataError."""
+    """Return the config of the authentic corpora, in the direction opposite to `reverse`.
+
+    Raises ConfigError or DataError.
+    """
     direction = f"{reverse.data.tgt}-{reverse.data.src}"
     config = load_config(name) if name else changed_config(reverse, [f"data.direction={direction}"])
     if config.data.direction != direction:
         raise ConfigError(
-            [f"{name}: data.direction is {config.data.direction}; what follows a {reverse.data.direction} run is "
-             f"{direction}"]
+            [f"{name}: data.direction is {config.data.direction}, but --reverse {run} translates "
+             f"{reverse.data.direction}; set data.direction to {direction}"]
         )  # fmt: skip
     if not isinstance(config.data.valid, Source) and len({source.repeat for source in config.data.train}) > 1:
         raise ConfigError(
-            [f"{name or run}: corpora repeat differently (data.train.N.repeat), but the prepared text, off which the "
-             "development set was split, does not tell them apart; repeat all alike, or name files in data.valid"]
+            [f"{name or run}: data.train.N.repeat differs between the corpora, but the prepared text, which the "
+             "development set was split off, is a single corpus; use one repeat for all, or name files in data.valid"]
         )  # fmt: skip
     directory = DataDir(config.data.directory if name else data_directory(run))
     result = rooted(config, directory.path)
@@ -176,7 +182,7 @@ def _forward(run: Path, reverse: Config, name: str | None) -> Config:
 
 
 def _held_out(data: DataConfig) -> tuple[list[str], list[str]]:
-    """The target lines of the development and test sets, and the source lines. Raises DataError or HubError."""
+    """Read the target and the source lines of the development and test sets. Raises DataError or HubError."""
     lines: dict[str, list[str]] = {language: [] for language in data.languages}
     for source in (source for key, source in data.sources() if not key.startswith("train.")):
         for pair in open_source(source, data.languages, Path(data.root)).pairs():

@@ -18,7 +18,7 @@ from nmt.recipes.commands import resume_option, run_nmt
 from nmt.runs.listing import summarise
 
 PLACES = {"data": {"dir", "root"}, "training": {"run_dir"}}
-"""Settings that a finished run may have otherwise: directories may have moved."""
+"""Settings in which a finished run may differ: its directories may have moved."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Training:
         return load_config(self.config, [*self.overrides, *init_from])
 
     def command(self) -> list[str]:
-        """The arguments of `nmt` that begin or resume it."""
+        """Return the arguments of `nmt` that start or resume it."""
         where = ["--config", self.config, "--run", str(self.run.path)]
         changes = [word for override in self.overrides for word in ("--set", override)]
         init_from = [] if self.init_from is None else ["--init-from", str(self.init_from)]
@@ -76,7 +76,7 @@ def bidirectional(request: Bidirectional) -> int:
         training.settings()
     for training in trainings:
         if training.is_finished():
-            say(f"{training.run.path}: finished")
+            say(f"{training.run.path}: finished already")
             continue
         show(shlex.join(["nmt", *training.command()]))
         if status := run_nmt(training.command()):
@@ -85,25 +85,25 @@ def bidirectional(request: Bidirectional) -> int:
 
 
 def plan(request: Bidirectional) -> tuple[Training, Training]:
-    """The trainings in both directions and in one. Raises ConfigError."""
+    """Plan the trainings in both directions and in one. Raises ConfigError."""
     direction = load_config(request.config, request.overrides).data.direction
     name = request.name or Path(request.config).stem
     both, one = RunDir(Path("runs", f"{name}-both")), RunDir(Path("runs", f"{name}-both-{direction}"))
-    # the direction that this run was begun for, whichever it was: it has learned both
-    begun = load_config(both.config).data.direction if both.info.is_file() else direction
-    settings = ["training.both_directions=true", f"data.direction={begun}"]
+    # an existing run keeps the direction that it was started with: it has learned both
+    first_direction = load_config(both.config).data.direction if both.info.is_file() else direction
+    settings = ["training.both_directions=true", f"data.direction={first_direction}"]
     first = Training(both, request.config, [*request.overrides, *limit("--both", request.both), *settings])
-    # weights that the user begins with are for the first training
+    # initial weights of the user are for the first training
     overrides = [override for override in request.overrides if not override.startswith("training.init_from=")]
     settings = [*limit("--one", request.one), "training.both_directions=false"]
     return first, Training(one, request.config, [*overrides, *settings], init_from=both.path)
 
 
 def limit(option: str, length: str) -> list[str]:
-    """The overrides for a training of so many steps, `6000`, or minutes, `30m`. Raises ConfigError."""
+    """Return the overrides that limit a training to steps, `6000`, or minutes, `30m`. Raises ConfigError."""
     match = re.fullmatch("([0-9]+)(m?)", length)
     if match is None:
-        raise ConfigError([f"{option} {length}: write 6000 for steps or 30m for minutes"])
+        raise ConfigError([f"{option} {length}: write it as 6000 for steps or 30m for minutes"])
     if match[2]:
         return [f"training.max_minutes={match[1]}"]
     return [f"training.max_steps={match[1]}", "training.max_minutes=null"]

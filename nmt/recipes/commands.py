@@ -1,4 +1,4 @@
-"""The `nmt` commands that a recipe runs, each in a process of its own, on this terminal."""
+"""Commands of `nmt` that a recipe runs, each in a process of its own, on this terminal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def follow(directory: RecipeDir, counts: dict[str, int], config: Config, run_the
 
 
 def resume_option(run: RunDir) -> list[str]:
-    """`--resume` if the run has begun; `nmt train` then refuses other settings than the run's."""
+    """Return `--resume` if the run has started; `nmt train` then refuses settings other than the run's."""
     return ["--resume"] if run.info.is_file() else []
 
 
@@ -56,16 +56,16 @@ def run_nmt(arguments: Sequence[str]) -> int:
 def wait_for(command: Sequence[str]) -> int:
     """Run a command and return its exit status, 128 + N if signal N killed it, as shells report it.
 
-    A signal to stop is passed on, and the command may take its time over it, as `nmt train` does to save.
+    A signal to stop is forwarded, and the command is waited for, since `nmt train` needs time to save.
     """
     child = subprocess.Popen(command)
 
-    def pass_on(number: int, _: FrameType | None) -> None:
+    def forward(number: int, _: FrameType | None) -> None:
         if number != signal.SIGINT:  # a terminal sends it to both, and a second one would end the command at once
             child.send_signal(number)
 
     handled = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, pass_on) for number in handled}
+    before = {number: signal.signal(number, forward) for number in handled}
     try:
         status = child.wait()
     finally:

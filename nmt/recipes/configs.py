@@ -15,7 +15,7 @@ from nmt.runs.info import read_info
 
 
 def run_config(run: Path) -> Config:
-    """Load the configuration of a run, without the settings of how it began. Raises CheckpointError if there is none.
+    """Load the configuration of a run, without the settings of its start. Raises CheckpointError if there is none.
 
     The next training does not inherit training.init_from, training.freeze and training.both_directions.
     """
@@ -27,13 +27,13 @@ def run_config(run: Path) -> Config:
 
 
 def data_directory(run: Path) -> Path:
-    """The data directory that a run was trained on, relative to the working directory if it is below that."""
+    """Return the data directory that a run was trained on, relative to the working directory if it is below that."""
     path = Path(read_info(RunDir(run)).data_dir)
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def rooted(config: Config, prepared: Path | None = None) -> Config:
-    """`config` with `data.root` put before every file name, so that files elsewhere can be named beside them.
+    """Return `config` with `data.root` prepended to every file name, so that corpora in other directories can be added.
 
     If the development set was split off the training text, both are replaced by those of the data directory `prepared`
     (default: the config's), since the original files still hold the pairs that were dropped for sharing a side with the
@@ -56,14 +56,17 @@ def rooted(config: Config, prepared: Path | None = None) -> Config:
 
 
 def _split_off(data: DataConfig, directory: DataDir) -> tuple[Source, Source]:
-    """The prepared training text and development set: another training text would give another development set."""
+    """Return the prepared training text and development set: another training text would give another one.
+
+    Raises DataError if they are missing.
+    """
     train, valid = (
         {language: str(directory.text(split, language)) for language in data.languages} for split in ("train", "valid")
     )
     if not all(Path(name).is_file() for name in (*train.values(), *valid.values())):
         raise DataError(
-            f"{directory.path}: no development set is here yet, and data.valid says to split it off the training text; "
-            "run nmt prepare first"
+            f"{directory.path}: no development set here yet; data.valid splits it off the training text, so run nmt "
+            "prepare first"
         )
     repeat = data.train[0].repeat  # the text repeats its pairs already, but prepare drops duplicates
     return Source(files=train, name="authentic", repeat=repeat), Source(files=valid, name="split off")

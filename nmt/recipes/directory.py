@@ -30,7 +30,7 @@ Row = TypeVar("Row")
 class RecipeDir:
     """The directory of a recipe.
 
-    settings.json    what it is made from; called with other settings, the recipe refuses to go on
+    settings.json    what it is made from; with other settings the recipe refuses to continue
     lock             held while a process works here
     chunks/          translations of CHUNK lines each, until all are there
     PART.LANG        the translations, line n that of line n; a line without a finished translation is blank
@@ -41,7 +41,7 @@ class RecipeDir:
 
     path: Path
     settings: Mapping[str, object]
-    """JSON values that identify what is made; see `translation_settings`."""
+    """JSON values that identify the result; see `translation_settings`."""
     runs: Sequence[Path]
     """The runs that translate; several are an ensemble."""
 
@@ -77,14 +77,14 @@ class RecipeDir:
 
         `translate(translator, rows, first)` returns the lines of a chunk whose first row has the number `first`;
         `count` counts what is in the finished file. Does nothing if all is done. Raises DataError if the directory
-        holds other files or was begun with other settings.
+        contains other files or was started with other settings.
         """
         self._check()
         self.path.mkdir(parents=True, exist_ok=True)
         lock = Lock(self.path / "lock", "works")
         try:
             if self._report.is_file():
-                say(f"{self.path / name}: all {n_rows:,} lines are there, nothing to translate")
+                say(f"{self.path / name}: all {n_rows:,} lines are translated already: nothing to do")
                 return dict(json.loads(self._report.read_text(encoding="utf-8")))
             if not (self.path / name).is_file():
                 self._translate(rows, n_rows, translate)
@@ -98,15 +98,19 @@ class RecipeDir:
 
     def _check(self) -> None:
         if self.path.exists() and not self.path.is_dir():
-            raise DataError(f"{self.path}: a file, where a folder is to be written; name another with --output")
+            raise DataError(f"{self.path}: a file, where a directory is to be written; name another with --output")
         if self._settings.is_file():
             before = json.loads(self._settings.read_text(encoding="utf-8"))
             keys = [key for key in {**before, **self.settings} if before.get(key) != self.settings.get(key)]
             if keys:
                 changes = "; ".join(f"{key} was {before.get(key)}, is {self.settings.get(key)}" for key in keys)
-                raise DataError(f"{self.path}: begun with other settings: {changes}; name another --output")
-        elif self.path.is_dir() and {path.name for path in self.path.iterdir()} - {"lock", "settings.json.part"}:
-            raise DataError(f"{self.path}: holds other files; name a folder that is empty or new with --output")
+                raise DataError(f"{self.path}: started with other settings: {changes}; name another with --output")
+        elif self.path.is_dir():
+            others = {path.name for path in self.path.iterdir()} - {"lock", "settings.json.part"}
+            if others:
+                raise DataError(
+                    f"{self.path}: contains {min(others)}, which this recipe did not write; name another with --output"
+                )
 
     def _translate(
         self,
@@ -118,7 +122,7 @@ class RecipeDir:
         translator = load_translator(self.runs)
         replace_file(self._settings, json.dumps(self.settings, indent=1) + "\n")
         self._chunks.mkdir(exist_ok=True)
-        remaining, begin, n_new = iter(rows), time.monotonic(), 0
+        remaining, start, n_new = iter(rows), time.monotonic(), 0
         for first in range(0, n_rows, CHUNK):
             chunk = list(islice(remaining, CHUNK))
             path = self._chunk(first)
@@ -126,9 +130,9 @@ class RecipeDir:
                 continue
             replace_file(path, "".join(f"{line}\n" for line in translate(translator, chunk, first)))
             n_new += len(chunk)
-            rate = n_new / (time.monotonic() - begin)
+            rate = n_new / (time.monotonic() - start)
             n_left = n_rows - first - len(chunk)
-            say(f"{n_rows - n_left:,} of {n_rows:,} lines, {rate:.0f} a second, {n_left / rate / 60:.0f} minutes left")
+            say(f"{n_rows - n_left:,} of {n_rows:,} lines, {rate:.0f} lines/s, {n_left / rate / 60:.0f} minutes left")
 
     def _chunk(self, first: int) -> Path:
         return self._chunks / f"{first:012d}"
@@ -137,17 +141,21 @@ class RecipeDir:
         """Concatenate the chunks."""
         with open_output(self.path / name) as out:
             for first in range(0, n_rows, CHUNK):
-                content, wanted = self._chunk(first).read_bytes(), min(CHUNK, n_rows - first)
-                if content.count(b"\n") != wanted:
+                content, expected = self._chunk(first).read_bytes(), min(CHUNK, n_rows - first)
+                n_lines = content.count(b"\n")
+                if n_lines != expected:
                     raise DataError(
-                        f"{self._chunk(first)}: damaged: {content.count(bytes([10]))} lines, there must be {wanted}; "
-                        "remove it and start again"
+                        f"{self._chunk(first)}: damaged: has {n_lines} lines, expected {expected}; remove it and run "
+                        "the same command again"
                     )
                 out.write(content)
 
 
 def translation_settings(runs: Sequence[Path], search: SearchConfig) -> dict[str, object]:
-    """The runs, their selected weights, which change when a run trains on, and the search settings as JSON values."""
+    """Return as JSON values the runs, their selected weights and the search settings.
+
+    The selected weights change if a run is trained further.
+    """
     selected = [read_selected(RunDir(run)) for run in runs]
     return {
         "runs": [str(run) for run in runs],
@@ -157,7 +165,7 @@ def translation_settings(runs: Sequence[Path], search: SearchConfig) -> dict[str
 
 
 def _identity(selected: Selected) -> list[object]:
-    """The steps and the kind of the selected weights; both null where no validation has selected any."""
+    """Return step and kind of the selected weights; both None where no validation has selected any."""
     if not selected.model_fields_set:
         return [None, None]
     return [selected.average_steps if selected.weights == "average" else selected.best_step, selected.weights]

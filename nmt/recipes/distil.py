@@ -32,7 +32,7 @@ class Distillation:
     """Run directories; several are an ensemble."""
     output: Path
     search: SearchConfig
-    """How the teacher translates."""
+    """Search settings of the teacher."""
     data: Path | None = None
     """Data directory to translate; by default the teacher's."""
     n_best: int = 1
@@ -58,14 +58,14 @@ def distil(request: Distillation) -> int:
     teacher = run_config(request.teachers[0])
     if request.data is None and any(source.repeat > 1 for source in teacher.data.train):
         raise ConfigError([
-            f"{request.teachers[0]}: its training text has corpora that repeat (data.train.N.repeat), of which the "
-            "student would get each pair once; nmt prepare it without that, and name the data directory with --data"
+            f"{request.teachers[0]}: trained with data.train.N.repeat above 1, but the student would get each pair "
+            "once; prepare the text without repeat, and name its data directory with --data"
         ])  # fmt: skip
     data = DataDir(request.data or data_directory(request.teachers[0]))
     corpus = Corpus.open(data)
     src, tgt = teacher.data.src, teacher.data.tgt
     if set(corpus.languages) != {src, tgt}:
-        raise DataError(f"{data.path}: is {' and '.join(corpus.languages)}, the teacher translates {src}-{tgt}")
+        raise DataError(f"{data.path}: holds {' and '.join(corpus.languages)}, but the teacher translates {src}-{tgt}")
     check_search(request.search, request.n_best)
     recipe = RecipeDir(request.output, _settings(request, corpus), request.teachers)
     name = f"distilled.{tgt}"
@@ -92,7 +92,7 @@ def distil(request: Distillation) -> int:
 
 
 def nearest(texts: Sequence[str], reference: str, metric: Metric, language: str) -> str:
-    """Return the text with the best sentence score against the reference, the first if several are equal.
+    """Return the text with the best sentence score against the reference, the first one on ties.
 
     Empty if there are no texts.
     """
@@ -115,7 +115,7 @@ def _settings(request: Distillation, corpus: Corpus) -> dict[str, object]:
 
 
 def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
-    """The target lines of a development set that was split off: no training pair may share a side with it."""
+    """Read the target lines of a development set that was split off, which no training pair may have."""
     if isinstance(config.valid, Source):
         return set()
     return {line.strip() for line in read_lines(data.text("valid", config.tgt))}
@@ -132,6 +132,6 @@ def _count(translations: Path, references: Path) -> dict[str, int]:
 
 
 def _student(request: Distillation, teacher: Config, prepared: Path) -> Config:
-    """The student's settings, with the data and the tokenizer of the teacher. Raises ConfigError or DataError."""
+    """Return the student's settings, with the teacher's data and tokenizer. Raises ConfigError or DataError."""
     student = load_config(request.student) if request.student else teacher
     return rooted(student.model_copy(update={"data": teacher.data, "tokenizer": teacher.tokenizer}), prepared)

@@ -1,1 +1,1 @@
-"""What a run directory holds: checkpoints, documents, weights, and a list of runs. Exported folders, too."""
+"""Run directories: checkpoints, documents, weights, and the list of runs. Exported folders, too."""

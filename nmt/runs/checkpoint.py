@@ -78,7 +78,7 @@ def load_optimizer(source: CheckpointDir) -> Tensors:
 
 
 def saved_steps(run: RunDir) -> list[int]:
-    """The steps that have a checkpoint, ascending; only the newest two have the optimizer state."""
+    """Return the steps that have a checkpoint, ascending; only the newest two have the optimizer state."""
     steps = []
     for path in run.checkpoints.glob("step-*"):
         match = re.fullmatch(r"step-(\d+)", path.name)
@@ -88,7 +88,7 @@ def saved_steps(run: RunDir) -> list[int]:
 
 
 def recent_steps(run: RunDir, step: int) -> list[int]:
-    """The steps up to `step` that have a checkpoint of the regular schedule, and `step` itself, ascending."""
+    """Return the steps up to `step` with a checkpoint of the regular schedule, and `step` itself, ascending."""
     return [saved for saved in saved_steps(run) if saved == step or (saved < step and not _is_extra(run.step(saved)))]
 
 
@@ -100,7 +100,7 @@ def _is_extra(source: CheckpointDir) -> bool:
 
 
 def most_bytes(n_parameters: int, keep_last: int, has_ema: bool, n_moments: int = 2) -> int:
-    """Upper bound of the disk space that the checkpoints of a run take at any time, in bytes.
+    """Return an upper bound of the disk space that the checkpoints of a run take at any time, in bytes.
 
     Float32 weights are stored for the `keep_last` newest checkpoints, the best, the average, and the one being written;
     all but the average also have the moving average, if there is one. The optimizer state is `n_moments` times as
@@ -114,12 +114,12 @@ def check_fit(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str)
     """Raise CheckpointError unless `tensors` have the names and shapes of the model's parameters."""
     parameters = dict(model.named_parameters())
     if parameters.keys() != tensors.keys():
-        odd = ", ".join(sorted(parameters.keys() ^ tensors.keys())[:3])
-        raise CheckpointError(f"{where}: the weights are of another model than config.yaml describes ({odd}, …)")
+        names = ", ".join(sorted(parameters.keys() ^ tensors.keys())[:3])
+        raise CheckpointError(f"{where}: the weights are of another model than config.yaml describes ({names}, …)")
     for name, parameter in parameters.items():
         if parameter.shape != tensors[name].shape:
-            found, wanted = tuple(tensors[name].shape), tuple(parameter.shape)
-            raise CheckpointError(f"{where}: {name} has shape {found}, the model of config.yaml needs {wanted}")
+            shape, expected = tuple(tensors[name].shape), tuple(parameter.shape)
+            raise CheckpointError(f"{where}: {name} has shape {shape}, the model of config.yaml needs {expected}")
 
 
 def assign(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
@@ -131,7 +131,7 @@ def assign(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) ->
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Sequence[str]) -> Tensors:
-    """The state of an optimizer as `PARAMETER/KEY`, given the parameter names in the order of its groups."""
+    """Return the state of an optimizer as `PARAMETER/KEY`, given the parameter names in the order of its groups."""
     return {
         f"{name}/{key}": torch.as_tensor(value)
         for name, values in zip(names, _state(optimizer), strict=True)
@@ -166,7 +166,7 @@ def restore_optimizer(
 
 
 def _state(optimizer: torch.optim.Optimizer) -> list[dict[str, Tensor]]:
-    """The state of each parameter, in the order of the optimizer's groups."""
+    """Return the state of each parameter, in the order of the optimizer's groups."""
     if type(optimizer).state_dict is torch.optim.Optimizer.state_dict:
         # the same as below, but the first call of that imports PyTorch's compiler, which takes more than a second
         return [optimizer.state.get(parameter, {}) for parameter in _parameters(optimizer)]
@@ -202,6 +202,6 @@ def parse_tensors(data: bytes, path: Path) -> Tensors:
         raise CheckpointError(f"{path}: damaged: {error}") from error
     for name, tensor in tensors.items():
         if tensor.dtype != torch.float32 and not (tensor.dim() == 0 and tensor.dtype in COUNTED):
-            found = str(tensor.dtype).removeprefix("torch.")
-            raise CheckpointError(f"{path}: damaged: {name} holds numbers of type {found}, not float32")
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            raise CheckpointError(f"{path}: damaged: {name} holds numbers of type {dtype}, not float32")
     return tensors

@@ -55,9 +55,9 @@ class ExportInfo(Document):
     device_name: str | None = None
     float32_library: str | None = None
     quantization: Quantization | None = None
-    """Number format of the weights, of a CTranslate2 model."""
+    """Number format of the weights of a CTranslate2 model."""
     positions: Annotated[int, Field(ge=2)] | None = None
-    """The maximum sequence length including end of sentence, of a CTranslate2 model."""
+    """The maximum sequence length of a CTranslate2 model, `</s>` counted."""
 
 
 class ExportDocument(Sealed):
@@ -207,7 +207,7 @@ def seal(directory: ExportDir, info: ExportInfo) -> None:
 
 
 def fingerprint(tensors: Tensors) -> str:
-    """A checksum of weights by name, sixteen hexadecimal digits."""
+    """Return a checksum of weights by name, sixteen hexadecimal digits."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         digest.update(name.encode() + tensors[name].contiguous().view(-1).numpy().tobytes())

@@ -109,6 +109,6 @@ def write_selected(run: RunDir, selected: Selected) -> None:
 
 
 def launch() -> str | None:
-    """Id shared by all restarts of one `torchrun` launch; None without torchrun."""
+    """Return the id shared by all restarts of one `torchrun` launch; None without torchrun."""
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")  # LOGS/LAUNCH/attempt_N/RANK/error.json
     return Path(file).parents[2].name if file else None

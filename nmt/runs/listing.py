@@ -131,7 +131,7 @@ def _collecting(problems: list[str], run: RunDir) -> Iterator[None]:
 
 
 def _minutes(run: RunDir, steps: Sequence[int], logged: float | None) -> float | None:
-    """Training time by the last checkpoint or, if later, the last log record."""
+    """Return the training time by the last checkpoint or, if later, the last log record."""
     try:
         return max(load_state(run.step(steps[-1])).seconds / 60, logged or 0.0)
     except (CheckpointError, LookupError):
@@ -139,7 +139,7 @@ def _minutes(run: RunDir, steps: Sequence[int], logged: float | None) -> float |
 
 
 def _checkpoints(run: RunDir) -> list[int]:
-    """The steps that have a complete checkpoint, ascending. Raises CheckpointError if there are only damaged ones."""
+    """Return the steps with a complete checkpoint, ascending. Raises CheckpointError if there are only damaged ones."""
     matches = [(path, re.fullmatch(r"step-([0-9]+)", path.name)) for path in run.checkpoints.glob("step-*")]
     saved = [(int(match[1]), CheckpointDir(path)) for path, match in matches if match]
     complete = [step for step, checkpoint in saved if checkpoint.weights.is_file() and checkpoint.state.is_file()]
@@ -149,12 +149,12 @@ def _checkpoints(run: RunDir) -> list[int]:
 
 
 def _last_written(run: RunDir) -> float:
-    """When the run directory was last written to, in seconds since 1970."""
+    """Return when the run directory was last written to, in seconds since 1970."""
     return _newest(run.path, run.config, run.info, run.lock, run.checkpoints, run.selected, run.log, run.dev)
 
 
 def _newest(*files: Path) -> float:
-    """The latest time at which one of `files` was modified, 0 if there is none."""
+    """Return the latest time at which one of `files` was modified, 0 if there is none."""
     times = [0.0]
     for path in files:
         try:
@@ -178,7 +178,7 @@ def read_log(log: Path, having: bytes = b"") -> Iterator[Record]:
 
 
 def _last_record(log: Path) -> Record:
-    """The last record with a step, or an empty one."""
+    """Return the last record with a step, or an empty one."""
     records = (_record(line) for line in reversed(_lines(log)))
     return next((record for record in records if record and number(record, "step") is not None), {})
 
@@ -205,7 +205,7 @@ def is_validation(record: Record) -> bool:
 
 
 def best_bleu(run: RunDir) -> dict[Weights, float]:
-    """The best development BLEU of each kind of weights."""
+    """Return the best development BLEU of each kind of weights."""
     best: dict[Weights, float] = {}
     for record in read_log(run.log, having=b'"bleu"'):
         score = number(record, "bleu")
@@ -216,7 +216,7 @@ def best_bleu(run: RunDir) -> dict[Weights, float]:
 
 
 def number(record: Record, name: str, most: float = 1e15) -> float | None:
-    """A number of a record; None if it is missing, not a finite number, or larger than `most`, hence damaged."""
+    """Return a number of a record; None if it is missing, not finite, or larger than `most`, and so damaged."""
     value = record.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
@@ -227,7 +227,7 @@ def number(record: Record, name: str, most: float = 1e15) -> float | None:
 
 
 def render_text(runs: Sequence[Summary]) -> str:
-    """A text table with a row for each run."""
+    """Format the runs as a text table with a row for each."""
     rows: list[tuple[str, ...]] = [("run", "state", "step", "BLEU", "trained", "age", "")]
     rows += [_row(run, time.time()) for run in runs]
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
@@ -270,12 +270,12 @@ def _age(seconds: float) -> str:
 
 
 def _width(text: str) -> int:
-    """The width of `text` in terminal columns: two for East Asian wide characters, none for combining marks."""
+    """Return the width of `text` in terminal columns: two for East Asian wide characters, none for combining marks."""
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
 def render_json(runs: Sequence[Summary]) -> str:
-    """The runs as a JSON list of objects; unknown values are null."""
+    """Format the runs as a JSON list of objects; unknown values are null."""
     objects = []
     for run in runs:
         written = datetime.fromtimestamp(run.last_written, UTC).isoformat("T", "seconds")
@@ -284,7 +284,7 @@ def render_json(runs: Sequence[Summary]) -> str:
 
 
 def newest_run(root: Path = Path("runs")) -> Path:
-    """The run directory in `root` with the newest checkpoint; a new run counts from its config.yaml.
+    """Return the run directory in `root` with the newest checkpoint; a new run counts from its config.yaml.
 
     A resume that is refused, or that finds the run finished, does not make a run the newest. Raises CheckpointError if
     there is none.

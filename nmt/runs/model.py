@@ -1,4 +1,4 @@
-"""Loading a trained model from a run directory or an exported folder."""
+"""Load a trained model from a run directory or an exported folder."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Saved:
             ("direction", self.config.data.direction, first.config.data.direction),
         ):
             if own != other:
-                raise ConfigError([f"{self.path}: has another {name} than {first.path}; they make no ensemble"])
+                raise ConfigError([f"{self.path}: has another {name} than {first.path}; they cannot form an ensemble"])
 
 
 def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> Saved:

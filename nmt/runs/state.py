@@ -137,5 +137,5 @@ def update_state(target: CheckpointDir, state: TrainState) -> None:
 
 
 def state_text(checksums: Mapping[str, str], state: Mapping[str, object]) -> str:
-    """The content of state.json."""
+    """Return the content of state.json."""
     return sealed_text({"format": RUN_FORMAT, "checksums": dict(checksums), "state": dict(state)})

@@ -1,4 +1,4 @@
-"""Choosing the weights of a run to translate with: the best, the last, the average, or those of a step."""
+"""Choose the weights of a run to translate with: the best, the last, the average, or those of a step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ChosenWeights:
 
 
 def steps_to_average(run: RunDir, settings: TrainingConfig, last: int) -> list[int]:
-    """The newest `average_last` checkpoints up to step `last`, without an old best that was kept alone."""
+    """Return the newest `average_last` checkpoints up to step `last`, without an old best that was kept alone."""
     return recent_steps(run, last)[-settings.average_last :] or [last]
 
 

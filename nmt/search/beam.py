@@ -50,7 +50,7 @@ class _BeamRows:
 
     @classmethod
     def start(cls, rules: Rules, config: SearchConfig, n_best: int) -> _BeamRows:
-        """One empty hypothesis in each row, none finished."""
+        """Start with one empty hypothesis in each row, none finished."""
         limits = rules.limits.repeat_interleave(config.diversity_groups)
         shape = (len(limits), n_best)
         minus_inf = torch.full(shape, MINUS_INF, dtype=torch.float64, device=limits.device)
@@ -75,8 +75,8 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Return for each sentence of `model` up to `n_best` distinct hypotheses, best score first.
 
-    1 <= n_best <= config.beam. Of equal scores the hypothesis found first comes first, of equal continuations that of
-    the better hypothesis.
+    1 <= n_best <= config.beam. Ties between scores go to the hypothesis found first, ties between continuations to that
+    of the better hypothesis.
     Raises CheckpointError if the model's scores are NaN.
     """
     assert 1 <= n_best <= config.beam, f"n_best {n_best} is not between 1 and the beam {config.beam}"
@@ -127,7 +127,7 @@ class _Continuations:
 def _continuations(
     logits: Tensor, log_z: Tensor, rows: _BeamRows, config: SearchConfig, constraints: Constraints | None
 ) -> _Continuations:
-    """The 2K best continuations of each row, or all if there are fewer.
+    """Return the 2K best continuations of each row, or all if there are fewer.
 
     logits (B, G * M, V), log_z (B, G * M).
     """
@@ -156,7 +156,7 @@ def _continuations(
 def _best_continuations(
     logits: Tensor, log_z: Tensor, log_prob: Tensor, beam: int, penalty: Tensor | None = None
 ) -> _Continuations:
-    """The 2K best continuations of M hypotheses, ranked after subtracting a penalty (R, V) on each token.
+    """Return the 2K best continuations of M hypotheses, ranked after subtracting a penalty (R, V) on each token.
 
     logits (R, M, V), log_z (R, M), log_prob (R, M). Only the K + 1 best of each hypothesis are normalized, never all V:
     one of them may be `</s>`, the others suffice for K hypotheses.
@@ -205,16 +205,17 @@ def _finish(rows: _BeamRows, best: _Continuations, ends: Tensor, beam: int, leng
 
 
 def _coverage(received: Tensor) -> Tensor:
-    """Attention received by each source position (R, M, S) -> coverage penalty (R, M), 0 if each has received 1.
+    """Return the coverage penalty (R, M) for the attention that each source position has received (R, M, S).
 
-    Wu et al., 2016, equation 15, without its weight. Padding has received exactly 0 and adds nothing.
+    Wu et al., 2016, equation 15, without its weight; 0 if each position has received 1. Padding has received exactly 0
+    and adds nothing.
     """
     costs = received.clamp(min=1e-9, max=1.0).log()
     return costs.masked_fill(received == 0, 0.0).sum(-1)
 
 
 def _done(rows: _BeamRows, length: int, config: SearchConfig) -> Tensor:
-    """(R,) True where enough hypotheses have finished, or where no live one can still be among the N best.
+    """Return a mask (R,), True where enough hypotheses have finished or no live one can still be among the N best.
 
     A log-probability only falls, and between the next length and the limit the length penalty is largest at one of the
     two (the sign of the exponent decides): no continuation scores more than the better of the two quotients. A coverage
@@ -229,22 +230,22 @@ def _done(rows: _BeamRows, length: int, config: SearchConfig) -> Tensor:
 
 
 def n_to_finish(config: SearchConfig, n_best: int) -> int:
-    """The number of finished hypotheses, at least `n_best`, at which the search of a group stops (`patience`)."""
+    """Return the number of finished hypotheses at which the search of a group stops (`patience`), at least `n_best`."""
     return max(round(config.patience * config.beam / config.diversity_groups), n_best, 1)
 
 
 def _rows_of(sentences: Tensor, n_groups: int) -> Tensor:
-    """Indices (B' * G,) of the rows of sentences (B',)."""
+    """Return the indices (B' * G,) of the rows of sentences (B',)."""
     return (sentences[:, None] * n_groups + torch.arange(n_groups, device=sentences.device)).flatten()
 
 
 def _gather(x: Tensor, index: Tensor) -> Tensor:
-    """x (R, M, L), index (R, K) -> (R, K, L)."""
+    """Gather hypotheses: x (R, M, L), index (R, K) -> (R, K, L)."""
     return x.gather(1, index[..., None].expand(-1, -1, x.size(2)))
 
 
 def _results(rows: _BeamRows, n_best: int) -> dict[int, list[Hypothesis]]:
-    """Index of a sentence -> the n_best finished hypotheses of its groups, without duplicates, best first."""
+    """Return by sentence index the `n_best` finished hypotheses of its groups, without duplicates, best first."""
     unique: dict[int, dict[tuple[int, ...], Hypothesis]] = {}
     columns = (rows.best_ids, rows.best_log_prob, rows.best_score, rows.best_length)
     for sentence, limit, *row in zip(*(x.tolist() for x in (rows.sentence, rows.limits, *columns)), strict=True):

@@ -49,7 +49,7 @@ class _PhraseRows:
 
     @classmethod
     def start(cls, phrases: Sequence[Phrases], limits: Tensor, n_ordered: Sequence[int]) -> _PhraseRows:
-        """The phrases of each sentence with one empty hypothesis; on the CPU."""
+        """Start with one empty hypothesis for each sentence; on the CPU."""
         required = [
             [(i < n, tuple(phrase)) for i, phrase in enumerate(of_sentence) if phrase]
             for of_sentence, n in zip(phrases, n_ordered, strict=True)
@@ -76,21 +76,21 @@ class _PhraseRows:
         return cls(ids, lengths, after, limits, n_ids, turns, is_ordered, missing[:, None], state)
 
     def to(self, device: torch.device) -> _PhraseRows:
-        """A copy on `device`."""
+        """Return a copy on `device`."""
         return _PhraseRows(*(sent(getattr(self, field.name), device) for field in fields(self)))
 
     def states_after(self, state: Tensor) -> Tensor:
-        """States (B, M, P) -> the states (B, M, P, L) after each id of the phrase."""
+        """Return the states (B, M, P, L) that states (B, M, P) become with each id of the phrase."""
         at = state.transpose(1, 2)[..., None].expand(-1, -1, -1, self.after.size(3))
         return self.after.gather(2, at).transpose(1, 2)[..., :-1]
 
     def next_ids(self, state: Tensor) -> Tensor:
-        """The next id (B, M, P) of each phrase in states (B, M, P), none of which is its last."""
+        """Return the next id (B, M, P) of each phrase in states (B, M, P), none of which is its last."""
         return self.ids.gather(2, state.transpose(1, 2)).transpose(1, 2)
 
     def has_turn(self, missing: Tensor) -> Tensor:
-        """(B, M, P) True where a phrase may count next, given how often each is missing (B, M, P): it is not ordered,
-        or the first missing one of the ordered."""
+        """Return a mask (B, M, P), True where a phrase may count next, given how often each is missing (B, M, P): it is
+        not ordered, or the first missing one of the ordered."""
         if self.turns.size(1) == 1:
             return torch.ones_like(missing, dtype=torch.bool)
         n_left = (missing * self.is_ordered[:, None]).sum(-1)  # (B, M)
@@ -113,7 +113,7 @@ class Constraints:
     ) -> None:
         """
         phrases: those of each sentence.
-        limits (B,): the longest length of each translation, `</s>` counted; leaves at least 1 + total_length(phrases)
+        limits (B,): the maximum length of each translation, `</s>` counted; leaves at least 1 + total_length(phrases)
             after a prefix. On the CPU, else reading them synchronizes with the device.
         word_parts (V,): see the function; no phrase starts with one.
         n_ordered: how many of each sentence's phrases, the first ones, must occur in their order; by default none. A
@@ -129,10 +129,10 @@ class Constraints:
         self._n_levels = max(map(total_length, phrases), default=0) + 1
 
     def keep(self, rows: Tensor) -> Constraints:
-        """The constraints of sentences `rows` (B',) only."""
-        kept = copy(self)
-        kept._rows = keep_rows(self._rows, rows)
-        return kept
+        """Return the constraints of sentences `rows` (B',) only."""
+        constraints = copy(self)
+        constraints._rows = keep_rows(self._rows, rows)
+        return constraints
 
     def apply(self, logits: Tensor, length: int) -> None:
         """Mask in place, in logits (B, M, V), tokens at position `length` (from 1) after which the phrases would no
@@ -152,11 +152,11 @@ class Constraints:
             required &= torch.where(continues, *has_turn)
             n_needed = (n_missing[..., None, None] + continues * undone[..., None, None]) - begun
             ids = ids.masked_fill(~required | (n_needed > n_left[..., None, None]), PAD).flatten(2)
-            kept = logits.gather(-1, ids)
+            allowed = logits.gather(-1, ids)
             if self._word_parts is not None:
                 logits.masked_fill_((n_missing + undone > n_left)[..., None] & self._word_parts, MINUS_INF)
             logits.masked_fill_((n_missing > n_left)[..., None], MINUS_INF)
-            logits.scatter_(-1, ids, kept)
+            logits.scatter_(-1, ids, allowed)
         logits[..., EOS] = end
         self._keep_order(logits, wanted, lacking, state)
 
@@ -209,7 +209,7 @@ class Constraints:
         self._rows = replace(self._rows, missing=missing, state=state)
 
     def _continues_word(self, ids: Tensor) -> Tensor:
-        """True where an id continues the word before it; the shape of `ids`."""
+        """Return a mask of the shape of `ids`, True where an id continues the word before it."""
         return torch.zeros_like(ids, dtype=torch.bool) if self._word_parts is None else self._word_parts[ids]
 
     def _open(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -227,7 +227,7 @@ class Constraints:
         return rows.next_ids(state).masked_fill(~is_open, PAD), lacking, state
 
     def _advanced(self, beams: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """`missing` and `state` (B, N, P) of hypotheses `beams` (B, N) after `tokens` (B, N)."""
+        """Return `missing` and `state` (B, N, P) of hypotheses `beams` (B, N) after `tokens` (B, N)."""
         rows = self._rows
         at = beams[..., None].expand(-1, -1, rows.state.size(2))
         missing, state = rows.missing.gather(1, at), rows.state.gather(1, at)
@@ -243,8 +243,10 @@ class Constraints:
         return missing, state.masked_fill(early, 0)
 
     def _banks(self, beams: Tensor, tokens: Tensor) -> Tensor:
-        """(B, N) the banks after `tokens` (B, N), ascending with progress: first the number of phrases complete or
-        begun (of those begun, only the longest), then the number of their ids.
+        """Return the banks (B, N) after `tokens` (B, N), ascending with progress.
+
+        First by the number of phrases complete or begun (of those begun, only the longest), then by the number of their
+        ids.
 
         Counting phrases alone would be too coarse: a hypothesis that has just taken a rare first id would compete with
         others that are further into a phrase.
@@ -260,8 +262,8 @@ class Constraints:
 
 
 def _automaton(phrase: Sequence[int]) -> list[list[int]]:
-    """Transition table: for each state (how many ids of the phrase a text ends in, 0 … all) and each id of the phrase,
-    the next state. After any other id it is 0."""
+    """Return the transition table: for each state (how many ids of the phrase a text ends in, 0 … all) and each id of
+    the phrase, the next state. After any other id it is 0."""
     falls = [0, 0]  # failure links: the longest shorter state that a text in each state also ends in
     rows: list[list[int]] = []
     for state in range(len(phrase) + 1):
@@ -274,7 +276,7 @@ def _automaton(phrase: Sequence[int]) -> list[list[int]]:
 
 
 def _ranks(bank: Tensor) -> Tensor:
-    """For each entry of bank (B, N), the number of earlier entries in the same bank (B, N)."""
+    """Return for each entry of bank (B, N) the number of earlier entries in the same bank (B, N)."""
     ordered, order = bank.sort(dim=1, stable=True)
     index = torch.arange(bank.size(1), device=bank.device).expand_as(bank)
     is_first = ordered != ordered.roll(1, 1)

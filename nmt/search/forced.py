@@ -27,7 +27,7 @@ from nmt.search.step import Pair, padded
 from nmt.text.tokenizer import BOS, EOS, PAD
 
 LOGITS = {"cpu": 2**22, "cuda": 2**27}
-"""Most logits in memory at once: few enough for a CPU's cache, enough for fast matrix products."""
+"""Maximum number of logits in memory at once: few enough for a CPU's cache, enough for fast matrix products."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class ForcedDecoder:
     models: Sequence[Transformer]
     device: torch.device
     precision: str
-    """Of the matrix products: float32, bf16 or fp16."""
+    """Precision of the matrix products: float32, bf16 or fp16."""
     max_tokens: int
-    """Most tokens of a batch, rows x longest side; has no effect on results."""
+    """Maximum number of tokens of a batch, rows x longest side; has no effect on results."""
 
     def log_probs(self, pairs: Sequence[Pair], progress: Progress | None = None) -> list[list[float]]:
         """Return for each pair the log-probabilities of its T target tokens, `</s>` last (nats, over the whole
@@ -61,8 +61,8 @@ class ForcedDecoder:
             flat = torch.cat(values).tolist() if values else []  # synchronizes with a GPU once
         if not all(map(math.isfinite, flat)):
             raise CheckpointError(
-                "the model's probabilities are not numbers; the checkpoint is damaged or diverged, or its numbers "
-                "overflow in this precision (try another checkpoint, or float32)"
+                "the model's probabilities are not finite: the checkpoint is damaged, its training diverged, or values "
+                "overflow in this precision; try another checkpoint, or float32"
             )
         stream = iter(flat)
         by_row = {row: list(islice(stream, len(pairs[row][1]) + 1)) for row in rows}
@@ -107,15 +107,19 @@ def evaluation_mode(models: Sequence[Transformer]) -> Iterator[None]:
 
 
 def _batch(pairs: Sequence[Pair], index: Tensor) -> Batch:
-    """Pairs as a batch of training; see `nmt.data.batching.Batch`."""
+    """Collate pairs into a batch as for training; see `nmt.data.batching.Batch`."""
     src = padded([[*ids, EOS] for ids, _ in pairs])
     tgt_out = padded([[*ids, EOS] for _, ids in pairs])
-    places = (tgt_out != PAD).flatten().nonzero()[:, 0]
-    return Batch(index, src, src != PAD, padded([[BOS, *ids] for _, ids in pairs]), tgt_out, places, len(places))
+    token_indices = (tgt_out != PAD).flatten().nonzero()[:, 0]
+    tgt_in = padded([[BOS, *ids] for _, ids in pairs])
+    return Batch(index, src, src != PAD, tgt_in, tgt_out, token_indices, len(token_indices))
 
 
 def _log_probs(model: Transformer, batch: Batch) -> Tensor:
-    """(N,) float32 on the model's device, pair after pair, computed from at most `LOGITS` logits at a time."""
+    """Return the log-probabilities (N,) float32 of the target tokens on the model's device, pair after pair.
+
+    At most `LOGITS` logits are computed at a time.
+    """
     hidden = model(batch.src, Padded(batch.src_mask), batch.tgt_in, Padded(batch.tgt_mask))  # (B, T, D)
     hidden, targets = hidden.flatten(0, 1)[batch.token_indices], batch.tgt_out.flatten()[batch.token_indices]
     weight = model.output_weight
@@ -126,7 +130,7 @@ def _log_probs(model: Transformer, batch: Batch) -> Tensor:
 
 
 def _weights(model: Transformer, batch: Batch) -> Tensor:
-    """Cross-attention (B, T, S) float32, the mean over heads."""
+    """Return the cross-attention (B, T, S) float32, averaged over the heads."""
     src_layout = Padded(batch.src_mask)
     weights: list[Tensor] = []  # one (B, H, T, S)
     memory = model.encode(batch.src, src_layout)

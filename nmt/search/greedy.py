@@ -25,7 +25,7 @@ Tokens chosen for hypotheses that have ended are ignored."""
 
 
 def greedy_search(model: StepModel, rules: Rules, config: SearchConfig) -> list[Hypothesis]:
-    """Return one hypothesis for each sentence of `model`: always the likeliest next token, of equals the lowest id.
+    """Return one hypothesis for each sentence of `model`: always the likeliest next token, on ties the lowest id.
 
     Raises CheckpointError if the model's scores are NaN.
     """
@@ -33,7 +33,7 @@ def greedy_search(model: StepModel, rules: Rules, config: SearchConfig) -> list[
 
 
 def _likeliest(logits: Tensor) -> Tensor:
-    """The argmax of logits (..., V), the first of equals: (...)."""
+    """Return the argmax (...) of logits (..., V), the first one on ties."""
     if logits.device.type == "cpu":  # NumPy takes a tenth of the time
         return torch.from_numpy(logits.detach().float().numpy().argmax(-1))
     return logits.argmax(-1)
@@ -51,7 +51,7 @@ class _GrowingRows:
 
     @classmethod
     def start(cls, limits: Tensor, n: int, longest: int) -> _GrowingRows:
-        """`n` empty hypotheses for each sentence."""
+        """Start with `n` empty hypotheses for each sentence."""
         shape = (len(limits), n)
         return cls(
             sentence=torch.arange(len(limits), device=limits.device),
@@ -90,7 +90,7 @@ def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose, n
 
 
 def _results(rows: _GrowingRows, config: SearchConfig) -> dict[int, list[Hypothesis]]:
-    """Index of a sentence -> its hypotheses, all of which have ended."""
+    """Return by sentence index its hypotheses, all of which have ended."""
     results: dict[int, list[Hypothesis]] = {}
     columns = (rows.sentence, rows.limits, rows.ids, rows.log_prob)
     for sentence, limit, all_ids, log_probs in zip(*(x.tolist() for x in columns), strict=True):

@@ -41,9 +41,10 @@ def term_ids(tokenizer: Tokenizer, term: str) -> list[int]:
 
 
 def word_parts(tokenizer: Tokenizer) -> Tensor:
-    """(V,) True at tokens that continue the word before them: they start with a digit or a cased letter.
+    """Return a mask (V,), True at tokens that continue the word before them.
 
-    Letters without case belong to scripts that may write words without spaces.
+    They start with a digit or a cased letter. Letters without case belong to scripts that may write words without
+    spaces.
     """
     return torch.tensor([_continues_word(piece) for piece in tokenizer.pieces(range(len(tokenizer)))])
 
@@ -68,14 +69,15 @@ def n_within(phrase: Sequence[int], other: Sequence[int], tokenizer: Tokenizer) 
 
 
 def total_length(phrases: Phrases) -> int:
-    """The number of ids that the phrases of a sentence may add to its translation."""
+    """Return the number of ids that the phrases of a sentence may add to its translation."""
     return sum(map(len, phrases))
 
 
 def beam_for(phrases: Phrases, beam: int) -> int:
-    """The beam with which a sentence with these phrases is searched as well as one without phrases with `beam`.
+    """Return the beam size that searches a sentence with these phrases as well as `beam` does one without phrases.
 
-    About one hypothesis more for every bank, rounded up to a multiple of `beam` so that sentences can share batches.
+    It has about one hypothesis more for every bank, rounded up to a multiple of `beam` so that sentences can share
+    batches.
     """
     n_banks = sum(min(len(phrase), MAX_BANK_IDS + 1) for phrase in phrases)
     return beam * (1 + -(-n_banks // beam))

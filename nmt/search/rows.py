@@ -14,5 +14,5 @@ State = TypeVar("State", bound="DataclassInstance")
 
 
 def keep_rows(state: State, rows: Tensor) -> State:
-    """A copy of a dataclass of tensors (R, ...) with only `rows` (R',) of each: (R', ...)."""
+    """Return a copy of a dataclass of tensors (R, ...) with only `rows` (R',) of each: (R', ...)."""
     return type(state)(*(getattr(state, field.name)[rows] for field in fields(state)))

@@ -66,7 +66,7 @@ class Rules:
         return live_first[:n_staying].sort().values, live_first[n_staying:].sort().values
 
     def keep(self, rows: Tensor) -> Rules:
-        """The rules of sentences `rows` (B',) only."""
+        """Return the rules of sentences `rows` (B',) only."""
         prefix = None if self.prefix is None else self.prefix[rows]
         return replace(self, limits=self.limits[rows], prefix=prefix)
 
@@ -76,7 +76,7 @@ class Rules:
         forced = self._forced(length)
         if forced is not None:
             at = forced[:, None, None].expand(-1, logits.size(1), -1)  # (B, M, 1)
-            kept = logits.gather(-1, at)  # before another rule masks it
+            forced_logit = logits.gather(-1, at)  # before another rule masks it
         logits.index_fill_(-1, self.banned, MINUS_INF)
         if length < self.min_length:
             logits[..., EOS] = MINUS_INF
@@ -85,10 +85,10 @@ class Rules:
         if forced is not None:
             is_forced = (forced != PAD)[:, None, None]
             logits.masked_fill_(is_forced, MINUS_INF)
-            logits.scatter_(-1, at, kept.masked_fill(~is_forced, MINUS_INF))
+            logits.scatter_(-1, at, forced_logit.masked_fill(~is_forced, MINUS_INF))
 
     def _forced(self, length: int) -> Tensor | None:
-        """(B,) the only id that may follow `length` tokens, PAD where several may; None if several may everywhere."""
+        """Return the only id (B,) that may follow `length` tokens, PAD where several may; None if they may for all."""
         forced = None
         if self.prefix is not None and length < self.prefix.size(1):
             forced = self.prefix[:, length]

@@ -23,7 +23,7 @@ from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis, StepModel
 
 AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
-"""Most logits processed at once: few enough for a CPU's cache, and for sorting in a GPU's memory."""
+"""Maximum number of logits processed at once: few enough for a CPU's cache, and for sorting in a GPU's memory."""
 BLOCK = 64
 """Tokens of a block: cumulative sums are taken over blocks and inside one block, not over all V."""
 WIDTH = 64
@@ -47,7 +47,7 @@ def sample_search(
 
 
 def uniform(seed: int, keys: Sequence[int], n: int, length: int) -> NDArray[np.float64]:
-    """Random numbers (length, B, n) float64 in (0, 1]: one for each token of each draw of each sentence."""
+    """Return random numbers (length, B, n) float64 in (0, 1]: one for each token of each draw of each sentence."""
     words = np.empty((len(keys), n, length), dtype=np.uint64)
     for row, key in enumerate(keys):
         for number in range(n):
@@ -110,7 +110,7 @@ def _from_likeliest(probs: Tensor, numbers: Tensor, top_p: float) -> Tensor:
 
 
 def _from_sorted(probs: Tensor, ids: Tensor, numbers: Tensor, top_p: float) -> Tensor:
-    """Draw by numbers (R, 1) from ids (R, W) with probs (R, W), largest first, up to the sum `top_p`: ids (R, 1)."""
+    """Draw ids (R, 1) by numbers (R, 1) from ids (R, W) with probs (R, W), largest first, up to the sum `top_p`."""
     last = probs.size(1) - 1
     sums = probs.cumsum(-1, dtype=torch.float64)
     mass = sums[:, -1:]

@@ -43,7 +43,7 @@ class StepModel(Protocol):
         """Keep only `sentences` (B',), ascending, and of each the hypotheses `beams` (B', M'), repeats allowed."""
 
     def attention(self) -> Tensor:
-        """The last step's attention to the source: (B, M, S) float32; rows sum to 1, padding has 0."""
+        """Return the last step's attention to the source, (B, M, S) float32; rows sum to 1, padding has 0."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class TransformerStep:
 
 
 def _log_z(logits: Tensor) -> Tensor:
-    """The logsumexp (R,) float32 of logits (R, V), by log_softmax: it reads them once, logsumexp four times."""
+    """Return the logsumexp (R,) float32 of logits (R, V), by log_softmax: it reads them once, logsumexp four times."""
     logits = logits.float()
     return logits[:, 0] - logits.log_softmax(-1)[:, 0]
 
@@ -114,12 +114,12 @@ class Ensemble:
 
 
 def padded(rows: Sequence[Sequence[int]]) -> Tensor:
-    """Sequences of ids as (B, longest) int64, padded with PAD on the right."""
+    """Pad sequences of ids with PAD on the right, to (B, longest) int64."""
     return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], batch_first=True, padding_value=PAD)
 
 
 def length_penalty(length: int, config: SearchConfig) -> float:
-    """The divisor of the log-probability of a hypothesis of `length` tokens, `</s>` counted.
+    """Return the divisor of the log-probability of a hypothesis of `length` tokens, `</s>` counted.
 
     `power` is length^A; `gnmt` is ((5 + length) / 6)^A (Wu et al., 2016, equation 14). The same A differs between the
     two: with 10 tokens and A = 1 they are 10 and 2.5.
@@ -132,8 +132,8 @@ def length_penalty(length: int, config: SearchConfig) -> float:
 
 
 def no_translation() -> CheckpointError:
-    """The error for a sentence without any hypothesis of finite probability."""
+    """Return the error for a sentence without any hypothesis of finite probability."""
     return CheckpointError(
-        "search found no translation: the model's scores are not numbers; the checkpoint is damaged or diverged, or "
-        "its numbers overflow in this precision (try another checkpoint, or float32)"
+        "search found no translation: the model's scores are not finite: the checkpoint is damaged, its training "
+        "diverged, or values overflow in this precision; try another checkpoint, or float32"
     )

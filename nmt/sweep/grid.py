@@ -1,4 +1,4 @@
-"""Parsing of `--grid KEY=A,B`, and naming of the combinations."""
+"""Parse `--grid KEY=A,B`, and name the combinations."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def split_values(text: str) -> list[str]:
 
 
 def name_of(labels: Sequence[str], values: Sequence[str]) -> str:
-    """The name of a combination, safe on any file system: `dropout=0.1,seed=2`.
+    """Return the name of a combination, safe on any file system: `dropout=0.1,seed=2`.
 
     Other characters are replaced by _, with a short checksum to keep different values apart.
     """

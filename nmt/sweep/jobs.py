@@ -1,4 +1,4 @@
-"""Running `nmt` commands as subprocesses, a limited number at a time; a request to stop is forwarded to them."""
+"""Run `nmt` commands as subprocesses, a limited number at a time; a request to stop is forwarded to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nmt.process import Stop
 POLL = 0.1  # seconds
 PATIENCE = 20.0  # seconds from the interrupt to the kill
 STOPPED = {-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, 129, 130, 143, StoppedError.exit_status}
-"""Exit statuses of a command that was asked to stop: killed while starting, as `nmt prepare` and as `nmt train`."""
+"""Exit statuses of a command that was stopped: while starting, in `nmt prepare`, and in `nmt train`."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Ended:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended neither successfully nor because it was asked to stop."""
+        """Whether it ended in an error: neither successfully nor because it was stopped."""
         return self.status != 0 and self.status not in STOPPED
 
 

@@ -34,11 +34,11 @@ class Request:
     data: Path | None = None
     directory: Path | None = None
     jobs: int = 1
-    """Number of trainings at a time, without `devices`."""
+    """Number of trainings at a time; has no effect with `devices`."""
     devices: Sequence[str] = ()
     """Values of CUDA_VISIBLE_DEVICES; each device runs one training at a time."""
     include_shorter: bool = False
-    """Include trainings in the means that the time limit ended before others of the same settings."""
+    """Include in the means trainings that the time limit ended before others with the same settings."""
 
     @property
     def folder(self) -> SweepDir:
@@ -118,7 +118,7 @@ def make_plan(request: Request) -> Plan:
     axes = parse_grid(request.grid)
     set_keys = [override.partition("=")[0] for override in request.overrides]
     given_twice = [axis.key for axis in axes if axis.key in set_keys]
-    problems = [f"--grid {key}: --set gives it, too; leave one out" for key in given_twice]
+    problems = [f"--grid {key}: --set changes it, too; leave one out" for key in given_twice]
     if "training.run_dir" in set_keys:
         problems.append("--set training.run_dir: every training has its own within --dir; leave it out")
     if problems:
@@ -160,13 +160,13 @@ def _load_all(request: Request, axes: Sequence[Axis]) -> dict[tuple[str, ...], C
 
 
 def _as_grid_problem(problem: str, axes: Sequence[Axis]) -> str:
-    """`problem` with --grid in place of --set if it is about a value of the grid."""
+    """Return `problem` with --grid in place of --set if it is about a value of the grid."""
     is_of_grid = any(problem.startswith(tuple(f"--set {axis.key}{end}" for end in ":.=")) for axis in axes)
     return problem.replace("--set", "--grid", 1) if is_of_grid else problem
 
 
 def _message(problem: str, names: Sequence[str], n: int) -> str:
-    """`problem` with the combinations that have it, unless all `n` do."""
+    """Return `problem` preceded by the combinations that have it, unless all `n` do."""
     if len(names) in (0, n):
         return problem
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
@@ -176,14 +176,14 @@ def _message(problem: str, names: Sequence[str], n: int) -> str:
 def _data_directories(
     request: Request, axes: Sequence[Axis], configs: dict[tuple[str, ...], Config]
 ) -> tuple[dict[tuple[str, ...], Path], dict[Path, str]]:
-    """The data directory of every combination, and the names of those inside the sweep's directory.
+    """Return the data directory of every combination, and the names of those inside the sweep's directory.
 
     These are used where the text or its tokenizer differ; otherwise it is --data, or what the config names.
     """
     texts = {values: _text_key(config) for values, config in configs.items()}
-    places = [i for i, axis in enumerate(axes) if axis.key.startswith(("data.", "tokenizer."))]
+    indices = [i for i, axis in enumerate(axes) if axis.key.startswith(("data.", "tokenizer."))]
     # a grid with a single value must not use data that was prepared with another value
-    if len(set(texts.values())) == 1 and all(axes[i].key in ("data.dir", "data.direction") for i in places):
+    if len(set(texts.values())) == 1 and all(axes[i].key in ("data.dir", "data.direction") for i in indices):
         if request.data is not None and any(axis.key == "data.dir" for axis in axes):
             raise ConfigError(["--data: the grid has data.dir; leave one out"])
         if request.data is not None and not DataDir(request.data).manifest.is_file():
@@ -194,7 +194,7 @@ def _data_directories(
     own: dict[str, Path] = {}
     names: dict[Path, str] = {}
     for values, text in texts.items():
-        name = name_of([axes[i].label for i in places], [values[i] for i in places])
+        name = name_of([axes[i].label for i in indices], [values[i] for i in indices])
         if text not in own:
             own[text] = request.folder.data(name)
             names[own[text]] = name
@@ -202,7 +202,7 @@ def _data_directories(
 
 
 def _text_key(config: Config) -> str:
-    """Equal for configurations that can share a data directory; it serves both directions."""
+    """Return a key that configurations have in common if they can share a data directory, in either direction."""
     return json.dumps([recipe(config), str(config.data.root)])
 
 
@@ -212,9 +212,9 @@ def _text_key(config: Config) -> str:
 def check_places(plan: Plan, folder: SweepDir) -> None:
     """Raise CheckpointError with all problems if the directory holds anything but trainings of this sweep."""
     if folder.path.exists() and not folder.path.is_dir():
-        raise CheckpointError(f"{folder.path}: not a directory; --dir DIR takes another place")
+        raise CheckpointError(f"{folder.path}: not a directory; name another directory with --dir")
     if is_run(folder.path):
-        raise CheckpointError(f"{folder.path}: a run directory; give the sweep one of its own with --dir DIR")
+        raise CheckpointError(f"{folder.path}: a run directory; name a directory for the sweep with --dir")
     problems = [problem for training in plan.trainings for problem in _problems(training)]
     if problems:
         raise CheckpointError(*problems)
@@ -225,7 +225,7 @@ def _problems(training: Training) -> Iterator[str]:
     if not run.info.exists():
         # a training that died while starting leaves its lock, and may start again
         if run.path.exists() and not run.lock.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
-            yield f"{run.path}: exists already, and is no run; --dir DIR takes another place"
+            yield f"{run.path}: exists already, but is not a run directory; name another directory with --dir"
         return
     summary = summarise(run)
     if summary.state == "running":
@@ -240,8 +240,8 @@ def _problems(training: Training) -> Iterator[str]:
         before, wanted = (config.model_dump(mode="json") for config in (load_config(run.config), training.config))
         for key, old, new in differences(before, wanted):
             if key not in PLACES:
-                change = f"trained with {key} {old or 'not set'}, wanted is {new or 'not set'}"
-                yield f"{run.path}: {change}; --dir DIR takes another place"
+                change = f"trained with {key} {old or 'not set'}, this sweep has {new or 'not set'}"
+                yield f"{run.path}: {change}; name another directory with --dir"
 
 
 def check_texts(plan: Plan) -> None:
@@ -252,8 +252,7 @@ def check_texts(plan: Plan) -> None:
         if not data.manifest.is_file() or not training.is_finished:
             continue
         if read_info(training.run).corpus != read_manifest(data).fingerprint:
-            problems.append(
-                f"{training.run.path}: trained on another text than {data.path} has now; --dir DIR takes another place"
-            )
+            change = f"trained on another text than that of {data.path}"
+            problems.append(f"{training.run.path}: {change}; name another directory with --dir")
     if problems:
         raise NmtError(*problems)

@@ -133,7 +133,7 @@ class _Sweep:
         return [{"CUDA_VISIBLE_DEVICES": device} for device in devices] or [{} for _ in range(self.request.jobs)]
 
     def _environment(self, n: int) -> dict[str, str]:
-        """The environment of the jobs: of `n` at a time, each uses its share of the CPU cores."""
+        """Return the environment of the jobs: of `n` at a time, each uses its share of the CPU cores."""
         if n == 1:
             return dict(os.environ)
         return {"OMP_NUM_THREADS": str(max(1, len(os.sched_getaffinity(0)) // n)), **os.environ}

@@ -22,7 +22,7 @@ from nmt.sweep.plan import Plan, Training
 SEED = "training.seed"
 TIME, TIME_KEY = "max_minutes", "training.max_minutes"
 AS_LONG = 0.95
-"""Trainings ended by time count as equally long from this share of the longest's steps on."""
+"""Trainings that the time limit ended count as equally long from this share of the steps of the longest on."""
 KINDS: tuple[Weights, ...] = get_args(Weights)
 
 
@@ -47,7 +47,7 @@ class Row:
 
 
 def rows_of(plan: Plan, ended: Mapping[str, Ended]) -> list[Row]:
-    """The rows, the best first, those without a score last; `ended` has the outcomes of this sweep, by name."""
+    """Return the rows, best first, those without a score last; `ended` has the outcomes of this sweep, by name."""
     rows = [_row(training, ended.get(training.name)) for training in plan.trainings]
     return sorted(rows, key=lambda row: -1.0 if row.bleu is None else row.bleu, reverse=True)
 
@@ -76,10 +76,10 @@ def _row(training: Training, ended: Ended | None) -> Row:
 
 
 def render(plan: Plan, rows: Sequence[Row], include_shorter: bool = False) -> str:
-    """The table as text and, if the grid has seeds, the means over them.
+    """Format the table as text and, if the grid has seeds, the means over them.
 
-    The means are over finished trainings; without `include_shorter` those are left out that the time limit ended
-    before `AS_LONG` of the longest of the same settings.
+    The means are over finished trainings; without `include_shorter` those that the time limit ended before `AS_LONG`
+    of the longest with the same settings are left out.
     """
     kinds = _kinds(rows)
     header = [*(printable(axis.label) for axis in plan.axes), "dev BLEU", *kinds, "weights", "step", "min", "state", ""]
@@ -89,7 +89,7 @@ def render(plan: Plan, rows: Sequence[Row], include_shorter: bool = False) -> st
 
 
 def _kinds(rows: Sequence[Row]) -> list[Weights]:
-    """The kinds of weights with a column of their own: those with a score, if there are several."""
+    """Return the kinds of weights with a column of their own: those with a score, if there are several."""
     kinds = [kind for kind in KINDS if any(kind in row.by_weights for row in rows)]
     return kinds if len(kinds) > 1 else []
 
@@ -106,12 +106,12 @@ def _cells(row: Row, kinds: Sequence[Weights]) -> list[str]:
 
 
 def score(bleu: float | None) -> str:
-    """BLEU with two decimals."""
+    """Format BLEU with two decimals."""
     return "-" if bleu is None else f"{bleu:.2f}"
 
 
 def _lengths(rows: Sequence[Row]) -> str:
-    """A note if the time limit ended trainings, so that they are not equally long."""
+    """Return a note if the time limit ended trainings, so that they are not equally long."""
     finished = [row for row in rows if row.state == "finished"]
     timed = [row for row in finished if row.ended_by == TIME]
     steps = sorted({row.step or 0 for row in finished})
@@ -124,7 +124,7 @@ def _lengths(rows: Sequence[Row]) -> str:
 
 
 def _development_sets(rows: Sequence[Row]) -> str:
-    """A warning if the development sets differ, as when each is split off another text."""
+    """Return a warning if the development sets differ, as when each is split off another text."""
     directories = dict.fromkeys(row.training.data for row in rows if row.bleu is not None)
     texts = {checksums for path in directories if (checksums := _development_text(DataDir(path)))}
     if len(texts) < 2:
@@ -136,7 +136,7 @@ def _development_sets(rows: Sequence[Row]) -> str:
 
 
 def _development_text(data: DataDir) -> tuple[str, ...]:
-    """The checksums of the development set by language; empty if the manifest does not have them."""
+    """Return the checksums of the development set by language; empty if the manifest does not have them."""
     with suppress(DataError, KeyError):
         manifest = read_manifest(data)
         return tuple(manifest.files[data.text("valid", language).name].sha256 for language in manifest.languages)
@@ -144,13 +144,13 @@ def _development_text(data: DataDir) -> tuple[str, ...]:
 
 
 def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights], include_shorter: bool) -> str:
-    """The table of the means over seeds, and which trainings are left out; empty if the grid has no seeds."""
-    places = [i for i, axis in enumerate(axes) if axis.key != SEED]
-    if len(places) == len(axes):
+    """Format the means over seeds as a table, and name the trainings left out; empty if the grid has no seeds."""
+    indices = [i for i, axis in enumerate(axes) if axis.key != SEED]
+    if len(indices) == len(axes):
         return ""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        finished = groups.setdefault(tuple(row.training.values[i] for i in places), [])
+        finished = groups.setdefault(tuple(row.training.values[i] for i in indices), [])
         if row.state == "finished" and row.bleu is not None:
             finished.append(row)
     lines: list[tuple[float, list[str]]] = []
@@ -164,9 +164,9 @@ def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights], 
         best = statistics.fmean(scores[0] or [-1.0])
         lines.append((best, [*map(printable, values), *map(mean, scores), str(len(group))]))
     lines.sort(key=lambda line: -line[0])
-    header = [*(printable(axes[i].label) for i in places), "dev BLEU", *kinds, "seeds"]
+    header = [*(printable(axes[i].label) for i in indices), "dev BLEU", *kinds, "seeds"]
     title = f"mean over finished seeds ± standard deviation ({SEED})"
-    means = f"\n\n{title}\n{_columns([header, *(cells for _, cells in lines)], len(places))}"
+    means = f"\n\n{title}\n{_columns([header, *(cells for _, cells in lines)], len(indices))}"
     if not shorter:
         return means
     names = ", ".join(f"{row.training.name} ({row.step or 0:,} steps)" for row in shorter)
@@ -177,20 +177,20 @@ def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights], 
 
 
 def _cut_by_time(group: Sequence[Row]) -> list[Row]:
-    """The trainings of a group that the time limit ended clearly before the longest."""
+    """Return the trainings of a group that the time limit ended clearly before the longest."""
     longest = max((row.step or 0 for row in group), default=0)
     return [row for row in group if row.ended_by == TIME and (row.step or 0) < AS_LONG * longest]
 
 
 def mean(scores: Sequence[float]) -> str:
-    """The mean, with the standard deviation if there are several scores."""
+    """Format the mean, with the standard deviation if there are several scores."""
     if len(scores) < 2:
         return score(scores[0] if scores else None)
     return f"{statistics.fmean(scores):.2f} ± {statistics.stdev(scores):.2f}"
 
 
 def _columns(lines: Sequence[Sequence[str]], n_left: int) -> str:
-    """Aligned columns: the first `n_left` to the left, numbers to the right."""
+    """Align columns: the first `n_left` to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     names = {"dev BLEU", *KINDS, "step", "min", "seeds"}
     is_number = [i >= n_left and name in names for i, name in enumerate(lines[0])]
@@ -204,7 +204,7 @@ def _columns(lines: Sequence[Sequence[str]], n_left: int) -> str:
 
 
 def as_tsv(plan: Plan, rows: Sequence[Row]) -> str:
-    """The table as TSV: full keys, no rounding; unknown values are empty."""
+    """Format the table as TSV: full keys, no rounding; unknown values are empty."""
     scores = ["dev_bleu", *(f"dev_bleu_{kind}" for kind in KINDS)]
     facts = ("weights", "step", "minutes", "ended_by", "state", "run", "note")
     lines = [[*(axis.key for axis in plan.axes), *scores, *facts]]

@@ -118,8 +118,8 @@ def why_not_lines(name: Path | str, start: bytes) -> str | None:
     lines = [line for line in lines[:_N_LINES] if line.strip()]
     if not lines:
         return None
-    if (what := _markup(text.lstrip())) or (what := _po(lines)):
-        return f"{what}, {_NEEDED}: write the text of each language to a file of its own"
+    if (kind := _markup(text.lstrip())) or (kind := _po(lines)):
+        return f"{kind}, {_NEEDED}: write the text of each language to a file of its own"
     if keys := _json_lines(lines):
         return f"JSON Lines, {_NEEDED}{_each(name, [_jq(key) for key in keys])}"
     if _is_json(text, lines, is_whole):

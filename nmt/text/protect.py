@@ -57,11 +57,11 @@ def spans(text: str) -> Iterator[Span]:
     """The spans of `protected`, in order."""
     place = 0
     while match := _PATTERN.search(text, place):
-        kind, found = str(match.lastgroup), match[0]
+        kind, wanted = str(match.lastgroup), match[0]
         if kind == "url":
-            found = _without_punctuation(found)
-        place = match.start() + len(found)
-        yield Span(match.start(), place, kind, found)
+            wanted = _without_punctuation(wanted)
+        place = match.start() + len(wanted)
+        yield Span(match.start(), place, kind, wanted)
 
 
 def _without_punctuation(url: str) -> str:

@@ -39,7 +39,7 @@ def ended(session: Session) -> End | None:
     if cooldown_end > 0:
         state.cooldown_start, state.cooldown_end = cooldown_start, cooldown_end
     if some_stop:
-        return End(stop or "another process", is_early=True)
+        return End(stop or "another rank", is_early=True)
     return End(_limit_message(session) if limit else "", is_early=False) if some_limit else None
 
 
@@ -73,8 +73,8 @@ def _limit_message(session: Session) -> str:
     limit, state = ended_by(session), session.state
     assert limit is not None, "called only where one is reached"
     value = getattr(session.config.training, limit)
-    what = " validations without a new best" if limit == "patience" else ""
-    setting = f"training.{limit} = {f'{value:g}' if isinstance(value, float) else value}{what}"
+    unit = " validations without a new best" if limit == "patience" else ""
+    setting = f"training.{limit} = {f'{value:g}' if isinstance(value, float) else value}{unit}"
     if limit_reached(session) == "cooldown":
         return f"cool-down from step {state.cooldown_start}, as fixed by {setting}, complete"
     return f"{setting} reached"

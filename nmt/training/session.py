@@ -125,18 +125,18 @@ class Session:
         assign(self.copy, self._request(kind), "the model")
         return self.copy
 
-    def gather(self, what: str) -> Tensors:
+    def gather(self, kind: str) -> Tensors:
         """Gather the weights (raw), their moving average (ema) or the optimizer's moments onto rank 0; a collective."""
-        if what == "moments":
+        if kind == "moments":
             tensors = optimizer_tensors(self.optimizer, self.optimizer_names)
-        elif what == "ema":
+        elif kind == "ema":
             assert self.ema is not None, "requested only with training.ema"
             tensors = self.ema.tensors
         else:
             tensors = weights_to_keep(self.model, self.optimizer)
         return gather_tensors(tensors, self.world)
 
-    def _request(self, what: str) -> Tensors:
+    def _request(self, kind: str) -> Tensors:
         if self.is_sharded:
-            self.world.request(what)
-        return self.gather(what)
+            self.world.request(kind)
+        return self.gather(kind)

@@ -1,1 +1,1 @@
-"""Translating lines: from text to sentences to batches, and from hypotheses back to text."""
+"""Translate lines: from text to sentences to batches, and from hypotheses back to text."""

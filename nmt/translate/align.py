@@ -36,7 +36,7 @@ class Attention:
 
 
 def attention_of(decoder: ForcedDecoder, src: Tokenizer, tgt: Tokenizer, pair: Pair) -> Attention:
-    """The attention of the models of `decoder` in one pair."""
+    """Compute the attention of the models of `decoder` in one pair."""
     [weights] = decoder.attention([pair])
     return Attention([*src.pieces(pair[0]), "</s>"], [*tgt.pieces(pair[1]), "</s>"], weights.numpy())
 
@@ -72,7 +72,7 @@ class _Part(NamedTuple):
 
 
 def _first_words(line: str, parts: Sequence[str]) -> list[int]:
-    """The index in `line` of the first word of each part of it. A part that begins inside a word starts with it."""
+    """Return the index in `line` of the first word of each of its parts; a word cut by a boundary is in both."""
     line = CONTROL.sub(" ", line)
     firsts = []
     end = n_words = 0  # words that begin before `end`
@@ -87,7 +87,7 @@ def _first_words(line: str, parts: Sequence[str]) -> list[int]:
 
 
 def _n_words(line: str, start: int, end: int) -> int:
-    """The number of words of a line that begin between `start` and `end`."""
+    """Count the words of a line that begin between `start` and `end`."""
     return len(line[start:end].split()) - int(end > start and _is_within_word(line, start))
 
 
@@ -97,7 +97,7 @@ def _is_within_word(line: str, index: int) -> bool:
 
 
 def _aligned(parts: Sequence[_Part], first_i: Sequence[int], first_j: Sequence[int]) -> list[tuple[int, int]]:
-    """The aligned words of a line; `first_i` and `first_j` are the indices of the first words of its parts."""
+    """Return the aligned words of a line; `first_i` and `first_j` are the indices of the first words of its parts."""
     n_src = max((i + len(part.src_shares) for i, part in zip(first_i, parts, strict=True)), default=0)
     n_tgt = max((j + len(part.tgt_shares) for j, part in zip(first_j, parts, strict=True)), default=0)
     to_words, elsewhere = np.zeros((n_tgt, n_src), np.float32), np.zeros(n_tgt, np.float32)
@@ -111,7 +111,7 @@ def _aligned(parts: Sequence[_Part], first_i: Sequence[int], first_j: Sequence[i
 
 
 def word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
-    """(words, pieces): the share of each piece that belongs to each word.
+    """Return the share of each piece that belongs to each word: (words, pieces).
 
     A piece of several words is divided equally. A piece of white space belongs to no word, unless it is the space
     directly before one.
@@ -131,7 +131,7 @@ def word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
 
 
 def _spelling(i: int, piece: str) -> bytes:
-    """The bytes of a piece; empty for special tokens."""
+    """Return the bytes of a piece; empty for special tokens."""
     if i < N_SPECIAL:
         return b""
     return bytes([i - N_SPECIAL]) if i < N_SPECIAL + 256 else piece.replace("\u2581", " ").encode()

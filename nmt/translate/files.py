@@ -1,4 +1,4 @@
-"""`nmt translate`: translate the lines of a file or of a stream, with files beside it, and warn."""
+"""`nmt translate`: translate the lines of a file or a stream, with files of constraints and alignments beside it."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class _ConstraintFiles:
         self._prefixes, self._terms = files.prefixes, files.terms
 
     def next_lines(self, window: Sequence[str]) -> list[Line]:
-        """The next lines of the text with their constraints."""
+        """Return the next lines of the text with their constraints."""
         prefixes, terms = (self._next(path, len(window)) for path in (self._prefixes, self._terms))
         return [
             Line(text, prefix, tuple(term.strip() for term in row.split("\t") if term.strip()), self._glossary)
@@ -151,7 +151,7 @@ class AttentionOutput:
             self._first = translation
 
     def align(self, lines: Sequence[str], translations: Sequence[Translation]) -> list[str]:
-        """The alignment of each line in Pharaoh format: `0-0 2-1` (source, target)."""
+        """Return the alignment of each line in Pharaoh format: `0-0 2-1` (source, target)."""
         return [pharaoh(pairs) for pairs in alignments(self._decoder, self._src, self._tgt, lines, translations)]
 
     def draw(self, path: Path) -> None:
@@ -185,7 +185,7 @@ class Warnings:
             self.cut.append(number)
 
     def lines(self) -> list[str]:
-        """A message for each kind of warning that occurred."""
+        """Return a message for each kind of warning that occurred."""
         lines = []
         if self.n_unfinished:
             lines.append(
@@ -215,7 +215,7 @@ def _count(n: int, noun: str) -> str:
 
 
 def _progress(source: Path | str, target: Path | str) -> Progress:
-    """A progress line, unless translations go to the terminal or lines are typed there."""
+    """Create a progress line, hidden if translations go to the terminal or lines are typed there."""
     typed = str(source) == "-" and sys.stdin is not None and sys.stdin.isatty()
     to_file = str(target) != "-" or Path("/dev/stdout").is_file()
     total = None if str(source) == "-" else count_lines(Path(source))

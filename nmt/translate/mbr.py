@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_COUNTS = 2**20
-"""Most counts, texts x n-grams, in memory at once."""
+"""Maximum number of counts, texts x n-grams, in memory at once."""
 
 
 def choose(
@@ -33,7 +33,7 @@ def choose(
     weights: Sequence[float] | None = None,
     tgt_lang: str | None = None,
 ) -> int:
-    """Return the index of the candidate of highest expected utility, the first of equals. There is at least one.
+    """Return the index of the candidate of highest expected utility, the first one on ties. There is at least one.
 
     weights: of each candidate as a reference; by default 1 for each occurrence. A candidate is a reference for itself,
     too, since the expectation is over the model's distribution, of which it is a sample. (With equal weights that adds
@@ -51,7 +51,7 @@ def choose(
 
 
 def pairwise(candidates: Sequence[str], metric: Literal["chrf", "bleu"], tgt_lang: str | None = None) -> Floats:
-    """(N, N) the score, 0-100, of each candidate (row) against each as the reference (column)."""
+    """Return the score (N, N), 0-100, of each candidate (row) against each as the reference (column)."""
     match metric:
         case "chrf":
             return _chrf([[ord(letter) for letter in "".join(text.split())] for text in candidates])
@@ -63,7 +63,7 @@ def pairwise(candidates: Sequence[str], metric: Literal["chrf", "bleu"], tgt_lan
 
 @cache
 def _tokenizer(tgt_lang: str | None) -> Callable[[str], str]:
-    """BLEU's tokenizer, from a text to tokens separated by spaces."""
+    """Return BLEU's tokenizer, from a text to tokens separated by spaces."""
     scorer = BLEU(tokenize=default_tokenizer(tgt_lang))
     return lambda text: scorer.tokenizer(text.rstrip())
 
@@ -122,7 +122,7 @@ def _numbered(values: Ints) -> Ints:
 
 
 def _common(owner: Ints, ngrams: Ints, n_texts: int) -> Floats:
-    """(N, N) the number of n-grams that each two texts have in common; one that occurs twice in both counts twice."""
+    """Count the n-grams (N, N) that each two texts have in common; one that occurs twice in both counts twice."""
     common = np.zeros((n_texts, n_texts))
     n_ngrams = int(ngrams.max(initial=-1)) + 1
     width = max(min(MAX_COUNTS // n_texts, n_ngrams), 1)

@@ -58,7 +58,7 @@ class PairScorer:
     search: SearchConfig
     """For the length penalty."""
     max_length: int
-    """Pieces of a line that are read."""
+    """Maximum number of pieces of a line that are read."""
 
     def score(
         self, pairs: Iterable[tuple[str, str]], window: int = WINDOW, progress: Progress | None = None
@@ -83,7 +83,7 @@ class PairScorer:
             yield from scored
 
     def _scored(self, src_ids: Sequence[int], tgt_ids: Sequence[int], values: Sequence[float]) -> Scored:
-        """`values` are the log-probabilities of the target pieces that were read, and of `</s>`."""
+        """Return the score of a pair; `values` are the log-probabilities of the target pieces read, and of `</s>`."""
         src_cut, tgt_cut = len(src_ids) > self.max_length, len(tgt_ids) > self.max_length
         ids = tgt_ids[: self.max_length]
         end = () if tgt_cut else (END,)
@@ -156,7 +156,7 @@ class Numbers:
             self.first += f"{', ' if self.first else ''}{number if self.n <= 10 else '…'}"
 
     def count(self, noun: str) -> str:
-        """`1 pair`, `12 pairs`."""
+        """Format the number with a noun: `1 pair`, `12 pairs`."""
         return f"{self.n:,} {noun}{'s' if self.n > 1 else ''}"
 
 
@@ -181,11 +181,11 @@ class Totals:
             self.cut.add(number)
 
     def perplexity(self, n: int) -> float:
-        """exp of the mean negative log-probability of `n` pieces or words."""
+        """Return exp of the mean negative log-probability of `n` pieces or words."""
         return math.exp(min(-self.log_prob / max(n, 1), 700.0))
 
     def lines(self) -> Iterator[str]:
-        """Messages for the screen: pairs left out or cut, then totals; ends of sentence count as pieces and words."""
+        """Yield messages: pairs left out or cut, then totals, where ends of sentence count as pieces and words."""
         if self.blank.n:
             yield f"{self.blank.count('pair')} with a blank side, not scored: {self.blank.first}"
         if self.cut.n:

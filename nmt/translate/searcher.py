@@ -52,7 +52,7 @@ class Searcher(Protocol):
         """
 
     def forced_decoder(self, search: SearchConfig) -> ForcedDecoder:
-        """The same models for scoring given translations. Raises ConfigError if that is not supported."""
+        """Return the same models for scoring given translations. Raises ConfigError if that is not supported."""
 
 
 class NativeSearcher:

@@ -1,4 +1,4 @@
-"""Lines into sentences for the search, and the hypotheses of sentences back into translations of lines."""
+"""Split lines into sentences for the search, and join the hypotheses of sentences into translations of lines."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from nmt.translate.mbr import choose
 from nmt.translate.types import BLANK, MAX_PARTS, NO_TERMS, Line, Part, Sentence, Translation, takes_terms
 
 MAX_PIECES_FACTOR = 4
-"""At most this many times `data.max_pieces` of a sentence are read: more is no sentence and would take hours, or all
-memory."""
+"""A sentence is read up to this many times `data.max_pieces`: more is no sentence and would take hours, or all memory.
+"""
 
 
 class Segmenter:
@@ -30,7 +30,7 @@ class Segmenter:
         self._tgt_lang, self._max_positions = data.tgt, max_positions
         # one position is for the end of sentence
         self.max_length = MAX_PIECES_FACTOR * data.max_pieces if max_positions is None else max_positions - 1
-        """Pieces of a sentence that are read, `</s>` not counted."""
+        """Maximum number of pieces of a sentence that are read, `</s>` not counted."""
         self._max_pieces = min(self.max_length, data.max_pieces)
 
     def split_lines(self, lines: Sequence[Line], search: SearchConfig, first: int = 0) -> list[list[Sentence]]:
@@ -96,7 +96,7 @@ class Segmenter:
             hypotheses = [[self._least_risk(candidates, search.mbr)] if candidates else [] for candidates in ranked]
         n_ranks = min(n_best, max(map(len, hypotheses)))
         translations = [
-            self._joined(sentences, [each[min(rank, len(each) - 1)] if each else None for each in hypotheses], search)
+            self._joined(sentences, [best[min(rank, len(best) - 1)] if best else None for best in hypotheses], search)
             for rank in range(n_ranks)
         ]
         if search.sample:
@@ -106,8 +106,9 @@ class Segmenter:
     def _joined(
         self, sentences: Sequence[Sentence], hypotheses: Sequence[Hypothesis | None], search: SearchConfig
     ) -> Translation:
-        """One hypothesis of each sentence, None for a blank one, as a translation of the line."""
-        pairs = [(sentence, found) for sentence, found in zip(sentences, hypotheses, strict=True) if found is not None]
+        """Join one hypothesis of each sentence, None for a blank one, into a translation of the line."""
+        both = zip(sentences, hypotheses, strict=True)
+        pairs = [(sentence, hypothesis) for sentence, hypothesis in both if hypothesis is not None]
         log_prob = sum(hypothesis.log_prob for _, hypothesis in pairs)
         n_pieces = sum(len(hypothesis.ids) + 1 for _, hypothesis in pairs)
         is_as_searched = len(pairs) == 1 and not pairs[0][0].phrases
@@ -128,7 +129,10 @@ class Segmenter:
 
 
 def _max_length(n_src: int, n_required: int, search: SearchConfig, max_positions: int | None) -> int:
-    """The maximum length of a translation, `</s>` counted, of `n_src` pieces with `n_required` in prefix and terms."""
+    """Return the maximum length of a translation, `</s>` counted.
+
+    n_src: source pieces; n_required: pieces of prefix and terms.
+    """
     limit = int(search.max_length_ratio * n_src + search.max_length_offset)
     limit = max(limit + n_required, search.min_length + 1)
     if search.max_length:
@@ -137,7 +141,7 @@ def _max_length(n_src: int, n_required: int, search: SearchConfig, max_positions
 
 
 def n_candidates(search: SearchConfig, n_best: int) -> int:
-    """The number of hypotheses of each sentence that `Segmenter.join_hypotheses` needs."""
+    """Return the number of hypotheses of each sentence that `Segmenter.join_hypotheses` needs."""
     n = n_best if search.mbr == "none" else search.mbr_candidates
     return n if search.sample else min(n, search.beam)
 

@@ -58,7 +58,7 @@ class Translator:
         DataError for its tokenizer, ConfigError if the runs do not make an ensemble.
         """
         paths = [path] if isinstance(path, (Path, str)) else path
-        first, *others = all_saved = [open_saved(Path(each), checkpoint, weights) for each in paths]
+        first, *others = all_saved = [open_saved(Path(run), checkpoint, weights) for run in paths]
         for other in others:
             other.check_goes_with(first)
         torch_device = pick_device(device)
@@ -118,7 +118,7 @@ class Translator:
         return [[translation.text for translation in translations] for translations in by_text]
 
     def search_settings(self, settings: Mapping[str, object]) -> SearchConfig:
-        """The configuration's search settings with these changed. Raises ConfigError."""
+        """Return the configuration's search settings with these changed. Raises ConfigError."""
         dumped = self.config.model_dump()
         return check_config(dumped | {"search": dumped["search"] | dict(settings)}, "translate").search
 
@@ -128,8 +128,10 @@ class Translator:
         self.searcher.check(search, has_terms)
 
     def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:
-        """The same models for scoring given translations and for attention. Raises ConfigError for another engine than
-        the native one."""
+        """Return the same models for scoring given translations and for attention.
+
+        Raises ConfigError for an engine other than the native one.
+        """
         return self.searcher.forced_decoder(search or self.config.search)
 
     def score(
@@ -155,7 +157,7 @@ class Translator:
         progress: Progress | None = None,
         window: int = WINDOW,
     ) -> Iterator[list[Translation]]:
-        """For each line, in order, up to `n_best` translations, best first; a blank line has one, which is blank.
+        """Yield for each line, in order, up to `n_best` translations, best first; a blank line has one, which is blank.
 
         `window` lines at a time are read ahead and sorted by length; a line is yielded as soon as all lines before it
         are. A translation has no line feed in it. `search` is by default the configuration's. `progress` counts lines

@@ -1,6 +1,6 @@
-"""Input and output of translating.
+"""Input and output of a translator.
 
-A `Line` is what a user gives: text, and constraints on its translation. It becomes one or several `Sentence`s, which
+A `Line` is the input: text, and constraints on its translation. It becomes one or several `Sentence`s, which
 are searched, and their hypotheses become its `Translation`s.
 """
 
@@ -17,7 +17,7 @@ WINDOW = 4096
 """Lines, or pairs of lines, that are read ahead and sorted by length together."""
 
 MAX_PARTS = 2**24
-"""More sentences than a line can have."""
+"""Upper bound of the number of sentences of a line."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Translation:
 BLANK = Translation("", 0.0, 0.0)
 """The translation of a blank line."""
 
-NO_TERMS = "terms go with plain beam search alone, without search.sample, diversity_groups, no_repeat_ngram"
+NO_TERMS = "terms need plain beam search, without search.sample, diversity_groups or no_repeat_ngram"
 
 
 def check_search(search: SearchConfig, n_best: int) -> None:

@@ -212,8 +212,8 @@ def test_usage_errors(arguments: list[str], expected: str, nmt: Command) -> None
 
 
 TOGETHER = (
-    "--hyp F and --ref F go together, without what belongs to a run: --run, --split, --data, --output, --samples, "
-    "--beam, --length-penalty, --set, --checkpoint, --weights, --precision"
+    "--hyp F and --ref F must be given together, without options of a run: --run, --split, --data, --output, "
+    "--samples, --beam, --length-penalty, --set, --checkpoint, --weights, --precision"
 )
 
 

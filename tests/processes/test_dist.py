@@ -49,7 +49,7 @@ def test_one_worker_is_told_to_stop_and_one_process_goes_on(folder, config, pair
     err = ended(process, lambda: run.step(5).path.exists(), lambda pid: the_other(run, pid))
     step = saved_steps(run)[-1]
     assert 5 <= step < 40 and process.returncode == 1  # torchrun's own, whatever its workers end with
-    assert f"nmt: stopped at step {step} by another process; nmt train --resume --run one continues from there\n" in err
+    assert f"nmt: stopped at step {step} by another rank; nmt train --resume --run one continues from there\n" in err
     assert err.count("nmt: stopped") == 1 and "exitcode  : 75" in err and "SIGKILL" not in err
     load_weights(run.step(step)), load_optimizer(run.step(step))
     fit(config, folder / "data", run.path, resume=True)
@@ -183,7 +183,7 @@ def leaving(world: World) -> None:
     dist_module.GRACE_SECONDS = 0.3
     if world.is_rank0:
         told = caught(lambda: world.on_rank0(lambda: time.sleep(2)))
-        assert told.startswith("NmtError process 0 ends because another has ended, which may say why: "), told
+        assert told.startswith("NmtError rank 0 ends because another rank has ended, which may say why: "), told
         return
     world.stop.signal = "SIGTERM"
     with pytest.raises(StoppedError, match="stopped by SIGTERM, while rank 0 is busy"):
@@ -210,7 +210,7 @@ def test_a_gpu_for_each_process(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "1")
     World(1, 2).set_device(torch.device("cpu"))
     World().set_device(torch.device("cuda"))
-    with pytest.raises(ConfigError, match="process 1 of this machine finds only 1 GPUs"):
+    with pytest.raises(ConfigError, match="rank 1: no GPU for local rank 1, this machine has 1; start fewer"):
         World(1, 2).set_device(torch.device("cuda"))
     monkeypatch.setenv("LOCAL_RANK", "0")
     World(4, 8).set_device(torch.device("cuda"))

@@ -69,7 +69,7 @@ def test_killed_workers_are_restarted_and_the_run_goes_on_by_itself(several, pai
 ERROR = 'raise RuntimeError("injected")'
 FAILURES = {
     "raises an error": (f"if (rank, step) == (1, 12): {ERROR}", "RuntimeError: injected"),
-    "finds a mistake": ('if (rank, step) == (1, 12): raise DataError("no more")', "nmt: process 1: no more\n"),
+    "finds a mistake": ('if (rank, step) == (1, 12): raise DataError("no more")', "nmt: rank 1: no more\n"),
     "dies": (f"if (rank, step) == (1, 12): {DIE}", "Signal 9 (SIGKILL)"),
     "is the first and raises an error": (
         'if (rank, step) == (0, 12): raise RuntimeError("injected")',
@@ -87,8 +87,8 @@ def test_if_one_process_fails_all_end(several, what):
     err = ended(process)
     assert process.returncode == 1
     assert told in err
-    others = err.count("nmt: process 0 ends because another has ended, which may say why: ")
-    assert others == ("first" not in what) and err.count("nmt: process") == others + ("mistake" in what), err
+    others = err.count("nmt: rank 0 ends because another rank has ended, which may say why: ")
+    assert others == ("first" not in what) and err.count("nmt: rank") == others + ("mistake" in what), err
     assert saved_steps(run)[-1] == 10
 
 

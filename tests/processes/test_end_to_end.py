@@ -316,7 +316,7 @@ def test_without_a_test_set(nmt: Command) -> None:
     result = nmt("evaluate", "--run", RUN, "--data", "bare")
     assert result.status == 2
     assert result.err.splitlines()[-1] == (
-        "nmt: bare: has no test set; --split valid takes the development set, on which choices were made"
+        "nmt: bare: has no test set; --split valid takes the development set, on which the weights were chosen"
     )
     result = nmt("evaluate", "--run", RUN, "--data", "bare", "--split", "toy")
     assert (result.status, result.err.splitlines()[-1]) == (2, "nmt: bare: no split toy; there are train, valid")

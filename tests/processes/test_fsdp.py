@@ -100,7 +100,7 @@ def test_a_divided_run_stops_and_goes_on(several, pair):
     process = torchrun(several, *NEW, "stopped", "--set", "training.parallel=fsdp")
     err = ended(process, lambda: run.step(5).path.exists(), lambda pid: the_other(run, pid))
     step = saved_steps(run)[-1]
-    assert f"nmt: stopped at step {step} by another process; nmt train --resume --run stopped continues from" in err
+    assert f"nmt: stopped at step {step} by another rank; nmt train --resume --run stopped continues from" in err
     assert "exitcode  : 75" in err and "SIGABRT" not in err
     process = torchrun(several, "--resume", "--run", "stopped")
     err = ended(process)

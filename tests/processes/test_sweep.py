@@ -138,7 +138,7 @@ def test_names_tell_the_combination_and_fit_any_file_system() -> None:
             ["--grid", "training.peak_lr=1e-3,2e-3", "--set", "training.schedule=noam"],
             ["--grid training.peak_lr: has no effect with this training.schedule"],
         ),
-        (["--grid", "training.seed=1", "--set", "training.seed=2"], ["--grid training.seed: --set gives it, too"]),
+        (["--grid", "training.seed=1", "--set", "training.seed=2"], ["--grid training.seed: --set changes it, too"]),
         (["--grid", "training.run_dir=a,b"], ["--grid training.run_dir: every training has"]),
         (["--grid", "training.seed=1", "--set", "model.width=2"], ["--set model.width: no such setting"]),
         (["--grid", "training.seed=1", "--data", "nowhere"], ["--data nowhere: no data directory"]),
@@ -175,15 +175,15 @@ def test_what_is_there_and_is_of_no_or_another_sweep_is_named(nmt: Command, call
     lock.release()
     assert result.status == 2
     assert [line.removeprefix(f"nmt: {GOLDEN_SEEDS}/") for line in result.err.splitlines()] == [
-        "seed=1: trained with training.max_steps 500, wanted is 400; --dir DIR takes another place",
-        "seed=2: exists already, and is no run; --dir DIR takes another place",
+        "seed=1: trained with training.max_steps 500, this sweep has 400; name another directory with --dir",
+        "seed=2: exists already, but is not a run directory; name another directory with --dir",
         f"seed=3: process {os.getpid()} on {os.uname().nodename} trains here; wait for it to end or stop it",
         "seed=4: selected.json: damaged: Expecting property name enclosed in double quotes: line 1 column 2 "
         "(char 1); remove it to translate with the last checkpoint; "
         "repair it, or remove it to train it again",
     ]
     result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--dir", GOLDEN_SEEDS / "seed=4")
-    assert (result.status, "a run directory; give the sweep one of its own" in result.err) == (2, True)
+    assert (result.status, "a run directory; name a directory for the sweep with --dir" in result.err) == (2, True)
     result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--dir", "golden.yaml")
     assert (result.status, "golden.yaml: not a directory" in result.err) == (2, True)
     assert calls() == []
@@ -341,7 +341,7 @@ def test_finished_runs_of_another_text_are_named(nmt: Command, tiny_data: Path) 
     golden_run(20.0, seed=1)
     result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1", "--data", tiny_data)
     assert result.status == 2
-    assert f"{GOLDEN_SEEDS}/seed=1: trained on another text than {tiny_data} has now" in result.err
+    assert f"{GOLDEN_SEEDS}/seed=1: trained on another text than that of {tiny_data}; name another" in result.err
 
 
 # --- what is called -----------------------------------------------------------------------------

@@ -169,9 +169,9 @@ def test_terms_stand_in_the_translation(translator: Translator) -> None:
             text for text, wanted in zip(free, terms, strict=True) if not wanted
         ]
     for settings in ({"sample": True}, {"diversity_groups": 3}, {"no_repeat_ngram": 2}):
-        with pytest.raises(ConfigError, match="terms go with plain beam search"):
+        with pytest.raises(ConfigError, match="terms need plain beam search"):
             list(translator.translate_lines(lines, changed(BEAM, **settings)))
-        with pytest.raises(ConfigError, match=r"search\.protect: terms go with plain beam search"):
+        with pytest.raises(ConfigError, match=r"search\.protect: terms need plain beam search"):
             translator.translate_lines(lines, changed(BEAM, protect=True, **settings))
 
 
@@ -203,7 +203,7 @@ def test_patterns_leave_tags_their_order(tokenizer: Tokenizer, pattern: str) -> 
 def test_patterns_of_ones_own(translator: Translator) -> None:
     own = changed(BEAM, protect_patterns=["Ü[A-Z]+-[0-9]+"])
     assert "ÜB-12" in texts(translator, [f"{PLAIN[0]} ÜB-12"], own)[0]
-    with pytest.raises(ConfigError, match=r"search\.protect_patterns: terms go with plain beam search"):
+    with pytest.raises(ConfigError, match=r"search\.protect_patterns: terms need plain beam search"):
         translator.translate_lines(PLAIN, changed(own, sample=True))
 
 
@@ -263,7 +263,7 @@ def test_an_ensemble_of_a_run_with_itself_is_the_run(run_dir: Path, tokenizer: T
     other = write_run(tmp_path / "other", config, tokenizer, tiny_model(config, tokenizer, seed=8))
     assert texts(Translator.load([run_dir, other], device="cpu"), PLAIN) != texts(alone, PLAIN)
     strange = write_run(tmp_path / "strange", config, tiny_tokenizer(seed=500), tiny_model(config, tokenizer))
-    with pytest.raises(ConfigError, match=r"strange: has another tokenizer than .*tiny; they make no ensemble"):
+    with pytest.raises(ConfigError, match=r"strange: has another tokenizer than .*tiny; they cannot form an ensemble"):
         Translator.load([run_dir, strange])
 
 

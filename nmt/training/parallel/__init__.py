@@ -1,1 +1,1 @@
-"""Several processes: collectives, rank 0, and a model that is sharded."""
+"""Training with several processes: collectives, the decisions of rank 0, and sharded models."""

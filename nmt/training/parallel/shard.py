@@ -48,12 +48,12 @@ def is_sharded(model: nn.Module) -> bool:
 
 
 def _as_dtensor(tensor: Tensor) -> DTensor | None:
-    """The tensor if it is sharded, else None."""
+    """Return the tensor if it is sharded, else None."""
     return cast("DTensor", tensor) if hasattr(tensor, "placements") else None
 
 
 def to_local(tensor: Tensor) -> Tensor:
-    """This rank's shard of a tensor, sharing its memory; an unsharded tensor itself."""
+    """Return this rank's shard of a tensor, sharing its memory; an unsharded tensor itself."""
     sharded = _as_dtensor(tensor)
     return tensor if sharded is None else sharded.to_local()
 

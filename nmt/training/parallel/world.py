@@ -34,12 +34,12 @@ from nmt.process import Stop
 
 T = TypeVar("T")
 TIMEOUT = timedelta(hours=2)  # of a collective: the others wait while rank 0 validates
-GRACE_SECONDS = 20.0  # from a signal to the end of a process that waits for rank 0
+GRACE_SECONDS = 20.0  # from a signal to the end of a rank that waits for rank 0
 DISCONNECTED = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 
 
 class World:
-    """The processes of a run: this one has number `rank` of `size`."""
+    """The process group of a run of `size` ranks, of which this process is `rank`."""
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
@@ -48,16 +48,17 @@ class World:
 
     @property
     def is_rank0(self) -> bool:
-        """Whether this is the process that writes and decides."""
+        """Whether this is the rank that writes and decides."""
         return self.rank == 0
 
     def set_device(self, device: torch.device) -> None:
-        """Give this process a GPU of its own (LOCAL_RANK). Raises ConfigError if there are too few."""
+        """Select a GPU of its own for this rank (LOCAL_RANK). Raises ConfigError if there are too few."""
         if self.size == 1 or device.type != "cuda":
             return
         local_rank = int(os.environ["LOCAL_RANK"])
-        if local_rank >= torch.cuda.device_count():
-            raise ConfigError([f"process {local_rank} of this machine finds only {torch.cuda.device_count()} GPUs"])
+        if local_rank >= (n_gpus := torch.cuda.device_count()):
+            problem = f"rank {self.rank}: no GPU for local rank {local_rank}, this machine has {n_gpus}"
+            raise ConfigError([f"{problem}; start fewer processes with torchrun --nproc-per-node"])
         torch.cuda.set_device(local_rank)
 
     def all_reduce(self, tensor: Tensor) -> None:
@@ -96,7 +97,7 @@ class World:
                 dist.broadcast(tensor, 0)
 
     def on_rank0(self, call: Callable[[], T], serve: Callable[[str], object] | None = None) -> T:
-        """Call a function on rank 0 only and return its result on all ranks; an error there ends all processes.
+        """Call a function on rank 0 only and return its result on all ranks; an error there ends all ranks.
 
         Meanwhile the other ranks run `serve` with whatever `call` passes to `request`.
         """
@@ -113,13 +114,13 @@ class World:
         self._broadcast_message("result", result)
         return result
 
-    def request(self, what: str) -> None:
-        """On rank 0, within `on_rank0`: make the other ranks call their `serve` with `what`."""
+    def request(self, message: str) -> None:
+        """On rank 0, within `on_rank0`: make the other ranks call their `serve` with `message`."""
         if self.size > 1:
-            self._broadcast_message("request", what)
+            self._broadcast_message("request", message)
 
     def on_all_ranks(self, call: Callable[[], T]) -> T:
-        """Call a function on each rank and return this rank's result; an error on any rank ends all processes.
+        """Call a function on each rank and return this rank's result; an error on any rank ends all of them.
 
         The same error on several ranks is raised by the first of them only, so that it is reported once.
         """
@@ -177,7 +178,7 @@ class World:
 
     @contextmanager
     def collective(self) -> Iterator[None]:
-        """Context of a collective operation. If another process is gone, rank 0 raises NmtError and the others exit."""
+        """Context of a collective operation. If another rank is gone, rank 0 raises NmtError and the others exit."""
         try:
             with record_function("other processes"):
                 yield
@@ -188,7 +189,7 @@ class World:
             if not self.is_rank0 and any(sign in reason for sign in DISCONNECTED):
                 raise SystemExit(1) from error
             raise NmtError(
-                f"process {self.rank} ends because another has ended, which may say why: {reason}"
+                f"rank {self.rank} ends because another rank has ended, which may say why: {reason}"
             ) from error
 
 
@@ -219,8 +220,8 @@ def joined() -> Iterator[World]:
     try:
         yield world
     except NmtError as error:
-        if not world.is_rank0 and not str(error).startswith("process "):
-            error.args = (f"process {world.rank}: {error.args[0]}", *error.args[1:])
+        if not world.is_rank0 and not str(error).startswith("rank "):
+            error.args = (f"rank {world.rank}: {error.args[0]}", *error.args[1:])
         raise
     finally:
         # torchrun sends it to all as soon as one has ended; this one is ending too, and may have an error to report

@@ -34,14 +34,14 @@ def collapse_alarm(sources: Sequence[str], translations: Sequence[str]) -> str |
     n_repeated = sum(_repeats(line) for line in translations)
     n_empty = sum(not line.strip() for line in translations)
     if n_empty > SHARE * n:
-        what = f"{n_empty} of {n} translations of the development set are empty"
+        problem = f"{n_empty} of {n} translations of the development set are empty"
     elif n_common > SHARE * n and sources.count(sources[translations.index(common)]) <= SHARE * n:
-        what = f"{n_common} of {n} translations of the development set are the same: {common[:60]!r}"
+        problem = f"{n_common} of {n} translations of the development set are the same: {common[:60]!r}"
     elif n_repeated > SHARE * n:
-        what = f"{n_repeated} of {n} translations of the development set repeat a word or two over and over"
+        problem = f"{n_repeated} of {n} translations of the development set repeat a word or two over and over"
     else:
         return None
-    return f"{what}; early in a run that is usual, later it is not: look at the learning rate and at the text"
+    return f"{problem}; early in a run that is usual, later it is not: look at the learning rate and at the text"
 
 
 def _repeats(line: str) -> bool:

@@ -318,7 +318,7 @@ def test_what_is_wrong_is_one_line(whole: Path, tmp_path: Path, nmt: Command) ->
         ("--run", whole, "--output", taken): "taken: is not empty",
         ("--run", tmp_path / "none", "--output", tmp_path / "x"): "not a run directory",
         ("--run", whole, "--output", tmp_path / "x", "--checkpoint", "99"): "no checkpoint 99",
-        ("--run", whole, "--output", tmp_path / "x", "--quantization", "int8"): "belong to --format ctranslate2",
+        ("--run", whole, "--output", tmp_path / "x", "--quantization", "int8"): "need --format ctranslate2",
         ("--run", whole, "--output", tmp_path / "x", "--format", "onnx"): "onnx",
         ("--run", whole, "--output", tmp_path / "x", "--evaluate", "--data", tmp_path / "none"): "no such data",
     }

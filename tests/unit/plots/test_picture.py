@@ -63,9 +63,7 @@ def test_forty_pieces_are_legible_and_more_than_the_most_are_left_out(tmp_path: 
 
 
 def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"a\.gif: the ending says which kind of picture; give one of \.png, \.pdf, \.svg"
-    ):
+    with pytest.raises(DataError, match=r"a\.gif: unknown picture format; use one of \.png, \.pdf, \.svg"):
         attention_picture(tmp_path / "a.gif", SRC, TGT, WEIGHTS, "title")
     with pytest.raises(DataError, match=r"there is no directory .*no to write it in"):
         attention_picture(tmp_path / "no" / "a.png", SRC, TGT, WEIGHTS, "title")

@@ -263,13 +263,13 @@ def test_the_golden_run_and_others_in_one_picture(nmt: Command, folder: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a", "nowhere"], "nowhere: no such directory; nmt runs shows which runs there are"),
-        (["a/log.jsonl"], "a/log.jsonl: a file, where a run directory is needed; nmt runs shows which runs there are"),
+        (["a", "nowhere"], "nowhere: no such directory; nmt runs lists the runs"),
+        (["a/log.jsonl"], "a/log.jsonl: a file, where a run directory is needed; nmt runs lists the runs"),
         (["a.part"], "a.part: no run directory, and none in it; it holds nothing"),
         (["b"], "b: no run directory, and none in it; it holds b.txt"),
         (["outer"], "outer: no run directory here, but in outer/sweep"),
-        (["a", "--output", "x.jpg"], "x.jpg: the ending says which kind of picture; give one of .png, .pdf, .svg"),
-        (["a", "--output", "png"], "png: the ending says which kind of picture; give one of .png, .pdf, .svg"),
+        (["a", "--output", "x.jpg"], "x.jpg: unknown picture format; use one of .png, .pdf, .svg"),
+        (["a", "--output", "png"], "png: unknown picture format; use one of .png, .pdf, .svg"),
         (["a", "--output", "no/x.png"], "no/x.png: there is no directory no to write it in"),
         (["a", "--output", "d.png"], "d.png: a directory, where a file is to be written"),
     ],
@@ -309,7 +309,7 @@ def test_a_directory_with_more_runs_than_can_be_told_apart(nmt: Command, folder:
     told = nmt("plot", "runs")
     assert (told.status, told.out) == (2, "")
     assert told.err == (
-        "nmt: runs: holds 29 runs, more than the 28 that can be told apart; name some of "
+        "nmt: runs: holds 29 runs, more than the 28 that can be distinguished; name some of "
         "00, 01, 02, 03, 04, 05, 06, 07, 08, 09, …\n"
     )
 
@@ -318,7 +318,7 @@ def test_errors_of_the_function(folder: Path) -> None:
     make_run(folder / "a")
     with pytest.raises(CheckpointError, match="b: no such directory"):
         plot([Path("b")], Path("x.png"))
-    with pytest.raises(DataError, match="kind of picture"):
+    with pytest.raises(DataError, match="unknown picture format"):
         plot([Path("a")], Path("x.txt"))
 
 

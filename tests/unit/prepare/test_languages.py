@@ -118,7 +118,7 @@ def test_prepare_tells_it_again_and_again(place: Folder, nmt: Command) -> None:
         "data.train.2 (none.de)", "data.train.1 (more.de)",
     ]  # fmt: skip
     assert warnings[0].endswith(
-        "nothing of it is kept: copied source 30; both sides are identical: is this one file with both languages?"
+        "none of its pairs is kept: copied source 30; both sides are identical: is this one file with both languages?"
     )
     assert warnings[1].startswith("data.train.1 (more.de): de and en look swapped: ")
     assert json.loads((place.data / "manifest.json").read_text(encoding="utf-8"))["warnings"] == warnings

@@ -152,7 +152,7 @@ def test_a_manifest_that_has_lost_its_sources(place: Folder, damage: object) -> 
     manifest = json.loads((place.data / "manifest.json").read_bytes())
     (place.data / "manifest.json").write_text(json.dumps(manifest | {"sources": damage}))
     said = place.prepare().split("\n")[0]
-    assert ("does not say what it was made from" if damage != {} else "train.de has changed") in said
+    assert ("does not record what it was made from" if damage != {} else "train.de has changed") in said
     assert "nothing to do" in place.prepare()
 
 
@@ -196,7 +196,7 @@ def test_a_tokenizer_taken_from_a_run(place: Folder) -> None:
     run = RunDir(place.folder / "run")
     run.path.mkdir()
     shutil.copytree(place.data / "tokenizer", run.tokenizer.path)
-    with pytest.raises(DataError, match=r"run: neither manifest\.json nor config\.yaml tells the languages"):
+    with pytest.raises(DataError, match=r"run: has neither manifest\.json nor config\.yaml, which name the languages"):
         place.prepare(tokenizer_from=run.path)
     run.config.write_text(dump_config(place.config(direction="en-de")), encoding="utf-8")
     assert "not learned from this text" in place.prepare(tokenizer_from=run.path)
@@ -222,5 +222,5 @@ def test_a_manifest_that_does_not_say_what_it_was_made_from(place: Folder) -> No
     facts = json.loads(manifest.read_bytes())
     del facts["config"]
     manifest.write_text(json.dumps(facts))
-    assert "manifest.json does not say what it was made from" in place.prepare().split("\n")[0]
+    assert "manifest.json does not record what it was made from" in place.prepare().split("\n")[0]
     assert "nothing to do" in place.prepare()

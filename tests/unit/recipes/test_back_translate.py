@@ -103,7 +103,7 @@ def test_stopped_and_resumed_is_never_stopped(folder: Path, nmt: Command, monkey
 
     monkeypatch.setattr(directory, "load_translator", lambda _: pytest.fail("nothing is to be translated"))
     done = nmt(*back, "parts")
-    assert done.status == 0 and "parts/synthetic.bb: all 40 lines are there" in done.err
+    assert done.status == 0 and "parts/synthetic.bb: all 40 lines are translated already" in done.err
     assert f"{json.loads(whole['report.json'])['pairs']:>12,}  pairs\n" in done.out
 
 
@@ -140,17 +140,17 @@ def test_input_that_does_not_fit_is_refused(folder: Path, nmt: Command) -> None:
     assert "dev_and_test_lines was" in another_test_set, "its lines may have been translated"
     with Path("mono.aa").open("a", encoding="utf-8") as file:
         file.write("more\n")
-    assert "begun with other settings: text was" in message(*back, "out", "--how", "greedy")
-    assert "holds other files" in message(*back, folder)
-    assert "mono.aa: a file, where a folder" in message(*back, "mono.aa")
-    assert "what follows a aa-bb run is bb-aa" in message(*back, "new", "--config", run / "config.yaml")
+    assert "started with other settings: text was" in message(*back, "out", "--how", "greedy")
+    assert "which this recipe did not write" in message(*back, folder)
+    assert "mono.aa: a file, where a directory" in message(*back, "mono.aa")
+    assert "translates aa-bb; set data.direction to bb-aa" in message(*back, "new", "--config", run / "config.yaml")
     assert "model.d_fff" in message(*back, "new", "--set", "model.d_fff=3")
     assert "search.beem" in message(*back, "new", "--search", "beem=3")
     assert "none: no such file" in message("--reverse", run, "--mono", "none", "--output", "new")
     Path("latin").write_bytes(b"ba\nb\xe4\n")
     assert "not UTF-8 at line 2" in message("--reverse", run, "--mono", "latin", "--output", "new")
     Path("blank").touch()
-    assert "blank: is empty" in message("--reverse", run, "--mono", "blank", "--output", "new")
+    assert "blank: is empty: there is nothing" in message("--reverse", run, "--mono", "blank", "--output", "new")
     assert "not a run directory" in message("--reverse", ".", "--mono", "mono.aa", "--output", "new")
     assert "write nmt back-translate --mono mono.aa" in message(*back, "new", "mono.aa")
     assert not Path("new").exists(), "all of these are found before anything is written"

@@ -84,7 +84,7 @@ def test_what_stops_the_first_training_stops_the_command(nmt: Command, monkeypat
     [
         ([], "Missing option"),
         (["--both", "900"], "Missing option"),
-        (["--both", "3h", "--one", "900"], "--both 3h: write 6000 for steps or 30m for minutes"),
+        (["--both", "3h", "--one", "900"], "--both 3h: write it as 6000 for steps or 30m for minutes"),
         (["--both", "900", "--one", "2m3"], "--one 2m3: write"),
         (["--both", "900", "--one", ""], "--one : write"),
         (["--both", "900", "--one", "0"], "training.max_steps: must be"),

@@ -63,16 +63,16 @@ def test_the_prepared_text_does_not_tell_corpora_apart_that_repeat_differently(s
     Path("run/config.yaml").write_text(dump_config(changed), "utf-8")
     Path("mono.aa").write_text("ba\n", encoding="utf-8")
     done = nmt("back-translate", "--reverse", "run", "--mono", "mono.aa", "--output", "out", "--upsample", "3")
-    assert done.status == 2 and "run: corpora repeat differently" in done.err
+    assert done.status == 2 and "run: data.train.N.repeat differs between the corpora" in done.err
     assert split.is_dir() and not Path("out").exists()
     done = nmt("distil", "--teacher", "run", "--output", "out")
-    assert done.status == 2 and "run: its training text has corpora that repeat" in done.err
+    assert done.status == 2 and "run: trained with data.train.N.repeat above 1" in done.err
     assert not Path("out").exists()
 
 
 def test_a_development_set_that_was_split_off_stays_the_same(folder: Path) -> None:
     config = tiny_settings(folder / "text", data={"valid": 10, "dir": "data"})
-    with pytest.raises(DataError, match=r"^data: no development set is here yet, and data\.valid says to split it off"):
+    with pytest.raises(DataError, match=r"^data: no development set here yet; data\.valid splits it off"):
         rooted(config)
     data = folder / "data"
     for result in (rooted(config, data), rooted(changed_config(config, [f"data.dir={data}"]))):

@@ -136,7 +136,7 @@ def test_a_damaged_chunk_is_named(folder: Path, nmt: Command, monkeypatch: pytes
     Path("out/chunks/000000000000").write_text("ba\n", encoding="utf-8")
     done = nmt(*again)
     assert done.status == 2
-    assert "000000000000: damaged: 1 lines, there must be 16; remove it" in done.err
+    assert "000000000000: damaged: has 1 lines, expected 16; remove it" in done.err
     assert not Path("out/distilled.bb").exists()
 
 

@@ -98,7 +98,7 @@ def test_scores_that_are_no_numbers_are_an_error(value: float) -> None:
     def broken(sentence: int, _: Prefix) -> Tensor:
         return torch.full((6,), value if sentence == 1 else 0.0)
 
-    with pytest.raises(CheckpointError, match="the model's scores are not numbers"):
+    with pytest.raises(CheckpointError, match="the model's scores are not finite"):
         greedy_search(TableModel(broken, range(3)), Rules(BANNED, torch.tensor([4] * 3)), SearchConfig())
 
 

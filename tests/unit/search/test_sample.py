@@ -226,7 +226,7 @@ def test_scores_that_are_no_numbers_are_an_error(settings: dict[str, Any], value
     def broken(sentence: int, _: Prefix) -> Tensor:
         return torch.full((6,), value if sentence == 1 else 0.0)
 
-    with pytest.raises(CheckpointError, match="the model's scores are not numbers"):
+    with pytest.raises(CheckpointError, match="the model's scores are not finite"):
         run(broken, range(3), [4] * 3, SearchConfig(**settings), 2)
 
 

@@ -296,7 +296,7 @@ def test_scores_that_are_no_numbers_are_an_error(beam: int, value: float) -> Non
         logits = torch.zeros(6)
         return torch.full_like(logits, value) if sentence == 1 else logits
 
-    with pytest.raises(CheckpointError, match="the model's scores are not numbers"):
+    with pytest.raises(CheckpointError, match="the model's scores are not finite"):
         run(broken, range(3), [4] * 3, SearchConfig(beam=beam))
 
 

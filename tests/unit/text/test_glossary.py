@@ -245,7 +245,7 @@ def test_a_term_across_a_split_is_told(
 
 def test_what_finds_no_terms_refuses_them(translator: Translator) -> None:
     for setting in ({"sample": True}, {"diversity_groups": 3}, {"no_repeat_ngram": 2}):
-        with pytest.raises(ConfigError, match="terms go with plain beam search"):
+        with pytest.raises(ConfigError, match="terms need plain beam search"):
             translator.translate(PLAIN, glossary={"x": "y"}, **{**BEAM.model_dump(), **setting})
     with pytest.raises(DataError, match=r"nowhere\.tsv: no such file"):
         translator.translate(PLAIN, glossary="nowhere.tsv")
@@ -311,4 +311,4 @@ def test_the_command(nmt: Command, tokenizer: Tokenizer, translator: Translator,
     assert "not translated" not in done.err
     refused = nmt(*command, "--glossary", tmp_path / "g.tsv", "--set", "search.sample=true")
     assert (refused.status, refused.err.count("\n"), refused.out) == (2, 1, "")
-    assert "terms go with plain beam search" in refused.err
+    assert "terms need plain beam search" in refused.err
