@@ -20,8 +20,17 @@ from nmt.training.parallel import world as dist_module
 from nmt.training.parallel.world import World, joined
 from nmt.training.setup.start import start
 from several import (
-    NEW, NO_DROPOUT, SLOW_VALIDATION, Spawned, close, ended, in_processes, left, the_other, torchrun,
-)  # fmt: skip
+    NEW,
+    NO_DROPOUT,
+    SLOW_VALIDATION,
+    Spawned,
+    close,
+    ended,
+    in_processes,
+    left,
+    the_other,
+    torchrun,
+)
 from tiny_corpus import tiny_settings
 
 
