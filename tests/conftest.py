@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from command import Command, run_command
 from packed import calls  # noqa: F401  (a fixture)
 from tiny_corpus import tiny_settings, tiny_text
+from untraced import untraced
 
 if TYPE_CHECKING:
     from nmt.text.tokenizer import Tokenizer
@@ -107,6 +108,13 @@ def pair(several: Path) -> Path:
     assert process.returncode == 0, err
     assert err.count("20 steps") == err.count("selected: ") == 1 and "Traceback" not in err
     return several / "pair"
+
+
+@pytest.fixture(scope="module")
+def no_coverage() -> Iterator[None]:
+    """For a module that does a hundred times what other tests do once: the reported coverage is less, if anything."""
+    with untraced():
+        yield
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ from several import (
     NEW,
     NO_DROPOUT,
     SLOW_VALIDATION,
-    Spawned,
     close,
     ended,
     in_processes,
@@ -70,7 +69,7 @@ def test_one_worker_is_told_to_stop_and_one_process_goes_on(folder, config, pair
 
 def test_torchrun_is_told_to_stop_in_a_validation_and_two_processes_go_on(folder, pair):
     run = RunDir(folder / "two")
-    process = torchrun(folder, *NEW, "two", script=SLOW_VALIDATION, how=Spawned)
+    process = torchrun(folder, *NEW, "two", script=SLOW_VALIDATION)
     err = ended(process, lambda: run.step(10).path.exists(), lambda pid: pid)
     assert "nmt: stopped at step 10 by SIGTERM; nmt train --resume --run two continues from there\n" in err
     assert err.count("nmt: stopped") == 1 and process.returncode != 0 and "SIGKILL" not in err

@@ -20,7 +20,7 @@ from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import launch
 from nmt.training.loop import fit
 from nmt.training.parallel.world import meet
-from several import NEW, SLOW_VALIDATION, Forked, Spawned, ended, left, the_other, torchrun
+from several import NEW, SLOW_VALIDATION, Spawned, ended, left, the_other, torchrun
 
 # What happens before an update: `nmt train` with something that happens in one process, once `step` updates are done.
 SCRIPT = """
@@ -54,18 +54,25 @@ def test_killed_workers_are_restarted_and_the_run_goes_on_by_itself(several, pai
     run = RunDir(several / f"restarted-{parallel}")
     body = f"if (life, rank, step) in ((0, 1, 2), (1, 1, 8), (2, 0, 13)): {DIE}"
     options = ("--set", f"training.parallel={parallel}")
-    how = Spawned if parallel == "ddp" else Forked
-    process = torchrun(several, *NEW, run.path.name, *options, restarts=3, script=script(body), how=how)
+    process = torchrun(several, *NEW, run.path.name, *options, restarts=3, script=script(body))
     err = ended(process)
     assert process.returncode == 0, err
     assert not re.search("^Traceback", err, re.M)  # but torchrun's own, in its log
     assert "has no checkpoint yet" in err and "going on from step 5" in err and "going on from step 10" in err
     assert err.count("selected: ") == 1
-    found, wanted = left(run.path), left(pair)
     if parallel == "fsdp":  # sums of squares for clipping, and the configuration, are others
         assert saved_steps(run) == saved_steps(RunDir(pair))
         return
-    assert found == wanted
+    assert left(run.path) == left(pair)
+
+
+def test_new_interpreters_take_the_place_of_killed_ones(several, pair):
+    process = torchrun(
+        several, *NEW, "anew", restarts=1, script=script(f"if (life, rank, step) == (0, 1, 8): {DIE}"), how=Spawned
+    )
+    err = ended(process)
+    assert process.returncode == 0 and "Traceback" not in err and "going on from step 5" in err, err
+    assert left(several / "anew") == left(pair)
 
 
 ERROR = 'raise RuntimeError("injected")'

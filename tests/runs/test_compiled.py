@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,8 @@ from nmt.training.setup.compiled import compiled, pick_compile, pick_layout
 from packed import pairs_of
 from tiny_corpus import tiny_settings
 from trained import records
-from untraced import untraced
+
+pytestmark = pytest.mark.usefixtures("no_coverage")
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 SHALLOW = {"encoder_layers": 1, "decoder_layers": 1}  # takes long enough
@@ -43,12 +43,10 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def differentiated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def differentiated(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the graph of the backward pass, which takes seconds: all but the making of machine code."""
     monkeypatch.setattr(module, "BACKEND", "aot_eager")
     torch._dynamo.reset()
-    with untraced():
-        yield
 
 
 def batches(is_packed: bool) -> list[object]:

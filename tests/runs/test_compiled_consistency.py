@@ -14,6 +14,8 @@ from nmt.training.objective import objective
 from nmt.training.setup.compiled import compiled
 from packed import SRC, TGT, pairs_of
 
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
 ROWS = np.arange(len(SRC))
 
 
