@@ -38,7 +38,7 @@ NO_DROPOUT = dict.fromkeys(
 )  # fmt: skip
 PRELOAD = [
     "nmt.cli.train", "nmt.training.loop", "torch.distributed.fsdp", "torch.distributed.run", "torch._dynamo",
-    "torch.utils.tensorboard", "sacrebleu",
+    "torch.utils.tensorboard", "sacrebleu", "nmt.plots.attention", "matplotlib.pyplot",
 ]  # fmt: skip
 NEW = ("--config", "config.yaml", "--data", "data", "--run")
 
