@@ -19,7 +19,17 @@ from nmt.training.loop import fit, forward_backward
 from nmt.training.parallel import world as dist_module
 from nmt.training.parallel.world import World, joined
 from nmt.training.setup.start import start
-from several import NEW, NO_DROPOUT, close, ended, in_processes, left, the_other, torchrun
+from several import (
+    NEW,
+    NO_DROPOUT,
+    SLOW_VALIDATION,
+    close,
+    ended,
+    in_processes,
+    left,
+    the_other,
+    torchrun,
+)
 from tiny_corpus import tiny_settings
 
 
@@ -40,7 +50,7 @@ def test_two_processes_learn_what_one_learns(folder, config, pair):
     assert "Traceback" not in ended(divided) and divided.returncode == 0
     close(folder / "divided", folder / "single")
     assert saved_steps(RunDir(pair)) == saved_steps(RunDir(folder / "single"))
-    assert load_state(RunDir(pair).step(40)).n_tokens == load_state(RunDir(folder / "single").step(40)).n_tokens
+    assert load_state(RunDir(pair).step(20)).n_tokens == load_state(RunDir(folder / "single").step(20)).n_tokens
 
 
 def test_one_worker_is_told_to_stop_and_one_process_goes_on(folder, config, pair, capsys):
@@ -48,7 +58,7 @@ def test_one_worker_is_told_to_stop_and_one_process_goes_on(folder, config, pair
     process = torchrun(folder, *NEW, "one")
     err = ended(process, lambda: run.step(5).path.exists(), lambda pid: the_other(run, pid))
     step = saved_steps(run)[-1]
-    assert 5 <= step < 40 and process.returncode == 1  # torchrun's own, whatever its workers end with
+    assert 5 <= step < 20 and process.returncode == 1  # torchrun's own, whatever its workers end with
     assert f"nmt: stopped at step {step} by another rank; nmt train --resume --run one continues from there\n" in err
     assert err.count("nmt: stopped") == 1 and "exitcode  : 75" in err and "SIGKILL" not in err
     load_weights(run.step(step)), load_optimizer(run.step(step))
@@ -59,14 +69,14 @@ def test_one_worker_is_told_to_stop_and_one_process_goes_on(folder, config, pair
 
 def test_torchrun_is_told_to_stop_in_a_validation_and_two_processes_go_on(folder, pair):
     run = RunDir(folder / "two")
-    process = torchrun(folder, *NEW, "two")
-    err = ended(process, lambda: run.step(20).path.exists(), lambda pid: pid)
-    assert "nmt: stopped at step 20 by SIGTERM; nmt train --resume --run two continues from there\n" in err
+    process = torchrun(folder, *NEW, "two", script=SLOW_VALIDATION)
+    err = ended(process, lambda: run.step(10).path.exists(), lambda pid: pid)
+    assert "nmt: stopped at step 10 by SIGTERM; nmt train --resume --run two continues from there\n" in err
     assert err.count("nmt: stopped") == 1 and process.returncode != 0 and "SIGKILL" not in err
-    assert load_state(run.step(20)).last_check == 0
+    assert load_state(run.step(10)).last_check == 0
     process = torchrun(folder, "--resume", "--run", "two")
     err = ended(process)
-    assert process.returncode == 0 and "not the same bits" not in err and err.count("going on from step 20") == 1
+    assert process.returncode == 0 and "not the same bits" not in err and err.count("going on from step 10") == 1
     assert left(run.path) == left(pair)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import threading
 import time
@@ -19,7 +20,7 @@ from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import launch
 from nmt.training.loop import fit
 from nmt.training.parallel.world import meet
-from several import NEW, ended, left, the_other, torchrun
+from several import NEW, SLOW_VALIDATION, Spawned, ended, left, the_other, torchrun
 
 # What happens before an update: `nmt train` with something that happens in one process, once `step` updates are done.
 SCRIPT = """
@@ -51,19 +52,27 @@ def script(body: str) -> str:
 def test_killed_workers_are_restarted_and_the_run_goes_on_by_itself(several, pair, parallel):
     """The second process is killed before the first checkpoint is complete, then after one, then the first process."""
     run = RunDir(several / f"restarted-{parallel}")
-    body = f"if (life, rank, step) in ((0, 1, 2), (1, 1, 13), (2, 0, 27)): {DIE}"
+    body = f"if (life, rank, step) in ((0, 1, 2), (1, 1, 8), (2, 0, 13)): {DIE}"
     options = ("--set", f"training.parallel={parallel}")
     process = torchrun(several, *NEW, run.path.name, *options, restarts=3, script=script(body))
     err = ended(process)
     assert process.returncode == 0, err
-    assert err.count("SIGKILL") == 0 or "Traceback" not in err
-    assert "has no checkpoint yet" in err and "going on from step 10" in err and "going on from step 25" in err
+    assert not re.search("^Traceback", err, re.M)  # but torchrun's own, in its log
+    assert "has no checkpoint yet" in err and "going on from step 5" in err and "going on from step 10" in err
     assert err.count("selected: ") == 1
-    found, wanted = left(run.path), left(pair)
     if parallel == "fsdp":  # sums of squares for clipping, and the configuration, are others
         assert saved_steps(run) == saved_steps(RunDir(pair))
         return
-    assert found == wanted
+    assert left(run.path) == left(pair)
+
+
+def test_new_interpreters_take_the_place_of_killed_ones(several, pair):
+    process = torchrun(
+        several, *NEW, "anew", restarts=1, script=script(f"if (life, rank, step) == (0, 1, 8): {DIE}"), how=Spawned
+    )
+    err = ended(process)
+    assert process.returncode == 0 and "Traceback" not in err and "going on from step 5" in err, err
+    assert left(several / "anew") == left(pair)
 
 
 ERROR = 'raise RuntimeError("injected")'
@@ -94,10 +103,10 @@ def test_if_one_process_fails_all_end(several, what):
 
 def test_a_worker_is_killed_from_outside_in_a_validation(several, pair):
     run = RunDir(several / "outside")
-    process = torchrun(several, *NEW, "outside")
-    err = ended(process, lambda: run.step(20).path.exists(), lambda pid: the_other(run, pid), signal.SIGKILL)
+    process = torchrun(several, *NEW, "outside", script=SLOW_VALIDATION)
+    err = ended(process, lambda: run.step(10).path.exists(), lambda pid: the_other(run, pid), signal.SIGKILL)
     assert process.returncode == 1 and "Traceback" not in err.split("torch")[0]
-    assert saved_steps(run)[-1] == 20
+    assert saved_steps(run)[-1] == 10
     process = torchrun(several, "--resume", "--run", "outside")
     ended(process)
     assert left(run.path) == left(pair)

@@ -81,15 +81,15 @@ def test_gradients_do_not_depend_on_how_an_update_is_divided(alone, n, parallel)
 
 
 def test_a_divided_run_goes_on_undivided_and_the_other_way_round(several, pair):
-    config = load_config(several / "config.yaml", ["training.max_steps=10", "training.parallel=fsdp"])
+    config = load_config(several / "config.yaml", ["training.max_steps=5", "training.parallel=fsdp"])
     fit(config, several / "data", several / "part", resume=False)  # one process, which divides nothing
-    process = torchrun(several, "--resume", "--run", "part", "--set", "training.max_steps=20", n=3)
+    process = torchrun(several, "--resume", "--run", "part", "--set", "training.max_steps=10", n=3)
     err = ended(process)
-    assert process.returncode == 0 and "going on from step 10" in err, err
+    assert process.returncode == 0 and "going on from step 5" in err, err
     assert load_config(several / "part" / "config.yaml").training.parallel == "fsdp"
     fit(load_config(several / "config.yaml"), several / "data", several / "part", resume=True)
     for load in (load_weights, load_optimizer):
-        found, wanted = (load(RunDir(run).step(40)) for run in (several / "part", pair))
+        found, wanted = (load(RunDir(run).step(20)) for run in (several / "part", pair))
         assert found.keys() == wanted.keys()
         for name in wanted:
             torch.testing.assert_close(found[name], wanted[name], rtol=1e-3, atol=1e-4)

@@ -18,6 +18,8 @@ from nmt.config.load import load_config
 from places import ROOT
 from scripts.docs.generate import pages
 
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
 CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 COMMANDS = get_command(app)
 SETTINGS = {

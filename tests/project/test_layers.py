@@ -12,6 +12,8 @@ import pytest
 from places import ROOT
 from scripts.measure.house import MAX_FUNCTION_LINES, MAX_LINES, functions, n_any
 
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
 PACKAGE = ROOT / "nmt"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

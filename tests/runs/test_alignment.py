@@ -17,6 +17,8 @@ from nmt.training.loss import label_smoothed_cross_entropy
 from nmt.translate.align import alignments, attention_of
 from nmt.translate.types import Part, Translation
 
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
 CPU = torch.device("cpu")
 WORDS = [f"{first}{vowel}m{vowel}" for first in "bdfg" for vowel in "aeiou"]
 N_STEPS, N_ROWS = 350, 16

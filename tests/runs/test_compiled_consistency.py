@@ -14,6 +14,8 @@ from nmt.training.objective import objective
 from nmt.training.setup.compiled import compiled
 from packed import SRC, TGT, pairs_of
 
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
 ROWS = np.arange(len(SRC))
 
 
@@ -25,7 +27,7 @@ def settings(**changes: Any) -> TrainingConfig:
 def test_the_compiled_model_serves_both_passes(kind, monkeypatch):
     """By PyTorch's compiler without a C++ compiler behind it, which would take a minute."""
     monkeypatch.setattr("nmt.training.setup.compiled.BACKEND", "eager")
-    model, how = tiny_model(), settings(consistency=kind, cut_rate=0.3)
+    model, how = tiny_model(encoder_layers=1, decoder_layers=1), settings(consistency=kind, cut_rate=0.3)
     forward = compiled(model)
     for n in (6, 4):
         batch = pairs_of(SRC, TGT).batch(np.arange(n))

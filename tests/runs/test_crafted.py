@@ -36,6 +36,8 @@ from nmt.runs.state import TrainState, load_state, state_text
 from nmt.text.tokenizer import Tokenizer
 from tiny_run import tiny_tokenizer
 
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
 WEIGHTS = Path("weights.safetensors")
 
 

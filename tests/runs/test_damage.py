@@ -27,6 +27,8 @@ from nmt.runs.weights import choose_weights
 from nmt.training.loop import fit
 from nmt.training.setup import resume as restore_module
 
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
 WEIGHTS, OPTIMIZER, STATE = FILES = ("weights.safetensors", "optimizer.safetensors", "state.json")
 
 

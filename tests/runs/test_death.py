@@ -18,6 +18,8 @@ from nmt.runs.checkpoint import saved_steps
 from nmt.runs.weights import choose_weights
 from nmt.training.loop import fit
 
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
 Life = Callable[[], Deaths]
 
 

@@ -22,6 +22,8 @@ from nmt.translate.sentences import phrases_of
 from nmt.translate.types import BLANK, Line, Translation
 from tiny_run import BEAM, GREEDY, PLAIN, make, texts, tiny_config, tiny_model, tiny_tokenizer, words, write_run
 
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
 LINES = [" ".join(words(1 + n % 11, seed=n)) for n in range(1000)]
 
 

@@ -10,6 +10,8 @@ import pytest
 from engines import GREEDY, check_equal, ids
 from export_run import LINES, both
 
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
 KINDS = [
     {"norm": norm, "activation": activation, "positions": positions, "tie_embeddings": tie, "joint": joint}
     for norm, activation, positions, (tie, joint) in product(

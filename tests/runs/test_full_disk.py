@@ -29,6 +29,8 @@ from nmt.training.loop import fit
 from nmt.training.report.board import Board
 from nmt.training.report.log import TrainingLog
 
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
 READ_ONLY = """
 import ctypes, os, sys
 from pathlib import Path

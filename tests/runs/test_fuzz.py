@@ -27,6 +27,8 @@ from nmt.errors import ConfigError
 from places import ROOT
 from tiny_corpus import tiny_settings
 
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
 SHIPPED = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "configs").glob("*.yaml"))]
 
 

@@ -13,6 +13,8 @@ from nmt.translate.translator import Translator
 from places import GOLDEN
 from scripts.checks import golden as golden_files
 
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
 
 def test_the_first_losses_of_the_sample_run(tmp_path):
     """If a change is meant to change them: python -m scripts.checks.golden losses."""

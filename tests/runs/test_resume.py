@@ -25,7 +25,7 @@ from nmt.training.setup.start import Session, start
 from tiny_corpus import tiny_settings
 from trained import assert_same_run, records, score, train_with_deaths
 
-pytestmark = pytest.mark.usefixtures("quick")
+pytestmark = pytest.mark.usefixtures("no_coverage", "quick")
 
 
 @pytest.fixture
