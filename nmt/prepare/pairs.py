@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +16,38 @@ class SentencePair(NamedTuple):
     src: str
     tgt: str
     corpus: str
+
+
+_BREAK = re.compile(r"\s*[\r\n]\s*")
+
+
+def one_line(text: str) -> str:
+    """Return a text with each line break, and the white space around it, replaced by one space; ends are stripped."""
+    return _BREAK.sub(" ", text.strip())
+
+
+class Units:
+    """Counts the units of a source that are no pair, such as a translation unit without text in one language."""
+
+    def __init__(self) -> None:
+        self.skipped: dict[str, int] = {}
+        """Their number by reason."""
+
+    def skip(self, reason: str) -> None:
+        """Count a unit that is skipped; `reason` in words, such as `fuzzy` or `no text in de`."""
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which text of a file belongs to which language."""
+
+    languages: tuple[str, str]
+    """In alphabetical order."""
+    columns: Mapping[str, str]
+    """Language code -> name or number of its column, from `Source.columns`; empty: the columns have their names."""
+    column: str | None
+    """`Source.column`."""
 
 
 @dataclass(frozen=True)
