@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nmt.data.manifest import SourceRecord
@@ -56,3 +56,5 @@ class OpenSource:
 
     record: SourceRecord
     pairs: Callable[[], Iterator[SentencePair]]
+    units: Units = field(default_factory=Units)
+    """What is no pair, counted while `pairs` is read."""
