@@ -43,20 +43,24 @@ def nmt() -> Command:
 @pytest.fixture(scope="session", autouse=True)
 def one_library() -> Iterator[None]:
     """What multiplies float32 is chosen once: on a busy machine two runs that are compared might choose otherwise."""
+    from nmt.runs import model
     from nmt.training.setup import choices
 
+    pick = functools.cache(choices.pick_float32_library)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choices, "pick_float32_library", functools.cache(choices.pick_float32_library))
+        for module in (choices, model):
+            patch.setattr(module, "pick_float32_library", pick)
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_compiler_trace() -> None:
-    """Keep pytest from adding a handler to the logger of torch's compiler, as it does to all that do not propagate:
-    with a handler the compiler writes down all that it does, which takes longer than compiling."""
-    import torch  # noqa: F401  (sets the logger up)
+    """Keep pytest from adding handlers to the fifty loggers of torch, as it does to all that do not propagate, three
+    times a test; and with a handler the compiler writes down all that it does, which takes longer than compiling."""
+    import torch  # noqa: F401  (sets the loggers up)
 
-    logging.getLogger("torch.__trace").propagate = True
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("torch")]:
+        logging.getLogger(name).propagate = True
 
 
 @pytest.fixture(scope="session")
