@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import gc
 import logging
 import os
 import signal
@@ -51,6 +53,30 @@ def one_library() -> Iterator[None]:
         for module in (choices, model):
             patch.setattr(module, "pick_float32_library", pick)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def parsed_once() -> Iterator[None]:
+    """A text is parsed as YAML once: the configs of the tests' runs are the same over and over, and it takes long."""
+    from nmt.config import load
+
+    parse, trees = load.parse_yaml, dict[str, object]()
+
+    def parse_yaml(text: str, where: str) -> object:
+        if text not in trees:
+            trees[text] = parse(text, where)
+        return copy.deepcopy(trees[text])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "parse_yaml", parse_yaml)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_search_of_modules_for_garbage() -> None:
+    """What was imported and collected stays: the collector of garbage need not search it every few seconds."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
