@@ -73,6 +73,14 @@ def parsed_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """Thousands of times, for files of a few bytes; see `disk` for the tests of what is synced when."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def no_search_of_modules_for_garbage() -> None:
     """What was imported and collected stays: the collector of garbage need not search it every few seconds."""
     gc.collect()
