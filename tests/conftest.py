@@ -19,7 +19,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from command import Command, run_command
-from packed import calls  # noqa: F401  (a fixture)
 from tiny_corpus import tiny_settings, tiny_text
 
 if TYPE_CHECKING:
@@ -145,6 +144,14 @@ def pair(several: Path) -> Path:
     assert process.returncode == 0, err
     assert err.count("40 steps") == err.count("selected: ") == 1 and "Traceback" not in err
     return several / "pair"
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    """What reaches the GPU's kernel for packed attention; a twin on the CPU does its work."""
+    from packed import kernel_calls  # here, because xdist's own process needs no torch
+
+    return kernel_calls(monkeypatch)
 
 
 @pytest.fixture

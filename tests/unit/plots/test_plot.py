@@ -282,12 +282,13 @@ def test_every_format_holds_any_name(name: str, start: bytes, nmt: Command, fold
         assert pixels.min() < 0.1 and (pixels < 0.7).mean() > 0.005  # and it is not blank
 
 
-def test_the_golden_run_and_others_in_one_picture(nmt: Command, folder: Path) -> None:
+def test_the_golden_run_and_others_in_one_picture(nmt: Command, folder: Path, blank: list[Curves]) -> None:
     make_run(folder / "a", LOG)
     result = nmt("plot", GOLDEN.path, "a")
     assert result.status == 0
     assert result.err == f"nmt: {GOLDEN.path}: its log has no training record yet, no validation yet\n"
     assert Path("plot.png").read_bytes().startswith(b"\x89PNG")
+    assert names(draw(blank)) == [GOLDEN.path.name, "a"]
 
 
 @pytest.mark.usefixtures("blank")
