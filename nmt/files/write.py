@@ -120,7 +120,7 @@ def _opened(target: Path | str) -> Iterator[IO[bytes]]:
     elif path.is_dir():
         raise DataError(f"{path}: a directory, where a file is to be written")
     elif not path.parent.is_dir():
-        raise DataError(f"{path}: there is no directory {path.parent} to write it in")
+        raise DataError(f"{path}: the directory {path.parent} does not exist")
     elif path.exists() and not path.is_file():  # a device or a named pipe, not to be replaced by a file
         with path.open("wb") as out:
             yield out

@@ -42,7 +42,7 @@ _TAR_MARKS = (b"ustar\x0000", b"ustar  \x00")  # of POSIX and of GNU, at byte 25
 _GZIP = b"\x1f\x8b"
 
 
-def why_not_text(name: Path | str, start: bytes) -> str | None:
+def text_problem(name: Path | str, start: bytes) -> str | None:
     """Name the format of a file that begins with `start` and the remedy; None if it may be text in UTF-8.
 
     name: its path, or a name for a stream, for which no command is suggested.
@@ -104,7 +104,7 @@ def other_encoding(name: Path | str, line: bytes, is_mixed: bool, language: str 
     return f"perhaps {some}; convert it first and look at the result, which may be wrong: {command}"
 
 
-def why_not_lines(name: Path | str, start: bytes) -> str | None:
+def lines_problem(name: Path | str, start: bytes) -> str | None:
     """Name the format of a file that begins with `start` and the remedy; None if it may have one sentence per line.
 
     start: the first BEGINNING bytes, or the whole file if it is shorter.

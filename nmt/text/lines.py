@@ -17,7 +17,7 @@ from typing import IO, TypeVar, cast
 
 from nmt.errors import DataError
 from nmt.files.read import open_text, reading
-from nmt.text.formats import BEGINNING, other_encoding, why_not_lines, why_not_text
+from nmt.text.formats import BEGINNING, lines_problem, other_encoding, text_problem
 
 LINE_BYTES = 1 << 25
 """Maximum size of a line."""
@@ -82,7 +82,7 @@ def decode_lines(lines: Iterable[bytes], name: Path | str, language: str | None 
         raise DataError(f"{name}: not readable as gzip after line {number}: {error}") from error
 
 
-def held(lines: Iterable[_Lines], what: str) -> list[_Lines]:
+def bounded_list(lines: Iterable[_Lines], what: str) -> list[_Lines]:
     """Return lines, or pairs of lines, as a list. Raises DataError if they are too many to hold in memory: a few
     compressed bytes can expand to any number of lines."""
     result, size = [], 0
@@ -101,13 +101,13 @@ def long_line(name: Path | str, number: int) -> DataError:
     )
 
 
-def why_not_sentences(path: Path) -> str | None:
+def sentences_problem(path: Path) -> str | None:
     """Explain why a text file, judged by its beginning, does not have one sentence per line; None if it may.
 
     Raises DataError.
     """
     start = _beginning(path)
-    return None if start is None else why_not_lines(path, start)
+    return None if start is None else lines_problem(path, start)
 
 
 def refuse_other_texts(path: Path) -> None:
@@ -115,7 +115,7 @@ def refuse_other_texts(path: Path) -> None:
     start = _beginning(path)
     if start is None:
         return
-    if problem := why_not_lines(path, start) or why_not_text(path, start):
+    if problem := lines_problem(path, start) or text_problem(path, start):
         raise DataError(f"{path}: {problem}")
 
 
@@ -150,7 +150,7 @@ def _bounded(file: IO[bytes], name: Path) -> Iterator[bytes]:
 
 
 def _refuse_other_formats(name: Path | str, start: bytes) -> None:
-    if problem := why_not_text(name, start):
+    if problem := text_problem(name, start):
         raise DataError(f"{name}: {problem}")
 
 

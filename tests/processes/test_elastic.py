@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
-from nmt.cli.defaults import what_to_train
+from nmt.cli.defaults import resolve_training
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.layout import RunDir
@@ -142,7 +142,7 @@ def config(several: Path) -> Config:
 def test_who_has_begun_a_run(several, config, tmp_path, monkeypatch):
     def goes_on(file: str | None, run: str = "run") -> bool:
         monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", file or "")
-        found = what_to_train(str(several / "config.yaml"), several / "data", tmp_path / run, (), resume=False)
+        found = resolve_training(str(several / "config.yaml"), several / "data", tmp_path / run, (), resume=False)
         return found[3]
 
     one, later, other = (

@@ -202,7 +202,9 @@ def test_what_is_no_run_is_not_said_to_be_one(data, tmp_path):
     RunDir(tmp_path / "run").info.unlink()
     with pytest.raises(CheckpointError, match=r"run: no run, or a damaged one: run\.json is missing; --run DIR takes"):
         fit(settings(data), data, tmp_path / "run", resume=True)
-    with pytest.raises(CheckpointError, match="run: exists already; it is no run; --run DIR starts another"):
+    with pytest.raises(
+        CheckpointError, match="run: exists already, but is not a run directory; name another directory with --run"
+    ):
         fit(settings(data), data, tmp_path / "run")
 
 

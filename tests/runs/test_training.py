@@ -315,7 +315,9 @@ def test_a_directory_with_something_in_it_is_not_trained_into(tiny_data, text, t
     run = tmp_path / "run"
     run.mkdir()
     (run / "thesis.txt").write_text("mine")
-    with pytest.raises(CheckpointError, match=r"run: exists already; it is no run; --run DIR starts another"):
+    with pytest.raises(
+        CheckpointError, match=r"run: exists already, but is not a run directory; name another directory with --run"
+    ):
         fit(tiny_settings(text), tiny_data, run)
     assert [path.name for path in tmp_path.rglob("*")] == ["run", "thesis.txt"]
 

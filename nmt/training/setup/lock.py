@@ -55,8 +55,9 @@ def _check_vacant(run: RunDir) -> None:
         raise CheckpointError(f"{run.path}: is where you are; give the run a directory of its own with --run DIR")
     if _is_vacant(run):
         return
-    advice = "--resume continues it, " if run.info.exists() else "it is no run; "
-    raise CheckpointError(f"{run.path}: exists already; {advice}--run DIR starts another")
+    if run.info.exists():
+        raise CheckpointError(f"{run.path}: exists already; --resume continues it, --run DIR starts another")
+    raise CheckpointError(f"{run.path}: exists already, but is not a run directory; name another directory with --run")
 
 
 def _is_vacant(run: RunDir) -> bool:

@@ -12,7 +12,7 @@ from nmt.text.protect import Span, spans
 _RANK = {"term": 0, "pattern": 2}  # of equally long spans; others 1: a tag that a pattern matches stays a tag
 
 
-def asked_of(text: str, search: SearchConfig, glossary: Glossary | None = None) -> list[Span]:
+def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None = None) -> list[Span]:
     """The spans of a line whose translation is prescribed, in order.
 
     Of overlapping spans the longest is taken; of equally long ones first a term of the glossary, last a pattern of the
