@@ -32,7 +32,7 @@ _MAX_SHOWN = 60  # characters
 
 
 def problems_in(error: ValidationError) -> list[str]:
-    """One line per problem, each beginning with its dotted key."""
+    """Return one line per problem, each beginning with its dotted key."""
     return [line for details in error.errors() for line in _describe(details)]
 
 
@@ -98,7 +98,7 @@ class Difference(NamedTuple):
 
 
 def differences(old: object, new: object, key: str = "") -> Iterator[Difference]:
-    """Where two trees of plain values differ, as deep in the tree as both have the same structure.
+    """Yield where two trees of plain values differ, as deep in the tree as both have the same structure.
 
     Lists of different lengths are compared as a whole.
     """
@@ -116,7 +116,7 @@ def differences(old: object, new: object, key: str = "") -> Iterator[Difference]
 
 
 def _nearest(key: str) -> str:
-    """`; did you mean X?` for a mistyped key or one from another toolkit; keys of its own section come first."""
+    """Return `; did you mean X?` for a mistyped key or one of another toolkit; keys of its own section come first."""
     section, _, name = key.rpartition(".")
     paths = [_like(path, key.split(".")) for path in field_paths()]
     own = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == section}
@@ -139,6 +139,6 @@ def _nearest(key: str) -> str:
 
 
 def _like(path: str, parts: Sequence[str]) -> str:
-    """`path` with each `*` replaced by what `parts` has in its place."""
+    """Return `path` with each `*` replaced by the element of `parts` at that position."""
     pattern = path.split(".")
     return ".".join(parts[i] if part == "*" and i < len(parts) else part for i, part in enumerate(pattern))

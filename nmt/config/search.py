@@ -96,7 +96,7 @@ class SearchConfig(Section):
         return self.beam // self.diversity_groups
 
     def batch_size(self, device: str) -> BatchSize:
-        """The maximum size of a batch on a device ("cpu", "cuda")."""
+        """Return the maximum size of a batch on a device ("cpu", "cuda")."""
         auto = AUTO[device]
         return BatchSize(
             auto.sentences if self.batch_sentences == "auto" else self.batch_sentences,
@@ -122,7 +122,7 @@ class SearchConfig(Section):
 
 
 def _pattern_problem(pattern: str) -> str | None:
-    """The error message for an invalid regular expression, None if it is valid."""
+    """Return the error message for an invalid regular expression, None if it is valid."""
     try:
         with warnings.catch_warnings(action="error"):  # for patterns that other versions of Python read differently
             matches_empty = re.compile(pattern).search("") is not None

@@ -160,8 +160,7 @@ class TrainingConfig(Section):
         return self
 
     def _against_schedule_free(self) -> list[str]:
-        """Return problems of settings that schedule_free excludes: it averages instead of lowering the learning
-        rate."""
+        """Return problems of settings that schedule_free excludes, since it averages and keeps the learning rate."""
         problems = []
         if self.schedule != "constant":
             problems.append(f"schedule: {self.schedule} does not go with schedule_free; take constant, with a peak_lr")

@@ -13,7 +13,7 @@ _RANK = {"term": 0, "pattern": 2}  # of equally long spans; others 1: a tag that
 
 
 def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None = None) -> list[Span]:
-    """The spans of a line whose translation is prescribed, in order.
+    """Return the spans of a line whose translation is prescribed, in order.
 
     Of overlapping spans the longest is taken; of equally long ones first a term of the glossary, last a pattern of the
     user. No term begins or ends within a URL, e-mail address, number, tag or placeholder, protected or not.
@@ -35,7 +35,7 @@ def _matches(text: str, patterns: Sequence[str]) -> Iterator[Span]:
 
 
 def _longest(spans: Iterable[Span]) -> list[Span]:
-    """Non-overlapping spans, in order: greedily, the longest first."""
+    """Select non-overlapping spans greedily, the longest first; returns them in order."""
     taken: set[int] = set()
     chosen = []
     for span in sorted(spans, key=lambda span: (span.start - span.end, _RANK.get(span.kind, 1), span.start)):

@@ -84,7 +84,7 @@ class Glossary:
         return len(self._terms)
 
     def spans(self, text: str) -> Iterator[Span]:
-        """The occurrences of terms in a line, perhaps nested: matched with case, between word boundaries."""
+        """Yield the occurrences of terms in a line, perhaps nested: matched with case, between word boundaries."""
         for start, first in enumerate(text):
             lengths = self._lengths.get(first)
             if lengths is None or not is_boundary(text, start):

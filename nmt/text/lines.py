@@ -83,8 +83,10 @@ def decode_lines(lines: Iterable[bytes], name: Path | str, language: str | None 
 
 
 def bounded_list(lines: Iterable[_Lines], what: str) -> list[_Lines]:
-    """Return lines, or pairs of lines, as a list. Raises DataError if they are too many to hold in memory: a few
-    compressed bytes can expand to any number of lines."""
+    """Return lines, or pairs of lines, as a list.
+
+    Raises DataError if they are too many to hold in memory: a few compressed bytes can expand to any number of lines.
+    """
     result, size = [], 0
     for line in lines:
         result.append(line)
@@ -95,7 +97,7 @@ def bounded_list(lines: Iterable[_Lines], what: str) -> list[_Lines]:
 
 
 def long_line(name: Path | str, number: int) -> DataError:
-    """The error for a line of more than `LINE_BYTES`."""
+    """Return the error for a line of more than `LINE_BYTES`."""
     return DataError(
         f"{name}: line {number} has more than {LINE_BYTES >> 20} MB; is it text, with a line feed after each sentence?"
     )
@@ -120,7 +122,7 @@ def refuse_other_texts(path: Path) -> None:
 
 
 def _beginning(path: Path) -> bytes | None:
-    """The first bytes of a text file; None if they cannot be decompressed, which is reported when lines are read."""
+    """Return the first bytes of a text file; None if it cannot be decompressed, which reading the lines will report."""
     with reading(path), _open(path) as file:
         try:
             return file.read(BEGINNING)
@@ -139,7 +141,10 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _bounded(file: IO[bytes], name: Path) -> Iterator[bytes]:
-    """The lines of an open file. The limit holds while reading: compressed, a line of any length takes a few bytes."""
+    """Yield the lines of an open file.
+
+    The limit holds while reading: compressed, a line of any length takes a few bytes.
+    """
     for number in itertools.count(1):
         line = file.readline(LINE_BYTES + 1)
         if len(line) > LINE_BYTES + line.endswith(b"\n"):

@@ -23,8 +23,11 @@ _OPEN = re.compile(r"""["'„”“‚’‘»«›‹(\[{¿¡–—-]*+""")
 
 
 def _after(marks: str, wide_marks: str) -> re.Pattern[str]:
-    """A pattern for a mark followed by white space, or a mark of a script without spaces; group 1 is the mark with
-    closing quotes and brackets, group 2 the white space. It is linear in the length of a run of marks."""
+    """Return a pattern for a mark followed by white space, or a mark of a script without spaces.
+
+    Group 1 is the mark with closing quotes and brackets, group 2 the white space. Matching takes linear time in the
+    length of a run of marks.
+    """
     return re.compile(
         rf"((?<![{marks}])[{marks}]++{_CLOSE}(?={_SPACE})|(?<![{wide_marks}])[{wide_marks}]++{_CLOSE})({_SPACE}*+)"
     )
@@ -72,7 +75,7 @@ Fragment = tuple[Span, int, int]
 
 
 def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> list[Fragment]:
-    """The sentences; those that are too long in fragments of at most `longest` pieces, cut no finer than needed."""
+    """Return the sentences; too long ones in fragments of at most `longest` pieces, cut no finer than needed."""
 
     def counted(spans: list[Span]) -> list[int]:
         return n_pieces([text[slice(*span)] for span in spans])
@@ -101,7 +104,7 @@ def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> li
 
 
 def _between(text: str, span: Span, breaks: Callable[[str, Span], Iterator[Span]]) -> Iterator[Span]:
-    """The spans between the breaks within a span."""
+    """Yield the spans between the breaks within a span."""
     start, stop = span
     for left, right in breaks(text, span):
         if right < stop and not (left == right and _belongs_to_the_last(text, right)):
@@ -143,7 +146,7 @@ def _goes_on_small(text: str, mark: re.Match[str]) -> bool:
 
 
 def _evenly(text: str, span: Span, n: int) -> list[Span]:
-    """About `n` spans of equal length, none of which ends within a grapheme."""
+    """Return about `n` spans of equal length, none of which ends within a grapheme."""
     start, stop = span
     cuts = [start]
     for i in range(1, n):
@@ -222,7 +225,7 @@ def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
 
 
 def _separator(target: str, gap: str, source: str) -> str:
-    """The separator of two translations, given the characters on both sides of it here and in the source."""
+    """Return the separator of two translations, given the characters on both sides of it here and in the source."""
     if len(_WIDE.findall(target)) == 2:
         return ""
     return " " if gap or (_UNSPACED.search(source) and not _UNSPACED.search(target)) else ""

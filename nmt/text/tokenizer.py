@@ -82,8 +82,10 @@ class Tokenizer:
         write_file(path, self._model)
 
     def _has_our_pieces(self) -> bool:
-        """Whether the special pieces and the bytes have the ids that `train_tokenizer` gives them, and no other piece
-        is special. Raises UnicodeDecodeError for a piece that is not UTF-8, which would otherwise fail only in use."""
+        """Whether special pieces and bytes have the ids that `train_tokenizer` gives them, and no other is special.
+
+        Raises UnicodeDecodeError for a piece that is not UTF-8, which would otherwise fail only in use.
+        """
         model, ids = self._processor, list(range(len(self)))
         pieces, end = model.id_to_piece(ids), N_SPECIAL + 256
         kinds = list(zip(model.is_unknown(ids), model.is_control(ids), model.is_byte(ids), strict=True))
@@ -91,7 +93,7 @@ class Tokenizer:
         return kinds == wanted and pieces[N_SPECIAL:end] == [f"<0x{byte:02X}>" for byte in range(256)]
 
     def __len__(self) -> int:
-        """Number of pieces: ids are 0 … len - 1."""
+        """Return the number of pieces: ids are 0 … len - 1."""
         return int(self._processor.get_piece_size())
 
     def encode(self, line: str) -> list[int]:
@@ -213,8 +215,10 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str
 
 
 def _noting(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
-    """Yield the lines, and record in `raised` what is raised meanwhile, even by Ctrl-C: SentencePiece replaces it by a
-    RuntimeError without the cause."""
+    """Yield the lines, and record in `raised` an exception raised meanwhile, even by Ctrl-C.
+
+    SentencePiece replaces it by a RuntimeError without the cause.
+    """
     try:
         yield from lines
     except GeneratorExit:  # SentencePiece has stopped by itself
@@ -225,7 +229,7 @@ def _noting(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
 
 
 def _left_out(alphabet: Mapping[str, int], limit: int) -> set[str]:
-    """The characters without a piece: all but the `limit` most frequent, and two that SentencePiece reserves.
+    """Return the characters without a piece: all but the `limit` most frequent, and two that SentencePiece reserves.
 
     They are spelled in bytes; a script with many signs would leave no merges in a small vocabulary.
     """
@@ -234,7 +238,7 @@ def _left_out(alphabet: Mapping[str, int], limit: int) -> set[str]:
 
 
 def _training_lines(lines: Iterable[str], replaced: set[str]) -> Iterator[str]:
-    """The lines as they are encoded, with a space for each character without a piece, so that no piece spans it."""
+    """Yield the lines as encoded, with a space for each character without a piece, so that no piece spans it."""
     # for reserved and control characters, a pattern is faster than a table; there are too many rare characters for one
     table = {ord(character): " " for character in replaced - _OWN_SIGNS}
     for line in lines:

@@ -17,8 +17,11 @@ _JOINERS = "_\u200c\u200d"
 
 
 def is_boundary(text: str, place: int) -> bool:
-    """Whether a word may begin or end before character `place` of `text`: not between two letters, digits or
-    underscores, unless one is of a script without spaces, and never before a combining mark."""
+    """Whether a word may begin or end before character `place` of `text`.
+
+    It may not between two letters, digits or underscores, unless one is of a script without spaces, and never before a
+    combining mark.
+    """
     if place in (0, len(text)):
         return True
     before, after = text[place - 1], text[place]

@@ -134,8 +134,7 @@ def train_step(session: Session, update: Update) -> Outcome:
 
 
 def accumulate_gradients(session: Session, update: Update) -> UpdateStats:
-    """Run forward and backward over this rank's share of an update; return all statistics except the
-    gradient norm.
+    """Run forward and backward over this rank's share of an update; return all statistics but the norm.
 
     Out of memory, the whole share is repeated in micro-batches of half the size. Raises NmtError if a single pair does
     not fit.

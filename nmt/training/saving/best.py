@@ -18,9 +18,9 @@ from nmt.training.validate import Validation
 
 
 def check(session: Session, log: TrainingLog) -> None:
-    """Validate the current weights, and their moving average if there is one; the best score so far makes this
-    checkpoint the best, if it is saved.
+    """Validate the current weights, and their moving average if there is one.
 
+    The best score so far makes this checkpoint the best, if it is saved.
     Raises Interrupted if the run is stopped meanwhile; the state is then unchanged.
     """
     state, settings = session.state, session.config.training
@@ -94,7 +94,7 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
 
 
 def _best(session: Session) -> Selected:
-    """The best checkpoint so far."""
+    """Return the best checkpoint so far."""
     state = session.state
     return Selected(best_step=state.best_step, weights=state.best_weights, reason=_reason(session))
 

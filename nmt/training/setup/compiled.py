@@ -49,7 +49,7 @@ def pick_compile(config: Config, device: torch.device, is_sharded: bool) -> bool
 
 
 def _no_compiler(device: torch.device) -> str | None:
-    """Why models cannot be compiled here; None if they can."""
+    """Return the reason why models cannot be compiled here; None if they can."""
     if device.type == "cpu":
         compilers, needed_for = (os.environ.get("CXX", "g++"), "clang++"), "a C++ compiler"
     else:
