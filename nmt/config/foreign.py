@@ -135,13 +135,13 @@ BESIDES = {
 """Remarks on a suggested setting: its unit, if other toolkits use another, or when it takes effect."""
 
 
-def settings_meant(name: str, section: str = "") -> list[str]:
+def equivalent_settings(name: str, section: str = "") -> list[str]:
     """Return the dotted keys that another toolkit's `name` stands for; those in `section`, if there are any."""
     keys = _MEANT.get(plain(name), [])
     return [key for key in keys if key.startswith(f"{section}.")] or keys
 
 
-def note_on(name: str) -> str | None:
+def advice_on(name: str) -> str | None:
     """Return advice on a setting that another toolkit calls `name` and that has no counterpart here."""
     return _NOTES.get(plain(name))
 
@@ -157,7 +157,7 @@ def misspelt(name: str, candidates: Iterable[str], cutoff: float = 0.75) -> list
     return [known[match] for match in difflib.get_close_matches(plain(name), known, n=1, cutoff=cutoff)]
 
 
-def of_the_same_words(name: str, candidates: Iterable[str]) -> list[str]:
+def matching_words(name: str, candidates: Iterable[str]) -> list[str]:
     """Return the candidates that contain all words of `name`, else those that begin with it, else those it contains."""
     known = {plain(candidate): candidate for candidate in candidates}
     wanted = plain(name)

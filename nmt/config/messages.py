@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from nmt.config import Config
 from nmt.config.data import LINES, SHARE, SOURCE
 from nmt.config.fields import field_paths
-from nmt.config.foreign import did_you_mean, misspelt, note_on, of_the_same_words, plain, settings_meant
+from nmt.config.foreign import advice_on, did_you_mean, equivalent_settings, matching_words, misspelt, plain
 
 # pydantic's error types whose messages speak of Python instead of YAML
 _EXPECTED = {
@@ -122,7 +122,7 @@ def _nearest(key: str) -> str:
     own = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == section}
     if not section:
         own = {name: name for name in Config.model_fields}
-    meant = settings_meant(name, section)
+    meant = equivalent_settings(name, section)
     if any(path.startswith(f"{section}.") for path in meant):
         return did_you_mean(meant)
     if near := misspelt(name, own):
@@ -130,9 +130,9 @@ def _nearest(key: str) -> str:
     elsewhere = [path for path in paths if path.rpartition(".")[2] == plain(name)]
     if elsewhere or meant:
         return did_you_mean([*elsewhere, *meant])
-    if note := note_on(name):
+    if note := advice_on(name):
         return f"; {note}"
-    if alike := of_the_same_words(name, own):
+    if alike := matching_words(name, own):
         return did_you_mean([own[word] for word in alike])
     by_name = {path.rpartition(".")[2]: path for path in paths}
     return did_you_mean([by_name[word] for word in misspelt(name, by_name, cutoff=0.8)])

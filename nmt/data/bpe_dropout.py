@@ -30,7 +30,7 @@ N_CUTS = 64
 _SPACE = "\u2581"  # SentencePiece's space
 _FIRST_LEARNED = N_SPECIAL + 256  # smaller ids are special tokens and bytes, which are never merged
 _BLOCK = 1 << 15  # lines processed together
-_MOST_HELD = 1 << 24  # ids of cached segmentations
+_MAX_CACHED_IDS = 1 << 24  # ids of cached segmentations
 
 _Numbers = npt.NDArray[np.int64]
 _Hashes = npt.NDArray[np.uint64]
@@ -170,7 +170,7 @@ class _Cuts:
 
     def lines(self, key: _Hashes, first_row: int, max_pieces: int) -> Lines:
         """Segment all lines with random numbers of (`key` (1,), row); line 0 is row `first_row`."""
-        if len(self._ids) > max(_MOST_HELD, 2 * self._words.n_ids):  # without spaces in a script, few words repeat
+        if len(self._ids) > max(_MAX_CACHED_IDS, 2 * self._words.n_ids):  # without spaces in a script, few words repeat
             self._forget()
         n_lines = len(self._words.ends)
         blocks = [

@@ -189,7 +189,10 @@ def remove_tree(path: Path) -> None:
 
 
 def checksum(path: Path, why: str = "") -> str:
-    """Return the SHA-256 of a file, in hexadecimal; `why` as in `open_regular`. Raises DataError if it is not readable."""
+    """Return the SHA-256 of a file, in hexadecimal. Raises DataError if it is not readable.
+
+    `why` as in `open_regular`.
+    """
     digest = hashlib.sha256()
     is_rank0 = os.environ.get("RANK", "0") == "0"
     with reading(path), open_regular(path, why) as file:

@@ -21,7 +21,7 @@ def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None 
     if glossary is None and not search.protect and not search.protect_patterns:
         return []
     known = list(spans(text))
-    inside = {place for span in known for place in range(span.start + 1, span.end)}
+    inside = {i for span in known for i in range(span.start + 1, span.end)}
     occurrences = [] if glossary is None else glossary.spans(text)
     terms = [span for span in occurrences if span.start not in inside and span.end not in inside]
     return _longest([*terms, *_matches(text, search.protect_patterns), *(known if search.protect else ())])
@@ -39,8 +39,8 @@ def _longest(spans: Iterable[Span]) -> list[Span]:
     taken: set[int] = set()
     chosen = []
     for span in sorted(spans, key=lambda span: (span.start - span.end, _RANK.get(span.kind, 1), span.start)):
-        places = range(span.start, span.end)
-        if taken.isdisjoint(places):
-            taken.update(places)
+        characters = range(span.start, span.end)
+        if taken.isdisjoint(characters):
+            taken.update(characters)
             chosen.append(span)
     return sorted(chosen, key=lambda span: span.start)

@@ -60,11 +60,11 @@ def text_problem(name: Path | str, start: bytes) -> str | None:
         if re.match(pattern, start):
             advice = f"; unpack it first: {_call(tool, name)}" if tool else ""
             return f"{what}, where a text file is needed{advice}"
-    encoding = _of_two_bytes(start)
+    encoding = _wide_encoding(start)
     return f"{encoding[:6]}; {_convert(name, encoding)}" if encoding else None
 
 
-def _of_two_bytes(start: bytes) -> str | None:
+def _wide_encoding(start: bytes) -> str | None:
     """Return the encoding of text with two or four bytes per character, by its name in iconv."""
     for mark, encoding in (
         (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -110,7 +110,7 @@ def lines_problem(name: Path | str, start: bytes) -> str | None:
     start: the first BEGINNING bytes, or the whole file if it is shorter.
     """
     is_whole = len(start) < BEGINNING
-    encoding = _of_two_bytes(start) or "utf-8-sig"
+    encoding = _wide_encoding(start) or "utf-8-sig"
     text = start.decode(encoding, errors="replace").lstrip("\ufeff")
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     if not is_whole and len(lines) > 1:
@@ -201,7 +201,10 @@ def _is_json(text: str, lines: Sequence[str], is_whole: bool) -> bool:
 
 
 def _n_columns(lines: Sequence[str]) -> int | None:
-    """Return the number of columns of tab-separated text, if constant. Of two, both must be text: lines may be numbered."""
+    """Return the number of columns of tab-separated text, if constant.
+
+    Of two columns both must be text: lines may be numbered.
+    """
     rows = [line.split("\t") for line in lines]
     if len(rows) < 5 or len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
         return None

@@ -21,7 +21,7 @@ from nmt.text.formats import BEGINNING, lines_problem, other_encoding, text_prob
 
 LINE_BYTES = 1 << 25
 """Maximum size of a line."""
-HELD_CHARACTERS = 1 << 29
+MAX_TEXT_CHARACTERS = 1 << 29
 """Maximum size of a text that is held in memory."""
 LINE_OVERHEAD = 200
 """Memory of a line or a pair in addition to its characters, in characters."""
@@ -91,8 +91,8 @@ def bounded_list(lines: Iterable[_Lines], what: str) -> list[_Lines]:
     for line in lines:
         result.append(line)
         size += LINE_OVERHEAD + (len(line) if isinstance(line, str) else sum(map(len, line)))
-        if size > HELD_CHARACTERS:
-            raise DataError(f"{what}: too much to hold in memory after {len(result):,} lines; take some thousands")
+        if size > MAX_TEXT_CHARACTERS:
+            raise DataError(f"{what}: too much to hold in memory after {len(result):,} lines; use a few thousand")
     return result
 
 

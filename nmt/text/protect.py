@@ -55,13 +55,13 @@ def find(text: str) -> Iterator[tuple[str, str]]:
 
 def spans(text: str) -> Iterator[Span]:
     """Yield the spans of `protected`, in order."""
-    place = 0
-    while match := _PATTERN.search(text, place):
+    position = 0
+    while match := _PATTERN.search(text, position):
         kind, wanted = str(match.lastgroup), match[0]
         if kind == "url":
             wanted = _without_punctuation(wanted)
-        place = match.start() + len(wanted)
-        yield Span(match.start(), place, kind, wanted)
+        position = match.start() + len(wanted)
+        yield Span(match.start(), position, kind, wanted)
 
 
 def _without_punctuation(url: str) -> str:

@@ -58,10 +58,10 @@ class Tokenizer:
         try:
             self._processor = sentencepiece.SentencePieceProcessor()
             self._processor.LoadFromSerializedProto(model)
-            ours = self._has_our_pieces() and self.decode(self.encode(_PROBE)) == _PROBE
+            is_ours = self._has_expected_pieces() and self.decode(self.encode(_PROBE)) == _PROBE
         except (RuntimeError, ValueError, UnicodeDecodeError) as error:
             raise DataError("not a SentencePiece model") from error
-        if not ours:
+        if not is_ours:
             raise DataError("a SentencePiece model that nmt did not train: it does not give back what it encodes")
         self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
 
@@ -81,7 +81,7 @@ class Tokenizer:
         """Write the model file. Raises OSError."""
         write_file(path, self._model)
 
-    def _has_our_pieces(self) -> bool:
+    def _has_expected_pieces(self) -> bool:
         """Whether special pieces and bytes have the ids that `train_tokenizer` gives them, and no other is special.
 
         Raises UnicodeDecodeError for a piece that is not UTF-8, which would otherwise fail only in use.
@@ -158,7 +158,7 @@ class Tokenizers:
         names = sorted(path.stem for path in directory.path.glob("*.model"))
         if names != sorted(languages):
             wanted = " and ".join(sorted(languages))
-            raise DataError(f"{directory.path}: vocabularies for {' and '.join(names)}, needed are {wanted}")
+            raise DataError(f"{directory.path}: vocabularies for {' and '.join(names)}, expected {wanted}")
         return cls({name: Tokenizer.load(directory.language(name)) for name in names}, joint=False)
 
     def save(self, directory: TokenizerDir) -> None:
@@ -189,7 +189,7 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str
     raised: list[BaseException] = []
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_noting(_training_lines(lines, replaced), raised),
+            sentence_iterator=_recording(_training_lines(lines, replaced), raised),
             model_writer=model,
             model_type="bpe",
             vocab_size=vocab_size,
@@ -214,7 +214,7 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str
     return Tokenizer(model.getvalue())
 
 
-def _noting(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
+def _recording(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
     """Yield the lines, and record in `raised` an exception raised meanwhile, even by Ctrl-C.
 
     SentencePiece replaces it by a RuntimeError without the cause.

@@ -68,7 +68,8 @@ class LossSums:
 def label_smoothed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> LossSums:
     """Return the label-smoothed cross-entropy of logits hidden (N, D) @ weight (V, D).T and targets (N,) int64.
 
-    Targets contain no padding. Their distribution is (1 - smoothing) on the target and smoothing / V on every entry (Szegedy et al., 2016).
+    No target is padding. The target distribution is (1 - smoothing) on the target and smoothing / V on every entry
+    (Szegedy et al., 2016).
     Fused: logits are computed a block of rows at a time and turned into their gradient at once, so that all N rows of
     them never exist together.
     """

@@ -83,7 +83,7 @@ def translate_file(
             for number, (line, translations) in enumerate(zip(lines, by_line, strict=True), start=n_lines + 1):
                 warnings.add(number, line, translations)
                 if applied is not None:
-                    applied.see(number, constraint_spans(line.text, search, glossary), translations[0].text)
+                    applied.add(number, constraint_spans(line.text, search, glossary), translations[0].text)
                 out.writelines(_row(number, translation, n_best) for translation in translations)
                 out.flush()
                 if attention is not None:

@@ -200,7 +200,7 @@ TRAINING = (
          f"{TRAIN_NEW} --set model.d_model=1000000 --set model.d_ff=1000000 --set model.encoder_layers=1000"),
     Case("train: the time ends before the warm-up", "",
          f"{TRAIN_NEW} --set training.max_steps=500 --set training.max_minutes=0.0001", 0, None,
-         "warning: training has ended before the end of the warm-up .training.warmup_steps = 10.; to go on: "
+         "warning: training has ended before the end of the warm-up .training.warmup_steps = 10.; to continue: "
          "nmt train", True),
     Case("train: --stop-after a negative time", "", f"{TRAIN_NEW} --stop-after -1"),
 )

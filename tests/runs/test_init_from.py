@@ -287,7 +287,7 @@ def test_what_is_frozen_stays_bit_for_bit_and_the_rest_learns(tiny_data, base, t
 def test_something_is_left_to_learn(tiny_data, tmp_path):
     config = settings(tiny_data, training={"freeze": ["embeddings", "encoder", "decoder"]})
     with pytest.raises(
-        ConfigError, match=r"training.freeze: embeddings, encoder, decoder are all there is, nothing is"
+        ConfigError, match=r"training.freeze: embeddings, encoder, decoder freeze all weights, nothing is"
     ):
         fit(config, tiny_data, tmp_path / "run")
 

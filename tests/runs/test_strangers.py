@@ -405,7 +405,7 @@ def test_a_gzip_that_unpacks_without_bound_is_not_held(tmp_path, monkeypatch):
     (tmp_path / "text.gz").write_bytes(gzip.compress(b"\n" * 10_000))
     lines = [(line, line) for line in text_lines.read_lines(tmp_path / "text.gz")]
     assert text_lines.bounded_list(lines, "text") == lines
-    monkeypatch.setattr(text_lines, "HELD_CHARACTERS", 100 * text_lines.LINE_OVERHEAD)
+    monkeypatch.setattr(text_lines, "MAX_TEXT_CHARACTERS", 100 * text_lines.LINE_OVERHEAD)
     with pytest.raises(DataError, match=r"data\.valid: too much to hold in memory after 101 lines"):
         text_lines.bounded_list(lines, "data.valid")
 

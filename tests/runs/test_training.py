@@ -552,7 +552,7 @@ def test_learned_positions_need_room_for_every_sentence(tiny_data, text, tmp_pat
 
 def test_the_run_directory_is_not_the_place_where_you_are(tiny_data, text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CheckpointError, match=r"\.: is where you are; give the run a directory of its own"):
+    with pytest.raises(CheckpointError, match=r"\.: is the working directory; give the run a directory of its own"):
         fit(tiny_settings(text), tiny_data, Path())
 
 

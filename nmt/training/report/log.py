@@ -121,7 +121,7 @@ class TrainingLog:
                 os.ftruncate(self._file, end)
                 if not self._in_trouble:
                     self.say(
-                        f"warning: {self._path}: cannot be written: {reason}; training continues, the records wait"
+                        f"warning: {self._path}: cannot be written: {reason}; training continues and retries later"
                     )
                 self._in_trouble = True
                 return

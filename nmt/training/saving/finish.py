@@ -39,7 +39,7 @@ def _conclude(session: Session, meter: Meter, end: End) -> None:
     limit = ended_by(session)
     if missed := cut_short(session.config.training, state.step, state.cooldown_start):
         goes_on = resume_command(session)
-        meter.log.say(f"warning: training has ended before {' and '.join(missed)}; to go on: {goes_on}")
+        meter.log.say(f"warning: training has ended before {' and '.join(missed)}; to continue: {goes_on}")
     if session.saved_step != state.step:
         save(session, meter)
     if state.last_check != state.step:
@@ -49,7 +49,7 @@ def _conclude(session: Session, meter: Meter, end: End) -> None:
     if session.saved_step != state.step:
         raise CheckpointError(
             f"{run.path}: the end of the run could not be saved, only step {session.saved_step} is; free some space, "
-            f"then nmt train --resume --run {run.path} makes up for it"
+            f"then nmt train --resume --run {run.path} completes it"
         )
     tidy(session, meter)
     select_at_end(session, meter, limit)

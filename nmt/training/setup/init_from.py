@@ -38,7 +38,7 @@ def freeze(model: nn.Module, parts: Sequence[str]) -> None:
         if any(re.match(PARTS[part], name) for part in parts):
             parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise ConfigError([f"training.freeze: {', '.join(parts)} are all there is, nothing is left to learn"])
+        raise ConfigError([f"training.freeze: {', '.join(parts)} freeze all weights, nothing is left to learn"])
 
 
 @dataclass(frozen=True)

@@ -256,7 +256,7 @@ def test_what_was_applied_is_counted() -> None:
     counts = Applied(glossary)
     assert list(counts.lines()) == ["glossary: no line has any of its 2 terms"]
     for number, (text, translation) in enumerate((("a b a", "x y z x"), ("-", "-"), ("a a b", "x z")), start=1):
-        counts.see(number, constraint_spans(text, OFF, glossary), translation)
+        counts.add(number, constraint_spans(text, OFF, glossary), translation)
     assert list(counts.lines()) == [
         "glossary: 6 terms in 2 lines",
         "glossary: 2 terms were not translated as given, in line 3",
@@ -274,7 +274,7 @@ def test_what_was_applied_is_counted() -> None:
 def test_no_translation_counts_within_another_or_within_a_word(translation: str, n_missing: int) -> None:
     glossary = Glossary({"Bank": "bank", "Bankkonto": "bank account"})
     counts = Applied(glossary)
-    counts.see(1, constraint_spans("Die Bank hat ein Bankkonto", OFF, glossary), translation)
+    counts.add(1, constraint_spans("Die Bank hat ein Bankkonto", OFF, glossary), translation)
     told = ["glossary: 2 terms in 1 line"]
     if n_missing:
         told += [
@@ -291,7 +291,7 @@ def test_no_translation_counts_within_another_or_within_a_word(translation: str,
 def test_what_search_takes_for_placed_is_counted(wanted: str, translation: str) -> None:
     glossary = Glossary({"a": wanted})
     counts = Applied(glossary)
-    counts.see(1, constraint_spans("a", OFF, glossary), translation)
+    counts.add(1, constraint_spans("a", OFF, glossary), translation)
     assert list(counts.lines()) == ["glossary: 1 term in 1 line"]
 
 
