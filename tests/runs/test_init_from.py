@@ -109,7 +109,7 @@ def test_every_mismatch_is_named_and_nothing_is_written(tiny_data, base, tmp_pat
     with pytest.raises(ConfigError) as caught:
         fit(other, tmp_path / "data", tmp_path / "run")
     assert caught.value.problems == [
-        f"{tmp_path / 'data'}: its tokenizer is not the one of {base}; take that over with nmt prepare "
+        f"{tmp_path / 'data'}: its tokenizer is not the one of {base}; reuse that one with nmt prepare "
         f"--tokenizer-from {base}",
         f"{base}: found model.d_model = 32, wanted 64; --set model.d_model=32 takes it over",
         f"{base}: found model.n_heads = 2, wanted 4; --set model.n_heads=2 takes it over",

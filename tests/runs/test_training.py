@@ -528,7 +528,7 @@ def test_speed_and_padding_are_those_of_real_tokens(tiny_data, text, tmp_path, m
         meter.add(train_step(session, update))
         meter.record()
         meter.pause()
-        meter.go()  # a second of something else
+        meter.resume()  # a second of something else
         meter.add(train_step(session, update))
         meter.record()
     first, second = (json.loads(line) for line in session.run.log.read_text().splitlines())

@@ -38,13 +38,13 @@ def _conclude(session: Session, meter: Meter, end: End) -> None:
     meter.log.say(f"{end.reason} after {state.step} steps")
     limit = ended_by(session)
     if missed := cut_short(session.config.training, state.step, state.cooldown_start):
-        goes_on = resume_command(session)
-        meter.log.say(f"warning: training has ended before {' and '.join(missed)}; to continue: {goes_on}")
+        command = resume_command(session)
+        meter.log.say(f"warning: training has ended before {' and '.join(missed)}; to continue: {command}")
     if session.saved_step != state.step:
         save(session, meter)
     if state.last_check != state.step:
         check(session, meter.log)
-        meter.go()
+        meter.resume()
         save_state(session, meter)
     if session.saved_step != state.step:
         raise CheckpointError(

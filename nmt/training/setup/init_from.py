@@ -115,7 +115,7 @@ def _mismatches(saved: Saved, config: Config, corpus: Corpus) -> Iterator[str]:
         yield f"{saved.path}: found the languages {found}, wanted {wanted}; start with a run of these"
     elif saved.tokenizers.fingerprint != corpus.tokenizers.fingerprint:
         yield (
-            f"{corpus.directory.path}: its tokenizer is not the one of {saved.path}; take that over with nmt prepare "
+            f"{corpus.directory.path}: its tokenizer is not the one of {saved.path}; reuse that one with nmt prepare "
             f"--tokenizer-from {saved.path}"
         )
     elif theirs.data.direction != ours.data.direction and not saved.tokenizers.joint:
