@@ -111,10 +111,7 @@ class DecoderLayer(nn.Module):
         memory_mask: AttentionMask,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Apply the layer to all positions: (B, T, D) -> (B, T, D).
-
-        Cross-attention weights (B, H, T, S) are appended to `weights`.
-        """
+        """Apply to all positions: (B, T, D) -> (B, T, D). Appends cross-attention (B, H, T, S) to `weights`."""
         x = self.attention_residual.after(x, self.attention(self.attention_residual.before(x), mask))
         return self._rest(x, memory, memory_mask, weights)
 
@@ -127,10 +124,7 @@ class DecoderLayer(nn.Module):
         memory_mask: AttentionMask,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Apply the layer to one position of every hypothesis: (B, M, D) -> (B, M, D).
-
-        For cross-attention M is the query length.
-        """
+        """Apply to one position of each hypothesis: (B, M, D) -> (B, M, D). For cross-attention M is the query length."""
         x = self.attention_residual.after(x, self.attention.step(self.attention_residual.before(x), cache, mask))
         return self._rest(x, memory, memory_mask, weights)
 
@@ -210,10 +204,7 @@ class Decoder(nn.Module):
 
     @property
     def attention_layer(self) -> int:
-        """Index of the layer whose cross-attention, averaged over heads, aligns best: the last but one.
-
-        Source: Garg et al., 2019, arXiv:1909.02074.
-        """
+        """Layer whose mean cross-attention aligns best: the last but one (Garg et al., 2019, arXiv:1909.02074)."""
         return max(len(self.layers) - 2, 0)
 
     def forward(
