@@ -124,7 +124,7 @@ class DecoderLayer(nn.Module):
         memory_mask: AttentionMask,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Apply to one position of each hypothesis: (B, M, D) -> (B, M, D). For cross-attention M is the query length."""
+        """Apply to one position of each hypothesis: (B, M, D) -> (B, M, D). In cross-attention M is query length."""
         x = self.attention_residual.after(x, self.attention.step(self.attention_residual.before(x), cache, mask))
         return self._rest(x, memory, memory_mask, weights)
 
