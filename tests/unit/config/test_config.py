@@ -77,7 +77,7 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
         ("training: {average_last: 9}", "training.average_last: 9 is more than keep_last = 5"),
         (
             "training: {schedule: cosine, max_steps: 50, warmup_steps: 50}",
-            "training.warmup_steps: 50 leaves nothing of max_steps = 50 for the cosine schedule to fall in",
+            "training.warmup_steps: must be below max_steps = 50 for the cosine schedule to decay, found 50",
         ),
         (
             "training: {consistency: simcut, max_steps: 50, consistency_start: 50}",

@@ -302,7 +302,7 @@ def test_the_golden_run_and_others_in_one_picture(nmt: Command, folder: Path, bl
         (["outer"], "outer: no run directory here, but in outer/sweep"),
         (["a", "--output", "x.jpg"], "x.jpg: unknown picture format; use one of .png, .pdf, .svg"),
         (["a", "--output", "png"], "png: unknown picture format; use one of .png, .pdf, .svg"),
-        (["a", "--output", "no/x.png"], "no/x.png: there is no directory no to write it in"),
+        (["a", "--output", "no/x.png"], "no/x.png: the directory no does not exist"),
         (["a", "--output", "d.png"], "d.png: a directory, where a file is to be written"),
     ],
 )

@@ -18,7 +18,7 @@ from encoded import GREEK, HEBREW, JAPANESE, LIKELY, POLISH, RUSSIAN, refused
 from nmt.config import Source
 from nmt.errors import DataError
 from nmt.prepare.sources import open_source
-from nmt.text.formats import BEGINNING, other_encoding, why_not_lines, why_not_text
+from nmt.text.formats import BEGINNING, lines_problem, other_encoding, text_problem
 from nmt.text.lines import read_lines
 
 SENTENCES = [f"Satz Nummer {n}, mit Größe: {n * n}." for n in range(40)]
@@ -104,9 +104,9 @@ PO = '# head\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain"\n\n#: a.c:3\nmsgid
 def test_formats_of_text_are_refused_as_a_side_of_a_corpus(
     text: str, what: str, encode: Callable[[str], bytes]
 ) -> None:
-    found = why_not_lines(Path("train.de"), encode(text)[:BEGINNING])
+    found = lines_problem(Path("train.de"), encode(text)[:BEGINNING])
     assert found is not None and found.startswith(f"{what}, where a text file with one sentence per line is needed")
-    assert why_not_text(Path("train.de"), text.encode()) is None  # such lines may be translated
+    assert text_problem(Path("train.de"), text.encode()) is None  # such lines may be translated
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -161,8 +161,8 @@ def test_a_corpus_is_refused_before_it_is_read(tmp_path: Path, packed: bool) -> 
 )
 def test_ordinary_text_passes(text: str) -> None:
     data = text.encode()[:BEGINNING]
-    assert why_not_lines(Path("a"), data) is None
-    assert why_not_text(Path("a"), data) is None
+    assert lines_problem(Path("a"), data) is None
+    assert text_problem(Path("a"), data) is None
 
 
 @pytest.mark.parametrize(("language", "text", "encoding", "iconv"), LIKELY)
@@ -215,19 +215,19 @@ def test_a_file_in_utf_8_with_a_broken_line_is_not_taken_for_another_encoding(tm
 
 
 def test_a_stream_is_told_what_to_do_without_a_name() -> None:
-    assert why_not_text("standard input", gzip.compress(b"a")) == "compressed with gzip; unpack it first: gzip -dc"
-    twice = why_not_text(Path("a.gz"), gzip.compress(b"a"))
+    assert text_problem("standard input", gzip.compress(b"a")) == "compressed with gzip; unpack it first: gzip -dc"
+    twice = text_problem(Path("a.gz"), gzip.compress(b"a"))
     assert twice == "compressed with gzip twice; unpack it first: gzip -dc a.gz | gzip -dc > a.txt"
-    assert why_not_text("standard input", lzma.compress(b"a")) == "compressed with xz; unpack it first: xz -dc"
+    assert text_problem("standard input", lzma.compress(b"a")) == "compressed with xz; unpack it first: xz -dc"
 
 
 def test_the_commands_for_tables_make_a_file_of_each_language() -> None:
-    table = why_not_lines(Path("my table.tsv"), b"a\tb\n" * 5)
+    table = lines_problem(Path("my table.tsv"), b"a\tb\n" * 5)
     assert table is not None and table.endswith(
         "; make one for each language, such as by cut -f1 'my table.tsv' > 'my table.tsv.1.txt' "
         "and cut -f2 'my table.tsv' > 'my table.tsv.2.txt'"
     )
-    lines = why_not_lines(Path("x.jsonl"), b'{"id": 3, "translation": {"de": "eins", "en": "one"}}\n')
+    lines = lines_problem(Path("x.jsonl"), b'{"id": 3, "translation": {"de": "eins", "en": "one"}}\n')
     assert lines is not None and lines.endswith(
         """such as by jq -r '.translation.de | gsub("\\n"; " ")' x.jsonl > x.jsonl.1.txt """
         """and jq -r '.translation.en | gsub("\\n"; " ")' x.jsonl > x.jsonl.2.txt"""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nmt.config import SearchConfig
 from nmt.config.load import dump_config, load_config
 from nmt.errors import ConfigError
-from nmt.text.asked import asked_of
+from nmt.text.constraints import constraint_spans
 from nmt.text.protect import find, protected, survival
 from scripts.measure.protection import MAKERS, make_lines
 
@@ -67,7 +67,7 @@ def test_what_is_none(text: str) -> None:
 
 
 def asked(text: str, **search: object) -> list[str]:
-    return [span.wanted for span in asked_of(text, SearchConfig(**search))]  # type: ignore[arg-type]
+    return [span.wanted for span in constraint_spans(text, SearchConfig(**search))]  # type: ignore[arg-type]
 
 
 def test_patterns_of_ones_own_with_and_without_the_others() -> None:
