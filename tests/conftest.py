@@ -32,7 +32,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 settings.register_profile("nmt", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 # for the inner loop: --hypothesis-profile fast
-settings.register_profile("fast", settings.get_profile("nmt"), max_examples=15)
+settings.register_profile("fast", settings.get_profile("nmt"), max_examples=10)
 settings.load_profile("nmt")
 
 
