@@ -13,6 +13,8 @@ DEMO := runs/demo
 
 # One thread: the tests' models are so small that more threads only wait for each other.
 test test-fast check: export OMP_NUM_THREADS = 1
+# Compiled modules are kept, whatever the environment says: pytest takes seconds to rewrite the tests' assertions.
+test test-fast: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast check bench-train bench-translate compare-engines bad-inputs torture gpu-check clean

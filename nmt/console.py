@@ -29,8 +29,11 @@ _CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 
 
 def printable(text: str) -> str:
-    """Escape every character that is not printable: line ends, control characters, zero-width characters, all white
-    space but the space, and bytes that are not UTF-8. The result is one line."""
+    """Escape every character that is not printable; the result is one line.
+
+    These are line ends, control characters, zero-width characters, all white space but the space, and bytes that are
+    not UTF-8.
+    """
     return "".join(character if character.isprintable() else _escaped(character) for character in text)
 
 
@@ -107,7 +110,7 @@ class Progress:
 
 
 def n_lines(path: Path) -> int | None:
-    """The number of lines of a text file for a progress bar; None if there is no bar, or counting takes long."""
+    """Return the number of lines of a text file for a progress bar; None if there is no bar, or counting takes long."""
     if not sys.stderr.isatty() or path.suffix == ".gz" or not path.is_file():
         return None
     n, last = 0, b"\n"

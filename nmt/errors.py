@@ -56,8 +56,10 @@ class LockedError(CheckpointError):
 
 
 class UnsafeFileError(DataError, CheckpointError):
-    """A file, in a data directory or a run, is refused because of its kind or size: a symbolic link, a pipe, a device,
-    or larger than any valid file."""
+    """A file in a data directory or a run is refused because of its kind or size.
+
+    It is a symbolic link, a pipe or a device, or larger than any valid file.
+    """
 
 
 class DivergedError(NmtError):

@@ -34,7 +34,7 @@ def set_up() -> None:
     """Prepare environment, memory and standard streams. Variables that the user has set are kept."""
     set_environment()
     keep_freed_memory()
-    keep_screen()
+    set_up_streams()
 
 
 def set_environment() -> None:
@@ -56,7 +56,7 @@ def keep_freed_memory() -> None:
     mallopt(M_TRIM_THRESHOLD, 1 << 30)
 
 
-def keep_screen() -> None:
+def set_up_streams() -> None:
     """Occupy file descriptors 0 to 2, and write text as UTF-8 whatever the locale."""
     # a free one would be given to the next file that is opened, and libraries would write their messages into it
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:

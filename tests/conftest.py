@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import gc
 import logging
 import os
 import signal
@@ -17,7 +19,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from command import Command, run_command
-from packed import calls  # noqa: F401  (a fixture)
 from tiny_corpus import tiny_settings, tiny_text
 from untraced import untraced
 
@@ -31,7 +32,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 settings.register_profile("nmt", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 # for the inner loop: --hypothesis-profile fast
-settings.register_profile("fast", settings.get_profile("nmt"), max_examples=15)
+settings.register_profile("fast", settings.get_profile("nmt"), max_examples=10)
 settings.load_profile("nmt")
 
 
@@ -44,20 +45,56 @@ def nmt() -> Command:
 @pytest.fixture(scope="session", autouse=True)
 def one_library() -> Iterator[None]:
     """What multiplies float32 is chosen once: on a busy machine two runs that are compared might choose otherwise."""
+    from nmt.runs import model
     from nmt.training.setup import choices
 
+    pick = functools.cache(choices.pick_float32_library)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choices, "pick_float32_library", functools.cache(choices.pick_float32_library))
+        for module in (choices, model):
+            patch.setattr(module, "pick_float32_library", pick)
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_compiler_trace() -> None:
-    """Keep pytest from adding a handler to the logger of torch's compiler, as it does to all that do not propagate:
-    with a handler the compiler writes down all that it does, which takes longer than compiling."""
-    import torch  # noqa: F401  (sets the logger up)
+def parsed_once() -> Iterator[None]:
+    """A text is parsed as YAML once: the configs of the tests' runs are the same over and over, and it takes long."""
+    from nmt.config import load
 
-    logging.getLogger("torch.__trace").propagate = True
+    parse, trees = load.parse_yaml, dict[str, object]()
+
+    def parse_yaml(text: str, where: str) -> object:
+        if text not in trees:
+            trees[text] = parse(text, where)
+        return copy.deepcopy(trees[text])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "parse_yaml", parse_yaml)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """Thousands of times, for files of a few bytes; see `disk` for the tests of what is synced when."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_search_of_modules_for_garbage() -> None:
+    """What was imported and collected stays: the collector of garbage need not search it every few seconds."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_compiler_trace() -> None:
+    """Keep pytest from adding handlers to the fifty loggers of torch, as it does to all that do not propagate, three
+    times a test; and with a handler the compiler writes down all that it does, which takes longer than compiling."""
+    import torch  # noqa: F401  (sets the loggers up)
+
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("torch")]:
+        logging.getLogger(name).propagate = True
 
 
 @pytest.fixture(scope="session")
@@ -115,6 +152,14 @@ def no_coverage() -> Iterator[None]:
     """For a module that does a hundred times what other tests do once: the reported coverage is less, if anything."""
     with untraced():
         yield
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    """What reaches the GPU's kernel for packed attention; a twin on the CPU does its work."""
+    from packed import kernel_calls  # here, because xdist's own process needs no torch
+
+    return kernel_calls(monkeypatch)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from nmt import __version__
 from nmt.cli.command import Command, Misuse
 from nmt.cli.complete import SHELLS, shell
-from nmt.cli.exits import errors_for_people
+from nmt.cli.exits import user_errors
 from nmt.cli.hints import command_meant
 from nmt.cli.version import commit
 
@@ -31,7 +31,7 @@ class _Commands(TyperGroup):
         if not args or ctx.resilient_parsing:  # shows the help, or completes a word for a shell
             return super().parse_args(ctx, args)
         known = {name for option in self.get_params(ctx) for name in option.opts}
-        with errors_for_people():
+        with user_errors():
             if args[0].startswith("-") and args[0] != "--" and (name := args[0].partition("=")[0]) not in known:
                 raise Misuse(f"No such option: {name}; options of a command go after it: nmt COMMAND {name}")
             if {"--install-completion", "--show-completion"} & {*args} and (current := shell()) not in SHELLS:
@@ -48,7 +48,7 @@ class _Commands(TyperGroup):
 
     # Here rather than around the whole program, because Typer handles interrupts and closed pipes itself.
     def invoke(self, ctx: Any) -> Any:
-        with errors_for_people():
+        with user_errors():
             result = super().invoke(ctx)
             if sys.stdout is not None:  # `nmt config >&-`
                 sys.stdout.flush()

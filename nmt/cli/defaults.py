@@ -26,7 +26,7 @@ def run_or_newest(run: Path | None) -> Path:
     return run
 
 
-def what_translates(runs: Sequence[Path] | None, model: Path | None) -> list[Path]:
+def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> list[Path]:
     """Return the runs (--run) or the exported folder (--model) to translate with, by default the newest run.
 
     Raises ConfigError if both are given, or one run twice.
@@ -40,7 +40,7 @@ def what_translates(runs: Sequence[Path] | None, model: Path | None) -> list[Pat
     return [model] if model is not None else list(runs or [run_or_newest(None)])
 
 
-def what_to_train(
+def resolve_training(
     config: str | None,
     data: Path | None,
     run: Path | None,

@@ -84,13 +84,13 @@ def evaluate(
     if json and samples:
         raise ConfigError(["--samples cannot be combined with --json; --output F writes all translations"])
 
-    from nmt.cli.defaults import search_settings, what_translates
+    from nmt.cli.defaults import resolve_models, search_settings
     from nmt.evaluate.run import evaluate_run
     from nmt.files.write import open_output
     from nmt.translate.translator import Translator
 
     with nullcontext() if output is None else open_output(output) as file:
-        translator = Translator.load(what_translates(run, None), checkpoint, weights, precision=precision)
+        translator = Translator.load(resolve_models(run, None), checkpoint, weights, precision=precision)
         search = search_settings(translator.config, beam, length_penalty, overrides or ())
         evaluation = evaluate_run(translator, data, split, search, lowercase, tokenize)
         if file is not None:

@@ -26,7 +26,7 @@ USER_ERRNOS = {
 
 
 @contextmanager
-def errors_for_people() -> Iterator[None]:
+def user_errors() -> Iterator[None]:
     """Turn errors that a user can fix into `nmt: message` lines on standard error and an exit status.
 
     SIGTERM and SIGHUP unwind the command as Ctrl-C does, so that no incomplete files are left behind.

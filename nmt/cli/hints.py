@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from nmt.config.fields import field_paths
-from nmt.config.foreign import BESIDES, listed, misspelt, note_on, of_the_same_words, plain, settings_meant
+from nmt.config.foreign import BESIDES, advice_on, equivalent_settings, listed, matching_words, misspelt, plain
 
 OTHER_OPTIONS = {
     "--config": "c cfg conf yaml config_file config_path",
@@ -91,9 +91,9 @@ def no_such_option(command: str, options: Collection[str], given: str) -> str:
         return f"{start}; write {near[0]}"
     if "--set" in options and (keys := _settings(command, given)):
         return f"{start}; write {_set(keys)}"
-    if note := note_on(name):
+    if note := advice_on(name):
         return f"{start}; {note}"
-    alike = of_the_same_words(name, options)
+    alike = matching_words(name, options)
     return f"{start}; write {listed(alike)}" if alike else start
 
 
@@ -110,7 +110,7 @@ def _settings(command: str, given: str) -> list[str]:
     section = "search" if command in SEARCHING else "training"
     exact = [path for path in paths if dotted in (path, path.rpartition(".")[2])]
     exact = [path for path in exact if path.startswith(f"{section}.")] or exact
-    meant = exact or settings_meant(name, section) or misspelt(dotted, paths if "." in dotted else ())
+    meant = exact or equivalent_settings(name, section) or misspelt(dotted, paths if "." in dotted else ())
     return [path for path in meant if command not in SEARCHING or path.startswith("search.")]
 
 

@@ -55,13 +55,13 @@ def score(
       nmt score --run runs/multi30k-de-en --src test.de --ref test.en --tokens --output scores.jsonl
       nmt score --src test.de --ref test.en | sort -g | head
     """
-    from nmt.cli.defaults import search_settings, what_translates
+    from nmt.cli.defaults import resolve_models, search_settings
     from nmt.console import Progress, n_lines
     from nmt.translate.score import read_pairs, write_scores
     from nmt.translate.translator import Translator
 
     pairs = read_pairs(source, reference)
-    translator = Translator.load(what_translates(run, model), checkpoint, weights, precision=precision)
+    translator = Translator.load(resolve_models(run, model), checkpoint, weights, precision=precision)
     search = search_settings(translator.config, None, length_penalty, overrides or ())
     with Progress("scoring", n_lines(source), "pairs", shown=output != "-") as progress:
         totals = write_scores(translator.score(pairs, search, progress), output, tokens)

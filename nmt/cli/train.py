@@ -68,11 +68,11 @@ def train(
       nmt train --config mine.yaml --init-from runs/base-de-en --set 'training.freeze=[embeddings]'
       nmt train --resume --run runs/sample-de-en --set training.max_steps=4000
     """
-    from nmt.cli.defaults import what_to_train
+    from nmt.cli.defaults import resolve_training
     from nmt.training.loop import fit
     from nmt.training.parallel.world import joined
 
     with joined() as world:
-        request = world.on_rank0(lambda: what_to_train(config, data, run, overrides or (), resume, init_from))
+        request = world.on_rank0(lambda: resolve_training(config, data, run, overrides or (), resume, init_from))
         settings, data_dir, run_dir, is_resumed = request
         fit(settings, data_dir, run_dir, is_resumed, stop_after, world, profile)

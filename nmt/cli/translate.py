@@ -95,7 +95,7 @@ def translate(
       nmt translate --glossary glossary.tsv --input news.de
       nmt translate --set search.protect=true --constraints terms.txt --alignments words.txt --input news.de
     """
-    from nmt.cli.defaults import search_settings, what_translates
+    from nmt.cli.defaults import resolve_models, search_settings
     from nmt.export.cached import engine_for
     from nmt.translate.files import Files, translate_file
     from nmt.translate.translator import Translator
@@ -104,7 +104,7 @@ def translate(
         raise ConfigError(["--precision needs --engine native; CTranslate2 has --int8"])
     if engine == "native" and int8:
         raise ConfigError(["--int8 needs --engine ctranslate2"])
-    paths = what_translates(run, model)
+    paths = resolve_models(run, model)
     if engine == "ctranslate2":
         translator: Translator = engine_for(paths, checkpoint, weights, int8)
     else:

@@ -92,7 +92,7 @@ class Source(Section):
 
 
 def _kind_of_valid(value: object) -> str | None:
-    """The kind of `data.valid` that a value is meant to be."""
+    """Return the kind of `data.valid` that a value is meant to be."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return LINES if isinstance(value, int) else SHARE
     return SOURCE if isinstance(value, Mapping | Source) else None

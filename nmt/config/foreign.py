@@ -135,30 +135,30 @@ BESIDES = {
 """Remarks on a suggested setting: its unit, if other toolkits use another, or when it takes effect."""
 
 
-def settings_meant(name: str, section: str = "") -> list[str]:
-    """The dotted keys that another toolkit's `name` stands for; those in `section`, if there are any."""
+def equivalent_settings(name: str, section: str = "") -> list[str]:
+    """Return the dotted keys that another toolkit's `name` stands for; those in `section`, if there are any."""
     keys = _MEANT.get(plain(name), [])
     return [key for key in keys if key.startswith(f"{section}.")] or keys
 
 
-def note_on(name: str) -> str | None:
-    """What to use instead of a setting that another toolkit calls `name`, if there is no counterpart."""
+def advice_on(name: str) -> str | None:
+    """Return advice on a setting that another toolkit calls `name` and that has no counterpart here."""
     return _NOTES.get(plain(name))
 
 
 def plain(name: str) -> str:
-    """`--Max-Steps` -> `max_steps`."""
+    """Normalise a name: `--Max-Steps` -> `max_steps`."""
     return name.lstrip("-").lower().replace("-", "_")
 
 
 def misspelt(name: str, candidates: Iterable[str], cutoff: float = 0.75) -> list[str]:
-    """The candidate spelt most like `name`, if any. Similarity 1 is equality; that of `baem` and `beam` is 0.75."""
+    """Return the candidate spelt most like `name`, if any; `cutoff` as in difflib: `baem` and `beam` have 0.75."""
     known = {plain(candidate): candidate for candidate in candidates}
     return [known[match] for match in difflib.get_close_matches(plain(name), known, n=1, cutoff=cutoff)]
 
 
-def of_the_same_words(name: str, candidates: Iterable[str]) -> list[str]:
-    """The candidates that contain all words of `name`, else those that begin with it, else those it contains."""
+def matching_words(name: str, candidates: Iterable[str]) -> list[str]:
+    """Return the candidates that contain all words of `name`, else those that begin with it, else those it contains."""
     known = {plain(candidate): candidate for candidate in candidates}
     wanted = plain(name)
     words = {*wanted.split("_")}
@@ -169,11 +169,11 @@ def of_the_same_words(name: str, candidates: Iterable[str]) -> list[str]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """`a, b or c`, with the remarks of `BESIDES`."""
+    """Format names as `a, b or c`, with the remarks of `BESIDES`."""
     *others, last = dict.fromkeys(f"{name} ({BESIDES[name]})" if name in BESIDES else name for name in names)
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def did_you_mean(names: Sequence[str]) -> str:
-    """`; did you mean a, b or c?`, or nothing."""
+    """Return `; did you mean a, b or c?`, empty without names."""
     return f"; did you mean {listed(names)}?" if names else ""

@@ -76,7 +76,7 @@ def _apply(tree: dict[str, object], override: str) -> None:
 
 
 def _index(text: str) -> int:
-    """A list index, from 0; ValueError for anything else, such as -1."""
+    """Return a list index, from 0. Raises ValueError for anything else, such as -1."""
     if not re.fullmatch("[0-9]{1,9}", text):
         raise ValueError(text)
     return int(text)
@@ -102,7 +102,7 @@ def _located(problem: str, where: str, overrides: Sequence[str]) -> str:
 
 
 def dump_config(config: Config, comments: bool = False) -> str:
-    """The whole configuration as YAML that `load_config` reads back; with `comments`, each field's description."""
+    """Return the configuration as YAML that `load_config` reads back; with `comments`, each field's description."""
     tree = config.model_dump(mode="json")
     # of a source only what is given: most of its fields apply to the other kind of source
     tree["data"] |= config.data.model_dump(mode="json", include={"train", "valid", "test"}, exclude_defaults=True)
@@ -131,14 +131,14 @@ def _comment(text: str | None, prefix: str) -> list[str]:
 
 
 def shipped_configs() -> Path:
-    """The directory of the configs shipped with nmt."""
+    """Return the directory of the configs shipped with nmt."""
     package = Path(__file__).parent.parent
     # inside an installed package; beside the package in a checkout
     return next(path for path in (package / "configs", package.parent / "configs") if path.is_dir())
 
 
 def _find(name: str | Path) -> tuple[str, str]:
-    """The path and the text of a config."""
+    """Return the path and the text of a config."""
     shipped = shipped_configs()
     if str(name) and Path(name).is_dir():
         raise ConfigError([f"{name}: a directory, where a config file is needed"])

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from nmt.config import Config
 from nmt.config.data import LINES, SHARE, SOURCE
 from nmt.config.fields import field_paths
-from nmt.config.foreign import did_you_mean, misspelt, note_on, of_the_same_words, plain, settings_meant
+from nmt.config.foreign import advice_on, did_you_mean, equivalent_settings, matching_words, misspelt, plain
 
 # pydantic's error types whose messages speak of Python instead of YAML
 _EXPECTED = {
@@ -32,7 +32,7 @@ _MAX_SHOWN = 60  # characters
 
 
 def problems_in(error: ValidationError) -> list[str]:
-    """One line per problem, each beginning with its dotted key."""
+    """Return one line per problem, each beginning with its dotted key."""
     return [line for details in error.errors() for line in _describe(details)]
 
 
@@ -98,7 +98,7 @@ class Difference(NamedTuple):
 
 
 def differences(old: object, new: object, key: str = "") -> Iterator[Difference]:
-    """Where two trees of plain values differ, as deep in the tree as both have the same structure.
+    """Yield where two trees of plain values differ, as deep in the tree as both have the same structure.
 
     Lists of different lengths are compared as a whole.
     """
@@ -116,13 +116,13 @@ def differences(old: object, new: object, key: str = "") -> Iterator[Difference]
 
 
 def _nearest(key: str) -> str:
-    """`; did you mean X?` for a mistyped key or one from another toolkit; keys of its own section come first."""
+    """Return `; did you mean X?` for a mistyped key or one of another toolkit; keys of its own section come first."""
     section, _, name = key.rpartition(".")
     paths = [_like(path, key.split(".")) for path in field_paths()]
     own = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == section}
     if not section:
         own = {name: name for name in Config.model_fields}
-    meant = settings_meant(name, section)
+    meant = equivalent_settings(name, section)
     if any(path.startswith(f"{section}.") for path in meant):
         return did_you_mean(meant)
     if near := misspelt(name, own):
@@ -130,15 +130,15 @@ def _nearest(key: str) -> str:
     elsewhere = [path for path in paths if path.rpartition(".")[2] == plain(name)]
     if elsewhere or meant:
         return did_you_mean([*elsewhere, *meant])
-    if note := note_on(name):
+    if note := advice_on(name):
         return f"; {note}"
-    if alike := of_the_same_words(name, own):
+    if alike := matching_words(name, own):
         return did_you_mean([own[word] for word in alike])
     by_name = {path.rpartition(".")[2]: path for path in paths}
     return did_you_mean([by_name[word] for word in misspelt(name, by_name, cutoff=0.8)])
 
 
 def _like(path: str, parts: Sequence[str]) -> str:
-    """`path` with each `*` replaced by what `parts` has in its place."""
+    """Return `path` with each `*` replaced by the element of `parts` at that position."""
     pattern = path.split(".")
     return ".".join(parts[i] if part == "*" and i < len(parts) else part for i, part in enumerate(pattern))

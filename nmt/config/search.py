@@ -48,10 +48,10 @@ class SearchConfig(Section):
     temperature: float = Field(1.0, gt=0.0)
     """With sample, divides the logits: below 1 sharpens the distribution, above 1 flattens it."""
     top_k: int = Field(0, ge=0)
-    """With sample, draw from this many likeliest pieces; 0 draws from all."""
+    """With sample, draw from this many most probable pieces; 0 draws from all."""
     top_p: float = Field(1.0, gt=0.0, le=1.0)
-    """With sample, draw from the fewest likeliest pieces whose probabilities sum to this (nucleus sampling, Holtzman et
-    al., 2020)."""
+    """With sample, draw from the fewest most probable pieces whose probabilities sum to this (nucleus sampling,
+    Holtzman et al., 2020)."""
     seed: int = Field(1, ge=0)
     """Random seed; samples for line n depend on it and n alone (with CTranslate2 also on the lines around it)."""
     mbr: Literal["none", "chrf", "bleu"] = "none"
@@ -85,10 +85,10 @@ class SearchConfig(Section):
     There is no time limit: a pattern with catastrophic backtracking, such as (a+)+b, may not terminate on some lines;
     use possessive quantifiers, a++b."""
     batch_sentences: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    """Most sentences of a batch; auto: 64 on a CPU, 512 on a GPU."""
+    """Maximum number of sentences in a batch; auto: 64 on a CPU, 512 on a GPU."""
     batch_tokens: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    """Most source tokens of a batch, rows x longest row; auto: 4,096 on a CPU, 16,384 on a GPU. Lower it if memory runs
-    out."""
+    """Maximum number of source tokens in a batch, rows x longest row; auto: 4,096 on a CPU, 16,384 on a GPU. Lower it
+    if memory runs out."""
 
     @property
     def group_size(self) -> int:
@@ -96,7 +96,7 @@ class SearchConfig(Section):
         return self.beam // self.diversity_groups
 
     def batch_size(self, device: str) -> BatchSize:
-        """The maximum size of a batch on a device ("cpu", "cuda")."""
+        """Return the maximum size of a batch on a device ("cpu", "cuda")."""
         auto = AUTO[device]
         return BatchSize(
             auto.sentences if self.batch_sentences == "auto" else self.batch_sentences,
@@ -114,15 +114,15 @@ class SearchConfig(Section):
             problems.append(f"min_length: {self.min_length} is more than max_length, {self.max_length}")
         if self.sample and (self.diversity_groups > 1 or self.coverage_penalty):
             problems.append("sample: diversity_groups and coverage_penalty belong to beam search, not to sampling")
-        for place, pattern in enumerate(self.protect_patterns):
+        for i, pattern in enumerate(self.protect_patterns):
             if problem := _pattern_problem(pattern):
-                problems.append(f"protect_patterns.{place}: {problem}, found {pattern!r}")
+                problems.append(f"protect_patterns.{i}: {problem}, found {pattern!r}")
         raise_together(problems)
         return self
 
 
 def _pattern_problem(pattern: str) -> str | None:
-    """The error message for an invalid regular expression, None if it is valid."""
+    """Return the error message for an invalid regular expression, None if it is valid."""
     try:
         with warnings.catch_warnings(action="error"):  # for patterns that other versions of Python read differently
             matches_empty = re.compile(pattern).search("") is not None

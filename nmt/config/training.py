@@ -142,8 +142,8 @@ class TrainingConfig(Section):
             problems.append(f"average_last: {self.average_last} is more than keep_last = {self.keep_last}")
         if self.ends_at_max_steps and self.warmup_steps >= self.max_steps:
             problems.append(
-                f"warmup_steps: {self.warmup_steps} leaves nothing of max_steps = {self.max_steps} "
-                f"for the {self.schedule} schedule to fall in"
+                f"warmup_steps: must be below max_steps = {self.max_steps} for the {self.schedule} schedule to decay, "
+                f"found {self.warmup_steps}"
             )
         if self.consistency != "none" and self.consistency_weight and self.consistency_start >= self.max_steps:
             problems.append(
@@ -160,11 +160,10 @@ class TrainingConfig(Section):
         return self
 
     def _against_schedule_free(self) -> list[str]:
-        """Return problems of settings that schedule_free excludes: it averages instead of lowering the learning
-        rate."""
+        """Return problems of settings that schedule_free excludes, since it averages and keeps the learning rate."""
         problems = []
         if self.schedule != "constant":
-            problems.append(f"schedule: {self.schedule} does not go with schedule_free; take constant, with a peak_lr")
+            problems.append(f"schedule: schedule_free needs constant, with a peak_lr; found {self.schedule}")
         if self.cooldown:
             problems.append("cooldown: schedule_free averages instead; leave cooldown at 0")
         if self.ema:

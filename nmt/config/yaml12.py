@@ -108,7 +108,7 @@ _Dumper.add_representer(str, _represent)
 
 
 def _one_line(error: Exception) -> str:
-    """PyYAML's message in one line, with the position."""
+    """Return PyYAML's message in one line, with the position."""
     mark = getattr(error, "problem_mark", None)
     if not isinstance(error, yaml.MarkedYAMLError) or mark is None:
         return " ".join(str(error).replace('in "<unicode string>",', "at").split())

@@ -133,8 +133,10 @@ class PairLengths:
         return best
 
     def sort(self, rows: Indices) -> Indices:
-        """Sort `rows` by target length and, within one, by source length, ascending and descending in turn, so that
-        neighbours are similar on both sides even where the target length changes."""
+        """Sort `rows` by target length and, within one, by source length, ascending and descending in turn.
+
+        Neighbours are thus similar on both sides even where the target length changes.
+        """
         src, tgt = self.src[rows], self.tgt[rows]
         return rows[np.lexsort((np.where(tgt % 2 == 0, src, -src), tgt))]
 

@@ -30,7 +30,7 @@ N_CUTS = 64
 _SPACE = "\u2581"  # SentencePiece's space
 _FIRST_LEARNED = N_SPECIAL + 256  # smaller ids are special tokens and bytes, which are never merged
 _BLOCK = 1 << 15  # lines processed together
-_MOST_HELD = 1 << 24  # ids of cached segmentations
+_MAX_CACHED_IDS = 1 << 24  # ids of cached segmentations
 
 _Numbers = npt.NDArray[np.int64]
 _Hashes = npt.NDArray[np.uint64]
@@ -40,8 +40,9 @@ class BpeDropout:
     """Makes the pairs of a split, segmented for an epoch."""
 
     def __init__(self, split: Split, tokenizers: Tokenizers, data: DataConfig, training: TrainingConfig) -> None:
-        """The rates apply to source and target of each training pair, whichever its direction. A line that would have
-        more than `data.max_pieces` pieces keeps those it has without dropout.
+        """The rates apply to source and target of each training pair, whichever its direction.
+
+        A line that would have more than `data.max_pieces` pieces keeps those it has without dropout.
         """
         self._split, self._seed, self._max_pieces = split, training.seed, data.max_pieces
         self._rates = training.src_bpe_dropout, training.tgt_bpe_dropout
@@ -55,8 +56,10 @@ class BpeDropout:
         }
 
     def pairs(self, epoch: int) -> Pairs:
-        """Return the pairs of `epoch`; with `both_directions`, row P + i is row i with source and target swapped,
-        segmented independently."""
+        """Return the pairs of `epoch`.
+
+        With `both_directions`, row P + i is row i with source and target swapped, segmented independently.
+        """
         src, tgt = (self._side(epoch, number) for number in (0, 1))
         return Pairs.of_sides(src, tgt)
 
@@ -125,8 +128,10 @@ class _Words:
     """The lines of one language as indices of distinct words."""
 
     def __init__(self, split: Split, language: str, tokenizer: Tokenizer) -> None:
-        """`different` are the distinct words as bytes of their ids, in order of first occurrence; `numbers` (W,) are
-        the indices of the words of all lines, concatenated, and `ends` (P,) is where each line ends."""
+        """`different`: the distinct words as bytes of their ids, in order of first occurrence.
+
+        `numbers` (W,): the indices of the words of all lines, concatenated. `ends` (P,): the end of each line in them.
+        """
         ids, ends = split.ids(language), split.ends(language)
         begins = np.array([piece.startswith(_SPACE) for piece in tokenizer.pieces(range(len(tokenizer)))])
         number_of: dict[bytes, int] = {}
@@ -165,7 +170,7 @@ class _Cuts:
 
     def lines(self, key: _Hashes, first_row: int, max_pieces: int) -> Lines:
         """Segment all lines with random numbers of (`key` (1,), row); line 0 is row `first_row`."""
-        if len(self._ids) > max(_MOST_HELD, 2 * self._words.n_ids):  # without spaces in a script, few words repeat
+        if len(self._ids) > max(_MAX_CACHED_IDS, 2 * self._words.n_ids):  # without spaces in a script, few words repeat
             self._forget()
         n_lines = len(self._words.ends)
         blocks = [

@@ -42,7 +42,7 @@ class Side(Protocol):
     """The token ids of lines, without special tokens."""
 
     def __len__(self) -> int:
-        """P."""
+        """Return P, the number of lines."""
 
     def n_ids(self) -> npt.NDArray[np.int32]:
         """Return the number of ids of each line, (P,)."""
@@ -110,19 +110,19 @@ class Split:
     n: int
 
     def ids(self, language: str) -> npt.NDArray[Any]:
-        """The concatenated ids of all lines, memory-mapped: uint16, or uint32 for a large vocabulary."""
+        """Return the concatenated ids of all lines, memory-mapped: uint16, or uint32 for a large vocabulary."""
         return _mapped(self.directory.ids(self.name, language))
 
     def ends(self, language: str) -> npt.NDArray[np.int64]:
-        """(n,) end offsets, memory-mapped: line i is ids[ends[i-1]:ends[i]], and line 0 starts at 0."""
+        """Return the end offsets (n,), memory-mapped: line i is ids[ends[i-1]:ends[i]], and line 0 starts at 0."""
         return _mapped(self.directory.ends(self.name, language))
 
     def lengths(self, language: str) -> npt.NDArray[np.int32]:
-        """(n,) number of ids per line, without special ids."""
+        """Return the number of ids per line (n,), without special ids."""
         return lengths_between(self.ends(language))
 
     def text(self, language: str) -> list[str]:
-        """The n lines."""
+        """Return the n lines."""
         return read_regular(self.directory.text(self.name, language)).decode("utf-8").split("\n")[:-1]
 
 

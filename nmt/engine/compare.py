@@ -83,7 +83,7 @@ def _forced_difference(
 
 
 def _largest(differences: Sequence[float]) -> float:
-    """The maximum, NaN if any is NaN, which `max` may ignore."""
+    """Return the maximum, NaN if any is NaN, which `max` may ignore."""
     return math.nan if any(map(math.isnan, differences)) else max(differences, default=0.0)
 
 
@@ -102,7 +102,7 @@ def check_tolerance(comparison: Comparison, quantization: str) -> None:
 
 
 def search_for_check(config: SearchConfig) -> SearchConfig:
-    """The run's settings if both engines support them and should agree, else the defaults."""
+    """Return the run's settings if both engines support them and should agree, else the defaults."""
     try:
         check_supported(config)
     except ConfigError:
@@ -111,7 +111,7 @@ def search_for_check(config: SearchConfig) -> SearchConfig:
 
 
 def made_up_lines(tokenizer: Tokenizer, n: int) -> list[str]:
-    """Lines of random words of the vocabulary, to compare two models where no text is available."""
+    """Return lines of random words of the vocabulary, to compare two models where no text is available."""
     rng = random.Random(1)
     words = [piece for piece in tokenizer.pieces(range(len(tokenizer))) if piece[0] == "\u2581" and piece[1:].isalpha()]
     return [" ".join(word[1:] for word in rng.choices(words or ["\u2581a"], k=rng.randint(1, 12))) for _ in range(n)]

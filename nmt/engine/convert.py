@@ -73,7 +73,7 @@ def _embedding(
     embedding: Embedding,
     n_positions: int,
 ) -> None:
-    """CTranslate2 scales embeddings as we do, by sqrt(D); its own sinusoidal positions differ from ours."""
+    """Set embeddings and positions: both engines scale by sqrt(D), but their sinusoidal positions differ."""
     spec.weight = _array(embedding.weight)
     own = embedding.positions
     table = own.weight if isinstance(own, LearnedPositions) else sinusoidal_table(n_positions, spec.weight.shape[1])
@@ -90,7 +90,7 @@ def _layer(
 
 
 def _attention(spec: attention_spec.MultiHeadAttentionSpec, attention: MultiHeadAttention, residual: SubLayer) -> None:
-    """Query, key and value share one projection in self-attention; in cross-attention the query has its own."""
+    """Set attention: query, key and value share one projection, but in cross-attention the query has its own."""
     d = attention.d_model
     parts = [slice(None)] if len(spec.linear) == 2 else [slice(d), slice(d, None)]
     for linear, part in zip(spec.linear, parts, strict=False):
@@ -114,5 +114,5 @@ def _norm(spec: common_spec.LayerNormSpec, norm: nn.LayerNorm) -> None:
 
 
 def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
-    """A float32 copy, which quantization may overwrite."""
+    """Return a float32 copy, which quantization may overwrite."""
     return np.array(tensor.detach().float().cpu().numpy())

@@ -66,8 +66,11 @@ class Engine:
     """A CTranslate2 model on the CPU and its vocabularies."""
 
     def __init__(self, folder: Folder) -> None:
-        """Raises CheckpointError if the folder is damaged or holds no CTranslate2 model, ConfigError if the package is
-        not installed."""
+        """Load the model in `folder`.
+
+        Raises CheckpointError if it is damaged or holds no CTranslate2 model, ConfigError if the package is not
+        installed.
+        """
         self.folder, self.path = folder, folder.directory.path
         if folder.info.kind != "ctranslate2":
             raise CheckpointError(f"{self.path}: holds no CTranslate2 model; nmt export --format ctranslate2 makes one")
@@ -146,8 +149,7 @@ class Engine:
         return [_ranked(candidates[line.row], line.limit, config, n_best) for line in lines]
 
     def log_probs(self, pairs: Sequence[Pair]) -> list[list[float]]:
-        """Return for each pair the log-probabilities of its target tokens, `</s>` last (nats, over the whole
-        vocabulary)."""
+        """Return each pair's log-probabilities of the target tokens, `</s>` last (nats, over the whole vocabulary)."""
         scored = self._model.score_batch(
             [_pieces(self._src, src) for src, _ in pairs],
             [_pieces(self._tgt, tgt) for _, tgt in pairs],
@@ -165,7 +167,7 @@ class Engine:
         return forced
 
     def _sampler(self, seed: int, key: int) -> Model:
-        """A new instance of the model, whose random numbers start from the seed: it is read when a thread starts."""
+        """Return a new instance of the model, since the seed of its random numbers is read when a thread starts."""
         self._library.set_random_seed((seed * 1_000_003 + key) % 2**32)
         return self._load(1, math.prod(_threads()))
 
@@ -195,9 +197,12 @@ class Engine:
     def _translate_to_the_limit(
         self, model: Model, lines: Sequence[_Line], options: Options, config: SearchConfig
     ) -> _Candidates:
-        """Translate lines again whose search must end at their limit: one token before it, all live hypotheses are
-        returned with the finished ones, without their `</s>`. (A hypothesis that would replace one that ends with that
-        token is not returned; it could only be the last of several translations.)"""
+        """Translate lines again whose search must end at their limit.
+
+        One token before it, all live hypotheses are returned with the finished ones, without their `</s>`. (A
+        hypothesis that would replace one that ends with that token is not returned; it could only be the last of
+        several translations.)
+        """
         candidates: _Candidates = {}
         if not config.sample and config.beam > 1:
             n_wanted = options["num_hypotheses"] + config.beam
@@ -221,7 +226,7 @@ class Engine:
 
 
 def _threads() -> tuple[int, int]:
-    """The number of batches translated at once, and of threads for each."""
+    """Return the number of batches translated at once, and of threads for each."""
     n = torch.get_num_threads()
     n_batches = min(n, 8)
     return n_batches, n // n_batches
@@ -232,7 +237,7 @@ def _pieces(vocabulary: Sequence[str], ids: Sequence[int]) -> list[str]:
 
 
 def _options(config: SearchConfig, n_best: int) -> Options:
-    """Options of `translate_batch`; all hypotheses found are returned, as their scores may still change."""
+    """Return options of `translate_batch`; all hypotheses found are returned, as their scores may still change."""
     options: Options = {
         "max_input_length": 0,
         "min_decoding_length": config.min_length,
@@ -260,7 +265,7 @@ def _options(config: SearchConfig, n_best: int) -> Options:
 
 
 def _batches(lines: Sequence[_Line], config: SearchConfig) -> list[list[_Line]]:
-    """Batches of lines of similar limits and lengths, longest first, so that no thread ends with a long one alone."""
+    """Return batches of lines of similar limits and lengths, longest first so that no thread ends alone with one."""
     batches: list[list[_Line]] = []
     size = config.batch_size("cpu")
     for line in sorted(lines, key=lambda line: (-line.limit, -len(line.src))):

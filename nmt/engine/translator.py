@@ -59,7 +59,7 @@ class EngineSearcher:
 
 
 def engine_translator(engine: Engine) -> Translator:
-    """The translator of a loaded CTranslate2 model."""
+    """Return the translator of a loaded CTranslate2 model."""
     folder = engine.folder
     origin = Origin(folder.directory.path, folder.info.step, folder.info.weights, folder.info.reason)
     return Translator(EngineSearcher(engine), folder.tokenizers, folder.config, [origin])

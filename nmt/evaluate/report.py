@@ -10,7 +10,7 @@ from pathlib import Path
 from nmt.console import printable
 from nmt.errors import DataError
 from nmt.evaluate.metrics import METRICS, Reference, Score, corpus_score, looks_tokenized
-from nmt.text.lines import held, read_lines
+from nmt.text.lines import bounded_list, read_lines
 
 _NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
@@ -105,7 +105,7 @@ def evaluate_files(
     for path in paths:
         if not path.exists():
             raise DataError(f"{path}: no such file")
-    hyps, *of_refs = (held(read_lines(path), str(path)) for path in paths)
+    hyps, *of_refs = (bounded_list(read_lines(path), str(path)) for path in paths)
     counts = {path: len(lines) for path, lines in zip(paths, [hyps, *of_refs], strict=True)}
     if len({*counts.values()}) > 1:
         raise DataError(f"{_counts(counts)}: they must pair line by line")

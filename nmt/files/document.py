@@ -69,7 +69,7 @@ def read_document(
 
 
 def _problem(error: ValidationError) -> str:
-    """The missing keys, or the first one with an invalid value."""
+    """Return the missing keys, or the first one with an invalid value."""
     problems = error.errors()
     missing = [details["loc"] for details in problems if details["type"] == "missing"]
     lacking = sorted(".".join(map(str, key)) for key in missing if not isinstance(key[-1], int))
@@ -78,16 +78,16 @@ def _problem(error: ValidationError) -> str:
 
 
 def document_text(document: BaseModel) -> str:
-    """JSON of the keys that were given when `document` was made, in the order of its fields."""
+    """Return JSON of the keys that were given when `document` was made, in the order of its fields."""
     return json.dumps(document.model_dump(exclude_unset=True), indent=1) + "\n"
 
 
 def sealed_text(content: Mapping[str, object]) -> str:
-    """JSON of `content` with its seal."""
+    """Return JSON of `content` with its seal."""
     return json.dumps({**content, "seal": _digest(content)}, indent=1) + "\n"
 
 
 def _digest(content: Mapping[str, object]) -> str:
-    """The SHA-256 of everything but the seal, in hexadecimal."""
+    """Return the SHA-256 of everything but the seal, in hexadecimal."""
     unsealed = {key: value for key, value in content.items() if key != "seal"}
     return hashlib.sha256(json.dumps(unsealed, sort_keys=True).encode()).hexdigest()

@@ -78,7 +78,7 @@ def read_regular(path: Path, limit: int | None = None) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The text of a small UTF-8 file. Raises OSError, UnsafeFileError and UnicodeDecodeError."""
+    """Return the text of a small UTF-8 file. Raises OSError, UnsafeFileError and UnicodeDecodeError."""
     return read_regular(path, DOCUMENT_BYTES).decode("utf-8")
 
 
@@ -101,7 +101,7 @@ def read_tensors(path: Path) -> bytes:
 
 
 def _data_bytes(path: Path, header: bytes) -> int:
-    """The size of the data that the header of a safetensors file declares."""
+    """Return the size of the data that the header of a safetensors file declares."""
     try:
         tensors = json.loads(header)
         return max((int(x["data_offsets"][1]) for name, x in tensors.items() if name != "__metadata__"), default=0)
@@ -110,7 +110,7 @@ def _data_bytes(path: Path, header: bytes) -> int:
 
 
 def _memory() -> int:
-    """Memory of this machine in bytes."""
+    """Return the memory of this machine in bytes."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -168,8 +168,10 @@ def open_own(path: Path, flags: int = 0) -> int:
 
 
 def create(name: Path | str, folder: int | None = None) -> int:
-    """Create a file for writing, replacing a file or link of this name; returns the descriptor. `folder`: the
-    descriptor of its directory. Raises OSError."""
+    """Create a file for writing, replacing a file or link of this name; returns the descriptor.
+
+    `folder`: the descriptor of its directory. Raises OSError.
+    """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
         return os.open(name, flags, 0o666, dir_fd=folder)
@@ -187,7 +189,10 @@ def remove_tree(path: Path) -> None:
 
 
 def checksum(path: Path, why: str = "") -> str:
-    """The SHA-256 of a file, in hexadecimal. Raises DataError if it is not readable; `why` a regular one is needed."""
+    """Return the SHA-256 of a file, in hexadecimal. Raises DataError if it is not readable.
+
+    `why` as in `open_regular`.
+    """
     digest = hashlib.sha256()
     is_rank0 = os.environ.get("RANK", "0") == "0"
     with reading(path), open_regular(path, why) as file:

@@ -104,7 +104,7 @@ def refuse_overwriting(targets: Sequence[Path | str | None], inputs: Sequence[Pa
 
 
 def _regular(name: Path | str | None) -> Path | None:
-    """The regular file of this name, if there is one."""
+    """Return the regular file of this name, if there is one."""
     with contextlib.suppress(OSError):  # an impossible or unreachable name, which is reported when it is opened
         if name is not None and str(name) != "-" and Path(name).is_file():
             return Path(name)
@@ -120,7 +120,7 @@ def _opened(target: Path | str) -> Iterator[IO[bytes]]:
     elif path.is_dir():
         raise DataError(f"{path}: a directory, where a file is to be written")
     elif not path.parent.is_dir():
-        raise DataError(f"{path}: there is no directory {path.parent} to write it in")
+        raise DataError(f"{path}: the directory {path.parent} does not exist")
     elif path.exists() and not path.is_file():  # a device or a named pipe, not to be replaced by a file
         with path.open("wb") as out:
             yield out
@@ -252,7 +252,7 @@ def locked_error(path: Path, activity: str) -> LockedError:
 
 
 def lock_holder(path: Path) -> dict[str, object] | None:
-    """Host, pid and since of the process that holds this lock file; None if none does."""
+    """Return host, pid and since of the process that holds this lock file; None if none does."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # O_NONBLOCK: it might be a pipe
     except OSError:
@@ -269,7 +269,7 @@ def lock_holder(path: Path) -> dict[str, object] | None:
 
 
 def _read_holder(path: Path) -> dict[str, object]:
-    """The content of the lock file; empty while its holder is about to write it."""
+    """Return the content of the lock file; empty while its holder is about to write it."""
     try:
         return dict(json.loads(read_text(path)))
     except (UnsafeFileError, OSError, ValueError, TypeError):

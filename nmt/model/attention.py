@@ -57,7 +57,7 @@ class Cache:
 
 
 def capacity_for(n_slots: int) -> int:
-    """The capacity of a cache with `n_slots` in use."""
+    """Return the capacity of a cache with `n_slots` in use."""
     return -(-n_slots // CACHE_BLOCK) * CACHE_BLOCK
 
 
@@ -78,17 +78,17 @@ class MultiHeadAttention(nn.Module):
         nn.init.zeros_(self.output.bias)
 
     def forward(self, x: Tensor, mask: AttentionMask) -> Tensor:
-        """Self-attention: (B, Q, D) -> (B, Q, D)."""
+        """Apply self-attention: (B, Q, D) -> (B, Q, D)."""
         query, key, value = self._heads(F.linear(x, self.in_weight, self.in_bias), 3)
         return self._merge(self._attend(query, key, value, mask))
 
     def keys_values(self, memory: Tensor) -> KeyValue:
-        """Keys and values of a memory (B, K, D), (B, H, K, E) each: computed once, attended to many times."""
+        """Return keys and values of a memory (B, K, D), (B, H, K, E) each: computed once, attended to many times."""
         (kv,) = keys_values_of([self], memory)
         return kv
 
     def cross(self, x: Tensor, memory: KeyValue, mask: AttentionMask) -> Tensor:
-        """Cross-attention of x (B, Q, D) to a memory's keys and values -> (B, Q, D)."""
+        """Apply cross-attention of x (B, Q, D) to a memory's keys and values -> (B, Q, D)."""
         return self._merge(self._attend(self._query(x), *memory, mask))
 
     def cross_weights(self, x: Tensor, memory: KeyValue, mask: AttentionMask) -> tuple[Tensor, Tensor]:
@@ -97,11 +97,11 @@ class MultiHeadAttention(nn.Module):
         return self._merge(attended), weights
 
     def self_weights(self, x: Tensor, mask: AttentionMask) -> tuple[Tensor, Tensor]:
-        """Self-attention; also returns its weights: (B, Q, D) and (B, H, Q, Q)."""
+        """Apply self-attention; also return its weights: (B, Q, D) and (B, H, Q, Q)."""
         return self.cross_weights(x, self.keys_values(x), mask)
 
     def step(self, x: Tensor, cache: Cache, mask: AttentionMask) -> Tensor:
-        """One decoding step of self-attention: append x (B, M, D) to the cache and attend to it -> (B, M, D)."""
+        """Apply one decoding step of self-attention: append x (B, M, D) to the cache and attend to it -> (B, M, D)."""
         query, key, value = self._heads(F.linear(x, self.in_weight, self.in_bias), 3)  # (B, H, M, E) each
         return self._merge(self._attend(query, *cache.append(key, value), mask))
 
@@ -114,7 +114,7 @@ class MultiHeadAttention(nn.Module):
         return projected.view(b, length, parts, self.n_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, L, E)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: AttentionMask) -> Tensor:
-        """(B, H, Q, E), (B, H, K, E) twice -> (B, H, Q, E), by the fastest kernel available."""
+        """Attend with the fastest kernel available: (B, H, Q, E), (B, H, K, E) twice -> (B, H, Q, E)."""
         if mask.packed is not None:
             assert not (self.training and self.dropout.p), "the kernel for packed sentences drops no weights"
             query, key, value = (x[0].transpose(0, 1) for x in (query, key, value))  # (N, H, E)
@@ -135,7 +135,7 @@ class MultiHeadAttention(nn.Module):
     def _attend_explicitly(
         self, query: Tensor, key: Tensor, value: Tensor, mask: AttentionMask
     ) -> tuple[Tensor, Tensor]:
-        """Equation 1 as written; also returns the weights (B, H, Q, K), before dropout.
+        """Compute equation 1 as written; also return the weights (B, H, Q, K), before dropout.
 
         The softmax is computed in float32 and rounded to the dtype of the products.
         """
@@ -159,7 +159,7 @@ class MultiHeadAttention(nn.Module):
 
 
 def keys_values_of(layers: Sequence[MultiHeadAttention], memory: Tensor) -> list[KeyValue]:
-    """Each layer's keys and values of one memory (B, K, D), in a single product; there is at least one layer."""
+    """Return each layer's keys and values of a memory (B, K, D), in a single product; there is at least one layer."""
     d = layers[0].d_model
     weight = torch.cat([layer.in_weight[d:] for layer in layers])
     bias = torch.cat([layer.in_bias[d:] for layer in layers])

@@ -30,7 +30,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    """The model name of a GPU or CPU, as far as it is known."""
+    """Return the model name of a GPU or CPU, as far as it is known."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     try:

@@ -23,7 +23,7 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        """(...) -> (...), unchanged in evaluation or with p = 0."""
+        """Apply dropout: (...) -> (...), unchanged in evaluation or with p = 0."""
         if not self.training or self.p == 0.0:
             return x
         if x.device.type != "cpu" or torch.compiler.is_compiling():
@@ -61,5 +61,5 @@ class _BytewiseDropout(torch.autograd.Function):
 
 
 def _scaled_product(x: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """x * mask * scale in one pass, in which `scale` is not rounded to bf16."""
+    """Return x * mask * scale, computed in one pass in which `scale` is not rounded to bf16."""
     return torch.addcmul(x.new_zeros(()), x, mask, value=scale)

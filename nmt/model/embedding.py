@@ -17,7 +17,7 @@ from nmt.model.dropout import Dropout
 
 
 def sinusoidal_table(n_positions: int, d_model: int) -> Tensor:
-    """(n_positions, D): sin(position / 10000^(2i/D)) in column 2i, its cosine in column 2i + 1."""
+    """Return the table (n_positions, D): sin(position / 10000^(2i/D)) in column 2i, its cosine in column 2i + 1."""
     position = torch.arange(n_positions, dtype=torch.float32)[:, None]
     rate = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float32) * (-math.log(10_000.0) / d_model))
     return torch.stack((torch.sin(position * rate), torch.cos(position * rate)), dim=-1).flatten(1)
@@ -33,7 +33,7 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoidal_table(512, d_model), persistent=False)
 
     def forward(self, positions: Tensor, end: int) -> Tensor:
-        """(L,) int64 positions, all below `end` -> (L, D)."""
+        """Embed positions (L,) int64, all below `end` -> (L, D)."""
         table = self.table  # another thread that decodes may replace it meanwhile
         if end > table.size(0):
             table = self.table = sinusoidal_table(2 * end, self.d_model).to(table)
@@ -48,7 +48,7 @@ class LearnedPositions(nn.Module):
         self.weight = nn.Parameter(torch.randn(max_positions, d_model) * d_model**-0.5)
 
     def forward(self, positions: Tensor, end: int) -> Tensor:
-        """(L,) int64 positions, all below `end` -> (L, D). Raises DataError if `end` exceeds `max_positions`."""
+        """Embed positions (L,) int64, all below `end` -> (L, D). Raises DataError if `end` exceeds `max_positions`."""
         if end > self.weight.size(0):
             raise DataError(
                 f"a sequence of {end} pieces is longer than the {self.weight.size(0)} positions this model has learned "
@@ -72,7 +72,7 @@ class Embedding(nn.Module):
         self.dropout = Dropout(config.embedding_dropout)
 
     def forward(self, ids: Tensor, positions: Tensor, end: int, kept: Tensor | None = None) -> Tensor:
-        """ids (B, L) int64 at `positions` (L,), all below `end` -> (B, L, D).
+        """Embed ids (B, L) int64 at `positions` (L,), all below `end` -> (B, L, D).
 
         kept (B, L) bool: where it is False, the token embedding is dropped and only the position is left.
         """

@@ -21,13 +21,13 @@ from torch import Tensor
 
 
 def padding_mask(lengths: Tensor, max_len: int | None = None) -> Tensor:
-    """Lengths (B,) -> (B, L) bool, True at tokens, False at padding. L is `max_len`, by default the largest length."""
+    """Return the mask (B, L) for lengths (B,), True at tokens. L is `max_len`, by default the largest length."""
     longest = int(lengths.max()) if max_len is None else max_len
     return torch.arange(longest, device=lengths.device) < lengths[:, None]
 
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
-    """(L, L) bool, True where position i (row) may attend to position j (column): j <= i."""
+    """Return the mask (L, L), True where position i (row) may attend to position j (column): j <= i."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
@@ -82,7 +82,7 @@ class AttentionMask:
     )
 
     def explicit(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor:
-        """The same as a single bool mask, broadcastable to (B, H, Q, K)."""
+        """Return the same as a single bool mask, broadcastable to (B, H, Q, K)."""
         if self.allowed is not None and not self.causal:
             return self.allowed
         full = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
@@ -91,7 +91,7 @@ class AttentionMask:
         return full[None, None] if self.allowed is None else full & self.allowed
 
     def bias(self, query: Tensor, n_sentences: int, n_keys: int) -> tuple[Tensor, Tensor | None]:
-        """The mask as a bias to add to attention scores: 0, or a number far below any score.
+        """Return the mask as a bias to add to attention scores: 0, or a number far below any score.
 
         query: (B * H, Q, E). Returns the bias, broadcastable to (B * H, Q, K), and, if some queries may attend to no
         key, 0 for those and 1 for the others, broadcastable to (B * H, Q, 1), else None. Computed once for all layers,
@@ -115,7 +115,7 @@ class AttentionMask:
 
 
 def attention_mask(queries: Layout, keys: Layout, causal: bool = False) -> AttentionMask:
-    """The mask for attention of `queries` to `keys`: within a sentence, not to padding, and with `causal` not ahead.
+    """Return the mask of `queries` attending to `keys`: within a sentence, not to padding, and with `causal` not ahead.
 
     Padded sentences with `causal` need no padding mask: padding is to the right of every token, and the outputs at
     padding are never used. Queries and keys share one kind of layout.

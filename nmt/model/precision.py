@@ -33,7 +33,7 @@ def pick_precision(name: str, device: torch.device) -> str:
 
 
 def pick_float32_library(precision: str, device: torch.device) -> str:
-    """The library for float32 matrix products on a CPU: `mkl`, PyTorch's default, or `onednn` where that is faster.
+    """Return the library for float32 matrix products on a CPU: `mkl`, PyTorch's default, or `onednn` if that is faster.
 
     MKL does not use AVX-512 on CPUs that are not Intel's; there oneDNN is twice as fast, with the same accuracy.
     """
@@ -59,15 +59,17 @@ def use_float32_library(library: str) -> None:
 
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
-    """A context in which matrix products run in `precision`."""
+    """Return a context in which matrix products run in `precision`."""
     if precision == "float32":
         return nullcontext()
     return torch.autocast(device.type, dtype=_DTYPES[precision])
 
 
 def for_inference(model: Transformer, precision: str) -> Transformer:
-    """A copy of the model with the weights of its matrix products cast to `precision`, which autocast would otherwise
-    cast again in every step. All other weights, embeddings included, are shared with `model`."""
+    """Return a copy of the model with the weights of its matrix products cast to `precision`.
+
+    Autocast would cast them again in every step. All other weights, embeddings included, are shared with `model`.
+    """
     if precision == "float32":
         return model
     shared: dict[int, object] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
@@ -96,7 +98,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _seconds(dtype: torch.dtype) -> float:
-    """Seconds of the fastest of several products, each short enough to run undisturbed by other programs."""
+    """Return the seconds of the fastest of several products, each short enough to run undisturbed by other programs."""
     a, b = (matrix.to(dtype) for matrix in _matrices())
     times: list[float] = []
     deadline = time.perf_counter() + 0.02
@@ -108,7 +110,7 @@ def _seconds(dtype: torch.dtype) -> float:
 
 
 def _error() -> float:
-    """The largest absolute error of a float32 product."""
+    """Return the largest absolute error of a float32 product."""
     a, b = _matrices()
     return float((a @ b - a.double() @ b.double()).abs().max())
 

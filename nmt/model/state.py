@@ -31,7 +31,7 @@ class DecoderState:
         self._ancestors = src_mask.new_empty((len(src_mask), 1, 0))  # (B, M, capacity), True = its own past
 
     def past_mask(self, n_hypotheses: int) -> AttentionMask:
-        """The mask (B, 1, M, capacity) of the next step, which takes the next M slots of the cache.
+        """Return the mask (B, 1, M, capacity) of the next step, which takes the next M slots of the cache.
 
         Each of the M hypotheses attends to its own past and to itself.
         """

@@ -46,7 +46,7 @@ class FeedForward(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., D) -> (..., D)."""
+        """Apply both layers: (..., D) -> (..., D)."""
         output: Tensor = self.outer(self.dropout(self.activation(self.inner(x))))
         return output
 
@@ -64,11 +64,11 @@ class SubLayer(nn.Module):
         self.dropout = Dropout(config.residual_dropout)
 
     def before(self, x: Tensor) -> Tensor:
-        """The input of the sub-layer f: (..., D) -> (..., D)."""
+        """Return the input of the sub-layer f: (..., D) -> (..., D)."""
         return self.norm(x) if self.pre else x
 
     def after(self, x: Tensor, output: Tensor) -> Tensor:
-        """The residual stream x (..., D) with the sub-layer's output added."""
+        """Return the residual stream x (..., D) with the sub-layer's output added."""
         x = x + self.dropout(output)
         return x if self.pre else self.norm(x)
 
@@ -84,7 +84,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = SubLayer(config)
 
     def forward(self, x: Tensor, mask: AttentionMask) -> Tensor:
-        """(B, S, D) -> (B, S, D)."""
+        """Apply the layer: (B, S, D) -> (B, S, D)."""
         x = self.attention_residual.after(x, self.attention(self.attention_residual.before(x), mask))
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x)))
 
@@ -111,7 +111,7 @@ class DecoderLayer(nn.Module):
         memory_mask: AttentionMask,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Teacher forcing: (B, T, D) -> (B, T, D). Cross-attention weights (B, H, T, S) are appended to `weights`."""
+        """Apply to all positions: (B, T, D) -> (B, T, D). Appends cross-attention (B, H, T, S) to `weights`."""
         x = self.attention_residual.after(x, self.attention(self.attention_residual.before(x), mask))
         return self._rest(x, memory, memory_mask, weights)
 
@@ -124,7 +124,7 @@ class DecoderLayer(nn.Module):
         memory_mask: AttentionMask,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """One position of every hypothesis: (B, M, D) -> (B, M, D). For cross-attention M is the query length."""
+        """Apply to one position of each hypothesis: (B, M, D) -> (B, M, D). In cross-attention M is query length."""
         x = self.attention_residual.after(x, self.attention.step(self.attention_residual.before(x), cache, mask))
         return self._rest(x, memory, memory_mask, weights)
 
@@ -172,7 +172,7 @@ class Encoder(nn.Module):
         scale_residual_init(self.layers)
 
     def forward(self, ids: Tensor, layout: Layout, kept: Tensor | None = None) -> Tensor:
-        """ids (B, S) int64 -> hidden states (B, S, D); `kept` as for `Embedding`."""
+        """Encode ids (B, S) int64 -> hidden states (B, S, D); `kept` as for `Embedding`."""
         x = self.embedding(ids, layout.positions, layout.max_len, kept)
         mask = attention_mask(layout, layout)
         for layer in self.layers:
@@ -198,14 +198,13 @@ class Decoder(nn.Module):
         return self.norm if isinstance(self.norm, nn.LayerNorm) else self.layers[-1].feed_forward_residual.norm
 
     def memory_kv(self, memory: Tensor | None) -> list[KeyValue | None]:
-        """Each layer's keys and values of a memory (B, S, D)."""
+        """Return each layer's keys and values of a memory (B, S, D)."""
         layers = [layer.cross_attention for layer in self.layers if layer.cross_attention is not None]
         return [None] * len(self.layers) if memory is None or not layers else [*keys_values_of(layers, memory)]
 
     @property
     def attention_layer(self) -> int:
-        """Index of the layer whose cross-attention, averaged over heads, aligns best: the last but one (Garg et al.,
-        2019, arXiv:1909.02074)."""
+        """Layer whose mean cross-attention aligns best: the last but one (Garg et al., 2019, arXiv:1909.02074)."""
         return max(len(self.layers) - 2, 0)
 
     def forward(
@@ -217,7 +216,7 @@ class Decoder(nn.Module):
         weights: list[Tensor] | None = None,
         kept: Tensor | None = None,
     ) -> Tensor:
-        """Teacher forcing: ids (B, T) int64, `<s>` first -> hidden states (B, T, D).
+        """Decode with teacher forcing: ids (B, T) int64, `<s>` first -> hidden states (B, T, D).
 
         The cross-attention weights of `attention_layer`, (B, H, T, S), are appended to `weights`; `kept` as for
         `Embedding`.
@@ -231,8 +230,10 @@ class Decoder(nn.Module):
         return output
 
     def step(self, ids: Tensor, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
-        """The next position of every hypothesis: ids (B, M) -> (B, M, D). Updates `state` in place; `weights` as for
-        `forward`, (B, H, M, S)."""
+        """Decode the next position of every hypothesis: ids (B, M) -> (B, M, D).
+
+        Updates `state` in place; `weights` as for `forward`, (B, H, M, S).
+        """
         position = torch.full((1,), state.length, device=ids.device)
         x = self.embedding(ids, position, state.length + 1)
         mask, memory_mask = state.past_mask(ids.size(1)), state.memory_mask
@@ -271,7 +272,7 @@ class Transformer(nn.Module):
         return self.decoder.embedding.weight if self.output is None else self.output
 
     def encode(self, src: Tensor, layout: Layout) -> Tensor:
-        """src (B, S) int64 ending in `</s>` -> memory (B, S, D)."""
+        """Encode src (B, S) int64 ending in `</s>` -> memory (B, S, D)."""
         memory: Tensor = self.encoder(src, layout)
         return memory
 
@@ -284,15 +285,15 @@ class Transformer(nn.Module):
         src_kept: Tensor | None = None,
         tgt_kept: Tensor | None = None,
     ) -> Tensor:
-        """Teacher forcing: src (B, S), tgt_in (B, T) from `<s>` -> hidden (B, T, D); `kept` as for `Embedding`."""
+        """Run teacher forcing: src (B, S), tgt_in (B, T) from `<s>` -> hidden (B, T, D); `kept` as for `Embedding`."""
         memory = self.encoder(src, src_layout, src_kept)
         hidden: Tensor = self.decoder(tgt_in, tgt_layout, memory, src_layout, kept=tgt_kept)
         return hidden
 
     def start(self, memory: Tensor, src_mask: Tensor) -> DecoderState:
-        """The decoder state before the first step, for memory (B, S, D) and src_mask (B, S), True at tokens."""
+        """Return the decoder state before the first step, for memory (B, S, D) and src_mask (B, S), True at tokens."""
         return DecoderState(self.decoder.memory_kv(memory), src_mask)
 
     def step(self, tokens: Tensor, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
-        """The next position of every hypothesis: tokens (B, M) -> (B, M, D). See `Decoder.step`."""
+        """Decode the next position of every hypothesis: tokens (B, M) -> (B, M, D). See `Decoder.step`."""
         return self.decoder.step(tokens, state, weights)

@@ -18,7 +18,7 @@ WINDOWS = {True: (-1, 0), False: (-1, -1)}  # by `causal`: keys before and after
 
 
 def packing_obstacle(device: torch.device, precision: str, head_width: int, attention_dropout: float) -> str | None:
-    """The reason why sentences cannot be packed; None if they can."""
+    """Return the reason why sentences cannot be packed; None if they can."""
     if attention_dropout:
         return "model.attention_dropout has to be 0"
     if device.type == "cpu":
@@ -33,7 +33,7 @@ def packing_obstacle(device: torch.device, precision: str, head_width: int, atte
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Packed, causal: bool) -> Tensor:
-    """Attention of query (N, H, E) to key and value (K, H, E), each sentence to its own -> (N, H, E)."""
+    """Attend from query (N, H, E) to key and value (K, H, E), each sentence to its own -> (N, H, E)."""
     if query.device.type not in KERNEL_DEVICES:
         return _attend_plainly(query, key, value, queries, keys, causal)
     from torch.nn.attention.varlen import varlen_attn  # takes seconds to import
@@ -70,7 +70,7 @@ def _rows(x: Tensor, layout: Packed) -> Tensor:
 
 
 def _token_indices(layout: Packed) -> Tensor:
-    """(N,) index of each token in the flattened padded rows (B * L)."""
+    """Return the index (N,) of each token in the flattened padded rows (B * L)."""
     numbers = torch.arange(layout.positions.numel(), dtype=torch.int32, device=layout.bounds.device)
     sentence = torch.searchsorted(layout.bounds[1:], numbers, right=True)
     return sentence * layout.max_len + layout.positions

@@ -27,7 +27,7 @@ def check_picture(output: Path) -> None:
     if output.suffix.lower() not in ENDINGS:
         raise DataError(f"{output}: unknown picture format; use one of {', '.join(ENDINGS)}")
     if not output.parent.is_dir():
-        raise DataError(f"{output}: there is no directory {output.parent} to write it in")
+        raise DataError(f"{output}: the directory {output.parent} does not exist")
 
 
 def save_picture(figure: Figure, output: Path) -> None:

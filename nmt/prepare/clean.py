@@ -94,10 +94,10 @@ def refuse_empty(report: CleanReport) -> None:
     if report.read == 0:
         raise DataError("data.train: the training corpus is empty: 0 pairs were read")
     if report.kept == 0:
-        raise DataError(f"data.train: all {report.read:,} training pairs were dropped: {why_dropped(report)}")
+        raise DataError(f"data.train: all {report.read:,} training pairs were dropped: {drop_summary(report)}")
 
 
-def why_dropped(report: CleanReport) -> str:
+def drop_summary(report: CleanReport) -> str:
     """Describe why pairs were dropped: the counts by reason, and a hint on the likely mistake if there is one."""
     hint = HINTS.get(max(report.dropped, key=lambda reason: report.dropped[reason]))
     return f"{counted(report.dropped)}; {hint}" if hint else counted(report.dropped)

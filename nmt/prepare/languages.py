@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 
 N_PAIRS = 1000
 """Maximum sample size of a corpus; at least half of it is used if the corpus is large enough."""
@@ -120,7 +121,7 @@ def _share_reversed(pairs: _Pairs, evidence: Mapping[str, float]) -> float:
     decided = []
     for pair in pairs:
         grams = [_trigrams(line) for line in pair]
-        first, second = (sum(evidence.get(gram, 0.0) for gram in side) for side in grams)
+        first, second = (sum([evidence[gram] for gram in side if gram in evidence]) for side in grams)
         if abs(first - second) > _CLEAR * sum(map(len, grams)):
             decided.append(first < second)
     return sum(decided) / len(decided) if len(decided) >= _LEAST_PAIRS else 0.5
@@ -170,7 +171,10 @@ def _unexpected_scripts(
 
 def _script(lines: Iterable[str]) -> str | None:
     """Return the script of most letters, if there is one."""
-    counts = Counter(script for line in lines for char in line if (script := _of(char)))
+    counts: Counter[str] = Counter()
+    for char, n in Counter(chain.from_iterable(lines)).items():
+        if script := _of(char):
+            counts[script] += n
     script, n = counts.most_common(1)[0] if counts else ("", 0)
     return script if n and n >= _MOST * counts.total() else None
 

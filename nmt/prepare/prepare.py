@@ -19,7 +19,7 @@ from nmt.errors import DataError
 from nmt.files.write import staged_directory
 from nmt.layout import DataDir
 from nmt.prepare.checks import changes_since, check_replaceable, reused_tokenizers
-from nmt.prepare.clean import HINTS, Cleaner, refuse_empty, why_dropped
+from nmt.prepare.clean import HINTS, Cleaner, drop_summary, refuse_empty
 from nmt.prepare.encode import encode_held_out, encode_train, train_tokenizers
 from nmt.prepare.languages import Sample, language_warnings
 from nmt.prepare.pairs import OpenSource, SentencePair
@@ -29,7 +29,7 @@ from nmt.prepare.report import table
 from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.split_off import Draw
 from nmt.prepare.write import CleanedText, content_fingerprint, file_facts
-from nmt.text.lines import held
+from nmt.text.lines import bounded_list
 from nmt.text.tokenizer import Tokenizers
 
 
@@ -126,7 +126,7 @@ class _Build:
         keys |= {name: f"test.{name}" for name in self.config.data.test}
         held_out = {}
         for name, key in keys.items():
-            pairs = held_out[name] = held(self.sources[key].pairs(), f"data.{key}")
+            pairs = held_out[name] = bounded_list(self.sources[key].pairs(), f"data.{key}")
             corpus = self.records[key].corpus
             if not pairs:
                 raise DataError(f"data.{key}: {corpus} is empty: 0 pairs were read")
@@ -170,7 +170,7 @@ class _Build:
         names = {key: record.corpus for key, record in self.records.items()}
         for key, report in zip(self.train_keys, cleaned.reports, strict=True):
             if report.kept == 0:
-                reason = why_dropped(report) if report.read else "0 pairs were read"
+                reason = drop_summary(report) if report.read else "0 pairs were read"
                 self.warnings.append(f"data.{key} ({names[key]}): none of its pairs is kept: {reason}")
         for name, pairs in held_out.items():
             samples["valid" if name == "valid" else f"test.{name}"] = Sample.of((pair.src, pair.tgt) for pair in pairs)

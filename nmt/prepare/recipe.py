@@ -12,7 +12,8 @@ from nmt.text.tokenizer import Tokenizers
 Recipe: TypeAlias = dict[str, object]
 """Plain values, as they stand in the manifest."""
 
-_PLACES = {"direction", "dir", "root"}  # not part of a recipe: one directory serves both directions, and may be moved
+# not part of a recipe: one directory serves both directions, and may be moved
+_LOCATIONS = {"direction", "dir", "root"}
 
 
 def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
@@ -20,7 +21,7 @@ def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
 
     reused: the tokenizers, where they are taken from another directory and not learned.
     """
-    data = config.data.model_dump(mode="json", exclude=_PLACES)
+    data = config.data.model_dump(mode="json", exclude=_LOCATIONS)
     for source in data["train"]:
         if source["repeat"] == 1:  # manifests older than this setting lack it
             del source["repeat"]
@@ -72,5 +73,5 @@ def _with_defaults(values: object, section: type[Section]) -> object:
     if not isinstance(values, dict):
         return values
     fields = section.model_fields.items()
-    defaults = {name: field.default for name, field in fields if not field.is_required() and name not in _PLACES}
+    defaults = {name: field.default for name, field in fields if not field.is_required() and name not in _LOCATIONS}
     return {**defaults, **values}

@@ -72,14 +72,14 @@ def back_translate(request: BackTranslation) -> int:
     recipe = RecipeDir(request.output, _settings(request, config.data, rules), [request.reverse])
 
     def translate(translator: Translator, lines: Sequence[str], first: int) -> Iterator[str]:
-        wanted = ["" if rules.why_not_translated(line) else line for line in lines]
+        wanted = ["" if rules.skip_reason(line) else line for line in lines]
         for best, *_ in translator.translate_window(wanted, request.search, 1, first):
             yield best.text if best.finished and rules.may_be_source(best.text) else ""
 
     def count(path: Path) -> dict[str, int]:
         counts = {"lines": 0, "pairs": 0}
         for translation, line in read_aligned(path, request.mono):
-            kind = rules.why_dropped(translation, line) or "pairs"
+            kind = rules.drop_reason(translation, line) or "pairs"
             counts["lines"] += 1
             counts[kind] = counts.get(kind, 0) + 1
         return counts
@@ -106,7 +106,7 @@ class PairRules:
         self.held_out = sha256("\n".join(sorted(self._held_out)).encode()).hexdigest()
         """Checksum of the target lines of the development and test sets."""
 
-    def why_not_translated(self, line: str) -> str | None:
+    def skip_reason(self, line: str) -> str | None:
         """Return the reason why a line of the text is not translated, None if it is."""
         if not line.strip():
             return "not translated: blank"
@@ -119,9 +119,9 @@ class PairRules:
         """Whether a translation is in no development or test set."""
         return translation.strip() not in self._held_out_sources
 
-    def why_dropped(self, translation: str, line: str) -> str | None:
+    def drop_reason(self, translation: str, line: str) -> str | None:
         """Return the reason why a pair is not trained on, else None; duplicates and too many pieces are not checked."""
-        if (reason := self.why_not_translated(line)) is not None:
+        if (reason := self.skip_reason(line)) is not None:
             return reason
         if not translation.strip():
             return UNFINISHED

@@ -17,7 +17,7 @@ from nmt.layout import RunDir
 from nmt.recipes.commands import resume_option, run_nmt
 from nmt.runs.listing import summarise
 
-PLACES = {"data": {"dir", "root"}, "training": {"run_dir"}}
+LOCATIONS = {"data": {"dir", "root"}, "training": {"run_dir"}}
 """Settings in which a finished run may differ: its directories may have moved."""
 
 
@@ -62,7 +62,7 @@ class Training:
         if not self.run.info.is_file() or summarise(self.run).state != "finished":
             return False
         recorded, wanted = load_config(self.run.config), self.settings()
-        return recorded.model_dump(exclude=PLACES) == wanted.model_dump(exclude=PLACES)
+        return recorded.model_dump(exclude=LOCATIONS) == wanted.model_dump(exclude=LOCATIONS)
 
 
 def bidirectional(request: Bidirectional) -> int:

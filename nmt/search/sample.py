@@ -50,8 +50,11 @@ def uniform(seed: int, keys: Sequence[int], n: int, length: int) -> NDArray[np.f
     """Return random numbers (length, B, n) float64 in (0, 1]: one for each token of each draw of each sentence."""
     words = np.empty((len(keys), n, length), dtype=np.uint64)
     for row, key in enumerate(keys):
-        for number in range(n):
-            stream = np.random.Philox(key=[seed % 2**64, key], counter=[0, number, 0, 0])
+        stream = np.random.Philox(key=[seed % 2**64, key])
+        state = stream.state
+        for number in range(n):  # setting the counter takes a quarter of the time of another generator
+            state["state"]["counter"][1] = number
+            stream.state = state
             words[row, number] = stream.random_raw(length)
     words = (words >> np.uint64(11)) + np.uint64(1)  # the 53 bits of float64
     return np.ascontiguousarray(words.transpose(2, 0, 1)).astype(np.float64) * 2.0**-53

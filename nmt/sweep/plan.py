@@ -19,7 +19,7 @@ from nmt.runs.info import read_info
 from nmt.runs.listing import is_run, summarise
 from nmt.sweep.grid import Axis, name_of, parse_grid
 
-PLACES = {"data.dir", "data.root", "training.run_dir"}
+LOCATIONS = {"data.dir", "data.root", "training.run_dir"}
 """Settings that may differ from those of an existing run, whose directories may have moved."""
 
 
@@ -239,7 +239,7 @@ def _problems(training: Training) -> Iterator[str]:
     else:
         before, wanted = (config.model_dump(mode="json") for config in (load_config(run.config), training.config))
         for key, old, new in differences(before, wanted):
-            if key not in PLACES:
+            if key not in LOCATIONS:
                 change = f"trained with {key} {old or 'not set'}, this sweep has {new or 'not set'}"
                 yield f"{run.path}: {change}; name another directory with --dir"
 

@@ -82,7 +82,7 @@ def candidates(line: bytes, language: str | None) -> tuple[bool, list[str]]:
 
 
 def _fit(text: str, letters: str, encoding: str) -> tuple[float, int]:
-    """How well the characters beyond ASCII fit running text on average, and how many do not fit at all."""
+    """Return how well the characters beyond ASCII fit running text on average, and how many do not fit at all."""
     wanted = re.compile(f"[{letters}]") if letters else None
     places = [i for i, char in enumerate(text) if not char.isascii()]
     fits = [_fits(text[i], text[max(0, i - 1) : i], text[i + 1 : i + 2], wanted, encoding) for i in places]
@@ -90,7 +90,7 @@ def _fit(text: str, letters: str, encoding: str) -> tuple[float, int]:
 
 
 def _fits(char: str, before: str, after: str, wanted: re.Pattern[str] | None, encoding: str) -> float:
-    """How well a character beyond ASCII fits between its neighbours, which are empty at the line's ends: 0 to 1."""
+    """Return how well a character beyond ASCII fits between its neighbours (empty at the line's ends): 0 to 1."""
     if wanted is None:
         codec, last = _COMMON_CHINESE[encoding]
         return float(b"\xa1" <= char.encode(codec, "ignore")[:1] <= last)

@@ -42,7 +42,7 @@ _TAR_MARKS = (b"ustar\x0000", b"ustar  \x00")  # of POSIX and of GNU, at byte 25
 _GZIP = b"\x1f\x8b"
 
 
-def why_not_text(name: Path | str, start: bytes) -> str | None:
+def text_problem(name: Path | str, start: bytes) -> str | None:
     """Name the format of a file that begins with `start` and the remedy; None if it may be text in UTF-8.
 
     name: its path, or a name for a stream, for which no command is suggested.
@@ -60,12 +60,12 @@ def why_not_text(name: Path | str, start: bytes) -> str | None:
         if re.match(pattern, start):
             advice = f"; unpack it first: {_call(tool, name)}" if tool else ""
             return f"{what}, where a text file is needed{advice}"
-    encoding = _of_two_bytes(start)
+    encoding = _wide_encoding(start)
     return f"{encoding[:6]}; {_convert(name, encoding)}" if encoding else None
 
 
-def _of_two_bytes(start: bytes) -> str | None:
-    """The encoding of text with two or four bytes per character, by its name in iconv."""
+def _wide_encoding(start: bytes) -> str | None:
+    """Return the encoding of text with two or four bytes per character, by its name in iconv."""
     for mark, encoding in (
         (codecs.BOM_UTF32_LE, "UTF-32"),
         (codecs.BOM_UTF32_BE, "UTF-32"),
@@ -83,7 +83,7 @@ def _of_two_bytes(start: bytes) -> str | None:
 
 
 def other_encoding(name: Path | str, line: bytes, is_mixed: bool, language: str | None = None) -> str:
-    """The remedy for a `line` that is not UTF-8: its likely encodings, and the command to convert it.
+    """Return the remedy for a `line` that is not UTF-8: its likely encodings, and the command to convert it.
 
     is_mixed: whether earlier lines have characters beyond ASCII in UTF-8, so that the file as a whole is not in another
     encoding. language: the code of its language, if known.
@@ -104,13 +104,13 @@ def other_encoding(name: Path | str, line: bytes, is_mixed: bool, language: str 
     return f"perhaps {some}; convert it first and look at the result, which may be wrong: {command}"
 
 
-def why_not_lines(name: Path | str, start: bytes) -> str | None:
+def lines_problem(name: Path | str, start: bytes) -> str | None:
     """Name the format of a file that begins with `start` and the remedy; None if it may have one sentence per line.
 
     start: the first BEGINNING bytes, or the whole file if it is shorter.
     """
     is_whole = len(start) < BEGINNING
-    encoding = _of_two_bytes(start) or "utf-8-sig"
+    encoding = _wide_encoding(start) or "utf-8-sig"
     text = start.decode(encoding, errors="replace").lstrip("\ufeff")
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     if not is_whole and len(lines) > 1:
@@ -136,7 +136,7 @@ _ROOTS = {"tmx": "a TMX translation memory (XML)", "html": "HTML", "srcset": "SG
 
 
 def _markup(text: str) -> str | None:
-    """The kind of XML, HTML or SGML, by its declaration or root element; a tag alone is no evidence."""
+    """Return the kind of XML, HTML or SGML, by its declaration or root element; a tag alone is no evidence."""
     root = re.match(
         r"(?P<declared>(?:<\?xml\s[^>]*\?>|<!doctype\s[^>]*>|<!--.*?-->|\s)*)<(?P<name>[a-z][\w:.-]*)(?P<rest>[^>]*)",
         text,
@@ -168,7 +168,7 @@ def _parsed(text: str) -> object:
 
 
 def _json_lines(lines: Sequence[str]) -> list[str]:
-    """The keys of two texts in objects, one per line; for lists, their indices."""
+    """Return the keys of two texts in objects, one per line; for lists, their indices."""
     rows = [_parsed(line) for line in lines[:20]]
     if all(isinstance(row, dict) and row for row in rows):
         return _texts_in(rows[0])[:2] or ["KEY"]
@@ -177,7 +177,7 @@ def _json_lines(lines: Sequence[str]) -> list[str]:
 
 
 def _texts_in(row: object) -> list[str]:
-    """The paths of the texts in an object, nested ones first."""
+    """Return the paths of the texts in an object, nested ones first."""
     if not isinstance(row, dict):
         return []
     below = [f"{key}.{path}" for key, value in row.items() for path in _texts_in(value)]
@@ -201,7 +201,10 @@ def _is_json(text: str, lines: Sequence[str], is_whole: bool) -> bool:
 
 
 def _n_columns(lines: Sequence[str]) -> int | None:
-    """The number of columns of tab-separated text, if constant; of two, both must be text: lines may be numbered."""
+    """Return the number of columns of tab-separated text, if constant.
+
+    Of two columns both must be text: lines may be numbered.
+    """
     rows = [line.split("\t") for line in lines]
     if len(rows) < 5 or len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
         return None
@@ -218,7 +221,7 @@ _FIELDS = {
 
 
 def _separator(lines: Sequence[str]) -> str | None:
-    """The separator of CSV: all rows have as many columns, and look written by a program."""
+    """Return the separator of CSV: all rows have as many columns, and look written by a program."""
     for separator in (",", ";"):
         try:
             rows = list(csv.reader(lines, delimiter=separator, strict=True))
@@ -242,7 +245,7 @@ def _separator(lines: Sequence[str]) -> str | None:
 
 
 def _each(name: Path | str, commands: Sequence[str]) -> str:
-    """The remedy: a command for a file of each language."""
+    """Return the remedy: a command for a file of each language."""
     calls = [_call(command, name, f".{i}.txt") for i, command in enumerate(commands, start=1)]
     return f"; make one for each language, such as by {' and '.join(calls)}"
 
@@ -261,7 +264,7 @@ def _convert(name: Path | str, encoding: str) -> str:
 
 
 def _call(command: str, name: Path | str, ending: str = "") -> str:
-    """A command on a file, decompressed if needed; with `ending`, its output goes to a file with this suffix."""
+    """Return a command on a file, decompressed if needed; with `ending`, its output goes to a file with this suffix."""
     if isinstance(name, str):
         return command
     path = shlex.quote(str(name))

@@ -15,7 +15,7 @@ from nmt.text.words import is_boundary
 AnyGlossary: TypeAlias = "Glossary | Mapping[str, str] | Path | str"
 """A glossary, a mapping from terms to translations, or a file with them."""
 
-MOST_TOLD = 10
+MAX_REPORTED = 10
 """Maximum of line numbers in a report."""
 
 
@@ -84,7 +84,7 @@ class Glossary:
         return len(self._terms)
 
     def spans(self, text: str) -> Iterator[Span]:
-        """The occurrences of terms in a line, perhaps nested: matched with case, between word boundaries."""
+        """Yield the occurrences of terms in a line, perhaps nested: matched with case, between word boundaries."""
         for start, first in enumerate(text):
             lengths = self._lengths.get(first)
             if lengths is None or not is_boundary(text, start):
@@ -109,7 +109,7 @@ class Applied:
         self._n_terms = self._n_lines = self._n_missing = self._n_lacking = 0
         self._lacking: list[int] = []
 
-    def see(self, number: int, spans: Iterable[Span], translation: str) -> None:
+    def add(self, number: int, spans: Iterable[Span], translation: str) -> None:
         """Count the terms of line `number`, given its spans and its translation.
 
         The line is a whole one: a term across a point where it was split counts, though it was not a constraint.
@@ -124,7 +124,7 @@ class Applied:
         self._n_lines += bool(wanted)
         self._n_missing += n_missing
         self._n_lacking += bool(n_missing)
-        if n_missing and self._n_lacking <= MOST_TOLD:
+        if n_missing and self._n_lacking <= MAX_REPORTED:
             self._lacking.append(number)
 
     def lines(self) -> Iterator[str]:
@@ -134,7 +134,7 @@ class Applied:
             return
         yield f"glossary: {_count(self._n_terms, 'term')} in {_count(self._n_lines, 'line')}"
         if self._n_missing:
-            numbers = ", ".join(map(str, self._lacking)) + (", …" if self._n_lacking > MOST_TOLD else "")
+            numbers = ", ".join(map(str, self._lacking)) + (", …" if self._n_lacking > MAX_REPORTED else "")
             where = "line" if self._n_lacking == 1 else "lines"
             were = "was" if self._n_missing == 1 else "were"
             missing = f"{_count(self._n_missing, 'term')} {were} not translated as given"

@@ -17,11 +17,11 @@ from typing import IO, TypeVar, cast
 
 from nmt.errors import DataError
 from nmt.files.read import open_text, reading
-from nmt.text.formats import BEGINNING, other_encoding, why_not_lines, why_not_text
+from nmt.text.formats import BEGINNING, lines_problem, other_encoding, text_problem
 
 LINE_BYTES = 1 << 25
 """Maximum size of a line."""
-HELD_CHARACTERS = 1 << 29
+MAX_TEXT_CHARACTERS = 1 << 29
 """Maximum size of a text that is held in memory."""
 LINE_OVERHEAD = 200
 """Memory of a line or a pair in addition to its characters, in characters."""
@@ -82,32 +82,34 @@ def decode_lines(lines: Iterable[bytes], name: Path | str, language: str | None 
         raise DataError(f"{name}: not readable as gzip after line {number}: {error}") from error
 
 
-def held(lines: Iterable[_Lines], what: str) -> list[_Lines]:
-    """Return lines, or pairs of lines, as a list. Raises DataError if they are too many to hold in memory: a few
-    compressed bytes can expand to any number of lines."""
+def bounded_list(lines: Iterable[_Lines], what: str) -> list[_Lines]:
+    """Return lines, or pairs of lines, as a list.
+
+    Raises DataError if they are too many to hold in memory: a few compressed bytes can expand to any number of lines.
+    """
     result, size = [], 0
     for line in lines:
         result.append(line)
         size += LINE_OVERHEAD + (len(line) if isinstance(line, str) else sum(map(len, line)))
-        if size > HELD_CHARACTERS:
-            raise DataError(f"{what}: too much to hold in memory after {len(result):,} lines; take some thousands")
+        if size > MAX_TEXT_CHARACTERS:
+            raise DataError(f"{what}: too much to hold in memory after {len(result):,} lines; use a few thousand")
     return result
 
 
 def long_line(name: Path | str, number: int) -> DataError:
-    """The error for a line of more than `LINE_BYTES`."""
+    """Return the error for a line of more than `LINE_BYTES`."""
     return DataError(
         f"{name}: line {number} has more than {LINE_BYTES >> 20} MB; is it text, with a line feed after each sentence?"
     )
 
 
-def why_not_sentences(path: Path) -> str | None:
+def sentences_problem(path: Path) -> str | None:
     """Explain why a text file, judged by its beginning, does not have one sentence per line; None if it may.
 
     Raises DataError.
     """
     start = _beginning(path)
-    return None if start is None else why_not_lines(path, start)
+    return None if start is None else lines_problem(path, start)
 
 
 def refuse_other_texts(path: Path) -> None:
@@ -115,12 +117,12 @@ def refuse_other_texts(path: Path) -> None:
     start = _beginning(path)
     if start is None:
         return
-    if problem := why_not_lines(path, start) or why_not_text(path, start):
+    if problem := lines_problem(path, start) or text_problem(path, start):
         raise DataError(f"{path}: {problem}")
 
 
 def _beginning(path: Path) -> bytes | None:
-    """The first bytes of a text file; None if they cannot be decompressed, which is reported when lines are read."""
+    """Return the first bytes of a text file; None if it cannot be decompressed, which reading the lines will report."""
     with reading(path), _open(path) as file:
         try:
             return file.read(BEGINNING)
@@ -139,7 +141,10 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _bounded(file: IO[bytes], name: Path) -> Iterator[bytes]:
-    """The lines of an open file. The limit holds while reading: compressed, a line of any length takes a few bytes."""
+    """Yield the lines of an open file.
+
+    The limit holds while reading: compressed, a line of any length takes a few bytes.
+    """
     for number in itertools.count(1):
         line = file.readline(LINE_BYTES + 1)
         if len(line) > LINE_BYTES + line.endswith(b"\n"):
@@ -150,7 +155,7 @@ def _bounded(file: IO[bytes], name: Path) -> Iterator[bytes]:
 
 
 def _refuse_other_formats(name: Path | str, start: bytes) -> None:
-    if problem := why_not_text(name, start):
+    if problem := text_problem(name, start):
         raise DataError(f"{name}: {problem}")
 
 

@@ -44,24 +44,24 @@ class Span:
 
 
 def protected(text: str) -> list[str]:
-    """The URLs, e-mail addresses, numbers, tags and placeholders of a line, in order and not nested."""
+    """Return the URLs, e-mail addresses, numbers, tags and placeholders of a line, in order and not nested."""
     return [span.wanted for span in spans(text)]
 
 
 def find(text: str) -> Iterator[tuple[str, str]]:
-    """The kind (url, email, tag, placeholder or number) and text of each, in order."""
+    """Return the kind (url, email, tag, placeholder or number) and text of each, in order."""
     return ((span.kind, span.wanted) for span in spans(text))
 
 
 def spans(text: str) -> Iterator[Span]:
-    """The spans of `protected`, in order."""
-    place = 0
-    while match := _PATTERN.search(text, place):
+    """Yield the spans of `protected`, in order."""
+    position = 0
+    while match := _PATTERN.search(text, position):
         kind, wanted = str(match.lastgroup), match[0]
         if kind == "url":
             wanted = _without_punctuation(wanted)
-        place = match.start() + len(wanted)
-        yield Span(match.start(), place, kind, wanted)
+        position = match.start() + len(wanted)
+        yield Span(match.start(), position, kind, wanted)
 
 
 def _without_punctuation(url: str) -> str:
@@ -76,8 +76,10 @@ def _without_punctuation(url: str) -> str:
 
 
 def survival(source: str, translation: str) -> tuple[int, int]:
-    """How many protected texts of the source the translation has unchanged, each as often as the source, and how many
-    there are."""
+    """Return how many protected texts of the source are unchanged in the translation, and how many there are.
+
+    Each counts as often as it occurs in the source.
+    """
     counts = survival_by_kind(source, translation).values()
     return sum(n_kept for n_kept, _ in counts), sum(n_all for _, n_all in counts)
 
@@ -95,7 +97,7 @@ def survival_by_kind(source: str, translation: str) -> dict[str, tuple[int, int]
 
 
 def alone(text: str) -> re.Pattern[str]:
-    """A pattern for a text, but not within a longer number, nor within a word of a script with spaces."""
+    """Return a pattern for a text, but not within a longer number, nor within a word of a script with spaces."""
     before = _START if re.match(f"[{_L}]", text) else ""
     after = r"(?![.,:]?[0-9])" if text[-1].isdigit() else "" if text[-1] in ")]}>;%" else rf"(?![{_L}])"
     return re.compile(before + re.escape(text) + after)

@@ -23,8 +23,11 @@ _OPEN = re.compile(r"""["'„”“‚’‘»«›‹(\[{¿¡–—-]*+""")
 
 
 def _after(marks: str, wide_marks: str) -> re.Pattern[str]:
-    """A pattern for a mark followed by white space, or a mark of a script without spaces; group 1 is the mark with
-    closing quotes and brackets, group 2 the white space. It is linear in the length of a run of marks."""
+    """Return a pattern for a mark followed by white space, or a mark of a script without spaces.
+
+    Group 1 is the mark with closing quotes and brackets, group 2 the white space. Matching takes linear time in the
+    length of a run of marks.
+    """
     return re.compile(
         rf"((?<![{marks}])[{marks}]++{_CLOSE}(?={_SPACE})|(?<![{wide_marks}])[{wide_marks}]++{_CLOSE})({_SPACE}*+)"
     )
@@ -72,7 +75,7 @@ Fragment = tuple[Span, int, int]
 
 
 def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> list[Fragment]:
-    """The sentences; those that are too long in fragments of at most `longest` pieces, cut no finer than needed."""
+    """Return the sentences; too long ones in fragments of at most `longest` pieces, cut no finer than needed."""
 
     def counted(spans: list[Span]) -> list[int]:
         return n_pieces([text[slice(*span)] for span in spans])
@@ -101,10 +104,10 @@ def _sentences(text: str, line: Span, n_pieces: CountPieces, longest: int) -> li
 
 
 def _between(text: str, span: Span, breaks: Callable[[str, Span], Iterator[Span]]) -> Iterator[Span]:
-    """The spans between the breaks within a span."""
+    """Yield the spans between the breaks within a span."""
     start, stop = span
     for left, right in breaks(text, span):
-        if right < stop and not (left == right and _belongs_to_the_last(text, right)):
+        if right < stop and not (left == right and _extends_grapheme(text, right)):
             yield start, left
             start = right
     yield start, stop
@@ -112,7 +115,7 @@ def _between(text: str, span: Span, breaks: Callable[[str, Span], Iterator[Span]
 
 def _sentence_ends(text: str, span: Span) -> Iterator[Span]:
     for match in _SENTENCE.finditer(text, *span):
-        if match[1][0] not in ".!?…" or not (_is_abbreviated(text, match) or _goes_on_small(text, match)):
+        if match[1][0] not in ".!?…" or not (_is_abbreviated(text, match) or _continues_in_lowercase(text, match)):
             yield match.span(2)
 
 
@@ -136,35 +139,35 @@ def _is_abbreviated(text: str, mark: re.Match[str]) -> bool:
     return mark[1] == "." and _ABBREVIATION.search(text[max(0, start - 6) : start]) is not None
 
 
-def _goes_on_small(text: str, mark: re.Match[str]) -> bool:
+def _continues_in_lowercase(text: str, mark: re.Match[str]) -> bool:
     opened = _OPEN.match(text, mark.end())
     after = opened.end() if opened else mark.end()
     return text[after : after + 1].islower()
 
 
 def _evenly(text: str, span: Span, n: int) -> list[Span]:
-    """About `n` spans of equal length, none of which ends within a grapheme."""
+    """Return about `n` spans of equal length, none of which ends within a grapheme."""
     start, stop = span
     cuts = [start]
     for i in range(1, n):
-        here = place = start + i * (stop - start) // n
+        here = index = start + i * (stop - start) // n
         if here <= cuts[-1]:
             continue
-        while place > cuts[-1] and _belongs_to_the_last(text, place):
-            place -= 1
-        if place <= cuts[-1]:  # the grapheme begins there: go past it
-            place = here
-            while place < stop and _belongs_to_the_last(text, place):
-                place += 1
-        if place == stop:
+        while index > cuts[-1] and _extends_grapheme(text, index):
+            index -= 1
+        if index <= cuts[-1]:  # the grapheme begins there: go past it
+            index = here
+            while index < stop and _extends_grapheme(text, index):
+                index += 1
+        if index == stop:
             break
-        cuts.append(place)
+        cuts.append(index)
     return list(zip(cuts, [*cuts[1:], stop], strict=True))
 
 
-def _belongs_to_the_last(text: str, place: int) -> bool:
+def _extends_grapheme(text: str, index: int) -> bool:
     """Whether the code point there belongs to the same grapheme as the one before it."""
-    character, before = text[place], text[place - 1]
+    character, before = text[index], text[index - 1]
     return (
         unicodedata.category(character)[0] == "M"
         or "\u200d" in (character, before)  # joins two emoji, or two letters
@@ -222,7 +225,7 @@ def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
 
 
 def _separator(target: str, gap: str, source: str) -> str:
-    """The separator of two translations, given the characters on both sides of it here and in the source."""
+    """Return the separator of two translations, given the characters on both sides of it here and in the source."""
     if len(_WIDE.findall(target)) == 2:
         return ""
     return " " if gap or (_UNSPACED.search(source) and not _UNSPACED.search(target)) else ""

@@ -18,7 +18,7 @@ from nmt.text.lines import LINE_BYTES, decode_lines, long_line
 BLOCK = 1 << 16
 """Bytes per read."""
 
-MOST_CHARACTERS = 1 << 24
+MAX_WINDOW_CHARACTERS = 1 << 24
 """Characters after which a window ends, however few its lines are."""
 
 
@@ -27,7 +27,7 @@ def windows(
     name: str,
     size: int = 4096,
     patience: float = 0.1,
-    most: int = MOST_CHARACTERS,
+    most: int = MAX_WINDOW_CHARACTERS,
     language: str | None = None,
 ) -> Iterator[list[str]]:
     """Yield the lines of an open file, decoded by `decode_lines`, in non-empty lists.

@@ -58,10 +58,10 @@ class Tokenizer:
         try:
             self._processor = sentencepiece.SentencePieceProcessor()
             self._processor.LoadFromSerializedProto(model)
-            ours = self._has_our_pieces() and self.decode(self.encode(_PROBE)) == _PROBE
+            is_ours = self._has_expected_pieces() and self.decode(self.encode(_PROBE)) == _PROBE
         except (RuntimeError, ValueError, UnicodeDecodeError) as error:
             raise DataError("not a SentencePiece model") from error
-        if not ours:
+        if not is_ours:
             raise DataError("a SentencePiece model that nmt did not train: it does not give back what it encodes")
         self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
 
@@ -81,9 +81,11 @@ class Tokenizer:
         """Write the model file. Raises OSError."""
         write_file(path, self._model)
 
-    def _has_our_pieces(self) -> bool:
-        """Whether the special pieces and the bytes have the ids that `train_tokenizer` gives them, and no other piece
-        is special. Raises UnicodeDecodeError for a piece that is not UTF-8, which would otherwise fail only in use."""
+    def _has_expected_pieces(self) -> bool:
+        """Whether special pieces and bytes have the ids that `train_tokenizer` gives them, and no other is special.
+
+        Raises UnicodeDecodeError for a piece that is not UTF-8, which would otherwise fail only in use.
+        """
         model, ids = self._processor, list(range(len(self)))
         pieces, end = model.id_to_piece(ids), N_SPECIAL + 256
         kinds = list(zip(model.is_unknown(ids), model.is_control(ids), model.is_byte(ids), strict=True))
@@ -91,7 +93,7 @@ class Tokenizer:
         return kinds == wanted and pieces[N_SPECIAL:end] == [f"<0x{byte:02X}>" for byte in range(256)]
 
     def __len__(self) -> int:
-        """Number of pieces: ids are 0 … len - 1."""
+        """Return the number of pieces: ids are 0 … len - 1."""
         return int(self._processor.get_piece_size())
 
     def encode(self, line: str) -> list[int]:
@@ -156,7 +158,7 @@ class Tokenizers:
         names = sorted(path.stem for path in directory.path.glob("*.model"))
         if names != sorted(languages):
             wanted = " and ".join(sorted(languages))
-            raise DataError(f"{directory.path}: vocabularies for {' and '.join(names)}, needed are {wanted}")
+            raise DataError(f"{directory.path}: vocabularies for {' and '.join(names)}, expected {wanted}")
         return cls({name: Tokenizer.load(directory.language(name)) for name in names}, joint=False)
 
     def save(self, directory: TokenizerDir) -> None:
@@ -187,7 +189,7 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str
     raised: list[BaseException] = []
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_noting(_training_lines(lines, replaced), raised),
+            sentence_iterator=_recording(_training_lines(lines, replaced), raised),
             model_writer=model,
             model_type="bpe",
             vocab_size=vocab_size,
@@ -212,9 +214,11 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str
     return Tokenizer(model.getvalue())
 
 
-def _noting(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
-    """Yield the lines, and record in `raised` what is raised meanwhile, even by Ctrl-C: SentencePiece replaces it by a
-    RuntimeError without the cause."""
+def _recording(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
+    """Yield the lines, and record in `raised` an exception raised meanwhile, even by Ctrl-C.
+
+    SentencePiece replaces it by a RuntimeError without the cause.
+    """
     try:
         yield from lines
     except GeneratorExit:  # SentencePiece has stopped by itself
@@ -225,7 +229,7 @@ def _noting(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
 
 
 def _left_out(alphabet: Mapping[str, int], limit: int) -> set[str]:
-    """The characters without a piece: all but the `limit` most frequent, and two that SentencePiece reserves.
+    """Return the characters without a piece: all but the `limit` most frequent, and two that SentencePiece reserves.
 
     They are spelled in bytes; a script with many signs would leave no merges in a small vocabulary.
     """
@@ -234,7 +238,7 @@ def _left_out(alphabet: Mapping[str, int], limit: int) -> set[str]:
 
 
 def _training_lines(lines: Iterable[str], replaced: set[str]) -> Iterator[str]:
-    """The lines as they are encoded, with a space for each character without a piece, so that no piece spans it."""
+    """Yield the lines as encoded, with a space for each character without a piece, so that no piece spans it."""
     # for reserved and control characters, a pattern is faster than a table; there are too many rare characters for one
     table = {ord(character): " " for character in replaced - _OWN_SIGNS}
     for line in lines:

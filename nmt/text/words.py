@@ -16,12 +16,15 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 _JOINERS = "_\u200c\u200d"
 
 
-def is_boundary(text: str, place: int) -> bool:
-    """Whether a word may begin or end before character `place` of `text`: not between two letters, digits or
-    underscores, unless one is of a script without spaces, and never before a combining mark."""
-    if place in (0, len(text)):
+def is_boundary(text: str, index: int) -> bool:
+    """Whether a word may begin or end before character `index` of `text`.
+
+    It may not between two letters, digits or underscores, unless one is of a script without spaces, and never before a
+    combining mark.
+    """
+    if index in (0, len(text)):
         return True
-    before, after = text[place - 1], text[place]
+    before, after = text[index - 1], text[index]
     if unicodedata.category(after).startswith("M") or "\u200d" in (before, after):
         return False
     return not (_is_of_word(before) and _is_of_word(after))

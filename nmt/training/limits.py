@@ -118,7 +118,7 @@ def is_finished(session: Session) -> bool:
         finished_step = None
     if name is None or finished_step != state.step:
         return False
-    say(f"{run.path}: finished at step {state.step}, {_limit_message(session)}; to go on: {resume_command(session)}")
+    say(f"{run.path}: finished at step {state.step}, {_limit_message(session)}; to continue: {resume_command(session)}")
     return True
 
 

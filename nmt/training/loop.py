@@ -46,11 +46,11 @@ from nmt.training.session import Session
 from nmt.training.setup.lock import locked
 from nmt.training.setup.start import start
 
-OUT_OF_MEMORY = "not enough memory; lower training.max_tokens or search.batch_tokens, or take a smaller model"
+OUT_OF_MEMORY = "not enough memory; lower training.max_tokens or search.batch_tokens, or use a smaller model"
 OUT_OF_MEMORY_SHARDED = (
     "not enough memory, and with training.parallel: fsdp an update is not repeated; lower training.max_tokens"
 )
-OUT_OF_MEMORY_ONE_PAIR = "not enough memory to learn from a single pair; lower data.max_pieces, or take a smaller model"
+OUT_OF_MEMORY_ONE_PAIR = "not enough memory to learn from a single pair; lower data.max_pieces, or use a smaller model"
 
 
 def fit(
@@ -88,7 +88,7 @@ def train(session: Session, meter: Meter) -> None:
     plan = BatchPlan(settings.update_tokens, settings.pool_pairs, settings.seed)
     on_rank0 = partial(session.world.on_rank0, serve=session.gather)  # a sharded model is gathered by all ranks
     session.begin_epoch()
-    on_rank0(lambda: after_step(session, meter))  # makes up for a validation that was interrupted
+    on_rank0(lambda: after_step(session, meter))  # do a validation that was interrupted
     while (end := ended(session)) is None:
         with making_batches():  # a label for --profile
             session.begin_epoch()  # BPE-dropout segments words differently in each epoch
@@ -134,8 +134,7 @@ def train_step(session: Session, update: Update) -> Outcome:
 
 
 def accumulate_gradients(session: Session, update: Update) -> UpdateStats:
-    """Run forward and backward over this rank's share of an update; return all statistics except the
-    gradient norm.
+    """Run forward and backward over this rank's share of an update; return all statistics but the norm.
 
     Out of memory, the whole share is repeated in micro-batches of half the size. Raises NmtError if a single pair does
     not fit.
@@ -216,6 +215,6 @@ def after_step(session: Session, meter: Meter) -> None:
     if check_now:
         with suppress(Interrupted):
             check(session, meter.log)
-            meter.go()
+            meter.resume()
             save_state(session, meter)
-    meter.go()
+    meter.resume()

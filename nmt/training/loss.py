@@ -66,17 +66,18 @@ class LossSums:
 
 
 def label_smoothed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> LossSums:
-    """Fused label-smoothed cross-entropy of logits hidden (N, D) @ weight (V, D).T and targets (N,) int64, no padding.
+    """Return the label-smoothed cross-entropy of logits hidden (N, D) @ weight (V, D).T and targets (N,) int64.
 
-    The target distribution is (1 - smoothing) on the target and smoothing / V on every entry (Szegedy et al., 2016).
-    Logits are computed a block of rows at a time and turned into their gradient at once, so that all N rows of them
-    never exist together.
+    No target is padding. The target distribution is (1 - smoothing) on the target and smoothing / V on every entry
+    (Szegedy et al., 2016).
+    Fused: logits are computed a block of rows at a time and turned into their gradient at once, so that all N rows of
+    them never exist together.
     """
     return _sums((hidden,), weight, targets, smoothing, None)
 
 
 def plain_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """Reference implementation of `label_smoothed_cross_entropy(...).loss`, for readers and tests.
+    """Compute `label_smoothed_cross_entropy(...).loss` plainly: a reference for readers and tests.
 
     Its gradient with respect to the logits is softmax(logits) - target_probs, which `_ChunkedLoss` computes directly.
     """
@@ -90,8 +91,10 @@ def plain_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothi
 def consistency_loss(
     first: Tensor, second: Tensor, weight: Tensor, targets: Tensor, smoothing: float, weights: ConsistencyWeights
 ) -> LossSums:
-    """Fused loss of two passes, first and second (N, D): cross-entropy of the first, weighted cross-entropy of the
-    second, and weighted divergences in both directions. No term is detached, so both passes learn from all of it."""
+    """Compute the fused loss of two passes, first and second (N, D).
+
+    It is the cross-entropy of the first, the weighted cross-entropy of the second, and weighted divergences in both
+    directions. No term is detached, so both passes learn from all of it."""
     return _sums((first, second), weight, targets, smoothing, weights)
 
 

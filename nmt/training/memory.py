@@ -61,8 +61,10 @@ def pick_max_tokens(
 def _bytes(
     model: Transformer, pairs: Pairs, rows: Indices, settings: TrainingConfig, precision: str, device: torch.device
 ) -> float:
-    """Measure the memory of a forward and backward pass: on a GPU its peak, on a CPU twice what is saved for the
-    backward pass, to allow for temporary tensors."""
+    """Measure the memory of a forward and backward pass (bytes).
+
+    On a GPU it is the peak, on a CPU twice what is saved for the backward pass, to allow for temporary tensors.
+    """
     saved: dict[int, int] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:

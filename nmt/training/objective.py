@@ -62,8 +62,9 @@ def cross_entropy(
 def _hidden(
     batch: Batch | PackedBatch, forward: Forward, src_kept: Tensor | None = None, tgt_kept: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Teacher forcing: return hidden states (N, D) and targets (N,) of the real target tokens; padding never reaches
-    the output layer."""
+    """Return hidden states (N, D), with teacher forcing, and targets (N,) of the real target tokens.
+
+    Padding never reaches the output layer."""
     if isinstance(batch, Batch):
         src_layout, tgt_layout = Padded(batch.src_mask), Padded(batch.tgt_mask)
         hidden = forward(batch.src, src_layout, batch.tgt_in, tgt_layout, src_kept, tgt_kept)  # (B, T, D)

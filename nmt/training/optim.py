@@ -88,8 +88,10 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
 
 
 def weights_to_keep(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return the weights to save, validate and translate with, by name: the averages of schedule_free, otherwise the
-    model's own."""
+    """Return the weights to save, validate and translate with, by name.
+
+    They are the averages of schedule_free, otherwise the model's own.
+    """
     weights: dict[str, Tensor] = dict(model.named_parameters())
     averages: Callable[[dict[str, Tensor]], dict[str, Tensor]] | None = getattr(optimizer, "averages", None)
     return weights if averages is None else averages(weights)

@@ -25,7 +25,7 @@ from nmt.training.parallel.shard import to_local
 Group = dict[str, Any]
 """Parameters and settings of a group of an optimizer."""
 StateDict = dict[str, Any]
-OF_A_GROUP = ("k", "weight_sum", "lr_max")  # counters of the package, besides the tensors of each parameter
+GROUP_COUNTERS = ("k", "weight_sum", "lr_max")  # of the package, besides the tensors of each parameter
 SYNCHRONOUS = {"cpu"}  # devices whose values can be read without waiting
 CHUNK = 2**22
 """Elements of parameters that are updated, and undone, together."""
@@ -72,7 +72,7 @@ class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is w
         found_inf = self.found_inf
         if found_inf is None or found_inf.device.type in SYNCHRONOUS:
             return None if found_inf is not None and found_inf else self._update(closure)
-        self._last = _Counters([{key: group[key] for key in OF_A_GROUP} for group in self.param_groups], found_inf)
+        self._last = _Counters([{key: group[key] for key in GROUP_COUNTERS} for group in self.param_groups], found_inf)
         loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
             self._update_unless(found_inf != 0, group)
@@ -119,7 +119,7 @@ class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is w
         saved = super().state_dict()
         state = {n: {**values, "y": self._parameters()[n]} for n, values in saved["state"].items()}
         for group in saved["param_groups"]:
-            counters = {key: torch.tensor(group[key], dtype=torch.float64) for key in OF_A_GROUP}
+            counters = {key: torch.tensor(group[key], dtype=torch.float64) for key in GROUP_COUNTERS}
             state.get(group["params"][0], {}).update(counters)
         return {**saved, "state": state}
 
@@ -133,7 +133,7 @@ class ScheduleFree(AdamWScheduleFree):  # type: ignore[misc]  # the package is w
         groups = []
         for group in saved["param_groups"]:
             first = state[group["params"][0]]
-            counters = {key: type(group[key])(first.pop(key)) for key in OF_A_GROUP}
+            counters = {key: type(group[key])(first.pop(key)) for key in GROUP_COUNTERS}
             groups.append({**group, **counters})
         super().load_state_dict({"state": state, "param_groups": groups})
 

@@ -106,19 +106,19 @@ class Session:
             self.copy = deepcopy(self.model)
 
     def weights(self) -> Tensors:
-        """On rank 0: the full weights to save and validate, by name."""
+        """Return, on rank 0, the full weights to save and validate, by name."""
         return self._request("raw")
 
     def averaged(self) -> Tensors | None:
-        """On rank 0: the full moving average of the weights, by name, if there is one."""
+        """Return, on rank 0, the full moving average of the weights, by name, if there is one."""
         return None if self.ema is None else self._request("ema")
 
     def moments(self) -> Tensors:
-        """On rank 0: the full state of the optimizer, under the names of its parameters."""
+        """Return, on rank 0, the full state of the optimizer, under the names of its parameters."""
         return self._request("moments")
 
     def to_validate(self, kind: Weights) -> Transformer:
-        """On rank 0: the full model with its current weights, raw or ema."""
+        """Return, on rank 0, the full model with its current weights, raw or ema."""
         if kind == "raw" and not self.is_sharded and not self.keeps_averages:
             return self.model
         assert self.copy is not None, "made at the start where it is needed"

@@ -78,7 +78,7 @@ class Validator:
 
     @torch.inference_mode()
     def _loss(self, model: Transformer, poll: Callable[[], None]) -> LossSums:
-        """Sum over the development set, by teacher forcing and without smoothing."""
+        """Return the loss sums of the development set, by teacher forcing and without smoothing."""
         sums: LossSums | None = None
         for rows in even_batches(self.pairs.lengths, self.max_tokens):
             poll()

@@ -14,9 +14,9 @@ from nmt.console import Progress, say
 from nmt.console import n_lines as count_lines
 from nmt.errors import DataError
 from nmt.files.write import open_output, refuse_overwriting
-from nmt.text.asked import asked_of
+from nmt.text.constraints import constraint_spans
 from nmt.text.glossary import Applied, Glossary
-from nmt.text.lines import read_lines, why_not_sentences
+from nmt.text.lines import read_lines, sentences_problem
 from nmt.text.stream import windows
 from nmt.translate.align import alignments, attention_of, pharaoh
 from nmt.translate.sentences import MAX_PIECES_FACTOR
@@ -83,7 +83,7 @@ def translate_file(
             for number, (line, translations) in enumerate(zip(lines, by_line, strict=True), start=n_lines + 1):
                 warnings.add(number, line, translations)
                 if applied is not None:
-                    applied.see(number, asked_of(line.text, search, glossary), translations[0].text)
+                    applied.add(number, constraint_spans(line.text, search, glossary), translations[0].text)
                 out.writelines(_row(number, translation, n_best) for translation in translations)
                 out.flush()
                 if attention is not None:
@@ -230,7 +230,7 @@ def _input(source: Path | str, language: str) -> Iterator[list[str]]:
             say("waiting for lines to translate; Ctrl-D on an empty line ends")
         return windows(sys.stdin.buffer, "standard input", WINDOW, language=language)
     path = Path(source)
-    if path.is_file() and (problem := why_not_sentences(path)):
+    if path.is_file() and (problem := sentences_problem(path)):
         say(f"warning: {path}: {problem}; its lines are translated as they stand")
     return _windows_of(_lines_of(path, language))
 

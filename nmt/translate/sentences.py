@@ -10,7 +10,7 @@ from nmt.config import DataConfig, SearchConfig
 from nmt.errors import ConfigError, DataError
 from nmt.search.phrases import n_within, term_ids, total_length
 from nmt.search.step import Hypothesis, length_penalty
-from nmt.text.asked import asked_of
+from nmt.text.constraints import constraint_spans
 from nmt.text.split import join, split
 from nmt.text.tokenizer import Tokenizer, Tokenizers, is_blank
 from nmt.translate.mbr import choose
@@ -155,7 +155,7 @@ def phrases_of(
     What the text requires is required once more for each time that it occurs inside something else that the text
     requires. Raises ConfigError for terms that this kind of search does not support.
     """
-    spans = asked_of(text, search, line.glossary)
+    spans = constraint_spans(text, search, line.glossary)
     if (line.terms or spans) and not takes_terms(search):
         raise ConfigError([NO_TERMS])
     wanted = Counter(span.wanted for span in spans)

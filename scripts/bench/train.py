@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nmt.cli.exits import errors_for_people
+from nmt.cli.exits import user_errors
 from scripts.bench.install import FailedError, convert, install
 from scripts.bench.peer import Peer
 from scripts.bench.peers import PEERS
@@ -113,7 +113,7 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     """Measure and print."""
     options = parse()
-    with errors_for_people():
+    with user_errors():
         rows = bench([TRAINED[name] for name in options.peers.split(",")], options)
         if options.rounds:
             print(render(rows))

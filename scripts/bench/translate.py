@@ -30,7 +30,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nmt.cli.exits import errors_for_people
+from nmt.cli.exits import user_errors
 from nmt.evaluate.metrics import corpus_score
 from scripts.bench.install import FailedError, install
 from scripts.bench.model import brief, model_of
@@ -179,7 +179,7 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     """Measure and print."""
     options = parse()
-    with errors_for_people():
+    with user_errors():
         bench = Bench(options)
         bench.prepare()
         if options.rounds:

@@ -181,7 +181,7 @@ TRAINING = (
     Case("train: data without permission", "chmod 000 data/train.aa.ids.npy", TRAIN_NEW),
     Case("train: the run exists", "", TRAIN),
     Case("train: the run directory is a file", "> runs/new", TRAIN_NEW),
-    Case("train: the run directory is where you are", "mkdir here",
+    Case("train: the run directory is the working directory", "mkdir here",
          "cd here; nmt train --config ../c.yaml --data ../data --run ."),
     Case("train: into a read-only folder", "mkdir r; chmod 500 r", f"{TRAIN} --run r/new"),
     Case("train: below a file", "> r", f"{TRAIN} --run r/new"),
@@ -195,12 +195,12 @@ TRAINING = (
     Case("train: infinite learning rate", "", f"{TRAIN_NEW} --set training.factor=.inf"),
     Case("train: max_tokens too small", "", f"{TRAIN_NEW} --set training.max_tokens=20"),
     Case("train: max_tokens smaller than a pair", "",
-         f"{TRAIN_NEW} --set training.max_tokens=9 --set data.max_pieces=8", n_lines=2),  # one tells of max_pieces
+         f"{TRAIN_NEW} --set training.max_tokens=9 --set data.max_pieces=8", n_lines=2),  # one is about max_pieces
     Case("train: model too large for this memory", "",
          f"{TRAIN_NEW} --set model.d_model=1000000 --set model.d_ff=1000000 --set model.encoder_layers=1000"),
     Case("train: the time ends before the warm-up", "",
          f"{TRAIN_NEW} --set training.max_steps=500 --set training.max_minutes=0.0001", 0, None,
-         "warning: training has ended before the end of the warm-up .training.warmup_steps = 10.; to go on: "
+         "warning: training has ended before the end of the warm-up .training.warmup_steps = 10.; to continue: "
          "nmt train", True),
     Case("train: --stop-after a negative time", "", f"{TRAIN_NEW} --stop-after -1"),
 )
@@ -358,10 +358,10 @@ CRAFTED = (  # by a stranger, who has put right every checksum
 (folder / "weights.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + bytes(1))'""",
          TRANSLATE, said="damaged: it holds numbers of type F8_E8M0, not F32"),
     Case("crafted: a seal without checksums", "seal 'del seal[\"checksums\"]'", TRANSLATE,
-         said="checksums is not what"),
-    Case("crafted: a seal without a state", "seal 'del seal[\"state\"]'", MORE, n_lines=3, said="state is not what"),
+         said="it lacks checksums"),
+    Case("crafted: a seal without a state", "seal 'del seal[\"state\"]'", MORE, n_lines=3, said="it lacks state"),
     Case("crafted: a state of step -1", "seal 'seal[\"state\"][\"step\"] = -1'", MORE, n_lines=3,
-         said="step of its state is not what"),
+         said="state.step has an invalid value"),
     Case("crafted: a piece that is not UTF-8",
          "sed -i 's/<reserved_3>/<reserved_\\xff>/' runs/tiny/tokenizer/joint.model",
          TRANSLATE, said="joint.model: not a SentencePiece model"),

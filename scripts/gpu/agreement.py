@@ -37,7 +37,10 @@ def agreement(check: Check) -> Found:
             model = model.to(check.device)
             for precision in LIMITS:
                 found: dict[str, Any] = {"way": f"{name}, {layout}, {precision}"}
-                if layout == "packed" and (why := check.why_not_packed(precision, check.sizes.small_model)) is not None:
+                if (
+                    layout == "packed"
+                    and (why := check.packing_obstacle(precision, check.sizes.small_model)) is not None
+                ):
                     yield {**found, "left_out": why}
                     continue
                 here = learned(model, batch.to(check.device), config.training, precision, check.device)

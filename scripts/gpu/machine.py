@@ -46,7 +46,7 @@ def versions(check: Check) -> Found:
     }
     yield {
         "precision": check.precision,
-        "packed": check.why_not_packed() or "possible",
+        "packed": check.packing_obstacle() or "possible",
         "compiler": shutil.which("gcc"),
     }
     if check.is_gpu:
@@ -185,7 +185,7 @@ def waits(check: Check) -> Found:
             in_nmt("number.item()", number=torch.ones((), device=check.device))
         yield {"on_purpose": {_name(place): n for place, n in places.items()}, "ok": bool(places)}
     for mode in WAYS:
-        if mode.layout == "packed" and (why := check.why_not_packed(mode.precision)) is not None:
+        if mode.layout == "packed" and (why := check.packing_obstacle(mode.precision)) is not None:
             yield {"update": mode.name, "left_out": why}
             continue
         try:

@@ -146,7 +146,7 @@ class Check:
         if self.is_gpu:
             torch.cuda.synchronize()
 
-    def why_not_packed(self, precision: str | None = None, model: dict[str, int] | None = None) -> str | None:
+    def packing_obstacle(self, precision: str | None = None, model: dict[str, int] | None = None) -> str | None:
         """Return why batches cannot be packed here, or None."""
         sizes = model or self.sizes.model
         return packing_obstacle(self.device, precision or self.precision, sizes["d_model"] // sizes["n_heads"], 0.0)

@@ -58,7 +58,7 @@ def graphs(check: Check) -> Found:
 
 def _modes(check: Check, modes: tuple[Mode, ...]) -> Found:
     for mode in modes:
-        if mode.layout == "packed" and (why := check.why_not_packed()) is not None:
+        if mode.layout == "packed" and (why := check.packing_obstacle()) is not None:
             yield {"way": mode.name, "left_out": why}
             continue
         try:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.cli.exits import errors_for_people
+from nmt.cli.exits import user_errors
 from nmt.config import SearchConfig
 from nmt.errors import DataError
 from nmt.evaluate.metrics import Score, corpus_score
@@ -113,5 +113,5 @@ def _read(path: Path, n_lines: int) -> list[str]:
 
 
 if __name__ == "__main__":
-    with errors_for_people():
+    with user_errors():
         raise SystemExit(main())

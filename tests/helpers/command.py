@@ -1,11 +1,17 @@
 """The command line in this process."""
 
+import functools
 import io
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import typer.main
+
 from nmt.cli import main
+
+# Typer would build all commands again at every call, which takes longer than most of these tests.
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 
 @dataclass(frozen=True)

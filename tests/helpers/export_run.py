@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
+import yaml
 
 from nmt.config.load import dump_config
 from nmt.engine.translator import load_ctranslate2
@@ -65,3 +67,14 @@ def both(path: Path, joint: bool = True, specials: float = 0.0, **model: object)
     export(Request(run, check_lines=2), path / "exported", "ctranslate2")
     native = Translator.load(run, device="cpu", precision="float32")
     return native, load_ctranslate2(path / "exported")
+
+
+def card_of(path: Path) -> tuple[dict[str, Any], str]:
+    """Front matter and text of a model card."""
+    _, matter, text = (path / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    return yaml.safe_load(matter), text
+
+
+def section(text: str, name: str) -> str:
+    """The text under a heading of a model card."""
+    return text.split(f"## {name}\n")[1].split("\n## ")[0]

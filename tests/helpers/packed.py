@@ -24,8 +24,7 @@ def pairs_of(src: list[int], tgt: list[int]) -> Pairs:
     return Pairs(split, "x", "y")  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
     """PyTorch's own `varlen_attn` runs, with a twin for the GPU's kernel below it; returns what reaches that."""
     from torch.nn.attention import varlen as torchs
 

@@ -15,7 +15,7 @@ SETTINGS: dict[str, dict[str, object]] = {
         "embedding_dropout": 0.1, "residual_dropout": 0.1, "attention_dropout": 0.1, "activation_dropout": 0.1,
     },
     "training": {
-        "device": "cpu", "precision": "float32", "update_tokens": 300, "max_tokens": 120, "warmup_steps": 10,
+        "device": "cpu", "precision": "float32", "update_tokens": 300, "max_tokens": 200, "warmup_steps": 10,
         "log_every_steps": 1, "max_steps": 12, "validate_every_steps": 6, "save_every_steps": 3,
         "keep_last": 3, "average_last": 2,
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from pathlib import Path
 
@@ -38,6 +39,7 @@ STRANGE = [
 ]  # fmt: skip
 
 
+@functools.cache
 def tiny_tokenizer(seed: int = 0) -> Tokenizer:
     return train_tokenizer([" ".join(words(8, n)) for n in range(seed, seed + 300)], 400)
 

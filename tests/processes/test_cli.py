@@ -269,7 +269,7 @@ TOGETHER = (
             ["evaluate", "--json", "--samples", "3"],
             ["--samples cannot be combined with --json; --output F writes all translations"],
         ),
-        (["evaluate", "--output", "no/where"], ["no/where: there is no directory no to write it in"]),
+        (["evaluate", "--output", "no/where"], ["no/where: the directory no does not exist"]),
         (
             ["evaluate", "--hyp", "a.en", "--ref", "v.en", "--tokenize", "moses"],
             ["tokenize: 'moses' is none of 13a, intl, zh, char, none"],

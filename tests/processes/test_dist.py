@@ -76,7 +76,7 @@ def test_torchrun_is_told_to_stop_in_a_validation_and_two_processes_go_on(folder
     assert load_state(run.step(10)).last_check == 0
     process = torchrun(folder, "--resume", "--run", "two")
     err = ended(process)
-    assert process.returncode == 0 and "not the same bits" not in err and err.count("going on from step 10") == 1
+    assert process.returncode == 0 and "not the same bits" not in err and err.count("resuming from step 10") == 1
     assert left(run.path) == left(pair)
 
 

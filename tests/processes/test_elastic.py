@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
-from nmt.cli.defaults import what_to_train
+from nmt.cli.defaults import resolve_training
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.layout import RunDir
@@ -58,7 +58,7 @@ def test_killed_workers_are_restarted_and_the_run_goes_on_by_itself(several, pai
     err = ended(process)
     assert process.returncode == 0, err
     assert not re.search("^Traceback", err, re.M)  # but torchrun's own, in its log
-    assert "has no checkpoint yet" in err and "going on from step 5" in err and "going on from step 10" in err
+    assert "has no checkpoint yet" in err and "resuming from step 5" in err and "resuming from step 10" in err
     assert err.count("selected: ") == 1
     if parallel == "fsdp":  # sums of squares for clipping, and the configuration, are others
         assert saved_steps(run) == saved_steps(RunDir(pair))
@@ -71,7 +71,7 @@ def test_new_interpreters_take_the_place_of_killed_ones(several, pair):
         several, *NEW, "anew", restarts=1, script=script(f"if (life, rank, step) == (0, 1, 8): {DIE}"), how=Spawned
     )
     err = ended(process)
-    assert process.returncode == 0 and "Traceback" not in err and "going on from step 5" in err, err
+    assert process.returncode == 0 and "Traceback" not in err and "resuming from step 5" in err, err
     assert left(several / "anew") == left(pair)
 
 
@@ -142,7 +142,7 @@ def config(several: Path) -> Config:
 def test_who_has_begun_a_run(several, config, tmp_path, monkeypatch):
     def goes_on(file: str | None, run: str = "run") -> bool:
         monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", file or "")
-        found = what_to_train(str(several / "config.yaml"), several / "data", tmp_path / run, (), resume=False)
+        found = resolve_training(str(several / "config.yaml"), several / "data", tmp_path / run, (), resume=False)
         return found[3]
 
     one, later, other = (

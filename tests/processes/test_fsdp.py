@@ -85,7 +85,7 @@ def test_a_divided_run_goes_on_undivided_and_the_other_way_round(several, pair):
     fit(config, several / "data", several / "part", resume=False)  # one process, which divides nothing
     process = torchrun(several, "--resume", "--run", "part", "--set", "training.max_steps=10", n=3)
     err = ended(process)
-    assert process.returncode == 0 and "going on from step 5" in err, err
+    assert process.returncode == 0 and "resuming from step 5" in err, err
     assert load_config(several / "part" / "config.yaml").training.parallel == "fsdp"
     fit(load_config(several / "config.yaml"), several / "data", several / "part", resume=True)
     for load in (load_weights, load_optimizer):
@@ -104,7 +104,7 @@ def test_a_divided_run_stops_and_goes_on(several, pair):
     assert "exitcode  : 75" in err and "SIGABRT" not in err
     process = torchrun(several, "--resume", "--run", "stopped")
     err = ended(process)
-    assert process.returncode == 0 and f"going on from step {step}" in err, err
+    assert process.returncode == 0 and f"resuming from step {step}" in err, err
     close(run.path, pair)
 
 

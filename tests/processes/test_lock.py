@@ -200,9 +200,13 @@ def test_a_folder_of_someone_else_is_left_alone(data, tmp_path, names, is_good):
 def test_what_is_no_run_is_not_said_to_be_one(data, tmp_path):
     fit(settings(data, max_steps=2), data, tmp_path / "run")
     RunDir(tmp_path / "run").info.unlink()
-    with pytest.raises(CheckpointError, match=r"run: no run, or a damaged one: run\.json is missing; --run DIR takes"):
+    with pytest.raises(
+        CheckpointError, match=r"run: no run, or a damaged one: run\.json is missing; name another one with --run"
+    ):
         fit(settings(data), data, tmp_path / "run", resume=True)
-    with pytest.raises(CheckpointError, match="run: exists already; it is no run; --run DIR starts another"):
+    with pytest.raises(
+        CheckpointError, match="run: exists already, but is not a run directory; name another directory with --run"
+    ):
         fit(settings(data), data, tmp_path / "run")
 
 

@@ -28,6 +28,8 @@ from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
 from nmt.runs.state import load_state
 from nmt.training.loop import fit
 
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 

@@ -513,7 +513,7 @@ def test_a_sweep_that_is_stopped_goes_on(tiny: Path, folder: Path) -> None:
     assert "3 trainings in s, 1 of them finished already" in done.stderr
     assert {row["state"] for row in tsv("s").values()} == {"finished"}
     assert {path: path.stat().st_mtime_ns for path in first.path.rglob("*")} == before
-    assert f"going on from step {stopped_at}\n" in (folder / "s" / "logs" / "max_steps=80.log").read_text()
+    assert f"resuming from step {stopped_at}\n" in (folder / "s" / "logs" / "max_steps=80.log").read_text()
     steps = [json.loads(line)["step"] for line in second.log.read_text().splitlines() if '"train"' in line]
     assert steps == list(range(1, 81))
 

@@ -44,9 +44,9 @@ def test_files(translator: Translator, tmp_path: Path, capsysbinary) -> None:  #
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("no/out", "there is no directory .*no to write it in"),
+        ("no/out", "the directory .*no does not exist"),
         ("there", "a directory, where a file is to be written"),
-        ("file/out", "there is no directory .*file to write it in"),
+        ("file/out", "the directory .*file does not exist"),
         ("/dev/full", "cannot be written: No space left on device"),
         ("a" * 300, "cannot be written: File name too long"),
     ],

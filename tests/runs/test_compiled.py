@@ -166,6 +166,6 @@ def test_what_is_asked_for_in_vain(monkeypatch):
     assert pick_layout(settings(layout="padded"), GPU, "bf16") == "padded"
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(ConfigError, match=r"needs a C\+\+ compiler, and there is no g\+\+; take auto or off"):
+    with pytest.raises(ConfigError, match=r"needs a C\+\+ compiler, and there is no g\+\+; use auto or off"):
         pick_compile(settings(compile="on"), CPU, is_sharded=False)
     assert pick_compile(settings(compile="off"), GPU, is_sharded=False) is False

@@ -129,7 +129,7 @@ def test_a_run_says_so_when_it_can_know_and_at_its_end(
     told = f"warning: training has ended before {what} and the end of the linear schedule (training.max_steps = 25); "
     (at,) = [i for i, line in enumerate(lines) if line.startswith(told)]
     assert lines[at - 1] == "training.max_minutes = 0.4 reached after 16 steps"
-    assert f"; to go on: nmt train --resume --run {run.path} --set training.max_minutes=0.8" in lines[at]
+    assert f"; to continue: nmt train --resume --run {run.path} --set training.max_minutes=0.8" in lines[at]
     # 16 updates and three validations, the average's, too
     assert lines[-1].endswith("(0:31 in all)")
     last = json.loads(run.log.read_text().splitlines()[-1])

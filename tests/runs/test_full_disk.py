@@ -120,11 +120,11 @@ def test_a_disk_that_is_full_to_the_end(data, whole, tmp_path, capsys):
     assert caught.value.exit_status == 2
     assert str(caught.value) == (
         f"{run.path}: the end of the run could not be saved, only step 3 is; free some space, "
-        f"then nmt train --resume --run {run.path} makes up for it"
+        f"then nmt train --resume --run {run.path} completes it"
     )
     said = capsys.readouterr().err
     assert re.search("warning: step 4 is not saved: .*: No space left on device; training continues and the next", said)
-    assert f"{run.log}: cannot be written: No space left on device; training continues, the records wait" in said
+    assert f"{run.log}: cannot be written: No space left on device; training continues and retries later" in said
     assert saved_steps(run) == [2, 3]
     load_weights(run.step(3)), load_optimizer(run.step(3))
     fit(settings(data), data, run.path, resume=True)

@@ -109,7 +109,7 @@ def test_every_mismatch_is_named_and_nothing_is_written(tiny_data, base, tmp_pat
     with pytest.raises(ConfigError) as caught:
         fit(other, tmp_path / "data", tmp_path / "run")
     assert caught.value.problems == [
-        f"{tmp_path / 'data'}: its tokenizer is not the one of {base}; take that over with nmt prepare "
+        f"{tmp_path / 'data'}: its tokenizer is not the one of {base}; reuse that one with nmt prepare "
         f"--tokenizer-from {base}",
         f"{base}: found model.d_model = 32, wanted 64; --set model.d_model=32 takes it over",
         f"{base}: found model.n_heads = 2, wanted 4; --set model.n_heads=2 takes it over",
@@ -287,7 +287,7 @@ def test_what_is_frozen_stays_bit_for_bit_and_the_rest_learns(tiny_data, base, t
 def test_something_is_left_to_learn(tiny_data, tmp_path):
     config = settings(tiny_data, training={"freeze": ["embeddings", "encoder", "decoder"]})
     with pytest.raises(
-        ConfigError, match=r"training.freeze: embeddings, encoder, decoder are all there is, nothing is"
+        ConfigError, match=r"training.freeze: embeddings, encoder, decoder freeze all weights, nothing is"
     ):
         fit(config, tiny_data, tmp_path / "run")
 

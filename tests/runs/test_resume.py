@@ -252,7 +252,7 @@ def test_a_run_that_is_over_stays_as_it_is(tiny_data, text, tmp_path, monkeypatc
     monkeypatch.setattr("torch.get_num_threads", lambda: 77)
     for steps in (12, 5):
         fit(tiny_settings(text, training={"max_steps": steps}), tiny_data, run.path, resume=True)
-        assert f"finished at step 12, training.max_steps = {steps} reached; to go on: nmt" in capsys.readouterr().err
+        assert f"finished at step 12, training.max_steps = {steps} reached; to continue: nmt" in capsys.readouterr().err
     run.checkpoints.rename(tmp_path / "disk")
     with pytest.raises(CheckpointError, match="checkpoints: no such directory, or it cannot be reached"):
         fit(config, tiny_data, run.path, resume=True)
@@ -308,7 +308,7 @@ def test_a_finished_run_tells_which_limit_to_raise(tiny_data, text, tmp_path, ca
     capsys.readouterr()
     fit(config, tiny_data, tmp_path / "run", resume=True)
     said = capsys.readouterr().err
-    assert f"; to go on: nmt train --resume --run {tmp_path / 'run'} --set {advice}" in said
+    assert f"; to continue: nmt train --resume --run {tmp_path / 'run'} --set {advice}" in said
     assert f"training.{advice.split('=')[0].removeprefix('training.')} = " in said
     name, value = said.split("--set training.")[1].strip().split("=")
     step = saved_steps(RunDir(tmp_path / "run"))[-1]

@@ -78,13 +78,13 @@ def go_on(run: RunDir, data: Path) -> tuple[object, ...]:
     return "train", "--resume", "--run", run.path, "--data", data, "--set", "training.max_steps=7"
 
 
-PLACES = (
+WRITTEN_IN_PLACE = (
     "lock", "log.jsonl", "tokenizer", "checkpoints", "dev", "tensorboard", "profile", "checkpoints/average",
     "checkpoints/step-00000004", "checkpoints/step-00000099",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", WRITTEN_IN_PLACE)
 def test_a_link_in_place_of_what_is_changed_is_refused(nmt, data, run, tmp_path, name):
     if name in ("tensorboard", "profile"):
         (run.path / name).mkdir(exist_ok=True)
@@ -404,10 +404,10 @@ def test_a_line_without_end_is_refused_as_it_is_read(tmp_path, monkeypatch):
 def test_a_gzip_that_unpacks_without_bound_is_not_held(tmp_path, monkeypatch):
     (tmp_path / "text.gz").write_bytes(gzip.compress(b"\n" * 10_000))
     lines = [(line, line) for line in text_lines.read_lines(tmp_path / "text.gz")]
-    assert text_lines.held(lines, "text") == lines
-    monkeypatch.setattr(text_lines, "HELD_CHARACTERS", 100 * text_lines.LINE_OVERHEAD)
+    assert text_lines.bounded_list(lines, "text") == lines
+    monkeypatch.setattr(text_lines, "MAX_TEXT_CHARACTERS", 100 * text_lines.LINE_OVERHEAD)
     with pytest.raises(DataError, match=r"data\.valid: too much to hold in memory after 101 lines"):
-        text_lines.held(lines, "data.valid")
+        text_lines.bounded_list(lines, "data.valid")
 
 
 # --- asked to end -----------------------------------------------------------------------------------

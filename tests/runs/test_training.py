@@ -315,7 +315,9 @@ def test_a_directory_with_something_in_it_is_not_trained_into(tiny_data, text, t
     run = tmp_path / "run"
     run.mkdir()
     (run / "thesis.txt").write_text("mine")
-    with pytest.raises(CheckpointError, match=r"run: exists already; it is no run; --run DIR starts another"):
+    with pytest.raises(
+        CheckpointError, match=r"run: exists already, but is not a run directory; name another directory with --run"
+    ):
         fit(tiny_settings(text), tiny_data, run)
     assert [path.name for path in tmp_path.rglob("*")] == ["run", "thesis.txt"]
 
@@ -526,7 +528,7 @@ def test_speed_and_padding_are_those_of_real_tokens(tiny_data, text, tmp_path, m
         meter.add(train_step(session, update))
         meter.record()
         meter.pause()
-        meter.go()  # a second of something else
+        meter.resume()  # a second of something else
         meter.add(train_step(session, update))
         meter.record()
     first, second = (json.loads(line) for line in session.run.log.read_text().splitlines())
@@ -550,7 +552,7 @@ def test_learned_positions_need_room_for_every_sentence(tiny_data, text, tmp_pat
 
 def test_the_run_directory_is_not_the_place_where_you_are(tiny_data, text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CheckpointError, match=r"\.: is where you are; give the run a directory of its own"):
+    with pytest.raises(CheckpointError, match=r"\.: is the working directory; give the run a directory of its own"):
         fit(tiny_settings(text), tiny_data, Path())
 
 

@@ -15,8 +15,10 @@ ADVICE = "start another run with a lower training.peak_lr or training.factor, or
 
 
 def loss_alarm(state: TrainState, loss: float, n_updates: int) -> str | None:
-    """Update the recent loss with the mean `loss` of the last `n_updates`; returns a warning once it is far above its
-    minimum, one for each rise."""
+    """Update the recent loss with the mean `loss` of the last `n_updates`.
+
+    Returns a warning once it is far above its minimum, one for each rise.
+    """
     weight = 1.0 - math.exp(-n_updates / MEMORY_STEPS)
     recent = loss if state.recent_loss is None else state.recent_loss + weight * (loss - state.recent_loss)
     state.recent_loss = recent

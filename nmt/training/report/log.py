@@ -23,9 +23,12 @@ CURVES = ("train", "valid", "ema", "average")
 
 
 class TrainingLog:
-    """Writes every record to all three. A record is flat; `kind` is train, valid, ema, average, skipped or warning, and
-    `step` is the update it belongs to. Compare training and development set by `nll` (nats per token): `loss` is what
-    training minimises, smoothing and divergence included, and equals `nll` on the development set."""
+    """Writes every record to all three.
+
+    A record is flat; `kind` is train, valid, ema, average, skipped or warning, and `step` is the update it belongs to.
+    Compare training and development set by `nll` (nats per token): `loss` is what training minimises, smoothing and
+    divergence included, and equals `nll` on the development set.
+    """
 
     def __init__(
         self,
@@ -118,7 +121,7 @@ class TrainingLog:
                 os.ftruncate(self._file, end)
                 if not self._in_trouble:
                     self.say(
-                        f"warning: {self._path}: cannot be written: {reason}; training continues, the records wait"
+                        f"warning: {self._path}: cannot be written: {reason}; training continues and retries later"
                     )
                 self._in_trouble = True
                 return
@@ -158,7 +161,7 @@ def _screen() -> contextlib.AbstractContextManager[None]:
 
 
 def clock(seconds: float) -> str:
-    """3725 -> 1:02:05."""
+    """Format seconds: 3725 -> 1:02:05."""
     hours, rest = divmod(round(seconds), 3600)
     return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
 

@@ -150,7 +150,7 @@ class Meter:
         if self._profile is not None:
             self._profile.pause()
 
-    def go(self) -> None:
+    def resume(self) -> None:
         """Count time as training again; the time since `pause` counts towards max_minutes but not towards speed."""
         self._tick(training=False)
 
@@ -241,7 +241,7 @@ class NullMeter(Meter):
     def pause(self) -> None:
         """Do nothing."""
 
-    def go(self) -> None:
+    def resume(self) -> None:
         """Do nothing."""
 
     def record(self) -> None:

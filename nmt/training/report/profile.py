@@ -80,8 +80,10 @@ def cpu_time(events: Iterable[FunctionEvent]) -> dict[str, float]:
 
 
 def gpu_time(events: Iterable[FunctionEvent], total: float) -> dict[str, float]:
-    """Return microseconds by kind that GPU kernels took; the rest of `total`, when the GPU was idle, goes to the making
-    of batches and to Python and launches."""
+    """Return microseconds by kind that GPU kernels took.
+
+    The rest of `total`, when the GPU was idle, is attributed to the making of batches and to Python and launches.
+    """
     sums: dict[str, float] = defaultdict(float)
     without_operation: dict[str, float] = defaultdict(float)  # kernels of a captured graph
     kernels, batches = [], []
@@ -263,7 +265,7 @@ class Profile:
         self._wait()
 
     def _padding(self) -> float:
-        """The share of padding among the tokens of the traced steps."""
+        """Return the share of padding among the tokens of the traced steps."""
         padded_tokens = sum(float(outcome.stats.padded_tokens) for outcome in self._outcomes)
         return 1 - sum(outcome.n_tokens for outcome in self._outcomes) / padded_tokens
 

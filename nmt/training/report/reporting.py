@@ -46,4 +46,4 @@ def announce(session: Session, log: TrainingLog) -> None:
     if session.forward is not None:
         log.say("compiling the model first: its first updates take a minute or more (training.compile)")
     if session.state.step:
-        log.say(f"going on from step {session.state.step}")
+        log.say(f"resuming from step {session.state.step}")

@@ -18,9 +18,9 @@ from nmt.training.validate import Validation
 
 
 def check(session: Session, log: TrainingLog) -> None:
-    """Validate the current weights, and their moving average if there is one; the best score so far makes this
-    checkpoint the best, if it is saved.
+    """Validate the current weights, and their moving average if there is one.
 
+    The best score so far makes this checkpoint the best, if it is saved.
     Raises Interrupted if the run is stopped meanwhile; the state is then unchanged.
     """
     state, settings = session.state, session.config.training
@@ -76,7 +76,7 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
         validation = session.validator.validate(model, session.stop.poll)
         score = validation.score(settings.select_by)
         save_checkpoint(run.average, tensors, None, {"steps": steps, settings.select_by: abs(score)})
-        meter.go()
+        meter.resume()
         _record(session, log, validation, "average")
         selected = selected.model_copy(update={"average_steps": steps})
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
@@ -86,7 +86,7 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
             )
             selected = selected.model_copy(update={"weights": "average", "reason": reason})
     log.sync()  # first, since after the next lines a resume has nothing left to do
-    meter.go()
+    meter.resume()
     # the time it took; log_bytes stays, so that a resumed run with a higher limit overwrites these records
     update_state(run.step(state.step), state)
     write_selected(run, selected.model_copy(update={"finished_step": state.step, "finished_by": limit}))
@@ -94,7 +94,7 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
 
 
 def _best(session: Session) -> Selected:
-    """The best checkpoint so far."""
+    """Return the best checkpoint so far."""
     state = session.state
     return Selected(best_step=state.best_step, weights=state.best_weights, reason=_reason(session))
 

@@ -38,18 +38,18 @@ def _conclude(session: Session, meter: Meter, end: End) -> None:
     meter.log.say(f"{end.reason} after {state.step} steps")
     limit = ended_by(session)
     if missed := cut_short(session.config.training, state.step, state.cooldown_start):
-        goes_on = resume_command(session)
-        meter.log.say(f"warning: training has ended before {' and '.join(missed)}; to go on: {goes_on}")
+        command = resume_command(session)
+        meter.log.say(f"warning: training has ended before {' and '.join(missed)}; to continue: {command}")
     if session.saved_step != state.step:
         save(session, meter)
     if state.last_check != state.step:
         check(session, meter.log)
-        meter.go()
+        meter.resume()
         save_state(session, meter)
     if session.saved_step != state.step:
         raise CheckpointError(
             f"{run.path}: the end of the run could not be saved, only step {session.saved_step} is; free some space, "
-            f"then nmt train --resume --run {run.path} makes up for it"
+            f"then nmt train --resume --run {run.path} completes it"
         )
     tidy(session, meter)
     select_at_end(session, meter, limit)

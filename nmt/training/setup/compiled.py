@@ -33,7 +33,7 @@ def pick_layout(config: Config, device: torch.device, precision: str) -> str:
         return "padded"
     reason = packing_obstacle(device, precision, model.d_model // model.n_heads, model.attention_dropout)
     if setting == "packed" and reason is not None:
-        raise ConfigError([f"training.layout: packed is not possible: {reason}; take auto or padded"])
+        raise ConfigError([f"training.layout: packed is not possible: {reason}; use auto or padded"])
     return "packed" if reason is None else "padded"
 
 
@@ -44,12 +44,12 @@ def pick_compile(config: Config, device: torch.device, is_sharded: bool) -> bool
         return False
     reason = "a sharded model (parallel: fsdp) is not compiled" if is_sharded else _no_compiler(device)
     if setting == "on" and reason is not None:
-        raise ConfigError([f"training.compile: on is not possible: {reason}; take auto or off"])
+        raise ConfigError([f"training.compile: on is not possible: {reason}; use auto or off"])
     return reason is None
 
 
 def _no_compiler(device: torch.device) -> str | None:
-    """Why models cannot be compiled here; None if they can."""
+    """Return the reason why models cannot be compiled here; None if they can."""
     if device.type == "cpu":
         compilers, needed_for = (os.environ.get("CXX", "g++"), "clang++"), "a C++ compiler"
     else:

@@ -38,7 +38,7 @@ def freeze(model: nn.Module, parts: Sequence[str]) -> None:
         if any(re.match(PARTS[part], name) for part in parts):
             parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise ConfigError([f"training.freeze: {', '.join(parts)} are all there is, nothing is left to learn"])
+        raise ConfigError([f"training.freeze: {', '.join(parts)} freeze all weights, nothing is left to learn"])
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _mismatches(saved: Saved, config: Config, corpus: Corpus) -> Iterator[str]:
         yield f"{saved.path}: found the languages {found}, wanted {wanted}; start with a run of these"
     elif saved.tokenizers.fingerprint != corpus.tokenizers.fingerprint:
         yield (
-            f"{corpus.directory.path}: its tokenizer is not the one of {saved.path}; take that over with nmt prepare "
+            f"{corpus.directory.path}: its tokenizer is not the one of {saved.path}; reuse that one with nmt prepare "
             f"--tokenizer-from {saved.path}"
         )
     elif theirs.data.direction != ours.data.direction and not saved.tokenizers.joint:

@@ -47,14 +47,14 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
     model, copy = Transformer(config.model, n_src, n_tgt), None
     freeze(model, settings.freeze)
     if settings.freeze and settings.init_from is None and world.is_rank0:
-        say(f"training.freeze: {', '.join(settings.freeze)} keep random weights, for there is no training.init_from")
+        say(f"training.freeze: {', '.join(settings.freeze)} keep random weights, since training.init_from is not set")
     to_shard = settings.parallel == "fsdp" and world.size > 1
     if not to_shard:
         model = model.to(device)
     elif world.is_rank0:  # sharding moves the model to the device layer by layer, since as a whole it may not fit there
         copy = Transformer(config.model, n_src, n_tgt).to(device)
     if settings.parallel == "fsdp" and world.size == 1:
-        say("training.parallel: fsdp has no effect: it shards a model over several processes, and there is one")
+        say("training.parallel: fsdp has no effect: it shards a model over several processes, and there is only one")
     return Inputs(corpus, pairs, bpe_dropout, device, model, copy, to_shard)
 
 

@@ -29,7 +29,9 @@ def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
         if resume and not run.info.exists() and _is_vacant(run):
             raise CheckpointError(f"{run.path}: no run here to resume; without --resume a new one starts")
         if resume and not run.info.exists():
-            raise CheckpointError(f"{run.path}: no run, or a damaged one: run.json is missing; --run DIR takes another")
+            raise CheckpointError(
+                f"{run.path}: no run, or a damaged one: run.json is missing; name another one with --run"
+            )
         if not resume:
             if lock_holder(run.lock) is not None:
                 raise locked_error(run.lock, "trains")
@@ -52,11 +54,14 @@ def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
 def _check_vacant(run: RunDir) -> None:
     """Refuse a directory that is not empty, except for leftovers of a process that died before it wrote run.json."""
     if run.path.resolve() == Path.cwd():
-        raise CheckpointError(f"{run.path}: is where you are; give the run a directory of its own with --run DIR")
+        raise CheckpointError(
+            f"{run.path}: is the working directory; give the run a directory of its own with --run DIR"
+        )
     if _is_vacant(run):
         return
-    advice = "--resume continues it, " if run.info.exists() else "it is no run; "
-    raise CheckpointError(f"{run.path}: exists already; {advice}--run DIR starts another")
+    if run.info.exists():
+        raise CheckpointError(f"{run.path}: exists already; --resume continues it, --run DIR starts another")
+    raise CheckpointError(f"{run.path}: exists already, but is not a run directory; name another directory with --run")
 
 
 def _is_vacant(run: RunDir) -> bool:

@@ -187,9 +187,9 @@ def test_what_is_held_is_bounded(tokenizer: Tokenizer, monkeypatch: pytest.Monke
     made = Made(tokenizer, [line.replace(" ", "") for line in GERMAN], ENGLISH)
     free, bounded, n_ids = made.dropout(0.2, 0.0), made.dropout(0.2, 0.0), len(made.split.ids("de"))
     for epoch in range(8):
-        monkeypatch.setattr(module, "_MOST_HELD", 1 << 24)
+        monkeypatch.setattr(module, "_MAX_CACHED_IDS", 1 << 24)
         expected = sentences(free.pairs(epoch))
-        monkeypatch.setattr(module, "_MOST_HELD", 0)
+        monkeypatch.setattr(module, "_MAX_CACHED_IDS", 0)
         assert sentences(bounded.pairs(epoch)) == expected
         assert len(bounded._cuts["de", 0.2]._ids) < 4 * n_ids
     assert len(free._cuts["de", 0.2]._ids) > 8 * n_ids

@@ -221,7 +221,7 @@ def test_a_source_beyond_its_positions_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_long_source_is_read_to_its_end(quiet: Pair) -> None:
-    lines = [" ".join(words(250, seed)) for seed in range(24)]
+    lines = [" ".join(words(250, seed)) for seed in range(6, 12)]  # one of them ends before its limit
     found = check_equal(quiet, lines, beam=1, max_length=60, split="never")
     assert any(of_line[0].finished for of_line in found)  # and its score is that of the search
     assert min(len(of_line[0].parts[0].src_ids) for of_line in found) > 400

@@ -1,118 +1,31 @@
-"""`nmt export`: what it writes, what it finds out about it, and what it refuses."""
+"""`nmt export`: what it finds out about what it writes, and what it refuses; runs/test_export.py has trained runs."""
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import yaml
 
-from command import Command
-from export_run import LINES, tokenizer, write_run
+from export_run import LINES, card_of, section, tokenizer, write_run
 from nmt.config import SearchConfig
 from nmt.config.load import changed_config, dump_config, load_config
-from nmt.engine.compare import TOLERANCE, Comparison, check_tolerance, compare, made_up_lines, search_for_check
+from nmt.engine.compare import Comparison, check_tolerance, compare, made_up_lines, search_for_check
 from nmt.engine.convert import save_ctranslate2
 from nmt.engine.search import Engine
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.errors import CheckpointError, DataError
 from nmt.evaluate.metrics import corpus_score
-from nmt.evaluate.run import evaluate_run
 from nmt.export import export as stage
-from nmt.export.cached import engine_folder, engine_for
 from nmt.export.export import Request, export
-from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import load_folder
 from nmt.translate.translator import Translator
 from screen import rows, terminal
-from scripts.checks import compare_engines
 
 # --- the model card -------------------------------------------------------------------------------
-
-
-def card_of(path: Path) -> tuple[dict[str, Any], str]:
-    """Front matter and text."""
-    _, matter, text = (path / "README.md").read_text(encoding="utf-8").split("---\n", 2)
-    return yaml.safe_load(matter), text
-
-
-def section(text: str, name: str) -> str:
-    return text.split(f"## {name}\n")[1].split("\n## ")[0]
-
-
-def test_the_card_tells_what_the_run_knows(whole: Path, data: Path, tmp_path: Path) -> None:
-    export(Request(whole), tmp_path / "out", "folder")
-    matter, text = card_of(tmp_path / "out")
-    assert matter["language"] == ["aa", "bb"]
-    assert matter["pipeline_tag"] == "translation"
-    assert matter["metrics"] == ["bleu", "chrf"]
-    folder = load_folder(tmp_path / "out")
-    n_parameters = sum(tensor.numel() for tensor in folder.weights().tensors.values())
-    assert f"{n_parameters / 1e6:.2f} million (float32)" in text
-
-    records = [json.loads(line) for line in RunDir(whole).log.read_text().splitlines()]
-    kind = "average" if folder.info.weights == "average" else "valid"
-    [record] = [each for each in records if each["kind"] == kind and each["step"] == folder.info.step]
-    signature = corpus_score("bleu", ["x"], ["x"], "bb").signature.split("|version")[0]
-    quality = section(text, "Quality")
-    assert f"BLEU {record['bleu']:.2f} ({signature})" in quality
-    assert "development set, on which the weights were chosen" in quality
-    assert "test" not in quality, "nobody measured it"
-
-    manifest = json.loads((data / "manifest.json").read_text())
-    source = manifest["sources"]["train.0"]
-    told = section(text, "Training data")
-    assert f"- training: train.aa, {source['read']:,} pairs read, {source['kept']:,} pairs kept" in told
-    assert manifest["fingerprint"] in told
-    recipe = yaml.safe_load(section(text, "Recipe").split("```yaml\n")[1].split("```")[0])
-    assert recipe["model"]["d_model"] == 32
-    assert recipe["search"] == {"beam": 1, "max_length": 5}
-    assert "norm" not in recipe["model"], "that is the default"
-    assert str(data.parent) not in text, "where things lie on one machine is nobody's business"
-
-
-@pytest.mark.parametrize("kind", ["folder", "ctranslate2"])
-def test_the_use_that_the_card_tells_works(
-    kind: Any, whole: Path, data: Path, tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    export(Request(whole), tmp_path / "DIR", kind)
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(data / "test.aa", tmp_path / "text.aa")
-    shell, python = (block.split("\n", 1)[1] for block in section(card_of(Path("DIR"))[1], "Use").split("```")[1:4:2])
-    assert nmt(*shell.split()[1:]).status == 0
-    assert len((tmp_path / "text.bb").read_text().splitlines()) == 10
-    names: dict[str, Any] = {}
-    exec(python, names)
-    assert len(names["translations"]) == 1
-
-
-def test_test_sets_are_scored_only_if_asked_for(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    native = Translator.load(whole, device="cpu", precision="float32")
-    screen = terminal(monkeypatch)
-    wanted = evaluate_run(native, None, "test", native.config.search).report
-    assert any("100% translating test: " in row for row in rows(screen))
-    for kind in ("folder", "ctranslate2"):
-        found = export(Request(whole, evaluate=True), tmp_path / kind, kind)  # type: ignore[arg-type]
-        [report] = found.reports
-        assert report.scores == wanted.scores
-        quality = section(card_of(tmp_path / kind)[1], "Quality")
-        assert f"- test set test, {wanted.n_lines} lines, beam 1" in quality
-        for score in wanted.scores:
-            assert f"{score.value:.2f} ({score.signature})" in quality
-
-
-def test_weights_that_nobody_validated_have_no_score(whole: Path, tmp_path: Path) -> None:
-    export(Request(whole, checkpoint="4"), tmp_path / "out", "folder")
-    text = card_of(tmp_path / "out")[1]
-    assert "## Quality" not in text
-    assert "step 4 (requested)" in text
 
 
 def test_without_its_data_directory_a_run_is_exported_all_the_same(tmp_path: Path) -> None:
@@ -173,19 +86,6 @@ def test_a_model_that_is_not_the_run_s_is_an_error(name: str, tmp_path: Path, mo
     export(Request(run, check_lines=5), tmp_path / "out", "ctranslate2")
 
 
-@pytest.mark.parametrize("quantization", ["float16", "int8"])
-def test_rounded_weights_differ_and_are_accepted(quantization: Any, whole: Path, tmp_path: Path) -> None:
-    exact = export(Request(whole), tmp_path / "exact", "ctranslate2").comparison
-    rounded = export(Request(whole), tmp_path / "rounded", "ctranslate2", quantization).comparison
-    assert exact is not None
-    assert rounded is not None
-    assert exact.n_identical == exact.n_lines
-    assert exact.forced_difference < 1e-4 < rounded.forced_difference < TOLERANCE[quantization]
-    sizes = [(tmp_path / name / "model.bin").stat().st_size for name in ("exact", "rounded")]
-    assert sizes[1] < 0.7 * sizes[0]
-    assert load_folder(tmp_path / "rounded").info.quantization == quantization
-
-
 def test_what_is_compared_is_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of another model no translation is the same, and BLEU tells."""
     runs = [write_run(tmp_path / name, norm=name) for name in ("pre", "post")]
@@ -232,116 +132,3 @@ def test_lines_of_a_file(tmp_path: Path) -> None:
         export(Request(run, check=tmp_path / "lines", check_lines=1), tmp_path / "b", "ctranslate2")
     with pytest.raises(DataError, match=r"none: no such file$"):
         export(Request(run, check=tmp_path / "none"), tmp_path / "b", "ctranslate2")
-
-
-def test_the_script_that_compares_whole_texts(whole: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = ["--src", str(data / "test.aa"), "--ref", str(data / "test.bb")]
-    compare_engines.main(["--run", str(whole), *files, "--set", "search.beam=3"])
-    native, *lines = capsys.readouterr().out.splitlines()
-    translator = Translator.load(whole, device="cpu", precision="float32")
-    found = translator.translate((data / "test.aa").read_text().splitlines(), beam=3)
-    bleu = corpus_score("bleu", found, (data / "test.bb").read_text().splitlines(), "bb")
-    assert native == f"native float32: {bleu.value:.2f} {bleu.signature}"
-    assert lines[0] == native.replace("native", "ctranslate2")
-    assert lines[1].startswith("ctranslate2 float32: 10 of 10 translations identical (100.0%), their scores differ by")
-    assert any(line.startswith("ctranslate2 int8: ") and "of 10 translations identical" in line for line in lines)
-
-
-# --- the engine of a run -----------------------------------------------------------------------------
-
-
-def test_the_engine_s_model_is_made_once(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(whole, run)
-    made = engine_folder(run, "float32")
-    assert made == run / "ctranslate2-float32"
-    assert "exporting" in capsys.readouterr().err
-    first = load_folder(made).info
-    stamp = (made / "model.bin").stat().st_mtime_ns
-    assert engine_folder(run, "float32") == made
-    assert capsys.readouterr().err == ""
-    assert (made / "model.bin").stat().st_mtime_ns == stamp
-
-    assert engine_folder(run, "int8") == run / "ctranslate2-int8"
-    engine_folder(run, "float32", checkpoint="4", weights="raw")
-    assert load_folder(made).info.step == 4 != first.step
-    (made / "translator.json").write_text("{")
-    engine_folder(run, "float32")
-    assert load_folder(made).info == first
-    assert not list(run.glob("*.part"))
-
-
-def test_the_engine_of_a_run_translates_as_the_run(whole: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(whole, run)
-    native = Translator.load(run, device="cpu", precision="float32")
-    texts = ["mali bo re", "", "ta gu"]
-    assert engine_for([run]).translate(texts) == native.translate(texts)
-    assert engine_for([run], int8=True).precision == "int8, CTranslate2"
-    assert engine_for([run / "ctranslate2-int8"]).translate(texts) == engine_for([run], int8=True).translate(texts)
-
-
-def test_what_an_engine_has_no_choice_of(whole: Path, tmp_path: Path) -> None:
-    made = tmp_path / "made"
-    export(Request(whole), made, "ctranslate2")
-    for problem, call in {
-        "several runs: CTranslate2 translates with one": lambda: engine_for([whole, whole]),
-        "made: an exported folder has one set of weights": lambda: engine_for([made], checkpoint="last"),
-        "made: has weights in float32, found --int8": lambda: engine_for([made], int8=True),
-    }.items():
-        with pytest.raises(ConfigError, match=problem):
-            call()
-    export(Request(whole), tmp_path / "folder", "folder")
-    with pytest.raises(CheckpointError, match="folder: holds no CTranslate2 model"):
-        engine_for([tmp_path / "folder"])
-
-
-# --- the command --------------------------------------------------------------------------------------
-
-
-def test_the_command(whole: Path, tmp_path: Path, nmt: Command) -> None:
-    done = nmt("export", "--run", whole, "--output", tmp_path / "folder")
-    assert (done.status, done.err) == (0, "")
-    assert done.out == f"{tmp_path / 'folder'}: written\n"
-    options = ("--format", "ctranslate2", "--quantization", "int8", "--check-lines", "2", "--evaluate")
-    done = nmt("export", "--run", whole, "--output", tmp_path / "int8", *options)
-    assert done.status == 0
-    assert "of 2 translations identical" in done.out
-    assert "test: " in done.out
-    assert load_folder(tmp_path / "int8").info.quantization == "int8"
-
-
-def test_what_is_wrong_is_one_line(whole: Path, tmp_path: Path, nmt: Command) -> None:
-    taken = tmp_path / "taken"
-    (taken / "folder").mkdir(parents=True)
-    cases = {
-        ("--run", whole, "--output", taken): "taken: is not empty",
-        ("--run", tmp_path / "none", "--output", tmp_path / "x"): "not a run directory",
-        ("--run", whole, "--output", tmp_path / "x", "--checkpoint", "99"): "no checkpoint 99",
-        ("--run", whole, "--output", tmp_path / "x", "--quantization", "int8"): "need --format ctranslate2",
-        ("--run", whole, "--output", tmp_path / "x", "--format", "onnx"): "onnx",
-        ("--run", whole, "--output", tmp_path / "x", "--evaluate", "--data", tmp_path / "none"): "no such data",
-    }
-    for arguments, message in cases.items():
-        done = nmt("export", *arguments)
-        assert (done.status, done.out) == (2, "")
-        assert done.err.count("\n") == 1
-        assert message in done.err
-    assert not (tmp_path / "x").exists()
-
-
-def test_a_package_that_is_not_installed_is_told(
-    whole: Path, tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    export(Request(whole), tmp_path / "made", "ctranslate2")
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    done = nmt("export", "--run", whole, "--output", tmp_path / "x", "--format", "ctranslate2")
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("nmt: CTranslate2 is not installed; pip install ctranslate2")
-    assert done.err.count("\n") == 1
-    assert not (tmp_path / "x").exists()
-    with pytest.raises(ConfigError, match="is not installed"):
-        Engine(load_folder(tmp_path / "made"))
-    with pytest.raises(ConfigError, match="is not installed"):
-        engine_folder(whole, "float32")
-    assert not RunDir(whole).ctranslate2("float32").path.exists()

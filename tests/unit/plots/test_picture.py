@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from matplotlib.image import imread
 
 from nmt.errors import DataError
-from nmt.plots.attention import MOST_PIECES, attention_picture, draw_attention, save_picture
+from nmt.plots.attention import MOST_PIECES, attention_picture, draw_attention
 
 SRC, TGT = ["\u2581Der", "\u2581Hund", "</s>"], ["\u2581The", "\u2581do", "g", "</s>"]
 WEIGHTS = np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.0, 1.0, 0.0], [0.1, 0.1, 0.8]], dtype=np.float32)
@@ -46,25 +45,19 @@ def test_any_script_is_drawn_without_a_warning(tmp_path: Path, ending: str) -> N
     assert [path.name for path in tmp_path.iterdir()] == [f"a{ending}"]
 
 
-def test_forty_pieces_are_legible_and_more_than_the_most_are_left_out(tmp_path: Path) -> None:
-    """Legible: a piece has at least as many pixels as its label has at ten points."""
-    for n in (40, MOST_PIECES + 30):
-        pieces = [f"\u2581{i}" for i in range(n)]
-        figure = draw_attention(pieces, pieces[:40], np.eye(n)[:40], "title")
-        drawn = min(n, MOST_PIECES)
-        assert labels(figure) == (pieces[:drawn], pieces[:40])
-        assert figure.axes[0].images[0].get_array().shape == (min(40, n), drawn)
-        cut = f"\n(the first {MOST_PIECES} of {n} pieces)" if n > drawn else ""
-        assert figure.axes[0].get_title() == f"title{cut}"
-        save_picture(figure, tmp_path / "a.png")
-        height, width, _ = imread(tmp_path / "a.png").shape
-        assert height / 40 > 10 / 72 * 150 and width / drawn > 10 / 72 * 150
-        assert width < 10_000
+@pytest.mark.parametrize("n", [40, MOST_PIECES + 30])
+def test_more_pieces_than_the_most_are_left_out(n: int) -> None:
+    pieces, drawn = [f"\u2581{i}" for i in range(n)], min(n, MOST_PIECES)
+    figure = draw_attention(pieces, pieces[:40], np.eye(n)[:40], "title")
+    assert labels(figure) == (pieces[:drawn], pieces[:40])
+    assert figure.axes[0].images[0].get_array().shape == (min(40, n), drawn)
+    cut = f"\n(the first {MOST_PIECES} of {n} pieces)" if n > drawn else ""
+    assert figure.axes[0].get_title() == f"title{cut}"
 
 
 def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.gif: unknown picture format; use one of \.png, \.pdf, \.svg"):
         attention_picture(tmp_path / "a.gif", SRC, TGT, WEIGHTS, "title")
-    with pytest.raises(DataError, match=r"there is no directory .*no to write it in"):
+    with pytest.raises(DataError, match=r"the directory .*no does not exist"):
         attention_picture(tmp_path / "no" / "a.png", SRC, TGT, WEIGHTS, "title")
     assert list(tmp_path.iterdir()) == []

@@ -82,7 +82,7 @@ def test_every_line_is_counted_and_keeps_its_place(folder: Path, nmt: Command) -
 )
 def test_why_a_pair_is_dropped(translation: str, line: str, reason: str | None) -> None:
     rules = PairRules(load_config("sample.yaml").data, ["a test\t"])
-    assert rules.why_dropped(translation, line) == reason
+    assert rules.drop_reason(translation, line) == reason
 
 
 def test_stopped_and_resumed_is_never_stopped(folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from disk import hook
-from kept_run import make_data, quicken, resumable_steps, save, settings, three_checkpoints
+from kept_run import resumable_steps, save, three_checkpoints
 from models import tiny_model
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
@@ -24,7 +24,6 @@ from nmt.runs.checkpoint import (
     assign,
     load_optimizer,
     load_weights,
-    most_bytes,
     optimizer_tensors,
     recent_steps,
     restore_optimizer,
@@ -32,7 +31,6 @@ from nmt.runs.checkpoint import (
 )
 from nmt.runs.info import read_info
 from nmt.runs.state import TrainState, load_state, state_text, update_state
-from nmt.training.loop import fit
 from nmt.training.saving.checkpoints import rotate
 
 
@@ -174,24 +172,6 @@ def test_rotation_keeps_nothing_of_a_life_that_ended(run):
     save(run, 15, 15.0)
     rotate(run, keep_last=2, step=15, best_step=None)
     assert saved_steps(run) == [10, 15]
-
-
-def test_the_most_that_checkpoints_take_is_never_passed(tmp_path, monkeypatch):
-    """With a best that is older than the newest, and the average of a run that goes on."""
-    data, run, sizes = make_data(tmp_path), RunDir(tmp_path / "run"), [0]
-    quicken(monkeypatch)
-
-    def note(*_: object) -> None:
-        sizes.append(sum(path.stat().st_size for path in run.checkpoints.rglob("*") if path.is_file()))
-
-    with monkeypatch.context() as patch:
-        hook(patch, note)
-        for n in (6, 12):
-            fit(settings(data, max_steps=n, save_every_steps=1, average_last=2), data, run.path, resume=n > 6)
-    n_parameters = sum(tensor.numel() for tensor in load_weights(run.step(12)).values())
-    monkeypatch.setattr(checkpoint, "NAMES_BYTES", 1 << 14)  # so small a model has few names
-    # three optimizers of two numbers per weight; weights: two newest, the best, the average, and one being written
-    assert 4 * n_parameters * (3 * 2 + 5) < max(sizes) <= most_bytes(n_parameters, keep_last=2, has_ema=False)
 
 
 @pytest.mark.parametrize(

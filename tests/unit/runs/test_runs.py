@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -303,21 +301,6 @@ def test_a_clock_that_is_ahead(runs: Path) -> None:
 
 
 # --- speed --------------------------------------------------------------------------------------
-
-
-def test_it_answers_without_torch(runs: Path) -> None:
-    make_run(runs / "a", [train(100), valid(100, 3.0)], steps=[100])
-    code = """
-import sys
-from nmt.cli import main
-try:
-    main(["runs"])
-except SystemExit as end:
-    assert end.code == 0, end.code
-print("heavy:", sorted({"torch", "numpy", "matplotlib", "safetensors", "sacrebleu"} & set(sys.modules)))
-"""
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.endswith("heavy: []\n")
 
 
 def test_of_a_long_log_few_lines_are_parsed(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,8 +97,10 @@ SHARE: list[Phrases] = [[(A, B), (A, A)], [(A, B), (A, B, B)], [(A,), (A, B)], [
 
 @pytest.mark.parametrize("seed", range(4))
 def test_phrases_may_share_ids_where_there_is_room(seed: int) -> None:
+    table = random_table(seed)
+
     def brief(sentence: int, prefix: Prefix) -> Tensor:
-        logits = random_table(seed)(sentence, prefix)
+        logits = table(sentence, prefix)
         logits[EOS] += 8.0
         return logits
 
@@ -172,8 +174,10 @@ def test_a_phrase_is_not_undone_unless_there_is_room_to_say_it_again(spare: int,
 
 
 def test_what_the_model_says_by_itself_counts() -> None:
+    table = random_table(5, vocab=9, sharpness=4.0)
+
     def long(sentence: int, prefix: Prefix) -> Tensor:
-        logits = random_table(5, vocab=9, sharpness=4.0)(sentence, prefix)
+        logits = table(sentence, prefix)
         logits[EOS] = 20.0 if len(prefix) > 5 else -20.0
         return logits
 

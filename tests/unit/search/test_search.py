@@ -262,8 +262,10 @@ def test_the_score_is_that_of_the_output(beam: int) -> None:
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_the_greatest_length_counts_the_end_and_is_marked(beam: int) -> None:
+    table = random_table(2)
+
     def endless(sentence: int, prefix: Prefix) -> Tensor:
-        logits = random_table(2)(sentence, prefix)
+        logits = table(sentence, prefix)
         logits[EOS] = -30.0
         return logits
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from command import Command
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
-from nmt.text.asked import asked_of
+from nmt.text.constraints import constraint_spans
 from nmt.text.glossary import Applied, Glossary
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.words import is_boundary
@@ -32,7 +32,7 @@ def read(tmp_path: Path, text: str) -> Glossary:
 
 
 def applied(text: str, terms: dict[str, str], search: SearchConfig = OFF) -> list[str]:
-    return [span.wanted for span in asked_of(text, search, Glossary(terms))]
+    return [span.wanted for span in constraint_spans(text, search, Glossary(terms))]
 
 
 def test_a_file_of_terms(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_file_of_terms(tmp_path: Path) -> None:
     )
     glossary = read(tmp_path, text)
     assert len(glossary) == 4
-    assert [span.wanted for span in asked_of("Hund, neue Katze, #1 #", OFF, glossary)] == [
+    assert [span.wanted for span in constraint_spans("Hund, neue Katze, #1 #", OFF, glossary)] == [
         "hound",
         "new cat",
         "first",
@@ -116,9 +116,9 @@ def test_the_longest_term_is_taken() -> None:
 def test_no_term_stands_within_what_is_no_word(search: SearchConfig) -> None:
     terms = {"title": "Titel", "5": "five", "name": "Name", "100 %": "100 percent", "see x.org": "x.org"}
     text = '<p class="title">title</p> 5.5 und 5, https://title.org/name {name} name 100 % 7 see x.org'
-    found = [span.wanted for span in asked_of(text, search, Glossary(terms)) if span.kind == "term"]
+    found = [span.wanted for span in constraint_spans(text, search, Glossary(terms)) if span.kind == "term"]
     assert found == ["Titel", "five", "Name", "100 percent", "x.org"]
-    others = [span.wanted for span in asked_of(text, search, Glossary(terms)) if span.kind != "term"]
+    others = [span.wanted for span in constraint_spans(text, search, Glossary(terms)) if span.kind != "term"]
     known = ['<p class="title">', "</p>", "5.5", "https://title.org/name", "{name}", "7"]
     assert others == (known if search.protect else [])
 
@@ -155,7 +155,7 @@ def test_terms_are_found_where_they_are_and_nowhere_else(text: str, terms: dict[
     found = {(span.start, span.end) for span in Glossary(terms).spans(text)}
     every = {(i, j) for i in range(len(text)) for j in range(i + 1, len(text) + 1) if text[i:j] in terms}
     assert found == {(i, j) for i, j in every if is_boundary(text, i) and is_boundary(text, j)}
-    chosen = asked_of(text, OFF, Glossary(terms))
+    chosen = constraint_spans(text, OFF, Glossary(terms))
     assert all(a.end <= b.start for a, b in itertools.pairwise(chosen))
 
 
@@ -256,7 +256,7 @@ def test_what_was_applied_is_counted() -> None:
     counts = Applied(glossary)
     assert list(counts.lines()) == ["glossary: no line has any of its 2 terms"]
     for number, (text, translation) in enumerate((("a b a", "x y z x"), ("-", "-"), ("a a b", "x z")), start=1):
-        counts.see(number, asked_of(text, OFF, glossary), translation)
+        counts.add(number, constraint_spans(text, OFF, glossary), translation)
     assert list(counts.lines()) == [
         "glossary: 6 terms in 2 lines",
         "glossary: 2 terms were not translated as given, in line 3",
@@ -274,7 +274,7 @@ def test_what_was_applied_is_counted() -> None:
 def test_no_translation_counts_within_another_or_within_a_word(translation: str, n_missing: int) -> None:
     glossary = Glossary({"Bank": "bank", "Bankkonto": "bank account"})
     counts = Applied(glossary)
-    counts.see(1, asked_of("Die Bank hat ein Bankkonto", OFF, glossary), translation)
+    counts.add(1, constraint_spans("Die Bank hat ein Bankkonto", OFF, glossary), translation)
     told = ["glossary: 2 terms in 1 line"]
     if n_missing:
         told += [
@@ -291,7 +291,7 @@ def test_no_translation_counts_within_another_or_within_a_word(translation: str,
 def test_what_search_takes_for_placed_is_counted(wanted: str, translation: str) -> None:
     glossary = Glossary({"a": wanted})
     counts = Applied(glossary)
-    counts.see(1, asked_of("a", OFF, glossary), translation)
+    counts.add(1, constraint_spans("a", OFF, glossary), translation)
     assert list(counts.lines()) == ["glossary: 1 term in 1 line"]
 
 

@@ -197,7 +197,7 @@ def test_separate_tokenizers(tokenizer: Tokenizer, tmp_path: Path) -> None:
     assert loaded.fingerprint == both.fingerprint
     swapped = Tokenizers({"de": tokenizer, "en": other}, joint=False)
     assert swapped.fingerprint != both.fingerprint
-    with pytest.raises(DataError, match="vocabularies for de and en, needed are en and fr"):
+    with pytest.raises(DataError, match="vocabularies for de and en, expected en and fr"):
         Tokenizers.load(TokenizerDir(tmp_path), ("en", "fr"))
     with pytest.raises(DataError, match="absent: no tokenizer here"):
         Tokenizers.load(TokenizerDir(tmp_path / "absent"), ("en", "fr"))

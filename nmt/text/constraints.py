@@ -12,8 +12,8 @@ from nmt.text.protect import Span, spans
 _RANK = {"term": 0, "pattern": 2}  # of equally long spans; others 1: a tag that a pattern matches stays a tag
 
 
-def asked_of(text: str, search: SearchConfig, glossary: Glossary | None = None) -> list[Span]:
-    """The spans of a line whose translation is prescribed, in order.
+def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None = None) -> list[Span]:
+    """Return the spans of a line whose translation is prescribed, in order.
 
     Of overlapping spans the longest is taken; of equally long ones first a term of the glossary, last a pattern of the
     user. No term begins or ends within a URL, e-mail address, number, tag or placeholder, protected or not.
@@ -21,7 +21,7 @@ def asked_of(text: str, search: SearchConfig, glossary: Glossary | None = None) 
     if glossary is None and not search.protect and not search.protect_patterns:
         return []
     known = list(spans(text))
-    inside = {place for span in known for place in range(span.start + 1, span.end)}
+    inside = {i for span in known for i in range(span.start + 1, span.end)}
     occurrences = [] if glossary is None else glossary.spans(text)
     terms = [span for span in occurrences if span.start not in inside and span.end not in inside]
     return _longest([*terms, *_matches(text, search.protect_patterns), *(known if search.protect else ())])
@@ -35,12 +35,12 @@ def _matches(text: str, patterns: Sequence[str]) -> Iterator[Span]:
 
 
 def _longest(spans: Iterable[Span]) -> list[Span]:
-    """Non-overlapping spans, in order: greedily, the longest first."""
+    """Select non-overlapping spans greedily, the longest first; returns them in order."""
     taken: set[int] = set()
     chosen = []
     for span in sorted(spans, key=lambda span: (span.start - span.end, _RANK.get(span.kind, 1), span.start)):
-        places = range(span.start, span.end)
-        if taken.isdisjoint(places):
-            taken.update(places)
+        characters = range(span.start, span.end)
+        if taken.isdisjoint(characters):
+            taken.update(characters)
             chosen.append(span)
     return sorted(chosen, key=lambda span: span.start)

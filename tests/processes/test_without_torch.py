@@ -1,0 +1,24 @@
+"""What must not take a second does not import torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from logged_run import make_run, train, valid
+
+
+def test_runs_are_listed_without_torch(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "a", [train(100), valid(100, 3.0)], steps=[100])
+    code = """
+import sys
+from nmt.cli import main
+try:
+    main(["runs"])
+except SystemExit as end:
+    assert end.code == 0, end.code
+print("heavy:", sorted({"torch", "numpy", "matplotlib", "safetensors", "sacrebleu"} & set(sys.modules)))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout.endswith("heavy: []\n")
