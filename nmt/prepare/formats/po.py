@@ -1,0 +1,189 @@
+"""PO, the message catalogues of GNU gettext.
+
+https://www.gnu.org/software/gettext/manual/html_node/PO-Files.html
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from nmt.errors import DataError
+from nmt.files.read import DOCUMENT_BYTES
+from nmt.prepare.formats.language import side_in_columns, side_of
+from nmt.prepare.inputs import Input
+from nmt.prepare.pairs import Layout, Units, one_line
+
+_HEADER_BYTES = 1 << 16
+_CHARSET = re.compile(rb"Content-Type:[^\n]{0,200}?charset=([\w.:-]{1,40})", re.IGNORECASE)
+_ASCII = b"xn--a-+AGE- \\x41"
+"""Text that reads differently in encodings that do not extend ASCII, or that escape characters."""
+_STRING = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
+_KEYWORD = re.compile(rf"(msgctxt|msgid|msgid_plural|msgstr|msgstr\[(0|[1-9]\d?)\])\s*{_STRING}")
+_CONTINUED = re.compile(_STRING)
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", '"': '"'}
+_BEFORE = {
+    "msgctxt": ("",),
+    "msgid": ("", "msgctxt"),
+    "msgid_plural": ("msgid",),
+    "msgstr": ("msgid",),
+    "msgstr[0]": ("msgid_plural",),
+}
+"""Keyword -> the keywords that it may follow in a message; the further plural forms follow each other."""
+
+
+@dataclass
+class _Message:
+    texts: dict[str, str] = field(default_factory=dict)
+    """Keyword -> text, in the order of the file."""
+    is_fuzzy: bool = False
+    is_obsolete: bool = False
+
+    @property
+    def last(self) -> str:
+        """The last keyword."""
+        return next(reversed(self.texts), "")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that may still follow is a plural form or more of the text."""
+        return self.last.startswith("msgstr")
+
+
+def read_po(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of a PO file.
+
+    Fuzzy, obsolete and untranslated messages are skipped. A message with a plural gives a pair for the singular and one
+    for the plural if the translation has two forms, one for the plural if it has one form, and is skipped if it has
+    more: none of them is the translation of the plural alone. The languages are those of `layout.columns`, such as
+    `{en: msgid, de: msgstr}`; without it the header's `Language` is that of `msgstr`, and its `X-Source-Language`, else
+    English, that of `msgid`.
+    """
+    side = side_in_columns(file.name, layout, "msgid", "msgstr")
+    headers: Mapping[str, str] = {}
+    for message in _messages(file.name, _text(file)):
+        texts = message.texts
+        if not texts["msgid"] and "msgctxt" not in texts:
+            headers = headers or _headers(texts.get("msgstr", ""))
+        elif message.is_obsolete or message.is_fuzzy:
+            units.skip("obsolete" if message.is_obsolete else "fuzzy")
+        elif side is not None or (side := _side_of_msgid(file.name, headers, layout, units)) is not None:
+            for source, target in _pairs(message, units):
+                if target:
+                    pair = one_line(source), one_line(target)
+                    yield pair if side == 0 else pair[::-1]
+                else:
+                    units.skip(f"no text in {layout.languages[1 - side]}")
+
+
+def _pairs(message: _Message, units: Units) -> list[tuple[str, str]]:
+    """Return the texts of a message that translate each other."""
+    texts = message.texts
+    if "msgstr" in texts:
+        return [(texts["msgid"], texts["msgstr"])]
+    forms = [texts[key] for key in texts if key.startswith("msgstr")]
+    if len(forms) > 2:
+        units.skip("plural")
+        return []
+    return list(zip([texts["msgid"], texts["msgid_plural"]][-len(forms) :], forms, strict=True))
+
+
+def _side_of_msgid(name: str, headers: Mapping[str, str], layout: Layout, units: Units) -> int | None:
+    """Return the index of the language of `msgid` by the header; None, and count the message, for other languages."""
+    source, target = headers.get("x-source-language") or "en", headers.get("language", "")
+    if not target:
+        first, second = layout.languages
+        raise DataError(
+            f"{name}: no Language in its header; say which side is in which language: columns: {{{first}: msgid, "
+            f"{second}: msgstr}} or the reverse"
+        )
+    sides = side_of(source, layout.languages), side_of(target, layout.languages)
+    if None in sides or sides[0] == sides[1]:
+        units.skip(f"languages {source}-{target}")
+        return None
+    return sides[0]
+
+
+def _headers(text: str) -> dict[str, str]:
+    lines = (line.partition(":") for line in text.split("\n"))
+    return {name.strip().lower(): value.strip() for name, _, value in lines}
+
+
+def _text(file: Input) -> str:
+    """Return the text of a file, in the charset of its header."""
+    with file.open() as stream:
+        raw = stream.read(DOCUMENT_BYTES + 1)
+    if len(raw) > DOCUMENT_BYTES:
+        raise DataError(f"{file.name}: more than {DOCUMENT_BYTES >> 20} MB; split it")
+    declared = _CHARSET.search(raw, 0, _HEADER_BYTES)
+    charset = declared[1].decode("ascii", "replace") if declared else "utf-8"
+    if charset == "CHARSET":  # of a template
+        charset = "utf-8"
+    try:
+        if _ASCII.decode(charset) != _ASCII.decode("ascii"):
+            raise LookupError
+        return raw.decode(charset).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{file.name}: line {line}: not {charset}, the charset of its header") from None
+    except (LookupError, UnicodeError):
+        raise DataError(f"{file.name}: the charset {charset} of its header is not supported; write UTF-8") from None
+
+
+def _messages(name: str, text: str) -> Iterator[_Message]:
+    """Yield the messages of a PO file."""
+    message, number = _Message(), 0
+    for number, line in enumerate(io.StringIO(text, newline="\n"), start=1):
+        line = line.strip()
+        if message.is_complete and line and not _goes_on(line):
+            yield message
+            message = _Message()
+        problem = _add(message, line)
+        if problem:
+            raise DataError(f"{name}: line {number}: {problem}; msgfmt --check finds all such places")
+    if message.is_complete:
+        yield message
+    elif message.texts:
+        raise DataError(f"{name}: line {number}: the file ends inside a message; is it cut off?")
+
+
+def _goes_on(line: str) -> bool:
+    """Whether a line belongs to the message before it."""
+    return line.removeprefix("#~").lstrip().startswith(('"', "msgstr["))
+
+
+def _add(message: _Message, line: str) -> str | None:
+    """Add a line to a message. Return the problem if it does not belong there."""
+    is_obsolete = line.startswith("#~")
+    line = line[2:].lstrip() if is_obsolete else line
+    if not line or (is_obsolete and line[0] == "|"):
+        return None
+    if line[0] == "#":
+        flags = line[2:].split(",") if line[1:2] in (",", "=") else ()
+        message.is_fuzzy |= "fuzzy" in (flag.strip() for flag in flags)
+        return "a comment inside a message" if message.texts else None
+    if message.texts and is_obsolete != message.is_obsolete:
+        return "only a part of the message is marked as obsolete"
+    message.is_obsolete = is_obsolete
+    if (continued := _CONTINUED.fullmatch(line)) and message.texts:
+        message.texts[message.last] += _unescape(continued[1])
+    elif keyword := _KEYWORD.fullmatch(line):
+        if message.last not in _before(keyword):
+            return f"{keyword[1]} after {message.last or 'the message before'}"
+        message.texts[keyword[1]] = _unescape(keyword[3])
+    else:
+        return f"neither a quoted text nor a keyword with one: {line[:40]}"
+    return None
+
+
+def _before(keyword: re.Match[str]) -> tuple[str, ...]:
+    """Return the keywords that this one may follow in a message."""
+    form = int(keyword[2] or 0)
+    return (f"msgstr[{form - 1}]",) if form else _BEFORE[keyword[1]]
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[0]), text) if "\\" in text else text
