@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 
 from nmt.errors import DataError
 from nmt.files.read import DOCUMENT_BYTES
+from nmt.prepare.formats.encoding import extends_ascii
 from nmt.prepare.formats.language import side_in_columns, side_of
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import Layout, Units, one_line
 
 _HEADER_BYTES = 1 << 16
 _CHARSET = re.compile(rb"Content-Type:[^\n]{0,200}?charset=([\w.:-]{1,40})", re.IGNORECASE)
-_ASCII = b"xn--a-+AGE- \\x41"
-"""Text that reads differently in encodings that do not extend ASCII, or that escape characters."""
 _STRING = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
 _KEYWORD = re.compile(rf"(msgctxt|msgid|msgid_plural|msgstr|msgstr\[(0|[1-9]\d?)\])\s*{_STRING}")
 _CONTINUED = re.compile(_STRING)
@@ -37,20 +36,25 @@ _BEFORE = {
 
 @dataclass
 class _Message:
-    texts: dict[str, str] = field(default_factory=dict)
-    """Keyword -> text, in the order of the file."""
+    parts: dict[str, list[str]] = field(default_factory=dict)
+    """Keyword -> parts of its text, in the order of the file."""
     is_fuzzy: bool = False
     is_obsolete: bool = False
 
     @property
     def last(self) -> str:
         """The last keyword."""
-        return next(reversed(self.texts), "")
+        return next(reversed(self.parts), "")
 
     @property
     def is_complete(self) -> bool:
         """Whether all that may still follow is a plural form or more of the text."""
         return self.last.startswith("msgstr")
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Keyword -> text."""
+        return {keyword: "".join(parts) for keyword, parts in self.parts.items()}
 
 
 def read_po(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, str]]:
@@ -71,7 +75,7 @@ def read_po(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, st
         elif message.is_obsolete or message.is_fuzzy:
             units.skip("obsolete" if message.is_obsolete else "fuzzy")
         elif side is not None or (side := _side_of_msgid(file.name, headers, layout, units)) is not None:
-            for source, target in _pairs(message, units):
+            for source, target in _pairs(texts, units):
                 if target:
                     pair = one_line(source), one_line(target)
                     yield pair if side == 0 else pair[::-1]
@@ -79,9 +83,8 @@ def read_po(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, st
                     units.skip(f"no text in {layout.languages[1 - side]}")
 
 
-def _pairs(message: _Message, units: Units) -> list[tuple[str, str]]:
+def _pairs(texts: Mapping[str, str], units: Units) -> list[tuple[str, str]]:
     """Return the texts of a message that translate each other."""
-    texts = message.texts
     if "msgstr" in texts:
         return [(texts["msgid"], texts["msgstr"])]
     forms = [texts[key] for key in texts if key.startswith("msgstr")]
@@ -122,15 +125,13 @@ def _text(file: Input) -> str:
     charset = declared[1].decode("ascii", "replace") if declared else "utf-8"
     if charset == "CHARSET":  # of a template
         charset = "utf-8"
+    if not extends_ascii(charset):
+        raise DataError(f"{file.name}: the charset {charset} of its header is not supported; write UTF-8")
     try:
-        if _ASCII.decode(charset) != _ASCII.decode("ascii"):
-            raise LookupError
         return raw.decode(charset).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{file.name}: line {line}: not {charset}, the charset of its header") from None
-    except (LookupError, UnicodeError):
-        raise DataError(f"{file.name}: the charset {charset} of its header is not supported; write UTF-8") from None
+        raise DataError(f"{file.name}: line {line}: not {charset}, its charset") from None
 
 
 def _messages(name: str, text: str) -> Iterator[_Message]:
@@ -146,7 +147,7 @@ def _messages(name: str, text: str) -> Iterator[_Message]:
             raise DataError(f"{name}: line {number}: {problem}; msgfmt --check finds all such places")
     if message.is_complete:
         yield message
-    elif message.texts:
+    elif message.parts:
         raise DataError(f"{name}: line {number}: the file ends inside a message; is it cut off?")
 
 
@@ -164,16 +165,16 @@ def _add(message: _Message, line: str) -> str | None:
     if line[0] == "#":
         flags = line[2:].split(",") if line[1:2] in (",", "=") else ()
         message.is_fuzzy |= "fuzzy" in (flag.strip() for flag in flags)
-        return "a comment inside a message" if message.texts else None
-    if message.texts and is_obsolete != message.is_obsolete:
+        return "a comment inside a message" if message.parts else None
+    if message.parts and is_obsolete != message.is_obsolete:
         return "only a part of the message is marked as obsolete"
     message.is_obsolete = is_obsolete
-    if (continued := _CONTINUED.fullmatch(line)) and message.texts:
-        message.texts[message.last] += _unescape(continued[1])
+    if (continued := _CONTINUED.fullmatch(line)) and message.parts:
+        message.parts[message.last].append(_unescape(continued[1]))
     elif keyword := _KEYWORD.fullmatch(line):
         if message.last not in _before(keyword):
             return f"{keyword[1]} after {message.last or 'the message before'}"
-        message.texts[keyword[1]] = _unescape(keyword[3])
+        message.parts[keyword[1]] = [_unescape(keyword[3])]
     else:
         return f"neither a quoted text nor a keyword with one: {line[:40]}"
     return None

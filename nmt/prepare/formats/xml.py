@@ -16,6 +16,7 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from nmt.errors import DataError
+from nmt.prepare.formats.encoding import extends_ascii
 from nmt.prepare.inputs import Input
 from nmt.text.lines import LINE_BYTES
 
@@ -28,11 +29,14 @@ _MAX_ELEMENTS = 1 << 16  # of a unit
 _MAX_NAMES = 1 << 14  # different ones of elements and attributes, which expat keeps
 _MAX_DOCTYPE_BYTES = 1 << 16
 _DECLARED = re.compile(rb"\s*<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([\w.:-]{1,40})[\"']")
-_NOT_IN_EXPAT = {
-    *("big5", "big5hkscs", "cp932", "cp949", "cp950", "euc_jis_2004", "euc_jisx0213", "euc_jp", "euc_kr", "gb18030"),
-    *("gb2312", "gbk", "iso2022_jp", "iso2022_kr", "johab", "shift_jis", "shift_jis_2004", "shift_jisx0213"),
+_MARKS = {  # byte order marks, or `<` as the first character; UTF-32 first, whose mark begins as that of UTF-16
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+    b"<\0": "utf-16-le",
+    b"\0<": "utf-16-be",
 }
-"""Encodings with several bytes per character, by Python's names."""
 _CODE = {"bpt", "ept", "it", "ph", "ut"}
 _BREAKS = {"lb", "xlf:lb"}
 
@@ -51,16 +55,20 @@ def read_units(file: Input, root: str, tags: frozenset[str]) -> Iterator[XmlUnit
     Raises DataError, with the line and the number of the unit, where the file is not such XML or exceeds a limit.
     """
     with file.open() as stream:
+        parser = _Parser(file.name, root, tags)
         start = stream.read(_CHUNK_BYTES)
         chunks = itertools.chain([start], iter(lambda: stream.read(_CHUNK_BYTES), b""))
-        encoding = _foreign_encoding(start)
-        parser = _Parser(file.name, root, tags, "utf-8" if encoding else None)
+        encoding = _encoding(start)
+        if encoding not in ("utf-8", "ascii"):
+            if not encoding.startswith("utf-") and not extends_ascii(encoding):
+                raise parser.error(f"the encoding {encoding} in its first line is not supported; write UTF-8")
+            chunks = _in_utf8(chunks, encoding)
         try:
-            for chunk in _in_utf8(chunks, encoding) if encoding else chunks:
+            for chunk in chunks:
                 yield from parser.feed(chunk)
             yield from parser.feed(b"", is_last=True)
-        except UnicodeDecodeError as error:
-            raise parser.error(f"not {encoding}, the encoding in its first line: {error.reason}") from None
+        except UnicodeError:
+            raise parser.error(f"not {encoding}, its encoding") from None
 
 
 def text_of(element: Element) -> str:
@@ -80,27 +88,34 @@ def text_of(element: Element) -> str:
     return "".join(parts)
 
 
-def _foreign_encoding(start: bytes) -> str | None:
-    """Return the declared encoding of a file if it is one that expat does not read but Python does."""
+def _encoding(start: bytes) -> str:
+    """Return the encoding of a file by its beginning. A declaration in ASCII refutes itself if it names UTF-16."""
+    for mark, encoding in _MARKS.items():
+        if start.startswith(mark):
+            return encoding
     declared = _DECLARED.match(start)
-    try:
-        name = codecs.lookup(declared[1].decode("ascii")).name if declared else None
-    except (LookupError, UnicodeDecodeError):  # the parser will report it
-        return None
-    return name if name in _NOT_IN_EXPAT else None
+    name = declared[1].decode("ascii", "replace").lower() if declared else "utf-8"
+    return "utf-8" if name.startswith(("utf-8", "utf8", "utf-16", "utf16", "us-ascii")) else name
 
 
 def _in_utf8(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    """Recode a file. Up to an error, all is yielded before it is raised, so that its line is known."""
     decoder = codecs.getincrementaldecoder(encoding)()
     for chunk in chunks:
-        yield decoder.decode(chunk).encode("utf-8")
+        try:
+            text = decoder.decode(chunk)
+        except UnicodeDecodeError as error:
+            n_before = len(error.object) - len(chunk)  # undecoded bytes of the chunk before
+            yield decoder.decode(chunk[: max(0, error.start - n_before)]).encode("utf-8")
+            raise
+        yield text.encode("utf-8")
     yield decoder.decode(b"", final=True).encode("utf-8")
 
 
 class _Parser:
     """Builds a tree of each unit, and none of what is around them."""
 
-    def __init__(self, name: str, root: str, tags: frozenset[str], encoding: str | None) -> None:
+    def __init__(self, name: str, root: str, tags: frozenset[str]) -> None:
         self._name, self._root, self._tags, self._tag = name, root, tags, min(tags)
         self._namespace = ""
         self._around: list[dict[str, str]] = [{}]
@@ -111,7 +126,7 @@ class _Parser:
         self._doctype_start: int | None = None
         self._complete: list[XmlUnit] = []
         self._names: dict[str, str] = {}
-        self._expat = parser = expat.ParserCreate(encoding, "}", self._names)
+        self._expat = parser = expat.ParserCreate("utf-8", "}", self._names)
         parser.buffer_text = True
         parser.specified_attributes = True  # without the default values of a document type
         parser.StartElementHandler = self._start
@@ -132,8 +147,6 @@ class _Parser:
             raise self.error(
                 f"not well-formed XML ({what}); correct it, or its encoding in the first line", error.lineno
             ) from None
-        except (LookupError, ValueError) as error:  # from pyexpat, about the declared encoding
-            raise self.error(f"{error}; write the file in UTF-8") from None
         self._check_size()
         return self._complete
 
