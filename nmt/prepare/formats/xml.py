@@ -24,6 +24,7 @@ XML_LANG = "http://www.w3.org/XML/1998/namespace}lang"
 """The attribute `xml:lang`."""
 
 _CHUNK_BYTES = 1 << 18
+_MAX_TAG_BYTES = 1 << 22  # expat holds a tag or a comment in memory and may scan it again for each chunk
 _MAX_DEPTH = 100
 _MAX_ELEMENTS = 1 << 16  # of a unit
 _MAX_NAMES = 1 << 14  # different ones of elements and attributes, which expat keeps
@@ -157,10 +158,10 @@ class _Parser:
         return DataError(f"{self._name}: line {line or self._expat.CurrentLineNumber}, {unit}: {problem}")
 
     def _check_size(self) -> None:
-        start = self._unit_start if self._builder else self._expat.CurrentByteIndex
-        if self._fed - start > LINE_BYTES:
-            what = f"a {self._tag}" if self._builder else "a tag or comment"
-            raise self.error(f"{what} of more than {LINE_BYTES >> 20} MB; is the file damaged?")
+        if self._builder and self._fed - self._unit_start > LINE_BYTES:
+            raise self.error(f"a {self._tag} of more than {LINE_BYTES >> 20} MB; is the file damaged?")
+        if self._fed - self._expat.CurrentByteIndex > _MAX_TAG_BYTES:
+            raise self.error(f"a tag or comment of more than {_MAX_TAG_BYTES >> 20} MB; is the file damaged?")
         if self._doctype_start is not None:
             self._check_doctype(self._fed - _CHUNK_BYTES)
         if len(self._names) > _MAX_NAMES:
