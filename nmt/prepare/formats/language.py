@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 
 from nmt.errors import DataError
-from nmt.prepare.pairs import Layout
+from nmt.prepare.pairs import Layout, Units
+
+_MAX_TAG = 20  # characters that are reported
+_MAX_REASONS = 50  # a damaged file may have a language of its own for each unit
 
 
 def side_of(tag: str, languages: tuple[str, str]) -> int | None:
@@ -45,6 +49,16 @@ def side_in_columns(name: str, layout: Layout, first: str, second: str) -> int |
     return columns.index(first)
 
 
+def side_of_source(source: str, target: str, layout: Layout, units: Units) -> int | None:
+    """Return the index of the language of the source of a unit; None, and count it, if it is in other languages."""
+    sides = side_of(source, layout.languages), side_of(target, layout.languages)
+    if None not in sides and sides[0] != sides[1]:
+        return sides[0]
+    reason = f"languages {source[:_MAX_TAG]}-{target[:_MAX_TAG]}"
+    units.skip(reason if reason in units.skipped or len(units.skipped) < _MAX_REASONS else "other languages")
+    return None
+
+
 @lru_cache(maxsize=1024)
 def _match(tag: str, languages: tuple[str, str]) -> tuple[int | None, bool]:
     """Return the index of the language of a tag, and whether the tag is its code exactly."""
@@ -58,4 +72,4 @@ def _match(tag: str, languages: tuple[str, str]) -> tuple[int | None, bool]:
 
 
 def _parts(tag: str) -> list[str]:
-    return tag.strip().replace("_", "-").lower().split("-")
+    return re.split("[-_@]", tag.strip().lower())  # `@` as in sr@latin of gettext

@@ -5,15 +5,16 @@ https://www.gnu.org/software/gettext/manual/html_node/PO-Files.html
 
 from __future__ import annotations
 
+import codecs
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from nmt.errors import DataError
 from nmt.files.read import DOCUMENT_BYTES
 from nmt.prepare.formats.encoding import extends_ascii
-from nmt.prepare.formats.language import side_in_columns, side_of
+from nmt.prepare.formats.language import side_in_columns, side_of_source
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import Layout, Units, one_line
 
@@ -48,7 +49,7 @@ class _Message:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that may still follow is a plural form or more of the text."""
+        """Whether only more of its last text or another plural form may follow."""
         return self.last.startswith("msgstr")
 
     @property
@@ -68,7 +69,7 @@ def read_po(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, st
     """
     side = side_in_columns(file.name, layout, "msgid", "msgstr")
     headers: Mapping[str, str] = {}
-    for message in _messages(file.name, _text(file)):
+    for message in _messages(file.name, _lines(file)):
         texts = message.texts
         if not texts["msgid"] and "msgctxt" not in texts:
             headers = headers or _headers(texts.get("msgstr", ""))
@@ -103,11 +104,7 @@ def _side_of_msgid(name: str, headers: Mapping[str, str], layout: Layout, units:
             f"{name}: no Language in its header; say which side is in which language: columns: {{{first}: msgid, "
             f"{second}: msgstr}} or the reverse"
         )
-    sides = side_of(source, layout.languages), side_of(target, layout.languages)
-    if None in sides or sides[0] == sides[1]:
-        units.skip(f"languages {source}-{target}")
-        return None
-    return sides[0]
+    return side_of_source(source, target, layout, units)
 
 
 def _headers(text: str) -> dict[str, str]:
@@ -115,36 +112,35 @@ def _headers(text: str) -> dict[str, str]:
     return {name.strip().lower(): value.strip() for name, _, value in lines}
 
 
-def _text(file: Input) -> str:
-    """Return the text of a file, in the charset of its header."""
+def _lines(file: Input) -> Iterator[str]:
+    """Yield the lines of a file, in the charset of its header."""
     with file.open() as stream:
         raw = stream.read(DOCUMENT_BYTES + 1)
     if len(raw) > DOCUMENT_BYTES:
         raise DataError(f"{file.name}: more than {DOCUMENT_BYTES >> 20} MB; split it")
     declared = _CHARSET.search(raw, 0, _HEADER_BYTES)
-    charset = declared[1].decode("ascii", "replace") if declared else "utf-8"
+    charset = declared[1].decode("ascii") if declared else "utf-8"
     if charset == "CHARSET":  # of a template
         charset = "utf-8"
     if not extends_ascii(charset):
         raise DataError(f"{file.name}: the charset {charset} of its header is not supported; write UTF-8")
-    try:
-        return raw.decode(charset).removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{file.name}: line {line}: not {charset}, its charset") from None
+    for number, line in enumerate(io.BytesIO(raw.removeprefix(codecs.BOM_UTF8)), start=1):
+        try:
+            yield line.decode(charset)
+        except UnicodeError:
+            raise DataError(f"{file.name}: line {number}: not {charset}, its charset; correct its header") from None
 
 
-def _messages(name: str, text: str) -> Iterator[_Message]:
+def _messages(name: str, lines: Iterable[str]) -> Iterator[_Message]:
     """Yield the messages of a PO file."""
     message, number = _Message(), 0
-    for number, line in enumerate(io.StringIO(text, newline="\n"), start=1):
-        line = line.strip()
-        if message.is_complete and line and not _goes_on(line):
+    for number, line in enumerate(map(str.strip, lines), start=1):
+        if message.is_complete and not _goes_on(line):
             yield message
             message = _Message()
         problem = _add(message, line)
         if problem:
-            raise DataError(f"{name}: line {number}: {problem}; msgfmt --check finds all such places")
+            raise DataError(f"{name}: line {number}: {problem}; msgfmt --check lists all such places")
     if message.is_complete:
         yield message
     elif message.parts:

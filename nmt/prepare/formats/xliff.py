@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from nmt.errors import DataError
-from nmt.prepare.formats.language import side_in_columns, side_of
+from nmt.prepare.formats.language import side_in_columns, side_of_source
 from nmt.prepare.formats.xml import XML_LANG, XmlUnit, read_units, text_of
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import Layout, Units, one_line
@@ -26,28 +26,23 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str,
     translations (`alt-trans`, `matches`) are not read. `layout.columns`, such as `{en: source, de: target}`, is for
     files that do not name their languages.
     """
+    given = side_in_columns(file.name, layout, "source", "target")
     for unit in read_units(file, "xliff", frozenset({"trans-unit", "unit"})):
-        if unit.element.get("translate") == "no":
-            units.skip("translate no")
-            continue
         for element in unit.element.iter("segment") if unit.element.tag == "unit" else [unit.element]:
-            reason = _unconfirmed(element)
+            reason = _unconfirmed(unit, element)
             if reason is not None:
                 units.skip(reason)
                 continue
-            side = _source_side(file.name, unit, element, layout, units)
-            if side is None:
-                continue
-            for texts in _segments(element):
-                if None in texts:
-                    units.skip(f"no text in {layout.languages[side if texts[0] is None else 1 - side]}")
-                    continue
-                source, target = (one_line(text or "") for text in texts)
-                yield (source, target) if side == 0 else (target, source)
+            side = _source_side(file.name, unit, element, layout, units) if given is None else given
+            if side is not None:
+                for pair in _pairs(element, layout.languages[side], layout.languages[1 - side], units):
+                    yield pair if side == 0 else pair[::-1]
 
 
-def _unconfirmed(element: Element) -> str | None:
+def _unconfirmed(unit: XmlUnit, element: Element) -> str | None:
     """Return why the target of a segment is no translation yet, None if it is one or missing."""
+    if unit.element.get("translate") == "no":
+        return "translate no"
     target = element.find("target")
     if target is None:
         return None
@@ -59,42 +54,40 @@ def _unconfirmed(element: Element) -> str | None:
 
 
 def _source_side(name: str, unit: XmlUnit, element: Element, layout: Layout, units: Units) -> int | None:
-    """Return the index of the source language; None, and count the segment, if they are other languages."""
-    side = side_in_columns(name, layout, "source", "target")
-    if side is not None:
-        return side
+    """Return the index of the source language; None, and count the segment, if it is in other languages."""
     source = _language(unit, element.find("source"), "source-language", "srcLang")
     target = _language(unit, element.find("target"), "target-language", "trgLang")
     if not target and element.find("target") is None:
         units.skip("no target")
         return None
     if not source or not target:
+        first, second = layout.languages
         raise DataError(
             f"{name}: no {'target' if source else 'source'} language is named; say which side is in which language: "
-            f"columns: {{{layout.languages[0]}: source, {layout.languages[1]}: target}} or the reverse"
+            f"columns: {{{first}: source, {second}: target}} or the reverse"
         )
-    sides = side_of(source, layout.languages), side_of(target, layout.languages)
-    if None in sides or sides[0] == sides[1]:
-        units.skip(f"languages {source}-{target}")
-        return None
-    return sides[0]
+    return side_of_source(source, target, layout, units)
 
 
 def _language(unit: XmlUnit, text: Element | None, *attributes: str) -> str:
     """Return the language of a side: of its element if it has one, else of the file."""
     own = "" if text is None else text.get(XML_LANG, "")
-    return own or next((unit.around[name] for name in attributes if name in unit.around), "")
+    around = (element.get(name) for element in reversed(unit.around) for name in attributes)
+    return own or next(filter(None, around), "")
 
 
-def _segments(element: Element) -> Iterator[tuple[str | None, str | None]]:
-    """Yield source and target of each segment, None for one that is missing."""
+def _pairs(element: Element, source_language: str, target_language: str, units: Units) -> Iterator[tuple[str, str]]:
+    """Yield source and target of each marked segment, or of the element if they are not marked alike."""
     source, target = element.find("source"), element.find("target")
-    marked_source, marked_target = _marked(element.find("seg-source")), _marked(target)
-    if not marked_source or not marked_target:
-        yield None if source is None else text_of(source), None if target is None else text_of(target)
-        return
-    for mid in marked_source | marked_target:
-        yield marked_source.get(mid), marked_target.get(mid)
+    sources, targets = _marked(element.find("seg-source")), _marked(target)
+    if not sources or not targets:
+        sources = {} if source is None else {"": text_of(source)}
+        targets = {} if target is None else {"": text_of(target)}
+    for mid in sources | targets:
+        if mid in sources and mid in targets:
+            yield one_line(sources[mid]), one_line(targets[mid])
+        else:
+            units.skip(f"no text in {target_language if mid in sources else source_language}")
 
 
 def _marked(side: Element | None) -> dict[str, str]:

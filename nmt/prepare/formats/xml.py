@@ -46,8 +46,8 @@ class XmlUnit(NamedTuple):
     """An element with everything in it. Names in the namespace of the outermost element are without it."""
 
     element: Element
-    around: Mapping[str, str]
-    """Attributes of the elements around it; inner ones override outer ones."""
+    around: tuple[Mapping[str, str], ...]
+    """Attributes of the elements around it, outermost first."""
 
 
 def read_units(file: Input, root: str, tags: frozenset[str]) -> Iterator[XmlUnit]:
@@ -60,8 +60,8 @@ def read_units(file: Input, root: str, tags: frozenset[str]) -> Iterator[XmlUnit
         start = stream.read(_CHUNK_BYTES)
         chunks = itertools.chain([start], iter(lambda: stream.read(_CHUNK_BYTES), b""))
         encoding = _encoding(start)
-        if encoding not in ("utf-8", "ascii"):
-            if not encoding.startswith("utf-") and not extends_ascii(encoding):
+        if encoding != "utf-8":
+            if encoding not in _MARKS.values() and not extends_ascii(encoding):
                 raise parser.error(f"the encoding {encoding} in its first line is not supported; write UTF-8")
             chunks = _in_utf8(chunks, encoding)
         try:
@@ -90,13 +90,13 @@ def text_of(element: Element) -> str:
 
 
 def _encoding(start: bytes) -> str:
-    """Return the encoding of a file by its beginning. A declaration in ASCII refutes itself if it names UTF-16."""
+    """Return the encoding of a file by its beginning. A declaration of UTF-16 that reads as ASCII is wrong."""
     for mark, encoding in _MARKS.items():
         if start.startswith(mark):
             return encoding
     declared = _DECLARED.match(start)
-    name = declared[1].decode("ascii", "replace").lower() if declared else "utf-8"
-    return "utf-8" if name.startswith(("utf-8", "utf8", "utf-16", "utf16", "us-ascii")) else name
+    name = declared[1].decode("ascii").lower() if declared else "utf-8"
+    return "utf-8" if re.match("utf[-_]?(8|16|32)|us-ascii", name) else name
 
 
 def _in_utf8(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
@@ -117,12 +117,11 @@ class _Parser:
     """Builds a tree of each unit, and none of what is around them."""
 
     def __init__(self, name: str, root: str, tags: frozenset[str]) -> None:
-        self._name, self._root, self._tags, self._tag = name, root, tags, min(tags)
+        self._name, self._root, self._tags, self._tag = name, root, tags, ""
         self._namespace = ""
-        self._around: list[dict[str, str]] = [{}]
+        self._around: list[dict[str, str]] = []
         self._builder: TreeBuilder | None = None
-        self._depth = self._n_units = self._n_elements = 0
-        self._unit_depth = 0
+        self._depth = self._unit_depth = self._n_units = self._n_elements = 0
         self._unit_start = self._fed = 0  # bytes
         self._doctype_start: int | None = None
         self._complete: list[XmlUnit] = []
@@ -145,25 +144,24 @@ class _Parser:
             self._expat.Parse(data, is_last)
         except expat.ExpatError as error:
             what = expat.ErrorString(error.code)
-            raise self.error(
-                f"not well-formed XML ({what}); correct it, or its encoding in the first line", error.lineno
-            ) from None
+            advice = "is its encoding the declared one? xmllint --recover repairs what it can"
+            raise self.error(f"broken XML ({what}); {advice}", error.lineno) from None
         self._check_size()
         return self._complete
 
     def error(self, problem: str, line: int | None = None) -> DataError:
         """Return an error at a line, or at the current one, and at a unit."""
         where = "at" if self._builder else "after"
-        unit = f"{where} {self._tag} {self._n_units}" if self._n_units else f"before the first {self._tag}"
+        unit = f"{where} {self._tag} {self._n_units}" if self._n_units else "before the first unit"
         return DataError(f"{self._name}: line {line or self._expat.CurrentLineNumber}, {unit}: {problem}")
 
     def _check_size(self) -> None:
-        if self._builder and self._fed - self._unit_start > LINE_BYTES:
+        position = self._expat.CurrentByteIndex
+        if self._builder and position - self._unit_start > LINE_BYTES:
             raise self.error(f"a {self._tag} of more than {LINE_BYTES >> 20} MB; is the file damaged?")
-        if self._fed - self._expat.CurrentByteIndex > _MAX_TAG_BYTES:
+        if self._fed - position > _MAX_TAG_BYTES:
             raise self.error(f"a tag or comment of more than {_MAX_TAG_BYTES >> 20} MB; is the file damaged?")
-        if self._doctype_start is not None:
-            self._check_doctype(self._fed - _CHUNK_BYTES)
+        self._check_doctype()
         if len(self._names) > _MAX_NAMES:
             raise self.error(f"more than {_MAX_NAMES:,} different names of elements and attributes; is it damaged?")
 
@@ -175,9 +173,10 @@ class _Parser:
             raise self.error(f"more than {_MAX_DEPTH} elements inside each other; is the file damaged?")
         name = name.removeprefix(self._namespace)
         if self._builder is None and name not in self._tags:
-            self._around.append({**self._around[-1], **attributes})
+            self._around.append(attributes)
             return
         if self._builder is None:
+            self._tag = name
             self._n_units += 1
             self._n_elements, self._unit_start, self._unit_depth = 0, self._expat.CurrentByteIndex, self._depth
             self._builder = TreeBuilder()
@@ -199,7 +198,7 @@ class _Parser:
         else:
             self._builder.end(name.removeprefix(self._namespace))
             if self._depth == self._unit_depth:
-                self._complete.append(XmlUnit(self._builder.close(), self._around[-1]))
+                self._complete.append(XmlUnit(self._builder.close(), tuple(self._around)))
                 self._builder = self._expat.CharacterDataHandler = None
         self._depth -= 1
 
@@ -207,11 +206,12 @@ class _Parser:
         self._doctype_start = self._expat.CurrentByteIndex
 
     def _end_doctype(self) -> None:
-        self._check_doctype(self._expat.CurrentByteIndex)
+        self._check_doctype()
         self._doctype_start = None
 
-    def _check_doctype(self, end: int) -> None:
-        if self._doctype_start is not None and end - self._doctype_start > _MAX_DOCTYPE_BYTES:
+    def _check_doctype(self) -> None:
+        start = self._doctype_start
+        if start is not None and self._expat.CurrentByteIndex - start > _MAX_DOCTYPE_BYTES:
             raise self.error(f"a DOCTYPE of more than {_MAX_DOCTYPE_BYTES >> 10} kB; remove it, it is not needed")
 
     def _refuse_entity(self, name: str, *_: object) -> None:

@@ -107,11 +107,18 @@ def test_encodings(encoding: str, is_declared: bool) -> None:
     if is_declared:
         data = data.replace("?>", f' encoding="{encoding.removesuffix("-sig")}"?>', 1)
     elif encoding in ("iso-8859-1", "cp1252"):
-        assert "line 4, at tu 1: not well-formed XML (not well-formed (invalid token))" in error_of(
+        assert "line 4, at tu 1: broken XML (not well-formed (invalid token))" in error_of(
             read_tmx, data.encode(encoding)
         )
         return
     assert read_bytes(read_tmx, data.encode(encoding))[0] == [("größer", "x")]
+
+
+def test_a_declaration_that_the_bytes_contradict() -> None:
+    data = memory(unit(("de", "größer"), ("en", "x")))
+    for declared, encoding in (("UTF-16", "utf-8"), ("utf-8", "utf-16"), ("iso-8859-1", "utf-8-sig")):
+        raw = data.replace("?>", f' encoding="{declared}"?>', 1).encode(encoding)
+        assert read_bytes(read_tmx, raw)[0] == [("größer", "x")]
 
 
 def test_encodings_with_several_bytes_per_character() -> None:
@@ -150,7 +157,7 @@ def test_a_document_type_is_accepted_and_not_fetched() -> None:
         (
             '[<!ENTITY a "x"><!ENTITY b "&a;&a;">]',
             "&b;",
-            "line 2, before the first tu: its DOCTYPE defines the entity a",
+            "line 2, before the first unit: its DOCTYPE defines the entity a",
         ),
         ('[<!ENTITY a SYSTEM "file:///etc/passwd">]', "&a;", "defines the entity a, which is refused as unsafe"),
         ('[<!ENTITY % a SYSTEM "http://localhost/x"> %a;]', "", "defines the entity a"),
@@ -166,16 +173,23 @@ def test_entities_are_refused(doctype: str, text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("", "line 1, before the first tu: not well-formed XML (no element found)"),
-        (START + unit(("de", "a")) + unit(("de", "&#1;"), ("en", "")), "line 5, at tu 2: not well-formed XML"),
-        (START + unit(("de", "a")) + unit(("de", "a</hi>")), "line 5, at tu 2: not well-formed XML (mismatched tag)"),
-        (START + unit(("de", "a")), "line 5, after tu 1: not well-formed XML (no element found)"),
-        (memory(unit(("de", "&uuml;"))), "line 4, at tu 1: not well-formed XML (undefined entity)"),
-        ("<html><body/></html>", "line 1, before the first tu: its outermost element is <html>, where <tmx> is needed"),
+        ("", "line 1, before the first unit: broken XML (no element found)"),
+        (
+            START + unit(("de", "a")) + unit(("de", "&#1;"), ("en", "")),
+            "line 5, at tu 2: broken XML (reference to invalid character number)",
+        ),
+        (START + unit(("de", "a")) + unit(("de", "a</hi>")), "line 5, at tu 2: broken XML (mismatched tag)"),
+        (START + unit(("de", "a")), "line 5, after tu 1: broken XML (no element found)"),
+        (memory(unit(("de", "&uuml;"))), "line 4, at tu 1: broken XML (undefined entity)"),
+        (
+            "<html><body/></html>",
+            "line 1, before the first unit: its outermost element is <html>, where <tmx> is needed",
+        ),
         (memory(unit(("de", "<a>" * 200))), "line 4, at tu 1: more than 100 elements inside each other"),
         (START + "<a>" * 200, "more than 100 elements inside each other"),
         (memory(unit(("de", "<ph/>" * 70_000))), "line 4, at tu 1: more than 65,536 elements in one"),
         (memory(*[f"<a{i}/>" for i in range(20_000)]), "more than 16,384 different names"),
+        (START.replace("?>", ' encoding="UTF-7"?>'), "the encoding utf-7 in its first line is not supported"),
         (START.replace("?>", ' encoding="punycode"?>'), "the encoding punycode in its first line is not supported"),
     ],
 )
@@ -188,9 +202,9 @@ def test_broken_files(data: str, message: str) -> None:
     [
         (START + "<tu><tuv><seg>", b"long text\n", "at tu 1: a tu of more than 32 MB"),
         (START + "<tu><tuv><seg a='", b"long text\n", "at tu 1: a tag or comment of more than 4 MB"),
-        (START + "<a b='", b"long text ", "before the first tu: a tag or comment of more than 4 MB"),
+        (START + "<a b='", b"long text ", "before the first unit: a tag or comment of more than 4 MB"),
         (START + unit(("de", "a")) + "<!--", b"long text ", "line 5, after tu 1: a tag or comment of more than 4 MB"),
-        ("<!DOCTYPE a [", b"<!ELEMENT b ANY>", "line 1, before the first tu: a DOCTYPE of more than 64 kB"),
+        ("<!DOCTYPE a [", b"<!ELEMENT b ANY>", "line 1, before the first unit: a DOCTYPE of more than 64 kB"),
     ],
 )
 def test_text_without_end_is_given_up_in_bounded_memory(before: str, repeated: bytes, message: str) -> None:
