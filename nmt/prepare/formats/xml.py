@@ -58,7 +58,7 @@ def read_units(file: Input, root: str, tags: frozenset[str]) -> Iterator[XmlUnit
     with file.open() as stream:
         parser = _Parser(file.name, root, tags)
         start = stream.read(_CHUNK_BYTES)
-        chunks = itertools.chain([start], iter(lambda: stream.read(_CHUNK_BYTES), b""))
+        chunks: Iterable[bytes] = itertools.chain([start], iter(lambda: stream.read(_CHUNK_BYTES), b""))
         encoding = _encoding(start)
         if encoding != "utf-8":
             if encoding not in _MARKS.values() and not extends_ascii(encoding):

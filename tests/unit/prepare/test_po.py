@@ -33,7 +33,7 @@ def test_messages_of_all_kinds() -> None:
         + "# the end\n"
     )
     assert read_bytes(read_po, data) == (
-        [("eins", "one"), ("zwei Zeilen \tdavon", 'two lines of "it"'),
+        [("eins", "one"), ("zwei Zeilen da\tvon", 'two lines of "it"'),
          ("keine Leerzeile davor", "no blank line before"), ("scharf", "not fuzzy")],
         {"fuzzy": 2, "no text in de": 1, "obsolete": 2},
     )  # fmt: skip

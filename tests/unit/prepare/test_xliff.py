@@ -190,10 +190,10 @@ def test_errors_name_the_line_and_the_unit() -> None:
 
 def test_damaged_files_give_an_error_or_pairs_of_one_unit() -> None:
     first = [
-        f"<trans-unit id='{i}'><source>w{i}{i}{i} <g id='1'>w{i}{i}{i}</g></source>"
-        f"<seg-source><mrk mtype='seg' mid='1'>w{i}{i}{i}</mrk> <mrk mtype='seg' mid='2'>ü</mrk></seg-source><target><mrk mtype='seg' mid='1'>w{i}{i}{i}"
-        f"</mrk><mrk mtype='seg' mid='2'>w{i}{i}{i}</mrk></target></trans-unit>"
-        for i in range(5)
+        f"<trans-unit id='{i}'><source>{i} <g id='1'>{i}</g></source>"
+        f"<seg-source><mrk mtype='seg' mid='1'>{i}</mrk> <mrk mtype='seg' mid='2'>ü</mrk></seg-source>"
+        f"<target><mrk mtype='seg' mid='1'>{i}</mrk><mrk mtype='seg' mid='2'>{i}</mrk></target></trans-unit>"
+        for i in (f"w{n}{n}{n}" for n in range(5))
     ]
     second = [unit2((f"w{i}{i}{i} <ph id='1'/>", f"w{i}{i}{i} ß"), ("x", f"w{i}{i}{i}")) for i in range(5)]
     tags = "<source> </source> <target> </target> <segment> </segment> <mrk> </mrk> <!-- --> <![CDATA[ ]]> & < > ' <g>"
