@@ -23,7 +23,7 @@ def test_messages_of_all_kinds() -> None:
     data = (
         HEADER
         + '# a comment\n#. for translators\n#: a.c:1\n#, c-format\n#| msgid "old"\nmsgid "one"\nmsgstr "eins"\n\n'
-        + 'msgctxt "menu"\nmsgid ""\n"two "\n"lines\\n"\n"of \\"it\\"\\n"\nmsgstr "zwei "\n\t"Zeilen\\n\\tdavon"\n'
+        + 'msgctxt "menu"\nmsgid ""\n"two "\n"lines\\n"\n"of \\"it\\"\\n"\nmsgstr "zwei "\n\t"Zeilen\\n da\\tvon"\n'
         + 'msgid "no blank line before"\nmsgstr "keine Leerzeile davor"\n'
         + '#, c-format, fuzzy\nmsgid "fuzzy"\nmsgstr "unscharf"\n\n'
         + '#= fuzzy\nmsgid "fuzzy, too"\nmsgstr "auch unscharf"\n\n'

@@ -110,6 +110,8 @@ def test_files_in_one_document_have_their_own_languages() -> None:
     turned = version1(unit1("two", "zwei"), languages='source-language="en" target-language="de"')
     data = first + "<file" + file.partition("<file")[2].replace("</xliff>", "") + "<file" + turned.partition("<file")[2]
     assert read_bytes(read_xliff, data) == ([("eins", "one"), ("zwei", "two")], {"languages fr-de": 1})
+    unnamed = version1(unit1("drei", "three"), languages="")
+    assert "no source language is named" in error_of(read_xliff, first + "<file" + unnamed.partition("<file")[2])
 
 
 def test_the_language_of_a_text_overrides_that_of_its_file() -> None:
