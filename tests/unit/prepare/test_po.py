@@ -25,16 +25,16 @@ def test_messages_of_all_kinds() -> None:
         + '# a comment\n#. for translators\n#: a.c:1\n#, c-format\n#| msgid "old"\nmsgid "one"\nmsgstr "eins"\n\n'
         + 'msgctxt "menu"\nmsgid ""\n"two "\n"lines\\n"\n"of \\"it\\"\\n"\nmsgstr "zwei "\n\t"Zeilen\\n da\\tvon"\n'
         + 'msgid "no blank line before"\nmsgstr "keine Leerzeile davor"\n'
-        + '#, c-format, fuzzy\nmsgid "fuzzy"\nmsgstr "unscharf"\n\n'
-        + '#= fuzzy\nmsgid "fuzzy, too"\nmsgstr "auch unscharf"\n\n'
+        + '#, fuzzy\n#, c-format\nmsgid "fuzzy"\nmsgstr "unscharf"\n\n'
+        + '#= range: 0..9, fuzzy\nmsgid "fuzzy, too"\nmsgstr "auch unscharf"\n\n'
         + '#, python-format\n#. fuzzy\nmsgid "not fuzzy"\nmsgstr "scharf"\n\n'
         + 'msgid "untranslated"\nmsgstr ""\n\n'
         + '#~ msgctxt "c"\n#~ msgid "old"\n#~ msgstr ""\n#~ "alt"\n\n#~| msgid "older"\n#~ msgid "x"\n#~ msgstr "y"\n'
-        + "# the end\n"
+        + 'msgctxt "empty, but no header"\nmsgid ""\nmsgstr "leer"\n# the end\n'
     )
     assert read_bytes(read_po, data) == (
         [("eins", "one"), ("zwei Zeilen da\tvon", 'two lines of "it"'),
-         ("keine Leerzeile davor", "no blank line before"), ("scharf", "not fuzzy")],
+         ("keine Leerzeile davor", "no blank line before"), ("scharf", "not fuzzy"), ("leer", "")],
         {"fuzzy": 2, "no text in de": 1, "obsolete": 2},
     )  # fmt: skip
 

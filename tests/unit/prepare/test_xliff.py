@@ -75,11 +75,12 @@ def test_segments_of_version_1_pair_by_their_number() -> None:
         unit(f"{seg(1, 'Eins.')} <g id='1'>{seg(2, 'Zwei.')}</g>", f"{seg(2, 'Two.')} {seg(1, 'One.')}"),
         unit(f"{seg(1, 'Drei.')} {seg(2, 'Vier.')}", seg(1, "Three.")),
         unit(seg(1, "Fünf."), "Five, without marks."),
+        unit("Das <mrk mtype='term' mid='1'>Wort</mrk>.", "The <mrk mtype='term' mid='1'>word</mrk>."),
         unit(seg(1, "Sechs.") + seg(1, "Sieben."), seg(1, "Six.")),
     )
     assert read_bytes(read_xliff, data) == (
         [("Eins.", "One."), ("Zwei.", "Two."), ("Drei.", "Three."), ("Ganz. Es.", "Five, without marks."),
-         ("Ganz. Es.", "Six.")],
+         ("Ganz. Es.", "The word."),         ("Ganz. Es.", "Six.")],
         {"no text in en": 1},
     )  # fmt: skip
 
