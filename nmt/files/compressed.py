@@ -33,13 +33,13 @@ NO_ZSTD = (
 class DamagedError(DataError):
     """A compressed file or an archive is cut off or damaged."""
 
-    def __init__(self, name: Path | str, format: str, problem: str, after: str = "") -> None:
-        super().__init__(f"{name}: not readable as {format}{after}: {problem}")
-        self._name, self._format, self._problem = name, format, problem
+    def __init__(self, name: Path | str, kind: str, problem: str, after: str = "") -> None:
+        super().__init__(f"{name}: not readable as {kind}{after}: {problem}")
+        self._name, self._kind, self._problem = name, kind, problem
 
     def after(self, place: str) -> DamagedError:
         """Return the same error with the last place that was readable, such as `line 3`."""
-        return DamagedError(self._name, self._format, self._problem, f" after {place}")
+        return DamagedError(self._name, self._kind, self._problem, f" after {place}")
 
 
 class Decompressor(Protocol):
@@ -112,9 +112,9 @@ ZSTANDARD = Compression(  # or a frame to be skipped, with which pzstd begins
     "Zstandard", ".zst", "zstd -dc", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", re.DOTALL), _zstd
 )
 COMPRESSIONS = (GZIP, BZIP2, XZ, ZSTANDARD)
-DEFLATE = Compression("deflate", "", "", re.compile(b""), lambda: _Zlib(-zlib.MAX_WBITS))
+DEFLATE = Compression("zip", "", "", re.compile(b""), lambda: _Zlib(-zlib.MAX_WBITS))
 """The stream of a member of a .zip, without the header and the checksum of gzip."""
-_START_BYTES = 10  # the longest start
+START_BYTES = 10  # the longest start
 
 
 def compression_of(name: Path | str) -> Compression | None:
@@ -194,7 +194,7 @@ class _Decompressed(io.RawIOBase):
                 self._input = self._input.lstrip(b"\0")
             if not self._input:
                 return False
-        while len(self._input) < _START_BYTES and self._read():
+        while len(self._input) < START_BYTES and self._read():
             pass
         if not self._compression.start.match(self._input):
             if not self._is_first:

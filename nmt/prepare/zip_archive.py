@@ -12,7 +12,7 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -63,18 +63,20 @@ def _open(path: Path, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
         raise DataError(
             f"{name}: compressed in a way that is not read here ({method}); pack it again, such as by zip -r"
         )
-    with reading(path), open_regular(path, READ_TWICE) as file:
-        file.seek(info.header_offset)
-        header = file.read(30)
-        if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
-            raise DamagedError(name, "zip", "its header is not where the archive's directory says")
-        file.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), os.SEEK_CUR)
+    with ExitStack() as stack:
+        with reading(path):
+            file = stack.enter_context(open_regular(path, READ_TWICE))
+            file.seek(info.header_offset)
+            header = file.read(30)
+            if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
+                raise DamagedError(name, "zip", "its header is not where the archive says")
+            lengths = (int.from_bytes(header[26:28], "little"), int.from_bytes(header[28:30], "little"))
+            file.seek(sum(lengths), os.SEEK_CUR)  # the name, and more that only the directory needs
         content = section(file.read, info.compress_size, name, "zip")
         compression = _METHODS[info.compress_type]
         if compression is not None:
             content = decompress(content, name, compression)
-        with io.BufferedReader(_Checked(content, name, info.file_size, info.CRC), BLOCK) as checked:
-            yield checked
+        yield stack.enter_context(io.BufferedReader(_Checked(content, name, info.file_size, info.CRC), BLOCK))
 
 
 class _Checked(io.RawIOBase):

@@ -52,7 +52,7 @@ def zipped() -> bytes:
         ),
         (
             bz2.compress(TEXT.encode()),
-            "compressed with bzip2, but its name does not end in .bz2; unpack it first: bzip2 -dc F",
+            "compressed with bzip2, but its name does not end in .bz2; unpack it",
         ),
         (
             b"\x28\xb5\x2f\xfd" + b"\0" * 20,
