@@ -6,9 +6,6 @@ decompressors are used directly: whatever is not a whole number of streams, or z
 
 from __future__ import annotations
 
-import bz2
-import io
-import lzma
 import re
 import sys
 import zlib
@@ -19,27 +16,14 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from nmt.errors import DataError
+from nmt.files.streams import BLOCK, DamagedError, file_of
 
-BLOCK = 1 << 16
-"""Bytes that are read, and decompressed, at a time."""
 LZMA_BYTES = 1 << 29
 """Maximum memory of decompressing .xz, which its header asks for; `xz -9` asks for 65 MB. Zstandard's own is 128 MB."""
 NO_ZSTD = (
     "Python before 3.14 reads Zstandard with the package backports.zstd; install it with pip install backports.zstd, "
     "or with nmt's extra zst"
 )
-
-
-class DamagedError(DataError):
-    """A compressed file or an archive is cut off or damaged."""
-
-    def __init__(self, name: Path | str, kind: str, problem: str, after: str = "") -> None:
-        super().__init__(f"{name}: not readable as {kind}{after}: {problem}")
-        self._name, self._kind, self._problem = name, kind, problem
-
-    def after(self, place: str) -> DamagedError:
-        """Return the same error with the last place that was readable, such as `line 3`."""
-        return DamagedError(self._name, self._kind, self._problem, f" after {place}")
 
 
 class Decompressor(Protocol):
@@ -82,6 +66,18 @@ class _Zlib:
         return result
 
 
+def _bzip2() -> Decompressor:
+    import bz2  # Python may have been built without
+
+    return bz2.BZ2Decompressor()
+
+
+def _xz() -> Decompressor:
+    import lzma  # Python may have been built without
+
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, LZMA_BYTES)
+
+
 def _zstd() -> Decompressor:
     if sys.version_info >= (3, 14):
         from compression.zstd import ZstdDecompressor
@@ -104,10 +100,8 @@ class Compression:
 
 
 GZIP = Compression("gzip", ".gz", "gzip -dc", re.compile(rb"\x1f\x8b"), lambda: _Zlib(16 + zlib.MAX_WBITS))
-BZIP2 = Compression("bzip2", ".bz2", "bzip2 -dc", re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), bz2.BZ2Decompressor)
-XZ = Compression(
-    "xz", ".xz", "xz -dc", re.compile(rb"\xfd7zXZ\x00"), lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, LZMA_BYTES)
-)
+BZIP2 = Compression("bzip2", ".bz2", "bzip2 -dc", re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), _bzip2)
+XZ = Compression("xz", ".xz", "xz -dc", re.compile(rb"\xfd7zXZ\x00"), _xz)
 ZSTANDARD = Compression(  # or a frame to be skipped, with which pzstd begins
     "Zstandard", ".zst", "zstd -dc", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", re.DOTALL), _zstd
 )
@@ -146,40 +140,36 @@ def decompressed(file: IO[bytes], name: Path | str) -> Iterator[IO[bytes]]:
 
 def decompress(file: IO[bytes], name: Path | str, compression: Compression) -> IO[bytes]:
     """Give the content of an open file in a given compression, as `decompressed` does; `name` is for messages."""
-    return io.BufferedReader(_Decompressed(file, name, compression), BLOCK)
+    return file_of(_Decompressed(file, name, compression).read)
 
 
-class _Decompressed(io.RawIOBase):
+class _Decompressed:
     def __init__(self, file: IO[bytes], name: Path | str, compression: Compression) -> None:
         self._file, self._name, self._compression = file, name, compression
         self._stream: Decompressor | None = None  # None: before a stream
         self._input = b""  # read, but not given to the stream
         self._is_first = True
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # Buffer, from Python 3.12 on
+    def read(self, size: int) -> bytes:
+        """Return at most `size` bytes; none at the end."""
         try:
-            data = self._next(len(buffer))
+            return self._next(size)
         except DataError:
             raise
-        except ModuleNotFoundError:
-            raise DataError(f"{self._name}: {NO_ZSTD}") from None
+        except ModuleNotFoundError as error:
+            without = f"this Python was built without {error.name}, which reads {self._compression.name}"
+            raise DataError(f"{self._name}: {NO_ZSTD if self._compression is ZSTANDARD else without}") from None
         except Exception as error:  # of whichever library
             raise DamagedError(self._name, self._compression.name, one_line(error)) from error
-        buffer[: len(data)] = data
-        return len(data)
 
     def _next(self, size: int) -> bytes:
-        """Return at most `size` bytes; none at the end."""
         data = b""
         while not data:
             if self._stream is None:
                 if not self._begin():
                     break
                 self._stream = self._compression.decompressor()
-            if self._stream.needs_input and not self._input and not self._read():
+            if self._stream.needs_input and not self._input and not self._more():
                 raise EOFError("it is cut off")
             data, self._input = self._stream.decompress(self._input, size), b""
             if self._stream.eof:
@@ -190,11 +180,11 @@ class _Decompressed(io.RawIOBase):
         """Go to the next stream, beyond zeros; return whether there is one."""
         if not self._is_first:
             self._input = self._input.lstrip(b"\0")
-            while not self._input and self._read():
+            while not self._input and self._more():
                 self._input = self._input.lstrip(b"\0")
             if not self._input:
                 return False
-        while len(self._input) < START_BYTES and self._read():
+        while len(self._input) < START_BYTES and self._more():
             pass
         if not self._compression.start.match(self._input):
             if not self._is_first:
@@ -205,7 +195,7 @@ class _Decompressed(io.RawIOBase):
         self._is_first = False
         return True
 
-    def _read(self) -> bool:
+    def _more(self) -> bool:
         """Read more input; return whether there is some."""
         block = self._file.read(BLOCK)
         self._input += block

@@ -32,7 +32,7 @@ def is_read_in_order(name: str) -> bool:
 
 
 def read_archive(path: Path) -> tuple[list[Listed], Counter[str]]:
-    """List the files in an archive in its order, and count what is left out by its kind in words, such as `link`.
+    """List the files in an archive in its order, and count what is left out by its kind in words, such as `links`.
 
     Left out are links, devices, and names that lead out of the archive. Of several files with one name it is the last,
     as when they are unpacked.
@@ -44,12 +44,12 @@ def read_archive(path: Path) -> tuple[list[Listed], Counter[str]]:
     members: dict[str, Listed] = {}
     for listed in list_zip(path) if path.suffix.lower() == ".zip" else list_tar(path):
         parts = PurePosixPath(listed.name.replace("\\", "/")).parts
-        if listed.kind == "folder":
+        if listed.kind == "folders":
             continue
         if listed.kind:
             left_out[listed.kind] += 1
         elif not parts or parts[0].startswith("/") or ".." in parts:
-            left_out["name that leads out of it"] += 1
+            left_out["names that lead out of the archive"] += 1
         else:
             name = "/".join(parts)
             members.pop(name, None)

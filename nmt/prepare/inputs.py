@@ -61,7 +61,8 @@ def find_inputs(source: Source, root: Path) -> list[Input]:
     Raises DataError if there are none, one cannot be read, or an archive is damaged.
     """
     files, left_out = find_files(str(source.path), root)
-    choice = _Choice(source, left_out, is_single=len(files) == 1 and not files[0].name)
+    is_single = len(files) == 1 and not files[0].name and not is_archive(files[0].path.name)
+    choice = _Choice(source, left_out, is_single)
     for file in files:
         choice.add(file)
     choice.tell()
@@ -118,7 +119,7 @@ class _Choice:
         for member in members:
             name = f"{file.name}/{member.name}" if file.name else member.name
             if is_archive(name) and not is_hidden(name):
-                self._left_out["archive in an archive"] += 1
+                self._left_out["archives in archives"] += 1
             elif form := self.format_of(name, member.name):
                 label = f"{file.path}/{printable(member.name)}"
                 self.inputs.append(Input(label, form, partial(_open_member, member.open, label)))
@@ -132,13 +133,13 @@ class _Choice:
             raise DataError(f"{path}: no file whose name tells its format, but {_some(self._unknown)}; {_SET_FORMAT}")
         if not self.inputs and self._unmatched:
             raise DataError(f"{path}: no file matches members: {members}; there are {_some(self._unmatched)}")
-        kinds = [f"{n} {kind}{'s' * (n > 1)}" for kind, n in sorted(self._left_out.items()) if n]
+        left_out = ", ".join(f"{kind} ({n:,})" for kind, n in sorted(self._left_out.items()) if n)
         if not self.inputs:
-            raise DataError(f"{path}: no files to read in it{f', but {chr(44).join(kinds)}' if kinds else ''}")
+            raise DataError(f"{path}: no files to read in it{f', but {left_out}' if left_out else ''}")
+        if left_out:
+            say(f"{path}: left out: {left_out}")
         if self._unknown:
-            kinds.append(f"{len(self._unknown)} of unknown format ({_some(self._unknown)})")
-        if kinds:
-            say(f"{path}: left out: {', '.join(kinds)}")
+            say(f"{path}: left out, since their names tell no format: {_some(self._unknown)}")
 
 
 _SET_FORMAT = "set format: tmx, xliff, po, tsv, csv, jsonl, parquet or arrow, and members: for some of the files only"

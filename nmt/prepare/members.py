@@ -12,6 +12,6 @@ class Listed(NamedTuple):
 
     name: str
     kind: str
-    """What it is if it is not a file, such as `link`."""
+    """What it is if it is not a file, such as `links`."""
     open: Callable[[], AbstractContextManager[IO[bytes]]]
     """Open its content, which may be compressed itself."""

@@ -93,9 +93,9 @@ def _files_in(folder: Path, pattern: str, left_out: Counter[str]) -> Iterator[Pa
         if entry.is_file():
             yield Path(entry)
         elif entry.is_dir():
-            left_out["link to a folder"] += entry.is_symlink()
+            left_out["links to folders"] += entry.is_symlink()
         else:
-            left_out["link that leads nowhere" if entry.is_symlink() else "special file"] += 1
+            left_out["special files" if os.path.exists(entry) else "links that lead nowhere"] += 1
 
 
 def _matching(pattern: Path, left_out: Counter[str]) -> Iterator[Path]:

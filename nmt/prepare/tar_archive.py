@@ -17,9 +17,9 @@ from typing import IO
 
 from nmt.console import printable
 from nmt.errors import DataError
-from nmt.files.compressed import BLOCK, DamagedError, compression_of, decompress
+from nmt.files.compressed import compression_of, decompress
 from nmt.files.read import open_regular, reading
-from nmt.files.section import section
+from nmt.files.streams import BLOCK, DamagedError, section
 from nmt.prepare.members import Listed
 from nmt.text.lines import READ_TWICE
 
@@ -34,12 +34,12 @@ SHORT = {".tgz": ".gz", ".tbz": ".bz2", ".tbz2": ".bz2", ".txz": ".xz", ".tzst":
 _PAX = re.compile(rb"([1-9]\d{0,9}) ([^=\n]+)=")
 _EXTENDED = (b"x", b"X", b"g", b"L", b"K")
 _KINDS = {
-    tarfile.DIRTYPE: "folder",
-    tarfile.LNKTYPE: "link",
-    tarfile.SYMTYPE: "link",
-    tarfile.CHRTYPE: "device",
-    tarfile.BLKTYPE: "device",
-    tarfile.FIFOTYPE: "pipe",
+    tarfile.DIRTYPE: "folders",
+    tarfile.LNKTYPE: "links",
+    tarfile.SYMTYPE: "links",
+    tarfile.CHRTYPE: "devices",
+    tarfile.BLKTYPE: "devices",
+    tarfile.FIFOTYPE: "pipes",
 }
 
 
@@ -129,6 +129,7 @@ class _Stream:
         suffix = SHORT.get(path.suffix.lower(), path.suffix)
         compression = compression_of(f"tar{suffix}")
         self.is_plain = compression is None
+        self._size = os.fstat(self._file.fileno()).st_size
         if compression is not None:
             self._file = self._stack.enter_context(decompress(self._file, path, compression))
 
@@ -149,10 +150,9 @@ class _Stream:
         return data
 
     def skip_to(self, position: int) -> None:
-        """Go forward; raises DamagedError if a compressed tar ends before."""
-        if self.is_plain:
-            self._file.seek(position)
-            self.position = position
+        """Go forward; raises DamagedError if the tar ends before."""
+        if self.is_plain and position <= self._size:
+            self.position = self._file.seek(position)
         while self.position < position:
             if not self.read(min(position - self.position, BLOCK)):
                 raise DamagedError(self._path, "tar", "it is cut off")

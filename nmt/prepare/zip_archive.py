@@ -6,7 +6,6 @@ directory of the archive again for each member.
 
 from __future__ import annotations
 
-import io
 import os
 import stat
 import zipfile
@@ -19,13 +18,16 @@ from typing import IO
 
 from nmt.console import printable
 from nmt.errors import DataError
-from nmt.files.compressed import BLOCK, BZIP2, DEFLATE, ZSTANDARD, Compression, DamagedError, decompress, one_line
+from nmt.files.compressed import BZIP2, DEFLATE, ZSTANDARD, Compression, decompress, one_line
 from nmt.files.read import open_regular, reading
-from nmt.files.section import section
+from nmt.files.streams import DamagedError, file_of, section
 from nmt.prepare.members import Listed
 from nmt.text.lines import READ_TWICE
 
 _METHODS: dict[int, Compression | None] = {0: None, 8: DEFLATE, 12: BZIP2, 93: ZSTANDARD}
+_END_BYTES = 22 + 0xFFFF  # the record at the end, with its comment
+_IN_ZIP64 = 0xFFFF  # the number is too large for the end record
+_UTF8 = 0x800
 _ENCRYPTED = 0x2041  # flags: of the file, strongly, with its directory
 
 
@@ -36,20 +38,28 @@ def list_zip(path: Path) -> Iterator[Listed]:
             infos = zipfile.ZipFile(file).infolist()
         except Exception as error:  # the library has no common one
             raise DamagedError(path, "zip", one_line(error)) from error
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _END_BYTES))
+        _, _, end_record = file.read().rpartition(b"PK\x05\x06")
+    n_declared = int.from_bytes(end_record[6:8], "little")
+    if n_declared not in (len(infos), _IN_ZIP64):
+        raise DamagedError(path, "zip", f"it declares {n_declared:,} members, of which {len(infos):,} are listed")
     end = 0
     for info in sorted(infos, key=lambda info: info.header_offset):
         if info.header_offset < end:
             raise DamagedError(path, "zip", f"{printable(info.filename)} overlaps another member")
         end = info.header_offset + 30 + info.compress_size
+        if end > size:
+            raise DamagedError(path, "zip", f"{printable(info.filename)} is cut off")
     for info in infos:
         yield Listed(info.filename, _kind(info), partial(_open, path, info))
 
 
 def _kind(info: zipfile.ZipInfo) -> str:
     mode = stat.S_IFMT(info.external_attr >> 16)  # 0 from systems without
-    if info.is_dir():
-        return "folder"
-    return "link" if mode == stat.S_IFLNK else "device" if mode not in (0, stat.S_IFREG) else ""
+    if info.filename.endswith("/"):
+        return "folders"
+    return "links" if mode == stat.S_IFLNK else "devices" if mode not in (0, stat.S_IFREG) else ""
 
 
 @contextmanager
@@ -70,32 +80,32 @@ def _open(path: Path, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
             header = file.read(30)
             if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
                 raise DamagedError(name, "zip", "its header is not where the archive says")
-            lengths = (int.from_bytes(header[26:28], "little"), int.from_bytes(header[28:30], "little"))
-            file.seek(sum(lengths), os.SEEK_CUR)  # the name, and more that only the directory needs
+            n_name, n_extra = int.from_bytes(header[26:28], "little"), int.from_bytes(header[28:30], "little")
+            own_name = file.read(n_name).decode("utf-8" if info.flag_bits & _UTF8 else "cp437", "replace")
+            if own_name != info.orig_filename:
+                raise DamagedError(name, "zip", f"it is called {printable(own_name)} at its place")
+            file.seek(n_extra, os.SEEK_CUR)
         content = section(file.read, info.compress_size, name, "zip")
         compression = _METHODS[info.compress_type]
         if compression is not None:
             content = decompress(content, name, compression)
-        yield stack.enter_context(io.BufferedReader(_Checked(content, name, info.file_size, info.CRC), BLOCK))
+        yield stack.enter_context(file_of(_Checked(content, name, info.file_size, info.CRC).read))
 
 
-class _Checked(io.RawIOBase):
+class _Checked:
     """The content of a member, compared with the size and the checksum that the archive declares."""
 
     def __init__(self, file: IO[bytes], name: str, size: int, crc: int) -> None:
         self._file, self._name, self._rest, self._crc = file, name, size, crc
         self._found = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # Buffer, from Python 3.12 on
-        data = self._file.read(len(buffer))
+    def read(self, size: int) -> bytes:
+        """Return at most `size` bytes; none at the end."""
+        data = self._file.read(size)
         self._rest -= len(data)
         self._found = zlib.crc32(data, self._found)
         if self._rest < 0 or (not data and self._rest):
             raise DamagedError(self._name, "zip", "its size is not what the archive declares")
         if not data and self._found != self._crc:
             raise DamagedError(self._name, "zip", "its checksum is not what the archive declares")
-        buffer[: len(data)] = data
-        return len(data)
+        return data

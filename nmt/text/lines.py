@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from nmt.errors import DataError
-from nmt.files.compressed import DamagedError, decompressed
+from nmt.files.compressed import decompressed
 from nmt.files.read import open_text, reading
+from nmt.files.streams import DamagedError
 from nmt.text.formats import BEGINNING, other_encoding, why_not_lines, why_not_text
 
 LINE_BYTES = 1 << 25
@@ -31,8 +32,8 @@ _Lines = TypeVar("_Lines", bound=str | tuple[str, ...])
 
 
 def read_lines(path: Path, language: str | None = None) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, or of a pipe, without their ends; .gz, .bz2, .xz and .zst are
-    decompressed.
+    """Yield the lines of a UTF-8 file, or of a pipe, without their ends, decompressed if its name ends in .gz, .bz2, .xz
+    or .zst.
 
     language: its code, to guess the encoding in an error message.
 
