@@ -16,7 +16,10 @@ from nmt.prepare.members import Listed
 from nmt.prepare.tar_archive import SHORT, list_tar
 from nmt.prepare.zip_archive import list_zip
 
-MOST_MEMBERS = 1_000_000
+LIST_BYTES = 1 << 29
+"""Maximum memory of the list of an archive's members: a million or so. A few compressed bytes expand to any number."""
+MEMBER_BYTES = 500
+"""Memory of a member in addition to its name."""
 
 
 def is_archive(name: str) -> bool:
@@ -42,6 +45,7 @@ def read_archive(path: Path) -> tuple[list[Listed], Counter[str]]:
     """
     left_out: Counter[str] = Counter()
     members: dict[str, Listed] = {}
+    size = 0
     for listed in list_zip(path) if path.suffix.lower() == ".zip" else list_tar(path):
         parts = PurePosixPath(listed.name.replace("\\", "/")).parts
         if listed.kind == "folders":
@@ -54,6 +58,9 @@ def read_archive(path: Path) -> tuple[list[Listed], Counter[str]]:
             name = "/".join(parts)
             members.pop(name, None)
             members[name] = listed._replace(name=name)
-        if len(members) + left_out.total() > MOST_MEMBERS:
-            raise DataError(f"{path}: more than {MOST_MEMBERS:,} members; unpack it and name the folder")
+            size += MEMBER_BYTES + len(name)
+            if size > LIST_BYTES:
+                raise DataError(
+                    f"{path}: too many members to list, {len(members):,} so far; unpack it and name the folder"
+                )
     return list(members.values()), left_out

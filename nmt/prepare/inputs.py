@@ -32,6 +32,7 @@ FORMATS = {
     **dict.fromkeys((".arrow", ".feather"), "arrow"),
 }
 """Suffix of a file name -> one of the formats of `Source.format`."""
+_SET_FORMAT = f"set format to one of {', '.join(dict.fromkeys(FORMATS.values()))}"
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class _Choice:
         if name and not matches(name, self._source.members):
             self._unmatched.append(name)
             return None
-        found = self._source.format or format_of(file_name)
+        found = self._source.format or _named_format(file_name)
         if found is None:
             self._unknown.append(name or file_name)
         return found
@@ -108,9 +109,8 @@ class _Choice:
     def add(self, file: Found) -> None:
         """Add a file, or the files in it if it is an archive."""
         if not is_archive(file.path.name):
-            form = self.format_of(file.name, file.path.name)
-            if form is not None:
-                self.inputs.append(Input(str(file.path), form, partial(_open_file, file.path)))
+            if own := self.format_of(file.name, file.path.name):
+                self.inputs.append(Input(str(file.path), own, partial(_open_file, file.path)))
             return
         members, left_out = read_archive(file.path)
         self._left_out += left_out
@@ -120,15 +120,15 @@ class _Choice:
             name = f"{file.name}/{member.name}" if file.name else member.name
             if is_archive(name) and not is_hidden(name):
                 self._left_out["archives in archives"] += 1
-            elif form := self.format_of(name, member.name):
+            elif own := self.format_of(name, member.name):
                 label = f"{file.path}/{printable(member.name)}"
-                self.inputs.append(Input(label, form, partial(_open_member, member.open, label)))
+                self.inputs.append(Input(label, own, partial(_open_member, member.open, label)))
 
     def tell(self) -> None:
         """Say what has been left out. Raises DataError if nothing has been chosen, or a file asked for is unknown."""
         path, members = self._source.path, self._source.members
         if self._unknown and (self._is_single or members != "*"):
-            raise DataError(f"{path}: the name {_some(self._unknown)} tells no format; {_SET_FORMAT}")
+            raise DataError(f"{path}: no format is told by the name of {_some(self._unknown)}; {_SET_FORMAT}")
         if not self.inputs and self._unknown:
             raise DataError(f"{path}: no file whose name tells its format, but {_some(self._unknown)}; {_SET_FORMAT}")
         if not self.inputs and self._unmatched:
@@ -142,10 +142,7 @@ class _Choice:
             say(f"{path}: left out, since their names tell no format: {_some(self._unknown)}")
 
 
-_SET_FORMAT = "set format: tmx, xliff, po, tsv, csv, jsonl, parquet or arrow, and members: for some of the files only"
-
-
-def format_of(name: str) -> str | None:
+def _named_format(name: str) -> str | None:
     """The format that a file name tells, compressed or not."""
     path = PurePosixPath(name.lower())
     return FORMATS.get(path.suffix if compression_of(path.name) is None else PurePosixPath(path.stem).suffix)

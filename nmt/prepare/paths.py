@@ -52,19 +52,27 @@ def find_files(path: str, root: Path) -> tuple[list[Found], Counter[str]]:
     """
     full, left_out = root / path, Counter[str]()
     with reading(full):
-        if "\0" not in path and os.path.lexists(full):
-            if not full.is_dir():
-                check_regular(full)
-                return [Found(full, "")], left_out
-            names = sorted((os.path.relpath(file, full) for file in _below(full, left_out)), key=natural)
-            found = [Found(full / name, name) for name in names]
+        if not _exists(full):
+            found = [Found(file, "") for file in _matching(full, left_out)]
+        elif full.is_dir():
+            found = [Found(file, str(file.relative_to(full))) for file in _below(full, left_out)]
         else:
-            found = [Found(file, "") for file in sorted(_matching(full, left_out), key=lambda p: natural(str(p)))]
+            check_regular(full)
+            found = [Found(full, "")]
+    found.sort(key=lambda file: natural(str(file.path)))
     if not found:
         what = "no file matches" if re.search(r"[*?]", path) else "no files in it" if full.is_dir() else "nothing there"
         under = "" if Path(path).is_absolute() else f" under {root}"
         raise DataError(f"{path}: {what}{under}; check path and data.root in the config")
     return found, left_out
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last for NUL in the name
+        return False
+    return True
 
 
 def _below(folder: Path, left_out: Counter[str]) -> Iterator[Path]:

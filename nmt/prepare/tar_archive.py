@@ -45,7 +45,8 @@ _KINDS = {
 
 def list_tar(path: Path) -> Iterator[Listed]:
     """Yield the members of a tar, and check that it is whole. Raises DataError."""
-    archive, extended = _Tar(path), {}
+    archive = _Tar(path)
+    extended: dict[str, str] = {}  # of the next member
     with _Stream(path) as stream:
         while (header := stream.read(RECORD)).strip(b"\0"):
             info = _header(path, header, stream.position)
@@ -56,7 +57,7 @@ def list_tar(path: Path) -> Iterator[Listed]:
             kind = _KINDS.get(info.type, "")
             size = 0 if kind else _size(path, extended.get("size", info.size))
             name = extended.get("path", info.name)
-            if info.type == tarfile.GNUTYPE_SPARSE or any(key.startswith("GNU.sparse.") for key in extended):
+            if info.type == tarfile.GNUTYPE_SPARSE or "sparse" in extended:
                 raise DataError(f"{path}: {printable(name)} is a sparse file; pack it again without --sparse")
             archive.end = max(archive.end, start + size)
             yield Listed(name, kind, partial(archive.open, f"{path}/{printable(name)}", start, size))
@@ -93,14 +94,18 @@ def _extended(path: Path, info: tarfile.TarInfo, stream: _Stream) -> dict[str, s
 
 
 def _records(path: Path, data: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the records of a pax header: `LENGTH KEY=VALUE`, where the length is that of the line."""
+    """Yield the name and the size of a pax header, and whether the member is sparse. It consists of records,
+    `LENGTH KEY=VALUE`, where the length is that of the whole line."""
     position = 0
     while position < len(data):
         match = _PAX.match(data, position)
         end = position + int(match[1]) if match else 0
         if match is None or not match.end() < end <= len(data) or data[end - 1 : end] != b"\n":
             raise DamagedError(path, "tar", "a damaged header of a member")
-        yield _text(match[2]), _text(data[match.end() : end - 1])
+        if match[2] in (b"path", b"size"):
+            yield _text(match[2]), _text(data[match.end() : end - 1])
+        elif match[2].startswith(b"GNU.sparse."):
+            yield "sparse", ""
         position = end
 
 
@@ -154,7 +159,7 @@ class _Stream:
         if self.is_plain and position <= self._size:
             self.position = self._file.seek(position)
         while self.position < position:
-            if not self.read(min(position - self.position, BLOCK)):
+            if self.is_plain or not self.read(min(position - self.position, BLOCK)):
                 raise DamagedError(self._path, "tar", "it is cut off")
 
 

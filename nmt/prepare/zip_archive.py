@@ -85,7 +85,7 @@ def _open(path: Path, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
             if own_name != info.orig_filename:
                 raise DamagedError(name, "zip", f"it is called {printable(own_name)} at its place")
             file.seek(n_extra, os.SEEK_CUR)
-        content = section(file.read, info.compress_size, name, "zip")
+        content: IO[bytes] = section(file.read, info.compress_size, name, "zip")
         compression = _METHODS[info.compress_type]
         if compression is not None:
             content = decompress(content, name, compression)

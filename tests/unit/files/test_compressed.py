@@ -72,7 +72,9 @@ def test_a_frame_of_zstandard_without_content_is_skipped() -> None:
 def test_a_file_cut_off_anywhere_is_an_error(suffix: str) -> None:
     packed = PACK[suffix](TEXT)
     for n in range(0, len(packed), 7 if suffix == ".bz2" else 3):
-        with pytest.raises(DamagedError, match=f"a{suffix}: not readable as .*: it is (cut off|empty)|its name ends in"):
+        with pytest.raises(
+            DamagedError, match=f"a{suffix}: not readable as .*: it is (cut off|empty)|its name ends in"
+        ):
             read(packed[:n], f"a{suffix}")
             raise AssertionError(n)
 
@@ -127,7 +129,9 @@ def test_a_damaged_file_names_the_last_line_that_was_read(tmp_path: Path, suffix
     data = b"".join(b"%d\n" % random.Random(2).getrandbits(200) for _ in range(20_000))
     path.write_bytes(PACK[suffix](b"one\ntwo\n" + data)[:-40])
     n_read = 0
-    with pytest.raises(DataError, match=rf"a\.de{suffix}: not readable as \w+ after line (\d+): it is cut off") as caught:
+    with pytest.raises(
+        DataError, match=rf"a\.de{suffix}: not readable as \w+ after line (\d+): it is cut off"
+    ) as caught:
         for _ in read_lines(path):
             n_read += 1
     assert f"after line {n_read}:" in str(caught.value)
