@@ -103,7 +103,7 @@ def _files_in(folder: Path, pattern: str, left_out: Counter[str]) -> Iterator[Pa
         elif entry.is_dir():
             left_out["links to folders"] += entry.is_symlink()
         else:
-            left_out["special files" if os.path.exists(entry) else "links that lead nowhere"] += 1
+            left_out["special files" if Path(entry).exists() else "links that lead nowhere"] += 1
 
 
 def _matching(pattern: Path, left_out: Counter[str]) -> Iterator[Path]:

@@ -32,8 +32,8 @@ _Lines = TypeVar("_Lines", bound=str | tuple[str, ...])
 
 
 def read_lines(path: Path, language: str | None = None) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, or of a pipe, without their ends, decompressed if its name ends in .gz, .bz2, .xz
-    or .zst.
+    """Yield the lines of a UTF-8 file, or of a pipe, without their ends; names that end in .gz, .bz2, .xz or
+    .zst are decompressed.
 
     language: its code, to guess the encoding in an error message.
 

@@ -155,7 +155,7 @@ def test_what_expands_without_bound_takes_little_memory(
         tracemalloc.stop()
 
 
-def test_a_pipe_is_decompressed(tmp_path: Path) -> None:
+def test_a_pipe_is_decompressed() -> None:
     reading, writing = os.pipe()
     os.write(writing, PACK[".xz"](b"a\nb\n"))
     os.close(writing)
@@ -177,4 +177,4 @@ def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.
 
 
 def test_lines_of_compressed_files_are_not_counted_beforehand() -> None:
-    assert console.COMPRESSED == tuple(one.suffix for one in COMPRESSIONS)
+    assert tuple(one.suffix for one in COMPRESSIONS) == console.COMPRESSED
