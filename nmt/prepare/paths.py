@@ -97,13 +97,13 @@ def _entries(folder: Path, pattern: str = "*") -> list[os.DirEntry[str]]:
 
 
 def _files_in(folder: Path, pattern: str, left_out: Counter[str]) -> Iterator[Path]:
-    for entry in _entries(folder, pattern):
-        if entry.is_file():
-            yield Path(entry)
-        elif entry.is_dir():
-            left_out["links to folders"] += entry.is_symlink()
+    for path in map(Path, _entries(folder, pattern)):
+        if path.is_file():
+            yield path
+        elif path.is_dir():
+            left_out["links to folders"] += path.is_symlink()
         else:
-            left_out["special files" if Path(entry).exists() else "links that lead nowhere"] += 1
+            left_out["special files" if path.exists() else "links that lead nowhere"] += 1
 
 
 def _matching(pattern: Path, left_out: Counter[str]) -> Iterator[Path]:
@@ -125,6 +125,6 @@ def _step(folder: Path, part: str) -> Iterator[Path]:
     if part == "**":
         yield from _folders(folder)
     elif re.search(r"[*?]", part):
-        yield from (Path(entry) for entry in _entries(folder, part) if entry.is_dir())
+        yield from filter(Path.is_dir, map(Path, _entries(folder, part)))
     elif (folder / part).is_dir():
         yield folder / part
