@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Protocol, cast
 
 from nmt.errors import DataError
 from nmt.files.streams import BLOCK, DamagedError, file_of
@@ -83,7 +83,7 @@ def _zstd() -> Decompressor:
         from compression.zstd import ZstdDecompressor
     else:
         from backports.zstd import ZstdDecompressor
-    return ZstdDecompressor()
+    return cast(Decompressor, ZstdDecompressor())
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ class _Tar:
                 yield content
             is_whole = True
         finally:
-            if is_whole and not stream.is_plain and start + size < self.end:
+            if is_whole and self._idle is None and not stream.is_plain and start + size < self.end:
                 self._idle = stream
             else:
                 stream.close()

@@ -69,10 +69,8 @@ def _open(path: Path, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
     if info.flag_bits & _ENCRYPTED:
         raise DataError(f"{name}: encrypted; unpack it with its password first")
     if info.compress_type not in _METHODS:
-        method = zipfile.compressor_names.get(info.compress_type, str(info.compress_type))
-        raise DataError(
-            f"{name}: compressed in a way that is not read here ({method}); pack it again, such as by zip -r"
-        )
+        method = f"method {info.compress_type}, which is not read here"
+        raise DataError(f"{name}: compressed with {method}; pack it again, such as by zip -r")
     with ExitStack() as stack:
         with reading(path):
             file = stack.enter_context(open_regular(path, READ_TWICE))

@@ -71,12 +71,10 @@ def test_a_frame_of_zstandard_without_content_is_skipped() -> None:
 @each
 def test_a_file_cut_off_anywhere_is_an_error(suffix: str) -> None:
     packed = PACK[suffix](TEXT)
+    said = f"^a{suffix}: (not readable as .*: it is (cut off|empty)$|its name ends in)"
     for n in range(0, len(packed), 7 if suffix == ".bz2" else 3):
-        with pytest.raises(
-            DamagedError, match=f"a{suffix}: not readable as .*: it is (cut off|empty)|its name ends in"
-        ):
+        with pytest.raises(DataError, match=said):
             read(packed[:n], f"a{suffix}")
-            raise AssertionError(n)
 
 
 @each
@@ -142,15 +140,15 @@ def test_what_expands_without_bound_takes_little_memory(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / f"a{suffix}"
-    path.write_bytes(PACK[suffix](bytes(1 << 25)))
+    path.write_bytes(PACK[suffix](bytes(1 << 24)))
     monkeypatch.setattr(lines, "LINE_BYTES", 1 << 20)
     tracemalloc.start()
     try:
         with pytest.raises(DataError, match="line 1 has more than 1 MB"):
             list(read_lines(path))
         with path.open("rb") as packed, decompressed(packed, path) as file:
-            assert sum(map(len, iter(lambda: file.read(1 << 16), b""))) == 1 << 25
-        assert tracemalloc.get_traced_memory()[1] < 1 << 23
+            assert sum(map(len, iter(lambda: file.read(1 << 16), b""))) == 1 << 24
+        assert tracemalloc.get_traced_memory()[1] < 3 << 22  # of which .xz takes 8 MB
     finally:
         tracemalloc.stop()
 
