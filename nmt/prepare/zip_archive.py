@@ -32,7 +32,10 @@ _ENCRYPTED = 0x2041  # flags: of the file, strongly, with its directory
 
 
 def list_zip(path: Path) -> Iterator[Listed]:
-    """Yield the members of a zip, and check that they do not overlap. Raises DataError."""
+    """Yield the members of a zip, and check that its directory is true and that they do not overlap.
+
+    Raises DataError.
+    """
     with reading(path), open_regular(path, READ_TWICE) as file:
         try:
             infos = zipfile.ZipFile(file).infolist()
@@ -41,18 +44,34 @@ def list_zip(path: Path) -> Iterator[Listed]:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _END_BYTES))
         _, _, end_record = file.read().rpartition(b"PK\x05\x06")
-    n_declared = int.from_bytes(end_record[6:8], "little")
-    if n_declared not in (len(infos), _IN_ZIP64):
-        raise DamagedError(path, "zip", f"it declares {n_declared:,} members, of which {len(infos):,} are listed")
-    end = 0
-    for info in sorted(infos, key=lambda info: info.header_offset):
-        if info.header_offset < end:
-            raise DamagedError(path, "zip", f"{printable(info.filename)} overlaps another member")
-        end = info.header_offset + 30 + info.compress_size
-        if end > size:
-            raise DamagedError(path, "zip", f"{printable(info.filename)} is cut off")
+        n_declared = int.from_bytes(end_record[6:8], "little")
+        if n_declared not in (len(infos), _IN_ZIP64):
+            raise DamagedError(path, "zip", f"it declares {n_declared:,} members, of which {len(infos):,} are listed")
+        starts, end = {}, 0
+        for info in sorted(infos, key=lambda info: info.header_offset):
+            if info.header_offset < end:
+                raise DamagedError(path, "zip", f"{printable(info.filename)} overlaps another member")
+            is_whole = info.header_offset + info.compress_size < size
+            if is_whole:
+                starts[info.header_offset] = start = _start(file, path, info)
+                end = start + info.compress_size
+            if not is_whole or end > size:
+                raise DamagedError(path, "zip", f"{printable(info.filename)} is cut off")
     for info in infos:
-        yield Listed(info.filename, _kind(info), partial(_open, path, info))
+        yield Listed(info.filename, _kind(info), partial(_open, path, info, starts[info.header_offset]))
+
+
+def _start(file: IO[bytes], path: Path, info: zipfile.ZipInfo) -> int:
+    """Where the content of a member starts, after its own header."""
+    file.seek(info.header_offset)
+    header = file.read(30)
+    if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
+        raise DamagedError(path, "zip", f"{printable(info.filename)} is not where its directory says")
+    n_name, n_extra = int.from_bytes(header[26:28], "little"), int.from_bytes(header[28:30], "little")
+    name = file.read(n_name).decode("utf-8" if info.flag_bits & _UTF8 else "cp437", "replace")
+    if name != info.orig_filename:
+        raise DamagedError(path, "zip", f"{printable(info.filename)} is called {printable(name)} at its place")
+    return info.header_offset + 30 + n_name + n_extra
 
 
 def _kind(info: zipfile.ZipInfo) -> str:
@@ -63,7 +82,7 @@ def _kind(info: zipfile.ZipInfo) -> str:
 
 
 @contextmanager
-def _open(path: Path, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+def _open(path: Path, info: zipfile.ZipInfo, start: int) -> Iterator[IO[bytes]]:
     """Open a member at its place, without the directory of the archive, which may be long."""
     name = f"{path}/{printable(info.filename)}"
     if info.flag_bits & _ENCRYPTED:
@@ -74,15 +93,7 @@ def _open(path: Path, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
     with ExitStack() as stack:
         with reading(path):
             file = stack.enter_context(open_regular(path, READ_TWICE))
-            file.seek(info.header_offset)
-            header = file.read(30)
-            if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
-                raise DamagedError(name, "zip", "its header is not where the archive says")
-            n_name, n_extra = int.from_bytes(header[26:28], "little"), int.from_bytes(header[28:30], "little")
-            own_name = file.read(n_name).decode("utf-8" if info.flag_bits & _UTF8 else "cp437", "replace")
-            if own_name != info.orig_filename:
-                raise DamagedError(name, "zip", f"it is called {printable(own_name)} at its place")
-            file.seek(n_extra, os.SEEK_CUR)
+            file.seek(start)
         content: IO[bytes] = section(file.read, info.compress_size, name, "zip")
         compression = _METHODS[info.compress_type]
         if compression is not None:
