@@ -293,6 +293,12 @@ def test_links_and_devices_in_archives_are_left_out(tmp_path: Path, capsys: pyte
     assert "left out: devices (1), links (1)" in capsys.readouterr().err
 
 
+def test_a_zip_is_read_to_its_last_byte_where_a_match_crosses_two_blocks(tmp_path: Path) -> None:
+    files = {f"{size}.tsv": b"x" * size for size in range((1 << 16) - 20, (1 << 16) + 300, 9)}
+    write(tmp_path, {"a.zip": zipped(files)})
+    assert contents(tmp_path, "a.zip") == files
+
+
 def test_long_names_in_a_tar(tmp_path: Path) -> None:
     files = {f"{'ä' * 120}/{'b' * 300}/{n}.tmx": b"%d" % n for n in range(3)}
     for number, kind in enumerate((tarfile.PAX_FORMAT, tarfile.GNU_FORMAT)):
