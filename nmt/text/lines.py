@@ -7,16 +7,16 @@ alignment. A byte order mark at the start of a file and a carriage return at the
 from __future__ import annotations
 
 import codecs
-import gzip
 import itertools
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeVar, cast
+from typing import IO, TypeVar
 
 from nmt.errors import DataError
+from nmt.files.compressed import decompressed
 from nmt.files.read import open_text, reading
+from nmt.files.streams import DamagedError
 from nmt.text.formats import BEGINNING, lines_problem, other_encoding, text_problem
 
 LINE_BYTES = 1 << 25
@@ -32,7 +32,8 @@ _Lines = TypeVar("_Lines", bound=str | tuple[str, ...])
 
 
 def read_lines(path: Path, language: str | None = None) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, or of a pipe, without their ends; names ending in .gz are decompressed.
+    """Yield the lines of a UTF-8 file, or of a pipe, without their ends; names that end in .gz, .bz2, .xz or
+    .zst are decompressed.
 
     language: its code, to guess the encoding in an error message.
 
@@ -78,8 +79,8 @@ def decode_lines(lines: Iterable[bytes], name: Path | str, language: str | None 
         raise DataError(
             f"{name}: not UTF-8 at line {number}, byte {error.start + 1} of the line ({byte}); {advice}"
         ) from None
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise DataError(f"{name}: not readable as gzip after line {number}: {error}") from error
+    except DamagedError as error:
+        raise error.after(f"line {number}") from error
 
 
 def bounded_list(lines: Iterable[_Lines], what: str) -> list[_Lines]:
@@ -126,18 +127,14 @@ def _beginning(path: Path) -> bytes | None:
     with reading(path), _open(path) as file:
         try:
             return file.read(BEGINNING)
-        except (gzip.BadGzipFile, zlib.error, EOFError):
+        except DamagedError:
             return None
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[IO[bytes]]:
-    with open_text(path) as file:
-        if path.suffix != ".gz":
-            yield file
-            return
-        with gzip.GzipFile(fileobj=file) as unpacked:
-            yield cast(IO[bytes], unpacked)
+    with open_text(path) as file, decompressed(file, path) as content:
+        yield content
 
 
 def _bounded(file: IO[bytes], name: Path) -> Iterator[bytes]:
