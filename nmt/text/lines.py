@@ -39,7 +39,7 @@ def read_lines(path: Path, language: str | None = None) -> Iterator[str]:
     Raises DataError with line and byte where the file is not UTF-8, and for a line of more than `LINE_BYTES`.
     """
     with reading(path), _open(path) as file:
-        yield from decode_lines(_bounded(file, path), path, language)
+        yield from decode_lines(bounded_lines(file, path), path, language)
 
 
 def read_aligned(
@@ -80,6 +80,20 @@ def decode_lines(lines: Iterable[bytes], name: Path | str, language: str | None 
         ) from None
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{name}: not readable as gzip after line {number}: {error}") from error
+
+
+def bounded_lines(file: IO[bytes], name: Path | str) -> Iterator[bytes]:
+    """Yield the lines of an open file with their ends; `name` is for messages.
+
+    Raises DataError for a line of more than `LINE_BYTES`, while it is read: compressed, any length takes a few bytes.
+    """
+    for number in itertools.count(1):
+        line = file.readline(LINE_BYTES + 1)
+        if len(line) > LINE_BYTES + line.endswith(b"\n"):
+            raise long_line(name, number)
+        if not line:
+            return
+        yield line
 
 
 def held(lines: Iterable[_Lines], what: str) -> list[_Lines]:
@@ -136,17 +150,6 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
             return
         with gzip.GzipFile(fileobj=file) as unpacked:
             yield cast(IO[bytes], unpacked)
-
-
-def _bounded(file: IO[bytes], name: Path) -> Iterator[bytes]:
-    """The lines of an open file. The limit holds while reading: compressed, a line of any length takes a few bytes."""
-    for number in itertools.count(1):
-        line = file.readline(LINE_BYTES + 1)
-        if len(line) > LINE_BYTES + line.endswith(b"\n"):
-            raise long_line(name, number)
-        if not line:
-            return
-        yield line
 
 
 def _refuse_other_formats(name: Path | str, start: bytes) -> None:

@@ -1,0 +1,130 @@
+"""Read JSON Lines: an object per line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from nmt.errors import DataError
+from nmt.prepare.formats.columns import matching, shown, written
+from nmt.prepare.inputs import Input
+from nmt.prepare.pairs import Layout, Units, one_line
+from nmt.text.lines import bounded_lines, decode_lines
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of JSON Lines. `Layout.columns` may be paths such as `translation.de`.
+
+    Raises DataError with the line that is no object or has no text where text is needed, and at the end if no object
+    has text in one language.
+    """
+    n_objects = 0
+    keys: list[str] = []
+    with_text: set[str] = set()
+    with file.open() as stream:
+        lines = decode_lines(bounded_lines(stream, file.name), file.name)
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                units.skip("empty line")
+                continue
+            where = f"{file.name}: line {number}"
+            row = _object(line, where)
+            n_objects += 1
+            keys = keys or list(row)
+            src, tgt = texts = [_text(row, language, layout, where) for language in layout.languages]
+            with_text.update(language for language, text in zip(layout.languages, texts, strict=True) if text)
+            if src is None or tgt is None:
+                units.skip(f"no text in {layout.languages[0 if src is None else 1]}")
+            elif _SURROGATE.search(src) or _SURROGATE.search(tgt):
+                units.skip(f"half a character in {layout.languages[0 if _SURROGATE.search(src) else 1]}")
+            else:
+                yield one_line(src), one_line(tgt)
+    for language in layout.languages:
+        if n_objects and language not in with_text:
+            raise DataError(
+                f"{file.name}: no text in {language} in any of {n_objects:,} objects; the first has the keys "
+                f"{shown(keys)}; write {written(layout, 'KEY', 'KEY')}, or column: KEY if that maps languages to text"
+            )
+
+
+def _object(line: str, where: str) -> dict[str, object]:
+    try:
+        row: object = json.loads(line, object_pairs_hook=_unique)
+    except ValueError as error:
+        raise DataError(
+            f"{where}: not JSON: {error}; JSON Lines has an object per line, as jq -c '.[]' writes a list"
+        ) from None
+    except RecursionError:
+        raise DataError(f"{where}: JSON nested too deeply") from None
+    if not isinstance(row, dict):
+        raise DataError(f"{where}: {_kind(row)}, where JSON Lines has an object such as {{...}} per line")
+    return row
+
+
+def _unique(items: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object. Raises ValueError for a key that it has twice, as where the end of a line is lost."""
+    values = dict(items)
+    if len(values) < len(items):
+        raise ValueError("an object has a key twice")
+    return values
+
+
+def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> str | None:
+    """Return the text of one side, None if it is null or missing. Raises DataError if it is no text."""
+    if layout.column is not None:
+        mapping = _follow(row, layout.column)
+        if mapping is None:
+            return None
+        if not isinstance(mapping, dict):
+            raise DataError(
+                f"{where}: {layout.column} is {_kind(mapping)}, where an object from language to text is needed"
+            )
+        row = mapping
+    text = _side(row, language, layout, where)
+    if text is None or isinstance(text, str):
+        return text
+    raise DataError(f"{where}: {_kind(text)} for {language}, where text is needed")
+
+
+def _side(values: dict[str, object], language: str, layout: Layout, where: str) -> object:
+    if layout.columns:
+        return _follow(values, layout.columns[language])
+    if language in values:
+        return values[language]
+    names = matching(language, values)
+    if len(names) > 1:
+        raise DataError(
+            f"{where}: {len(names)} keys for {language}, {shown(names)}; write {written(layout, 'KEY', 'KEY')}"
+        )
+    return values[names[0]] if names else None
+
+
+def _follow(row: dict[str, object], path: str) -> object:
+    """Return the value at a key, which may contain dots itself, or at the end of a dotted path; None if missing."""
+    if path in row or "." not in path:
+        return row.get(path)
+    value: object = row
+    for key in path.split("."):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case _:
+            return "an object"
