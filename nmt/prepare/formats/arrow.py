@@ -33,9 +33,7 @@ def read_parquet(file: Input, layout: Layout, units: Units) -> Iterator[tuple[st
             from pyarrow import parquet
 
             table = parquet.ParquetFile(stream, buffer_size=_BUFFER, page_checksum_verification=True)
-            schema = table.schema_arrow
-        paths = _paths(schema, layout, file.name)
-        with _damage(file, "Parquet"):
+            paths = _paths(table.schema_arrow, layout, file.name)
             columns = [".".join(path) for path in paths]
             batches = table.iter_batches(batch_size=_ROWS, columns=columns, use_threads=False)
         yield from _pairs(batches, paths, file, layout, units, "Parquet")
@@ -46,8 +44,7 @@ def read_arrow(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str,
     with _seekable(file) as stream:
         with _damage(file, "Arrow"):
             schema = _open_ipc(stream, file.name, None).schema
-        paths = _paths(schema, layout, file.name)
-        with _damage(file, "Arrow"):
+            paths = _paths(schema, layout, file.name)
             reader = _open_ipc(stream, file.name, sorted({schema.get_field_index(path[0]) for path in paths}))
             n = getattr(reader, "num_record_batches", None)
             batches = iter(reader) if n is None else (reader.get_batch(i) for i in range(n))

@@ -50,9 +50,20 @@ def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str,
             )
 
 
+def _unique(items: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object. Raises ValueError for a key that it has twice, as where the end of a line is lost."""
+    values = dict(items)
+    if len(values) < len(items):
+        raise ValueError("an object has a key twice")
+    return values
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
+
+
 def _object(line: str, where: str) -> dict[str, object]:
     try:
-        row: object = json.loads(line, object_pairs_hook=_unique)
+        row: object = _DECODER.decode(line)
     except ValueError as error:
         raise DataError(
             f"{where}: not JSON: {error}; JSON Lines has an object per line, as jq -c '.[]' writes a list"
@@ -62,14 +73,6 @@ def _object(line: str, where: str) -> dict[str, object]:
     if not isinstance(row, dict):
         raise DataError(f"{where}: {_kind(row)}, where JSON Lines has an object such as {{...}} per line")
     return row
-
-
-def _unique(items: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object. Raises ValueError for a key that it has twice, as where the end of a line is lost."""
-    values = dict(items)
-    if len(values) < len(items):
-        raise ValueError("an object has a key twice")
-    return values
 
 
 def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> str | None:

@@ -140,6 +140,7 @@ def test_text_that_is_not_utf8(write: Callable[[pa.Table], bytes]) -> None:
     data = write(pa.table({"de": ["xxxxx"] * 20, "en": ["X"] * 20}))
     at = data.rindex(b"xxxxx")
     assert "f: not readable as Arrow after row 14: " in problem(read_arrow, data[:at] + b"\xff" + data[at + 1 :])
+    assert "f: not readable as Arrow: " in problem(read_arrow, data.replace(b"en\x00", b"\xffn\x00"))
 
 
 def test_files_are_copied_only_if_needed_and_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
