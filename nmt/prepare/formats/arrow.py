@@ -6,9 +6,10 @@ import io
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import IO, TYPE_CHECKING
 
+from nmt.console import printable
 from nmt.errors import DataError
 from nmt.prepare.formats.columns import find_columns, shown, written
 from nmt.prepare.inputs import Input
@@ -29,7 +30,7 @@ _Path = tuple[str, ...]  # a column, and the fields within it
 def read_parquet(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, str]]:
     """Yield the pairs of a Parquet file, in memory of some pages."""
     with _seekable(file) as stream:
-        with _damage(file, "Parquet"):
+        with _reading(file, "Parquet"):
             from pyarrow import parquet
 
             table = parquet.ParquetFile(stream, buffer_size=_BUFFER, page_checksum_verification=True)
@@ -42,29 +43,33 @@ def read_parquet(file: Input, layout: Layout, units: Units) -> Iterator[tuple[st
 def read_arrow(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, str]]:
     """Yield the pairs of an Arrow file or stream, in memory of one of its batches."""
     with _seekable(file) as stream:
-        with _damage(file, "Arrow"):
-            schema = _open_ipc(stream, file.name, None).schema
+        with _reading(file, "Arrow"):
+            schema, _ = _open_ipc(stream, file.name, None)
             paths = _paths(schema, layout, file.name)
-            reader = _open_ipc(stream, file.name, sorted({schema.get_field_index(path[0]) for path in paths}))
-            n = getattr(reader, "num_record_batches", None)
-            batches = iter(reader) if n is None else (reader.get_batch(i) for i in range(n))
+            fields = sorted({schema.get_field_index(path[0]) for path in paths})
+            _, batches = _open_ipc(stream, file.name, fields)
         yield from _pairs(batches, paths, file, layout, units, "Arrow")
 
 
-def _open_ipc(stream: IO[bytes], name: str, fields: list[int] | None) -> pa.ipc.RecordBatchFileReader:
-    """Open an Arrow file, or a stream, with the columns `fields`. Raises DataError if a stream has no end."""
+def _open_ipc(stream: IO[bytes], name: str, fields: list[int] | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return the schema and the batches, with some of the columns, of an Arrow file, or of a stream.
+
+    Raises DataError if a stream has no end: pyarrow takes one that was cut after a batch for a whole one.
+    """
     from pyarrow import ipc
 
     options = ipc.IpcReadOptions(included_fields=fields, use_threads=False)
     stream.seek(0)
     if stream.read(len(_MAGIC)) == _MAGIC:
-        return ipc.open_file(stream, options=options)
+        reader = ipc.open_file(stream, options=options)
+        return reader.schema, (reader.get_batch(i) for i in range(reader.num_record_batches))
     size = stream.seek(0, io.SEEK_END)
     stream.seek(max(size - len(_END), 0))
-    if stream.read() != _END:  # pyarrow takes a stream that was cut after a batch for a whole one
+    if stream.read() != _END:
         raise DataError(f"{name}: an Arrow stream without its end; is it an Arrow file, and complete?")
     stream.seek(0)
-    return ipc.open_stream(stream, options=options)
+    reader = ipc.open_stream(stream, options=options)
+    return reader.schema, iter(reader)
 
 
 def _pairs(
@@ -72,14 +77,14 @@ def _pairs(
 ) -> Iterator[tuple[str, str]]:
     n_rows = 0
     while True:
-        with _damage(file, kind, n_rows):
+        with _reading(file, kind, n_rows):
             batch = next(batches, None)
             if batch is None:
                 return
             batch.validate(full=True)  # else damaged offsets would lead anywhere in memory
             columns = [_column(batch, path) for path in paths]
         for start in range(0, batch.num_rows, _ROWS):
-            with _damage(file, kind, n_rows):
+            with _reading(file, kind, n_rows):
                 sides = [column.slice(start, _ROWS).to_pylist() for column in columns]
             n_rows += len(sides[0])
             for texts in zip(*sides, strict=True):
@@ -103,25 +108,20 @@ def _column(batch: pa.RecordBatch, path: _Path) -> pa.Array:
 def _paths(schema: pa.Schema, layout: Layout, where: str) -> tuple[_Path, _Path]:
     """Find the columns of both languages, which may be fields of a structure. Raises DataError unless there is one of
     text for each."""
-    leaves = list(_leaves(list(schema), ()))
-    if layout.column is not None:
-        within = [(path, kind) for path, kind in leaves if path[0] == layout.column and len(path) > 1]
-        if not within:
-            raise DataError(
-                f"{where}: no column {shown([layout.column])} that maps languages to text as a structure; there are "
-                f"{_described(leaves)}"
-            )
-        leaves = within
-    n_above = 0 if layout.column is None else 1
-    columns = find_columns(
-        layout, [".".join(path[n_above:]) for path, _ in leaves], where, f"write {written(layout, 'NAME', 'NAME')}"
-    )
-    for i in columns:
-        path, kind = leaves[i]
+    leaves = [(".".join(path), path, kind) for path, kind in _leaves(list(schema), ())]
+    above = "" if layout.column is None else f"{layout.column}."
+    within = [leaf for leaf in leaves if leaf[0].startswith(above)]
+    if not within and above:
+        raise DataError(
+            f"{where}: no column {shown([above[:-1]])} that maps languages to text as a structure; there are "
+            f"{shown([f'{name} ({kind})' for name, _, kind in leaves])}"
+        )
+    names = [name.removeprefix(above) for name, _, _ in within]
+    chosen = [within[i] for i in find_columns(layout, names, where, f"write {written(layout, 'NAME', 'NAME')}")]
+    for name, _, kind in chosen:
         if not _is_text(kind):
-            raise DataError(f"{where}: column {shown(['.'.join(path)])} is of type {shown([str(kind)])}, where text is "
-                            "needed")  # fmt: skip
-    return leaves[columns[0]][0], leaves[columns[1]][0]
+            raise DataError(f"{where}: column {shown([name])} is of type {shown([str(kind)])}, where text is needed")
+    return chosen[0][1], chosen[1][1]
 
 
 def _leaves(fields: list[pa.Field], above: _Path) -> Iterator[tuple[_Path, pa.DataType]]:
@@ -134,10 +134,6 @@ def _leaves(fields: list[pa.Field], above: _Path) -> Iterator[tuple[_Path, pa.Da
             yield from _leaves([field.type.field(i) for i in range(field.type.num_fields)], path)
         else:
             yield path, field.type
-
-
-def _described(leaves: list[tuple[_Path, pa.DataType]]) -> str:
-    return shown(f"{'.'.join(path)} ({kind})" for path, kind in leaves)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -154,7 +150,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 @contextmanager
-def _damage(file: Input, kind: str, n_rows: int = 0) -> Iterator[None]:
+def _reading(file: Input, kind: str, n_rows: int = 0) -> Iterator[None]:
     """Turn what pyarrow raises for a damaged file into DataError."""
     try:
         yield
@@ -164,7 +160,7 @@ def _damage(file: Input, kind: str, n_rows: int = 0) -> Iterator[None]:
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).encode("utf-8", "backslashreplace").decode().split()) or type(error).__name__
+    text = printable(" ".join(str(error).split())) or type(error).__name__
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
@@ -176,12 +172,12 @@ def _seekable(file: Input) -> Iterator[IO[bytes]]:
         if isinstance(stream, io.BufferedReader) and isinstance(stream.raw, io.FileIO) and stream.seekable():
             yield stream
             return
-        with tempfile.TemporaryFile() as copy:  # has no name, so nothing is left of it even if the process is killed
-            try:
+        with ExitStack() as stack:
+            try:  # it has no name, so that nothing is left of it even if the process is killed
+                copy = stack.enter_context(tempfile.TemporaryFile())
                 shutil.copyfileobj(stream, copy, _BUFFER)
                 copy.flush()
             except OSError as error:
-                raise DataError(
-                    f"{file.name}: cannot be copied to {tempfile.gettempdir()}: {_one_line(error)}"
-                ) from error
+                problem = f"cannot be copied to a temporary file: {_one_line(error)}"
+                raise DataError(f"{file.name}: {problem}; TMPDIR is the folder for it") from error
             yield copy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from nmt.console import printable
 from nmt.errors import DataError
 from nmt.prepare.pairs import Layout
 
@@ -56,9 +57,8 @@ def written(layout: Layout, first: str, second: str) -> str:
     return f"columns: {{{layout.languages[0]}: {first}, {layout.languages[1]}: {second}}}"
 
 
-def shown(names: Iterable[str]) -> str:
-    """Return names for a message: some, each short, in one line of valid Unicode."""
-    listed = [" ".join(name.encode("utf-8", "backslashreplace").decode().split()) for name in names]
-    some = [name if len(name) <= _CHARS else f"{name[:_CHARS]}..." for name in listed[:_SHOWN]]
-    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+def shown(names: Sequence[str]) -> str:
+    """Return names from a file for a message: the first ones, the beginning of each."""
+    some = [printable(name[:_CHARS].strip()) + "..." * (len(name) > _CHARS) for name in names[:_SHOWN]]
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return (", ".join(some) or "none") + more

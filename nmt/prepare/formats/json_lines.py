@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from nmt.errors import DataError
 from nmt.prepare.formats.columns import matching, shown, written
@@ -19,11 +20,11 @@ def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str,
     """Yield the pairs of JSON Lines. `Layout.columns` may be paths such as `translation.de`.
 
     Raises DataError with the line that is no object or has no text where text is needed, and at the end if no object
-    has text in one language.
+    has a key for one language.
     """
     n_objects = 0
-    keys: list[str] = []
-    with_text: set[str] = set()
+    keys: list[str] = []  # of the first
+    present: set[str] = set()
     with file.open() as stream:
         lines = decode_lines(bounded_lines(stream, file.name), file.name)
         for number, line in enumerate(lines, start=1):
@@ -34,18 +35,22 @@ def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str,
             row = _object(line, where)
             n_objects += 1
             keys = keys or list(row)
-            src, tgt = texts = [_text(row, language, layout, where) for language in layout.languages]
-            with_text.update(language for language, text in zip(layout.languages, texts, strict=True) if text)
+            sides: list[str | None] = [None, None]
+            for i, language in enumerate(layout.languages):
+                with suppress(KeyError):
+                    sides[i] = _text(row, language, layout, where)
+                    present.add(language)
+            src, tgt = sides
             if src is None or tgt is None:
                 units.skip(f"no text in {layout.languages[0 if src is None else 1]}")
             elif _SURROGATE.search(src) or _SURROGATE.search(tgt):
-                units.skip(f"half a character in {layout.languages[0 if _SURROGATE.search(src) else 1]}")
+                units.skip(f"broken Unicode in {layout.languages[0 if _SURROGATE.search(src) else 1]}")
             else:
                 yield one_line(src), one_line(tgt)
     for language in layout.languages:
-        if n_objects and language not in with_text:
+        if n_objects and language not in present:
             raise DataError(
-                f"{file.name}: no text in {language} in any of {n_objects:,} objects; the first has the keys "
+                f"{file.name}: no key for {language} in any of {n_objects:,} objects; the first has the keys "
                 f"{shown(keys)}; write {written(layout, 'KEY', 'KEY')}, or column: KEY if that maps languages to text"
             )
 
@@ -64,19 +69,21 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique)
 def _object(line: str, where: str) -> dict[str, object]:
     try:
         row: object = _DECODER.decode(line)
+    except json.JSONDecodeError as error:
+        problem = f"{error.msg} at character {error.pos + 1}"
     except ValueError as error:
-        raise DataError(
-            f"{where}: not JSON: {error}; JSON Lines has an object per line, as jq -c '.[]' writes a list"
-        ) from None
+        problem = str(error)
     except RecursionError:
-        raise DataError(f"{where}: JSON nested too deeply") from None
-    if not isinstance(row, dict):
+        problem = "nested too deeply"
+    else:
+        if isinstance(row, dict):
+            return row
         raise DataError(f"{where}: {_kind(row)}, where JSON Lines has an object such as {{...}} per line")
-    return row
+    raise DataError(f"{where}: not JSON: {problem}; JSON Lines has an object per line; jq -c '.[]' writes a list so")
 
 
 def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> str | None:
-    """Return the text of one side, None if it is null or missing. Raises DataError if it is no text."""
+    """Return the text of one side, None if it is null. Raises KeyError if it is missing, DataError if it is no text."""
     if layout.column is not None:
         mapping = _follow(row, layout.column)
         if mapping is None:
@@ -102,18 +109,21 @@ def _side(values: dict[str, object], language: str, layout: Layout, where: str) 
         raise DataError(
             f"{where}: {len(names)} keys for {language}, {shown(names)}; write {written(layout, 'KEY', 'KEY')}"
         )
-    return values[names[0]] if names else None
+    if not names:
+        raise KeyError(language)
+    return values[names[0]]
 
 
 def _follow(row: dict[str, object], path: str) -> object:
-    """Return the value at a key, which may contain dots itself, or at the end of a dotted path; None if missing."""
-    if path in row or "." not in path:
-        return row.get(path)
+    """Return the value at a key, which may contain dots itself, or else at the end of a dotted path. Raises KeyError if
+    it is missing."""
+    if path in row:
+        return row[path]
     value: object = row
     for key in path.split("."):
         if not isinstance(value, dict):
-            return None
-        value = value.get(key)
+            raise KeyError(path)
+        value = value[key]
     return value
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
+from typing import NamedTuple
 
 from nmt.errors import DataError
 from nmt.prepare.formats.columns import find_columns, written
@@ -89,9 +91,9 @@ def _records(lines: Iterable[str], delimiter: str, name: str) -> Iterator[list[s
             size += len(line)
             if size > LINE_BYTES:
                 raise csv.Error(f"a record of more than {LINE_BYTES >> 20} MB")
-            yield f"{line}\n"
+            yield line
 
-    reader = csv.reader(counted(), delimiter=delimiter, skipinitialspace=True, strict=True)
+    reader = csv.reader(_with_ends(counted()), delimiter=delimiter, skipinitialspace=True, strict=True)
     while True:
         began, size = reader.line_num + 1, 0
         try:
@@ -124,9 +126,9 @@ def _delimiter(sample: list[str], layout: Layout, name: str) -> str:
     if columns is None:
         return _delimiter_of_header(sample, layout, name)
     least = max(columns) + 1
-    shares = {delimiter: _share(sample, delimiter, least) for delimiter in _DELIMITERS}
-    best = max(_DELIMITERS, key=lambda delimiter: shares[delimiter])
-    if sample and shares[best] < 0.5:
+    fits = {delimiter: _fit(sample, delimiter, least) for delimiter in _DELIMITERS}
+    best = max(_DELIMITERS, key=lambda delimiter: fits[delimiter].score)
+    if sample and fits[best].share < 0.5:
         raise DataError(
             f"{name}: no delimiter of tab | ; and , separates most of the first {len(sample)} lines into equally many "
             f"columns, at least {least}; is it CSV?"
@@ -134,18 +136,34 @@ def _delimiter(sample: list[str], layout: Layout, name: str) -> str:
     return best
 
 
-def _share(sample: list[str], delimiter: str, least: int) -> float:
-    """Return the share of records with the most common number of columns that is large enough."""
-    widths = [len(record) for record in _split(sample, delimiter) if record]
-    counts = Counter(width for width in widths if width >= least)
-    return max(counts.values(), default=0) / max(len(widths), 1)
+class _Fit(NamedTuple):
+    """How well a delimiter fits a sample."""
+
+    score: float
+    share: float
+    """Of the records that can be read, those with the most common number of columns that is large enough."""
+
+
+def _fit(sample: list[str], delimiter: str, least: int) -> _Fit:
+    reader = csv.reader(_with_ends(sample), delimiter=delimiter, skipinitialspace=True, strict=True)
+    widths: Counter[int] = Counter()
+    n_lines = 0
+    with suppress(csv.Error):  # at quotes next to another delimiter, or at the end, which may be within a record
+        for record in reader:
+            widths[len(record)] += 1
+            n_lines = reader.line_num
+    del widths[0]
+    share = max((n for width, n in widths.items() if width >= least), default=0) / max(widths.total(), 1)
+    return _Fit(share * n_lines / max(len(sample), 1), share)
 
 
 def _delimiter_of_header(sample: list[str], layout: Layout, name: str) -> str:
     header = next((line for line in sample if line), "")
     problem, most = None, 0
     for delimiter in _DELIMITERS:
-        names = next(iter(_split([header], delimiter)), [])
+        names: list[str] = []
+        with suppress(csv.Error):
+            names = next(csv.reader(_with_ends([header]), delimiter=delimiter, skipinitialspace=True))
         try:
             _named(layout, names, f"{name}, separated by {delimiter!r}")
             return delimiter
@@ -157,9 +175,6 @@ def _delimiter_of_header(sample: list[str], layout: Layout, name: str) -> str:
     return ","
 
 
-def _split(lines: list[str], delimiter: str) -> Iterator[list[str]]:
-    """Yield the records of lines, as far as they can be read."""
-    try:
-        yield from csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, skipinitialspace=True)
-    except csv.Error:
-        return
+def _with_ends(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines as `csv` needs them to keep the line breaks in quotes."""
+    return (f"{line}\n" for line in lines)

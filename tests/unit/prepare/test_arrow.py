@@ -79,6 +79,7 @@ STRUCTS = pa.array([{"en": en, "de": de, "n": 1} for de, en in zip(DE, EN, stric
         (pa.table({"id": [[1]] * 4, "translation": STRUCTS}), MAPPING),
         (pa.table({"a": STRUCTS, "de": EN}), columns("a.de", "a.en")),
         (pa.table({"a": pa.StructArray.from_arrays([STRUCTS], ["b"])}), columns("a.b.de", "a.b.en")),
+        (pa.table({"a": pa.StructArray.from_arrays([STRUCTS], ["b"])}), Layout(("de", "en"), {}, "a.b")),
     ],
 )
 def test_columns(write: Callable[[pa.Table], bytes], read: Reader, table: pa.Table, layout: Layout) -> None:
@@ -166,7 +167,9 @@ def test_files_are_copied_only_if_needed_and_closed(tmp_path: Path, monkeypatch:
 
 def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.prepare.formats.arrow.tempfile.TemporaryFile", lambda: Path("/dev/full").open("w+b", 0))  # noqa: SIM115
-    assert problem(read_parquet, b"x" * 10).startswith("f: cannot be copied to ")
+    assert problem(read_parquet, b"x" * 10) == (
+        "f: cannot be copied to a temporary file: [Errno 28] No space left on device; TMPDIR is the folder for it"
+    )
 
 
 ROWS = [(cell("de", i), cell("en", i)) for i in range(20)]
