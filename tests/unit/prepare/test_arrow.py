@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
@@ -142,6 +143,31 @@ def test_text_that_is_not_utf8(write: Callable[[pa.Table], bytes]) -> None:
     at = data.rindex(b"xxxxx")
     assert "f: not readable as Arrow after row 14: " in problem(read_arrow, data[:at] + b"\xff" + data[at + 1 :])
     assert "f: not readable as Arrow: " in problem(read_arrow, data.replace(b"en\x00", b"\xffn\x00"))
+
+
+def test_checksums_of_parquet_are_verified() -> None:
+    file = BytesIO()
+    table = pa.table({"de": ["Wort"], "en": ["word"]})
+    parquet.write_table(table, file, compression="none", use_dictionary=False, write_page_checksum=True)
+    assert pairs(read_parquet, file.getvalue()) == ([("Wort", "word")], {})
+    assert "not readable as Parquet: " in problem(read_parquet, file.getvalue().replace(b"Wort", b"Mord"))
+
+
+def test_a_large_batch() -> None:
+    rows = [(cell("de", i), cell("en", i)) for i in range(2500)]
+    file = BytesIO()
+    table = pa.table({"de": [de for de, _ in rows], "en": [en for _, en in rows]})
+    with ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    assert pairs(read_arrow, file.getvalue()) == (rows, {})
+
+
+def test_offsets_that_lead_anywhere() -> None:
+    data = as_file(pa.table({"de": ["xxxx"] * 3, "en": ["XXX"] * 3}))
+    offsets = struct.pack("<4i", 0, 4, 8, 12)
+    assert data.count(offsets) == 1
+    data = data.replace(offsets, struct.pack("<4i", 0, 8, 4, 12))
+    assert problem(read_arrow, data).startswith("f: not readable as Arrow: ")
 
 
 def test_files_are_copied_only_if_needed_and_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,7 @@ def test_which_names_stand_for_a_language(language: str, names: list[str], found
     assert matching(language, names) == found
 
 
+@settings(max_examples=40)
 @given(st.text(st.sampled_from(" \n\r\tab\x0b\u2028")))
 def test_one_line(text: str) -> None:
     line = one_line(text)
