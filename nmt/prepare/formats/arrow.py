@@ -33,7 +33,9 @@ def read_parquet(file: Input, layout: Layout, units: Units) -> Iterator[tuple[st
         with _reading(file, "Parquet"):
             from pyarrow import parquet
 
-            table = parquet.ParquetFile(stream, buffer_size=_BUFFER, page_checksum_verification=True)
+            table = parquet.ParquetFile(  # to buffer before reading would hold all columns of a row group
+                stream, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
+            )
             paths = _paths(table.schema_arrow, layout, file.name)
             columns = [".".join(path) for path in paths]
             batches = table.iter_batches(batch_size=_ROWS, columns=columns, use_threads=False)
