@@ -18,12 +18,14 @@ class SentencePair(NamedTuple):
     corpus: str
 
 
-_BREAK = re.compile(r"\s*[\r\n]\s*")
+_BREAKS = re.compile(r"[\r\n]")
 
 
 def one_line(text: str) -> str:
     """Return a text with each line break, and the white space around it, replaced by one space; ends are stripped."""
-    return _BREAK.sub(" ", text.strip())
+    if "\n" not in text and "\r" not in text:
+        return text.strip()
+    return " ".join(filter(None, map(str.strip, _BREAKS.split(text))))
 
 
 class Units:

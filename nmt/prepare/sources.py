@@ -9,8 +9,9 @@ from nmt.config import Source
 from nmt.data.manifest import SourceFile, SourceRecord
 from nmt.files.read import checksum
 from nmt.prepare.formats.arrow import read_arrow, read_parquet
+from nmt.prepare.formats.json_lines import read_jsonl
 from nmt.prepare.formats.po import read_po
-from nmt.prepare.formats.tables import read_csv, read_jsonl, read_tsv
+from nmt.prepare.formats.tables import read_csv, read_tsv
 from nmt.prepare.formats.tmx import read_tmx
 from nmt.prepare.formats.xliff import read_xliff
 from nmt.prepare.inputs import find_inputs, fingerprints

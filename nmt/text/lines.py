@@ -40,7 +40,7 @@ def read_lines(path: Path, language: str | None = None) -> Iterator[str]:
     Raises DataError with line and byte where the file is not UTF-8, and for a line of more than `LINE_BYTES`.
     """
     with reading(path), _open(path) as file:
-        yield from decode_lines(_bounded(file, path), path, language)
+        yield from decode_lines(bounded_lines(file, path), path, language)
 
 
 def read_aligned(
@@ -81,6 +81,20 @@ def decode_lines(lines: Iterable[bytes], name: Path | str, language: str | None 
         ) from None
     except DamagedError as error:
         raise error.after(f"line {number}") from error
+
+
+def bounded_lines(file: IO[bytes], name: Path | str) -> Iterator[bytes]:
+    """Yield the lines of an open file with their ends; `name` is for messages.
+
+    Raises DataError for a line of more than `LINE_BYTES`, while it is read: compressed, any length takes a few bytes.
+    """
+    for number in itertools.count(1):
+        line = file.readline(LINE_BYTES + 1)
+        if len(line) > LINE_BYTES + line.endswith(b"\n"):
+            raise long_line(name, number)
+        if not line:
+            return
+        yield line
 
 
 def bounded_list(lines: Iterable[_Lines], what: str) -> list[_Lines]:
@@ -135,20 +149,6 @@ def _beginning(path: Path) -> bytes | None:
 def _open(path: Path) -> Iterator[IO[bytes]]:
     with open_text(path) as file, decompressed(file, path) as content:
         yield content
-
-
-def _bounded(file: IO[bytes], name: Path) -> Iterator[bytes]:
-    """Yield the lines of an open file.
-
-    The limit holds while reading: compressed, a line of any length takes a few bytes.
-    """
-    for number in itertools.count(1):
-        line = file.readline(LINE_BYTES + 1)
-        if len(line) > LINE_BYTES + line.endswith(b"\n"):
-            raise long_line(name, number)
-        if not line:
-            return
-        yield line
 
 
 def _refuse_other_formats(name: Path | str, start: bytes) -> None:
