@@ -39,7 +39,7 @@ def read_lines(path: Path, language: str | None = None) -> Iterator[str]:
     Raises DataError with line and byte where the file is not UTF-8, and for a line of more than `LINE_BYTES`.
     """
     with reading(path), _open(path) as file:
-        yield from decode_lines(_bounded(file, path), path, language)
+        yield from decode_lines(bounded_lines(file, path), path, language)
 
 
 def read_aligned(
@@ -49,7 +49,14 @@ def read_aligned(
 
     Raises DataError if they have different numbers of lines, and what `read_lines` raises.
     """
-    lines, others = read_lines(first, languages[0]), read_lines(second, languages[1])
+    return pair_lines(read_lines(first, languages[0]), read_lines(second, languages[1]), first, second)
+
+
+def pair_lines(lines: Iterator[str], others: Iterator[str], first: Path, second: Path) -> Iterator[tuple[str, str]]:
+    """Yield line n of one text with line n of the other; `first` and `second` name them in messages.
+
+    Raises DataError if they have different numbers of lines.
+    """
     n = 0
     for n, line in enumerate(lines, start=1):
         other = next(others, None)
@@ -138,8 +145,11 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
             yield cast(IO[bytes], unpacked)
 
 
-def _bounded(file: IO[bytes], name: Path) -> Iterator[bytes]:
-    """The lines of an open file. The limit holds while reading: compressed, a line of any length takes a few bytes."""
+def bounded_lines(file: IO[bytes], name: Path) -> Iterator[bytes]:
+    """Yield the lines of an open file, none of more than `LINE_BYTES`.
+
+    The limit holds while reading: compressed, a line of any length takes a few bytes. Raises DataError.
+    """
     for number in itertools.count(1):
         line = file.readline(LINE_BYTES + 1)
         if len(line) > LINE_BYTES + line.endswith(b"\n"):
