@@ -13,7 +13,8 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
@@ -126,11 +127,11 @@ def read_moses(archive: Path, languages: tuple[str, str]) -> Iterator[tuple[str,
     """
     with _opened(archive) as opened:
         first, second = _aligned_members(opened, archive, languages)
-        lines, others = (
-            decode_lines(_member_lines(opened, archive, member), archive / member, language)
-            for member, language in zip((first, second), languages, strict=True)
-        )
-        yield from pair_lines(lines, others, archive / first, archive / second)
+        of_first, of_second = (_member_lines(opened, archive, member) for member in (first, second))
+        with closing(of_first), closing(of_second):
+            lines = decode_lines(of_first, archive / first, languages[0])
+            others = decode_lines(of_second, archive / second, languages[1])
+            yield from pair_lines(lines, others, archive / first, archive / second)
 
 
 def read_notices(archive: Path) -> dict[str, bytes]:
@@ -252,7 +253,7 @@ def _aligned_members(opened: zipfile.ZipFile, archive: Path, languages: tuple[st
     return first, second
 
 
-def _member_lines(opened: zipfile.ZipFile, archive: Path, member: str) -> Iterator[bytes]:
+def _member_lines(opened: zipfile.ZipFile, archive: Path, member: str) -> Generator[bytes]:
     try:
         with opened.open(member) as file, io.BufferedReader(file, 1 << 18) as buffered:  # type: ignore[type-var]
             yield from bounded_lines(buffered, archive / member)
