@@ -49,7 +49,7 @@ def corpora(typed: str) -> list[str]:
     """Complete names of corpora that are known without a network."""
     from nmt.prepare.catalogue import CATALOGUE
 
-    return [entry.name for entry in CATALOGUE if entry.name.casefold().startswith(typed.casefold())]
+    return [entry.name for entry in CATALOGUE if entry.name.startswith(typed)]
 
 
 def shell() -> str | None:
