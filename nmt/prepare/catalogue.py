@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ class Entry:
     pairs: Mapping[str, int]
     """Published number of sentence pairs by part: `train`, `valid` and `test`."""
     licence: str | None
-    """None if it is not stated where the corpus is."""
+    """None if it is not known."""
     citation: str
 
 
@@ -47,7 +48,16 @@ CATALOGUE = (
 )
 
 
+def entries_of(languages: tuple[str, str]) -> list[Entry]:
+    """Return the entries for a language pair, in any order."""
+    return [entry for entry in CATALOGUE if sorted(entry.languages) == sorted(languages)]
+
+
 def find_entry(name: str, languages: tuple[str, str]) -> Entry | None:
-    """Return the entry of this name, in any case, for a language pair in any order; None if there is none."""
-    wanted = name.casefold(), sorted(languages)
-    return next((entry for entry in CATALOGUE if (entry.name.casefold(), sorted(entry.languages)) == wanted), None)
+    """Return the entry of this name for a language pair in any order; None if there is none. `IWSLT14` may be written
+    `iwslt-14` or `iwslt2014`, too."""
+    return next((entry for entry in entries_of(languages) if _plain(entry.name) == _plain(name)), None)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_ ]|20(?=\d\d$)", "", name.casefold())

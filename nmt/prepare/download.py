@@ -44,7 +44,7 @@ class _Beginning(Document):
     url: str
     validator: str
     """The strong entity tag of the file, or the date of its last change."""
-    total: int | None
+    total: int
 
 
 class _CacheRecord(Document):
@@ -52,7 +52,6 @@ class _CacheRecord(Document):
 
     url: str
     sha256: str
-    bytes: int
 
 
 def download(url: str, to: Path, sha256: str | None = None) -> Path:
@@ -65,7 +64,7 @@ def download(url: str, to: Path, sha256: str | None = None) -> Path:
     Raises DataError. Waits while another process downloads the same file.
     """
     with _alone(to):
-        _fetch(url, to, sha256)
+        _fetch(url, to, sha256 and sha256.lower())
     return to
 
 
@@ -73,10 +72,11 @@ def cached(url: str, sha256: str | None = None) -> Download:
     """Return the file of a URL from the cache, and download it if it is not there, is damaged or has another checksum
     than `sha256`. Raises DataError."""
     check_url(url)
-    folder = cache_folder() / "downloads" / hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    sha256 = sha256 and sha256.lower()
+    folder = cache_folder() / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:32]
     with _writing(folder, "; NMT_CACHE names another folder for downloads"):
         folder.mkdir(parents=True, exist_ok=True)
-    path, record = folder / _file_name(url), folder / "record.json"
+    path, record = folder / _file_name(url), folder / ".record.json"
     with _alone(path):
         known = _read(record, _CacheRecord)
         if known is not None and path.is_file() and sha256 in (None, known.sha256):
@@ -85,7 +85,7 @@ def cached(url: str, sha256: str | None = None) -> Download:
             say(f"{path}: damaged; downloading it again")
         digest = _fetch(url, path, sha256)
         with _writing(record):
-            replace_file(record, document_text(_CacheRecord(url=url, sha256=digest, bytes=path.stat().st_size)))
+            replace_file(record, document_text(_CacheRecord(url=url, sha256=digest)))
     return Download(path, digest)
 
 
@@ -168,9 +168,9 @@ class _Part:
             self.path.unlink(missing_ok=True)
 
     def start(self, validator: str | None, total: int | None) -> None:
-        """Begin the file again."""
+        """Begin the file again; it can be continued later if both `validator` and `total` are known."""
         self.discard()
-        if validator is not None:
+        if validator is not None and total is not None:
             with _writing(self.path):
                 known = _Beginning(url=self._url, validator=validator, total=total)
                 replace_file(self._note, document_text(known))
@@ -209,7 +209,6 @@ def _receive(url: str, part: _Part) -> None:
     asked = {} if known is None else {"Range": f"bytes={start}-", "If-Range": known.validator}
     try:
         with answer(url, asked) as response:
-            validator = _validator(response)
             if known is not None and response.status == 206:
                 if not _continues(response, known, start):
                     raise Failure("the server sends another part than asked for", status=416)
@@ -217,7 +216,7 @@ def _receive(url: str, part: _Part) -> None:
                 total = known.total
             elif response.status == 200:
                 total = response.length
-                part.start(validator, total)
+                part.start(_validator(response), total)
             else:
                 raise Failure(f"the server answers {response.status} where 200 is expected")
             part.append(response, total)

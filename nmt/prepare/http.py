@@ -58,8 +58,8 @@ def check_url(url: str) -> str:
     """Return an http or https URL with what is not ASCII in path and query escaped. Raises DataError."""
     try:
         parts = urlsplit(url)
-        host = parts.hostname
-        _ = parts.port
+        host, _ = parts.hostname, parts.port
+        url.encode()
     except ValueError as error:
         raise DataError(f"{url}: not a URL: {error}") from None
     if parts.scheme not in ("http", "https") or not host:
@@ -159,13 +159,10 @@ def _refusal(error: HTTPError) -> Failure:
     """The failure for a status other than success."""
     code = error.code
     if 300 <= code < 400 and (place := error.headers.get("Location")):
-        return Failure(f"it redirects to {place}, which is not followed", status=code)
-    try:
-        reason = f"the server answers {code} {error.reason}".rstrip()
-    except AttributeError:
-        reason = f"the server answers {code}"
+        return Failure(f"it redirects to {_one_line(place)}, which is not followed", status=code)
     may_pass = code >= 500 or code in (408, 429)
-    return Failure(reason, may_pass, _wait(error.headers.get("Retry-After")) if may_pass else 0.0, code)
+    wait = _wait(error.headers.get("Retry-After")) if may_pass else 0.0
+    return Failure(f"the server answers {code} {_one_line(error.reason)}".rstrip(), may_pass, wait, code)
 
 
 def _wait(retry_after: str | None) -> float:
@@ -176,7 +173,7 @@ def _wait(retry_after: str | None) -> float:
         return float(retry_after)
     try:
         date = email.utils.parsedate_to_datetime(retry_after)
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
     date = date if date.tzinfo else date.replace(tzinfo=UTC)
     return max((date - datetime.now(UTC)).total_seconds(), 0.0)

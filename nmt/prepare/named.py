@@ -13,11 +13,12 @@ from nmt.config.yaml12 import dump_yaml
 from nmt.console import Progress
 from nmt.errors import DataError
 from nmt.files.write import open_output, replace_file
-from nmt.prepare.catalogue import CATALOGUE, Entry, find_entry
+from nmt.prepare.catalogue import Entry, entries_of, find_entry
 from nmt.prepare.download import cached
 from nmt.prepare.opus import OpusCorpus, find_corpora, find_corpus, read_moses, read_notices
 from nmt.prepare.sources import open_source
 
+_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 OPUS_CITATION = "J. Tiedemann, 2012: Parallel Data, Tools and Interfaces in OPUS, LREC 2012"
 
 
@@ -35,8 +36,7 @@ def list_json(languages: tuple[str, str]) -> str:
     opus = [{"from": "OPUS"} | dataclasses.asdict(corpus) for corpus in find_corpora(languages)]
     others = [
         {"from": "hub", "name": entry.name, "pairs": entry.pairs["train"], "config": entry.config}
-        for entry in CATALOGUE
-        if sorted(entry.languages) == sorted(languages)
+        for entry in entries_of(languages)
     ]
     return json.dumps([*others, *opus], indent=1)
 
@@ -46,8 +46,7 @@ def list_text(languages: tuple[str, str]) -> list[str]:
     rows = [("corpus", "version", "pairs", "size")]
     rows += [
         (entry.name, "hub", f"{entry.pairs['train']:,}", "")
-        for entry in CATALOGUE
-        if sorted(entry.languages) == sorted(languages)
+        for entry in entries_of(languages)
     ]
     rows += [(one.name, one.version, _number(one.pairs), _size(one.bytes)) for one in find_corpora(languages)]
     if len(rows) == 1:
@@ -82,7 +81,7 @@ def _describe_entry(entry: Entry) -> list[str]:
     return [
         f"{entry.name}, {'-'.join(entry.languages)}, from the Hugging Face hub: {entry.description}",
         f"pairs     {sizes}",
-        f"licence   {entry.licence or 'not stated on the hub: ask its authors'}",
+        f"licence   {entry.licence or 'not known here: see the page of the dataset on the hub'}",
         f"citation  {entry.citation}",
         "",
         f"nmt prepare --config {entry.config} downloads it. In another config:",
@@ -100,10 +99,6 @@ def get(name: str, languages: tuple[str, str], version: str | None, folder: Path
 
     Raises DataError.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be written: {error.strerror}") from error
     entry = find_entry(name, languages)
     if entry is None:
         return _settings({"train": [_get_opus(name, languages, version, folder)]})
@@ -147,6 +142,10 @@ def _write(
         what: name of a corpus that must have exactly `total` pairs, for the error.
     """
     first, second = files.values()
+    try:
+        first.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{first.parent}: cannot be written: {error.strerror}") from error
     with open_output(first) as one, open_output(second) as other, Progress("writing", total, "pairs") as progress:
         n = 0
         for text, translation in progress.track(pairs):
@@ -192,4 +191,4 @@ def _number(n: int | None) -> str:
 def _size(n: int | None) -> str:
     if n is None:
         return "?"
-    return f"{n / 1e9:.1f} GB" if n >= 1e9 else f"{n / 1e6:.1f} MB"
+    return next(f"{n / unit:,.1f} {name}" for name, unit in _UNITS if n >= unit or name == "kB")

@@ -11,10 +11,11 @@ import io
 import json
 import os
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
@@ -149,7 +150,7 @@ def read_notices(archive: Path) -> dict[str, bytes]:
 
 def _ask(question: Mapping[str, str]) -> list[dict[str, object]]:
     """The entries that the API answers, from the cache if it cannot be reached."""
-    url = f"{os.environ.get('NMT_OPUS_URL') or API}?{urlencode(question)}"
+    url = f"{os.environ.get('NMT_OPUS_URL') or API}?{urlencode(question, errors='replace')}"
     kept = cache_folder() / "opus" / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
     try:
         content = fetch_json(url)
@@ -161,11 +162,9 @@ def _ask(question: Mapping[str, str]) -> list[dict[str, object]]:
         say(f"{error}; using the last answer")
         return _entries(content, str(kept))
     entries = _entries(content, url)
-    try:
+    with suppress(OSError):  # only needed where there is no network
         kept.parent.mkdir(parents=True, exist_ok=True)
         replace_file(kept, json.dumps(content))
-    except OSError as error:
-        raise DataError(f"{kept}: cannot be written: {error.strerror}; NMT_CACHE names another folder") from error
     return entries
 
 
@@ -201,12 +200,12 @@ def _corpus(entry: Mapping[str, object]) -> OpusCorpus:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 60 else None
 
 
 def _age(corpus: OpusCorpus) -> tuple[bool, list[int]]:
     """A key that sorts versions, such as v8 before v10; the one that OPUS calls the latest is last."""
-    return corpus.is_latest, [int(number) for number in re.findall(r"\d+", corpus.version)]
+    return corpus.is_latest, [int(number) for number in re.findall(r"\d{1,18}", corpus.version)]
 
 
 def _pair(languages: tuple[str, str]) -> str:
@@ -221,8 +220,11 @@ def _alike(name: str, names: list[str]) -> str:
 
 # --- the archive --------------------------------------------------------------------------------
 
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
-"""Errors of reading a damaged, encrypted or otherwise compressed archive."""
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError, LookupError,
+    OverflowError,
+)  # fmt: skip
+"""Errors of `zipfile` for archives that are damaged, encrypted or compressed in another way."""
 
 
 def _opened(archive: Path) -> zipfile.ZipFile:
@@ -230,8 +232,6 @@ def _opened(archive: Path) -> zipfile.ZipFile:
         return zipfile.ZipFile(archive)
     except _DAMAGE as error:
         raise _damaged(archive, error) from error
-    except OSError as error:
-        raise DataError(f"{archive}: cannot be read: {error.strerror}") from error
 
 
 def _aligned_members(opened: zipfile.ZipFile, archive: Path, languages: tuple[str, str]) -> tuple[str, str]:

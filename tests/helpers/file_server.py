@@ -45,6 +45,8 @@ class Site:
         """The path of each, with the range that it asks for."""
         self.validators: dict[str, str] = {"ETag": '"one"'}
         self.has_ranges = True
+        self.is_chunked = False
+        """Whether files are sent in chunks, without their length."""
         self.keeps_promises = True
         """Whether If-Range is obeyed."""
         self.url = ""
@@ -116,8 +118,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(206, data[start:], site.validators | span, after)
 
     def _send(self, status: int, data: bytes, headers: dict[str, str], after: int | None = None) -> None:
+        if self.site.is_chunked and status == 200:
+            headers = headers | {"Transfer-Encoding": "chunked"}
+            chunks = [data[start : start + 1000] for start in range(0, len(data), 1000)]
+            data = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in [*chunks, b""])
+        else:
+            headers = headers | {"Content-Length": str(len(data))}
         self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(data))}.items():
+        for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data[:after])

@@ -44,7 +44,7 @@ def test_the_corpora_of_a_pair_are_listed(nmt: Command) -> None:
         "corpus   version      pairs    size",
         "IWSLT14  hub        160,239",
         "IWSLT17  hub        206,112",
-        "Talks    v2       1,234,567  0.0 MB",
+        "Talks    v2       1,234,567  3.1 kB",
     ]
     rows = json.loads(nmt("data", "list", "de-en", "--json").out)
     assert [row["name"] for row in rows] == ["IWSLT14", "IWSLT17", "Talks"]
@@ -54,7 +54,7 @@ def test_the_corpora_of_a_pair_are_listed(nmt: Command) -> None:
 def test_a_corpus_is_described(nmt: Command, opus: Opus) -> None:
     result = nmt("data", "show", "talks", "de-en")
     assert (result.status, result.err) == (0, "")
-    assert f"version   v2, the latest: 1,234,567 pairs, 0.0 MB, {opus.site.url}/Talks/v2/" in result.out
+    assert f"version   v2, the latest: 1,234,567 pairs, 3.1 kB, {opus.site.url}/Talks/v2/" in result.out
     assert "version   v1: ? pairs" in result.out and "Tiedemann, 2012" in result.out
     assert "nmt data get Talks de-en --version v2 writes it" in result.out
 
@@ -161,6 +161,20 @@ def test_a_pair_without_corpora(nmt: Command, opus: Opus) -> None:
         asked = f"/api?source={source}&target={target}&preprocessing=moses&version=latest"
         opus.site.files[asked] = b'{"corpora": []}'
     assert nmt("data", "list", "bb-aa").err == "nmt: no corpus for aa-bb; are these the codes that OPUS uses?\n"
+
+
+@pytest.mark.parametrize(
+    ("n", "shown"), [(None, "?"), (0, "0.0 kB"), (999_999, "1,000.0 kB"), (1_500_000, "1.5 MB"), (2 * 10**11, "200.0 GB")]
+)
+def test_sizes(n: int | None, shown: str) -> None:
+    assert named._size(n) == shown
+
+
+def test_names_in_any_spelling() -> None:
+    names = ("IWSLT14", "iwslt14", "iwslt-14", "IWSLT_2014", "IWSLT17", "iwslt2017", "iwslt15", "14")
+    found = [find_entry(name, ("en", "de")) for name in names]
+    assert [entry and entry.name for entry in found] == [*["IWSLT14"] * 4, *["IWSLT17"] * 2, None, None]
+    assert find_entry("IWSLT14", ("en", "fr")) is None
 
 
 def test_names_from_the_network_are_safe_as_names_of_files() -> None:

@@ -82,6 +82,15 @@ def test_other_answers_are_refused(body: bytes, expected: str, opus: Opus) -> No
     assert str(caught.value).startswith(f"{opus.url}?source=de") and expected in str(caught.value)
 
 
+def test_odd_values_do_no_harm(opus: Opus) -> None:
+    odd = {"size": 10**400, "alignment_pairs": -1, "version": "v" + "9" * 5000, "corpus": "\ud800"}
+    opus.site.files[QUESTION] = json.dumps({"corpora": [{**opus.entries[1], **odd}]}).encode()
+    [corpus] = find_corpora(PAIR)
+    assert (corpus.bytes, corpus.pairs, corpus.name) == (None, None, "\ud800")
+    with pytest.raises(DataError, match="404"):
+        find_corpus("\ud800", PAIR)
+
+
 def test_an_answer_without_end_is_refused(opus: Opus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "JSON_BYTES", 1000)
     opus.site.files[QUESTION] = b'{"corpora": [' + b" " * 1000
