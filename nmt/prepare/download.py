@@ -213,7 +213,7 @@ def _receive(url: str, part: _Part) -> None:
                 if not _continues(response, known, start):
                     raise Failure("the server sends another part than asked for", status=416)
                 part.is_resumed = True
-                total = known.total
+                total: int | None = known.total
             elif response.status == 200:
                 total = response.length
                 part.start(_validator(response), total)

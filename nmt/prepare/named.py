@@ -44,10 +44,7 @@ def list_json(languages: tuple[str, str]) -> str:
 def list_text(languages: tuple[str, str]) -> list[str]:
     """Return the corpora for a language pair as the lines of a table. Raises DataError."""
     rows = [("corpus", "version", "pairs", "size")]
-    rows += [
-        (entry.name, "hub", f"{entry.pairs['train']:,}", "")
-        for entry in entries_of(languages)
-    ]
+    rows += [(entry.name, "hub", f"{entry.pairs['train']:,}", "") for entry in entries_of(languages)]
     rows += [(one.name, one.version, _number(one.pairs), _size(one.bytes)) for one in find_corpora(languages)]
     if len(rows) == 1:
         raise DataError(f"no corpus for {'-'.join(languages)}; are these the codes that OPUS uses?")

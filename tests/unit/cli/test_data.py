@@ -164,7 +164,8 @@ def test_a_pair_without_corpora(nmt: Command, opus: Opus) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "shown"), [(None, "?"), (0, "0.0 kB"), (999_999, "1,000.0 kB"), (1_500_000, "1.5 MB"), (2 * 10**11, "200.0 GB")]
+    ("n", "shown"),
+    [(None, "?"), (0, "0.0 kB"), (999_999, "1,000.0 kB"), (1_500_000, "1.5 MB"), (2 * 10**11, "200.0 GB")],
 )
 def test_sizes(n: int | None, shown: str) -> None:
     assert named._size(n) == shown

@@ -223,7 +223,18 @@ def test_https_never_leads_down_to_http() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["file:///etc/passwd", "ftp://a/b", "a.txt", "", "http://", "http:///a", "http://[::1", "http://a:b/c", "http://a/\udcff"]
+    "url",
+    [
+        "file:///etc/passwd",
+        "ftp://a/b",
+        "a.txt",
+        "",
+        "http://",
+        "http:///a",
+        "http://[::1",
+        "http://a:b/c",
+        "http://a/\udcff",
+    ],
 )
 def test_only_http_is_downloaded(url: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not a URL"):
