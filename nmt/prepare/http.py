@@ -143,6 +143,7 @@ class _Redirects(HTTPRedirectHandler):
         old, new = urlsplit(req.full_url).scheme, urlsplit(newurl).scheme
         if new not in ("http", "https") or (old, new) == ("https", "http"):
             raise HTTPError(req.full_url, code, msg, headers, fp)
+        fp.close()  # else its body would be read into memory, whatever its size
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
 
 

@@ -123,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
             chunks = [data[start : start + 1000] for start in range(0, len(data), 1000)]
             data = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in [*chunks, b""])
         else:
-            headers = headers | {"Content-Length": str(len(data))}
+            headers = {"Content-Length": str(len(data))} | headers
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)

@@ -204,6 +204,12 @@ def test_redirects_lead_to_http_only(site: Site, tmp_path: Path) -> None:
         download(f"{site.url}/a.txt", tmp_path / "b")
 
 
+def test_the_body_of_a_redirect_is_not_read(site: Site, tmp_path: Path) -> None:
+    site.files["/b.txt"] = TEXT
+    site.troubles = [Status(302, {"Location": "/b.txt", "Content-Length": "99999999999999"})]
+    assert download(f"{site.url}/a.txt", tmp_path / "a", SHA).read_bytes() == TEXT
+
+
 def test_https_never_leads_down_to_http() -> None:
     from email.message import Message
     from io import BytesIO
