@@ -50,7 +50,14 @@ def read_aligned(
 
     Raises DataError if they have different numbers of lines, and what `read_lines` raises.
     """
-    lines, others = read_lines(first, languages[0]), read_lines(second, languages[1])
+    return pair_lines(read_lines(first, languages[0]), read_lines(second, languages[1]), first, second)
+
+
+def pair_lines(lines: Iterator[str], others: Iterator[str], first: Path, second: Path) -> Iterator[tuple[str, str]]:
+    """Yield line n of one text with line n of the other; `first` and `second` name them in messages.
+
+    Raises DataError if they have different numbers of lines.
+    """
     n = 0
     for n, line in enumerate(lines, start=1):
         other = next(others, None)
