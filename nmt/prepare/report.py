@@ -35,7 +35,7 @@ def table(
     for key, record in sources.items():
         if record.skipped:
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(record.skipped.items()))
-            yield f"{key} {record.corpus}: {sum(record.skipped.values()):,} units are no pair: {reasons}"
+            yield f"{key} {record.corpus}: skipped, since they are no pair: {reasons}"
     if split_off := splits["valid"].split_off:
         yield _split_off_line(split_off, splits["valid"].pairs)
     for group in [tokenizers.languages] if tokenizers.joint else [(name,) for name in tokenizers.languages]:
