@@ -23,6 +23,8 @@ DELAY = 2.0
 """Seconds before a progress bar appears: tasks that end sooner need none."""
 INTERVAL = 0.5
 """Minimum seconds between two updates of a progress bar."""
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+"""Suffixes of files whose lines are not counted beforehand, since that takes long."""
 
 # controls (C0, C1, DEL), line and paragraph separators, Unicode's Bidi_Control, and bytes that were not UTF-8
 _CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -111,7 +113,7 @@ class Progress:
 
 def n_lines(path: Path) -> int | None:
     """Return the number of lines of a text file for a progress bar; None if there is no bar, or counting takes long."""
-    if not sys.stderr.isatty() or path.suffix == ".gz" or not path.is_file():
+    if not sys.stderr.isatty() or path.suffix.lower() in COMPRESSED or not path.is_file():
         return None
     n, last = 0, b"\n"
     with suppress(OSError), path.open("rb") as file:

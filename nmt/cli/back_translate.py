@@ -29,7 +29,7 @@ def back_translate(
         typer.Option(
             "--mono",
             metavar="FILE",
-            help="Text in the target language, one sentence per line; .gz is decompressed.",
+            help="Text in the target language, one sentence per line; .gz, .bz2, .xz and .zst are decompressed.",
             show_default=False,
         ),
     ],

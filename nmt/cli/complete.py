@@ -45,6 +45,13 @@ def runs(typed: str) -> list[str]:
     return [path for path in paths if path.startswith(typed)]
 
 
+def corpora(typed: str) -> list[str]:
+    """Complete names of corpora that are known without a network."""
+    from nmt.prepare.catalogue import CATALOGUE
+
+    return [entry.name for entry in CATALOGUE if entry.name.startswith(typed)]
+
+
 def shell() -> str | None:
     """Return the shell that nmt was called from; None if unknown."""
     import shellingham  # type: ignore[import-untyped]  # a dependency of Typer

@@ -46,7 +46,8 @@ OTHER_OPTIONS = {
 """For each option, its names in other toolkits."""
 
 OTHER_COMMANDS = {
-    "prepare": "preprocess preprocessing prep build_vocab binarize tokenize data",
+    "prepare": "preprocess preprocessing prep build_vocab binarize tokenize",
+    "data": "download fetch get corpora corpus dataset datasets opus",
     "train": "fit learn finetune fine_tune run",
     "translate": "generate infer inference predict interactive decode",
     "evaluate": "eval test valid validate bleu sacrebleu",

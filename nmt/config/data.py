@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
@@ -15,25 +15,43 @@ DIRECTION = re.compile(r"^([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)$")
 
 
 class Source(Section):
-    """Where one corpus comes from: aligned local files, or files of a dataset on the Hugging Face hub."""
+    """Where one corpus comes from: aligned files, files that hold both languages, or a dataset on the Hugging Face
+    hub."""
 
     files: dict[str, str] | None = None
-    """Local files: language code -> file name under `data.root`, aligned line by line. Names ending in .gz are
-    decompressed."""
+    """Aligned files: language code -> file name under `data.root`, line n of one with line n of the other. Names ending
+    in .gz, .bz2, .xz or .zst are decompressed. Give this, `path` or `hub`."""
+    path: str | None = None
+    """A file that holds both languages, a folder of such files, or a pattern such as `memories/*.tmx`, under
+    `data.root`: TMX, XLIFF, PO, TSV, CSV, JSON Lines, Parquet or Arrow; perhaps compressed, or in a .zip or .tar
+    archive."""
+    format: Literal["tmx", "xliff", "po", "tsv", "csv", "jsonl", "parquet", "arrow"] | None = None
+    """The format of `path`; null: each file by its name."""
+    members: str = "*"
+    """The files to read of a folder or an archive, by their names in it; `*` matches any text."""
     hub: str | None = None
-    """A dataset repository on the hub, `owner/name`. Give this or `files`."""
+    """A dataset repository on the hub, `owner/name`."""
     revision: str = "main"
     """The branch, tag or commit of the hub repository."""
     paths: list[str] = Field([])
     """Files within the hub repository, all .parquet or all .jsonl, `*` allowed."""
     column: str | None = None
-    """The hub column that contains a mapping from language code to text, such as `translation`."""
+    """The column that contains a mapping from language code to text, such as `translation`."""
     columns: dict[str, str] | None = None
-    """Language code -> hub column with its text, if the columns are not named after the language codes."""
+    """Language code -> column with its text, if the columns are not named after the language codes. In TSV and CSV a
+    number counts columns from 1, and the file has no header."""
     name: str | None = None
     """The corpus name in reports; by default the file or repository name."""
     repeat: int = Field(1, ge=1, le=1000)
     """For a training corpus: how many times each of its pairs that is kept occurs in the training text."""
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _numbers_are_names(cls, columns: object) -> object:
+        if not isinstance(columns, dict):
+            return columns
+        is_number = {key: isinstance(value, int) and not isinstance(value, bool) for key, value in columns.items()}
+        return {key: str(value) if is_number[key] else value for key, value in columns.items()}
 
     @field_validator("repeat", mode="before")
     @classmethod
@@ -48,25 +66,29 @@ class Source(Section):
     @model_validator(mode="after")
     def _check(self) -> Source:
         problems = []
-        if (self.files is None) == (self.hub is None):
-            problems.append("give either files or hub")
+        if sum(given is not None for given in (self.files, self.path, self.hub)) != 1:
+            problems.append("give one of files, path and hub")
         if self.hub is not None:
             if not self.paths:
                 problems.append("hub needs paths: the .parquet or .jsonl files within the repository")
             endings = {Path(path).suffix for path in self.paths}
             if self.paths and endings not in ({".parquet"}, {".jsonl"}):
                 problems.append(f"paths must all end in .parquet or all in .jsonl, found {sorted(endings)}")
-            if self.column is not None and self.columns is not None:
-                problems.append("give either column or columns")
-        elif self.paths or self.column or self.columns:
-            problems.append("paths, column and columns belong to hub")
+        elif self.paths:
+            problems.append("paths belongs to hub")
+        if self.column is not None and self.columns is not None:
+            problems.append("give either column or columns")
+        if self.files is not None and (self.column or self.columns):
+            problems.append("column and columns belong to path and hub")
+        if self.path is None and (self.format is not None or self.members != "*"):
+            problems.append("format and members belong to path")
         raise_together(problems)
         return self
 
     @property
     def label(self) -> str:
         """The corpus name used in reports."""
-        return self.name or self.hub or Path(next(iter((self.files or {"": "?"}).values()))).name
+        return self.name or self.hub or Path(self.path or next(iter((self.files or {"": "?"}).values()))).name
 
 
 def _kind_of_valid(value: object) -> str | None:
@@ -86,8 +108,8 @@ Valid = Annotated[
     Discriminator(
         _kind_of_valid,
         custom_error_type="kind_of_valid",
-        custom_error_message="be a source with files or hub, or what to split off the training text: a number of lines "
-        "such as 300 or a share such as 0.01",
+        custom_error_message="be a source with files, path or hub, or what to split off the training text: a number of "
+        "lines such as 300 or a share such as 0.01",
     ),
 ]
 

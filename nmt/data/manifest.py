@@ -67,7 +67,9 @@ class SourceRecord(Record):
     revision: str | None = None
     commit: str | None = None
     files: dict[str, SourceFile]
-    """By language, or by path within a dataset on the hub."""
+    """By language, by path within a dataset on the hub, or by path."""
+    skipped: dict[str, int] | None = None
+    """Units of the files that are no pair, by reason; None if there are none."""
     read: int | None = None
     """None in a source that has not been read yet."""
     kept: int | None = None

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from nmt.config import Config
+from nmt.config import Config, Source
 from nmt.config.load import load_config
 from nmt.data.corpus import ADVICE, Corpus, read_manifest
 from nmt.data.manifest import Manifest
 from nmt.errors import DataError
 from nmt.files.read import checksum, read_text
 from nmt.layout import DataDir, RunDir
+from nmt.prepare.inputs import fingerprints
 from nmt.prepare.recipe import Recipe, changes, is_reused, recipe
 from nmt.prepare.sources import text_folder
 from nmt.text.tokenizer import Tokenizers
@@ -31,12 +33,7 @@ def changes_since(directory: DataDir, wanted: Recipe, config: Config) -> list[st
     if described := list(changes(manifest.config, wanted)):
         return described
     root = text_folder(config.data.root)
-    return [
-        f"{root / name} has changed"
-        for key, source in config.data.sources()
-        for language, name in (source.files or {}).items()
-        if checksum(root / name) != _recorded(manifest, key, language)
-    ]
+    return [change for key, source in config.data.sources() for change in _changed_files(manifest, key, source, root)]
 
 
 def unlike(directory: DataDir, manifest: Manifest, config: Config) -> str | None:
@@ -53,10 +50,20 @@ def unlike(directory: DataDir, manifest: Manifest, config: Config) -> str | None
     return f"{directory.path} is used as it was prepared: {described[0]} in the config{more}; nmt prepare updates it"
 
 
-def _recorded(manifest: Manifest, key: str, language: str) -> str | None:
-    """Return the checksum in the manifest for a source file, if it has one."""
-    source = (manifest.sources or {}).get(key)
-    return source.files[language].sha256 if source is not None and language in source.files else None
+def _changed_files(manifest: Manifest, key: str, source: Source, root: Path) -> Iterator[str]:
+    """Describe each file of a source that is not as the manifest has it; the hub is not asked."""
+    record = (manifest.sources or {}).get(key)
+    recorded = {name: file.sha256 for name, file in record.files.items()} if record is not None else {}
+    if source.path is not None:
+        present = fingerprints(source, root)
+        for name in sorted(present.keys() | recorded.keys()):
+            if name not in present or name not in recorded:
+                yield f"{name} was {'added' if name in present else 'removed'}"
+            elif present[name] != recorded[name]:
+                yield f"{name} has changed"
+    for language, name in (source.files or {}).items():
+        if checksum(root / name) != recorded.get(language):
+            yield f"{root / name} has changed"
 
 
 class _Owned(BaseModel, strict=True):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nmt.data.manifest import SourceRecord
@@ -17,9 +18,45 @@ class SentencePair(NamedTuple):
     corpus: str
 
 
+_BREAKS = re.compile(r"[\r\n]")
+
+
+def one_line(text: str) -> str:
+    """Return a text with each line break, and the white space around it, replaced by one space; ends are stripped."""
+    if "\n" not in text and "\r" not in text:
+        return text.strip()
+    return " ".join(filter(None, map(str.strip, _BREAKS.split(text))))
+
+
+class Units:
+    """Counts the units of a source that are no pair, such as a translation unit without text in one language."""
+
+    def __init__(self) -> None:
+        self.skipped: dict[str, int] = {}
+        """Their number by reason."""
+
+    def skip(self, reason: str) -> None:
+        """Count a unit that is skipped; `reason` in words, such as `fuzzy` or `no text in de`."""
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which text of a file belongs to which language."""
+
+    languages: tuple[str, str]
+    """In alphabetical order."""
+    columns: Mapping[str, str]
+    """Language code -> name or number of its column, from `Source.columns`; empty: the columns have their names."""
+    column: str | None
+    """`Source.column`."""
+
+
 @dataclass(frozen=True)
 class OpenSource:
     """A source whose files are available: its record for the manifest, and its pairs, which can be read repeatedly."""
 
     record: SourceRecord
     pairs: Callable[[], Iterator[SentencePair]]
+    units: Units = field(default_factory=Units)
+    """What is no pair, counted while `pairs` is read."""

@@ -108,6 +108,7 @@ class _Build:
         tokenizers.save(self.directory.tokenizer)
         self.splits["train"] = encode_train(self.directory, cleaned, tokenizers, self.config.data)
         for key, report in zip(self.train_keys, cleaned.reports, strict=True):
+            self._count_skipped(key)
             counts = {"read": report.read, "kept": report.kept, "dropped": report.dropped_in_order}
             self.records[key] = self.records[key].model_copy(update=counts)
         cleaned.remove()
@@ -134,7 +135,13 @@ class _Build:
             if all(pair.src == pair.tgt for pair in pairs):
                 self.warnings.append(f"data.{key} ({corpus}): {HINTS['copied']}")
             self.records[key] = self.records[key].model_copy(update={"read": len(pairs)})
+            self._count_skipped(key)
         return held_out
+
+    def _count_skipped(self, key: str) -> None:
+        """Record the units of a source that were no pair, now that it has been read."""
+        if skipped := self.sources[key].units.skipped:
+            self.records[key] = self.records[key].model_copy(update={"skipped": dict(skipped)})
 
     def _clean_train(self, held_out: dict[str, list[SentencePair]]) -> CleanedText:
         """Write the cleaned training text."""

@@ -32,6 +32,10 @@ def table(
     for name, row in rows.items():
         read, kept = row.read or 0, row.kept or 0
         yield f"{name:<{width}}  {read:>11,}  {kept:>11,}  {read - kept:>11,}  {counted(row.dropped or {})}".rstrip()
+    for key, record in sources.items():
+        if record.skipped:
+            reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(record.skipped.items()))
+            yield f"{key} {record.corpus}: skipped, since they are no pair: {reasons}"
     if split_off := splits["valid"].split_off:
         yield _split_off_line(split_off, splits["valid"].pairs)
     for group in [tokenizers.languages] if tokenizers.joint else [(name,) for name in tokenizers.languages]:

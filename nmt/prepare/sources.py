@@ -1,4 +1,4 @@
-"""Sources of sentence pairs: local aligned files, or files of a dataset on the Hugging Face hub."""
+"""Sources of sentence pairs: aligned files, files that hold both languages, or a dataset on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -8,10 +8,22 @@ from pathlib import Path
 from nmt.config import Source
 from nmt.data.manifest import SourceFile, SourceRecord
 from nmt.files.read import checksum
-from nmt.prepare.pairs import OpenSource, SentencePair
+from nmt.prepare.formats.arrow import read_arrow, read_parquet
+from nmt.prepare.formats.json_lines import read_jsonl
+from nmt.prepare.formats.po import read_po
+from nmt.prepare.formats.tables import read_csv, read_tsv
+from nmt.prepare.formats.tmx import read_tmx
+from nmt.prepare.formats.xliff import read_xliff
+from nmt.prepare.inputs import find_inputs, fingerprints
+from nmt.prepare.pairs import Layout, OpenSource, SentencePair, Units
 from nmt.text.lines import READ_TWICE, read_aligned, refuse_other_texts
 
 SAMPLE = Path("data/sample")
+READERS = {
+    "tmx": read_tmx, "xliff": read_xliff, "po": read_po, "tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl,
+    "parquet": read_parquet, "arrow": read_arrow,
+}  # fmt: skip
+"""The reader of each format of `Source.format`."""
 
 
 def text_folder(root: str) -> Path:
@@ -32,7 +44,24 @@ def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenS
         from nmt.prepare.hub import open_hub  # imports `datasets`, which takes seconds
 
         return open_hub(source, languages)
+    if source.path is not None:
+        return open_path(source, languages, root)
     return open_files(source, languages, root)
+
+
+def open_path(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:
+    """Open a source of files that hold both languages. Raises DataError if there are none, or one cannot be read."""
+    files = {name: SourceFile(sha256=digest) for name, digest in fingerprints(source, root).items()}
+    inputs, units = find_inputs(source, root), Units()
+    layout = Layout(languages, source.columns or {}, source.column)
+
+    def pairs() -> Iterator[SentencePair]:
+        units.skipped.clear()
+        for file in inputs:
+            for src, tgt in READERS[file.format](file, layout, units):
+                yield SentencePair(src, tgt, source.label)
+
+    return OpenSource(SourceRecord(corpus=source.label, files=files), pairs, units)
 
 
 def open_files(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:

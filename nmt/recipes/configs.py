@@ -43,7 +43,8 @@ def rooted(config: Config, prepared: Path | None = None) -> Config:
 
     def moved(source: Source) -> Source:
         files = {language: str(folder / name) for language, name in (source.files or {}).items()}
-        return source.model_copy(update={"files": files or None})
+        path = None if source.path is None else str(folder / source.path)
+        return source.model_copy(update={"files": files or None, "path": path})
 
     if isinstance(data.valid, Source):
         train, valid = [moved(source) for source in data.train], moved(data.valid)

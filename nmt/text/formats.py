@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from nmt.files.compressed import compression_of, recognised
 from nmt.text.encodings import candidates
 
 BEGINNING = 1 << 16
@@ -22,12 +23,7 @@ BEGINNING = 1 << 16
 
 _N_LINES = 200  # of the beginning
 
-_COMPRESSED = {
-    b"\xfd7zXZ\x00": ("xz", "xz -dc"),
-    b"BZh": ("bzip2", "bzip2 -dc"),
-    b"\x28\xb5\x2f\xfd": ("Zstandard", "zstd -dc"),
-    b"\x04\x22\x4d\x18": ("LZ4", "lz4 -dc"),
-}
+_LZ4 = b"\x04\x22\x4d\x18"
 _BINARY = {  # patterns: a sentence may begin like a short magic number
     rb"PK\x03\x04": ("a zip archive, which .docx, .xlsx and .odt files are, too", "unzip"),
     rb"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x"),
@@ -39,7 +35,6 @@ _BINARY = {  # patterns: a sentence may begin like a short magic number
     rb"SQLite format 3\x00": ("an SQLite database", None),
 }
 _TAR_MARKS = (b"ustar\x0000", b"ustar  \x00")  # of POSIX and of GNU, at byte 257
-_GZIP = b"\x1f\x8b"
 
 
 def text_problem(name: Path | str, start: bytes) -> str | None:
@@ -47,13 +42,10 @@ def text_problem(name: Path | str, start: bytes) -> str | None:
 
     name: its path, or a name for a stream, for which no command is suggested.
     """
-    if start.startswith(_GZIP):
-        is_stream, is_twice = isinstance(name, str), Path(name).suffix == ".gz"
-        why = "" if is_stream else " twice" if is_twice else ", but its name does not end in .gz"
-        return f"compressed with gzip{why}; {_unpack(name, 'gzip -dc')}"
-    for magic, (what, command) in _COMPRESSED.items():
-        if start.startswith(magic) and (magic != b"BZh" or start[4:10] == b"1AY&SY"):
-            return f"compressed with {what}; {_unpack(name, command)}"
+    if problem := compression_problem(name, start):
+        return problem
+    if start.startswith(_LZ4):
+        return f"compressed with LZ4; {_unpack(name, 'lz4 -dc')}"
     if start[257:265] in _TAR_MARKS:
         return f"a tar archive, where a text file is needed; unpack it first: {_call('tar -xf', name)}"
     for pattern, (what, tool) in _BINARY.items():
@@ -62,6 +54,22 @@ def text_problem(name: Path | str, start: bytes) -> str | None:
             return f"{what}, where a text file is needed{advice}"
     encoding = _wide_encoding(start)
     return f"{encoding[:6]}; {_convert(name, encoding)}" if encoding else None
+
+
+def compression_problem(name: Path | str, start: bytes) -> str | None:
+    """Say how content that begins with `start` is compressed, though its name does not say so or says that it is
+    decompressed already, and the remedy; None if it is not. `name`: as for `text_problem`."""
+    found = recognised(start)
+    if found is None:
+        return None
+    outer = None if isinstance(name, str) else compression_of(name)
+    if isinstance(name, str):
+        why = ""
+    elif outer is None:
+        why = f", but its name does not end in {found.suffix}"
+    else:
+        why = " twice" if outer is found else f", and that with {outer.name}"
+    return f"compressed with {found.name}{why}; {_unpack(name, found.command)}"
 
 
 def _wide_encoding(start: bytes) -> str | None:
@@ -253,10 +261,7 @@ def _each(name: Path | str, commands: Sequence[str]) -> str:
 def _unpack(name: Path | str, command: str) -> str:
     if isinstance(name, str):
         return f"unpack it first: {command}"
-    if name.suffix == ".gz":
-        return f"unpack it first: {_call(command, name, '.txt')}"
-    target = name.with_suffix("") if name.suffix in (".xz", ".bz2", ".zst", ".lz4") else Path(f"{name}.txt")
-    return f"unpack it first: {command} {shlex.quote(str(name))} > {shlex.quote(str(target))}"
+    return f"unpack it first: {_call(command, name, '.txt')}"
 
 
 def _convert(name: Path | str, encoding: str) -> str:
@@ -267,8 +272,10 @@ def _call(command: str, name: Path | str, ending: str = "") -> str:
     """Return a command on a file, decompressed if needed; with `ending`, its output goes to a file with this suffix."""
     if isinstance(name, str):
         return command
-    path = shlex.quote(str(name))
+    path, compression = shlex.quote(str(name)), compression_of(name)
     if not ending:
         return f"{command} {path}"
-    target = shlex.quote(f"{name.with_suffix('') if name.suffix == '.gz' else name}{ending}")
-    return f"gzip -dc {path} | {command} > {target}" if name.suffix == ".gz" else f"{command} {path} > {target}"
+    if compression is None:
+        return f"{command} {path} > {shlex.quote(f'{name}{ending}')}"
+    target = shlex.quote(f"{name.with_suffix('')}{ending}")
+    return f"{compression.command} {path} | {command} > {target}"

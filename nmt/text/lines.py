@@ -7,16 +7,16 @@ alignment. A byte order mark at the start of a file and a carriage return at the
 from __future__ import annotations
 
 import codecs
-import gzip
 import itertools
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeVar, cast
+from typing import IO, TypeVar
 
 from nmt.errors import DataError
+from nmt.files.compressed import decompressed
 from nmt.files.read import open_text, reading
+from nmt.files.streams import DamagedError
 from nmt.text.formats import BEGINNING, lines_problem, other_encoding, text_problem
 
 LINE_BYTES = 1 << 25
@@ -32,14 +32,15 @@ _Lines = TypeVar("_Lines", bound=str | tuple[str, ...])
 
 
 def read_lines(path: Path, language: str | None = None) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, or of a pipe, without their ends; names ending in .gz are decompressed.
+    """Yield the lines of a UTF-8 file, or of a pipe, without their ends; names that end in .gz, .bz2, .xz or
+    .zst are decompressed.
 
     language: its code, to guess the encoding in an error message.
 
     Raises DataError with line and byte where the file is not UTF-8, and for a line of more than `LINE_BYTES`.
     """
     with reading(path), _open(path) as file:
-        yield from decode_lines(_bounded(file, path), path, language)
+        yield from decode_lines(bounded_lines(file, path), path, language)
 
 
 def read_aligned(
@@ -49,7 +50,14 @@ def read_aligned(
 
     Raises DataError if they have different numbers of lines, and what `read_lines` raises.
     """
-    lines, others = read_lines(first, languages[0]), read_lines(second, languages[1])
+    return pair_lines(read_lines(first, languages[0]), read_lines(second, languages[1]), first, second)
+
+
+def pair_lines(lines: Iterator[str], others: Iterator[str], first: Path, second: Path) -> Iterator[tuple[str, str]]:
+    """Yield line n of one text with line n of the other; `first` and `second` name them in messages.
+
+    Raises DataError if they have different numbers of lines.
+    """
     n = 0
     for n, line in enumerate(lines, start=1):
         other = next(others, None)
@@ -78,8 +86,22 @@ def decode_lines(lines: Iterable[bytes], name: Path | str, language: str | None 
         raise DataError(
             f"{name}: not UTF-8 at line {number}, byte {error.start + 1} of the line ({byte}); {advice}"
         ) from None
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise DataError(f"{name}: not readable as gzip after line {number}: {error}") from error
+    except DamagedError as error:
+        raise error.after(f"line {number}") from error
+
+
+def bounded_lines(file: IO[bytes], name: Path | str) -> Iterator[bytes]:
+    """Yield the lines of an open file with their ends; `name` is for messages.
+
+    Raises DataError for a line of more than `LINE_BYTES`, while it is read: compressed, any length takes a few bytes.
+    """
+    for number in itertools.count(1):
+        line = file.readline(LINE_BYTES + 1)
+        if len(line) > LINE_BYTES + line.endswith(b"\n"):
+            raise long_line(name, number)
+        if not line:
+            return
+        yield line
 
 
 def bounded_list(lines: Iterable[_Lines], what: str) -> list[_Lines]:
@@ -126,32 +148,14 @@ def _beginning(path: Path) -> bytes | None:
     with reading(path), _open(path) as file:
         try:
             return file.read(BEGINNING)
-        except (gzip.BadGzipFile, zlib.error, EOFError):
+        except DamagedError:
             return None
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[IO[bytes]]:
-    with open_text(path) as file:
-        if path.suffix != ".gz":
-            yield file
-            return
-        with gzip.GzipFile(fileobj=file) as unpacked:
-            yield cast(IO[bytes], unpacked)
-
-
-def _bounded(file: IO[bytes], name: Path) -> Iterator[bytes]:
-    """Yield the lines of an open file.
-
-    The limit holds while reading: compressed, a line of any length takes a few bytes.
-    """
-    for number in itertools.count(1):
-        line = file.readline(LINE_BYTES + 1)
-        if len(line) > LINE_BYTES + line.endswith(b"\n"):
-            raise long_line(name, number)
-        if not line:
-            return
-        yield line
+    with open_text(path) as file, decompressed(file, path) as content:
+        yield content
 
 
 def _refuse_other_formats(name: Path | str, start: bytes) -> None:

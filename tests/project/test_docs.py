@@ -178,7 +178,8 @@ def check_command(arguments: list[str]) -> None:
     command = COMMANDS.commands[name]  # type: ignore[attr-defined]
     if "--help" in rest:
         return
-    context = command.make_context(name, list(rest))
+    # as `nmt` makes it: a command keeps the help option of its first context, and other tests share the commands
+    context = command.make_context(name, list(rest), **COMMANDS.context_settings)
     if context.params.get("config") in CONFIGS:
         load_config(ROOT / "configs" / context.params["config"], context.params.get("overrides") or ())
 

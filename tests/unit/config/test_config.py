@@ -163,7 +163,7 @@ def test_all_problems_come_at_once() -> None:
     [
         ("data.direction=deen", ["data.direction: 'deen' is not of the form de-en"]),
         ("data.direction=de-de", ["data.direction: 'de-de' names one language twice"]),
-        ("data.valid={}", ["data.valid: give either files or hub"]),
+        ("data.valid={}", ["data.valid: give one of files, path and hub"]),
         (
             "data.valid=1e3",
             ["data.valid: a number of lines is whole, such as 300; a share is below 1; found 1000.0"],
@@ -184,7 +184,7 @@ def test_all_problems_come_at_once() -> None:
         ),
         (
             "data.valid={files: {de: a, en: b}, column: t}",
-            ["data.valid: paths, column and columns belong to hub"],
+            ["data.valid: column and columns belong to path and hub"],
         ),
         (
             "data.valid={file: {de: a, en: b}}",

@@ -111,13 +111,13 @@ def test_missing_files_directories_and_broken_archives(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="a directory, where a text file is needed"):
             read(tmp_path)
     (tmp_path / "a.gz").write_bytes(b"not gzip\n")
-    with pytest.raises(DataError, match=r"a\.gz: not readable as gzip after line 0: Not a gzipped file"):
+    with pytest.raises(DataError, match=r"a\.gz: its name ends in \.gz, but it is not compressed with gzip; if "):
         list(read_lines(tmp_path / "a.gz"))
     write(tmp_path, b_de=b"x")
-    with pytest.raises(DataError, match=r"a\.gz: not readable as gzip after line 0: Not a gzipped file"):
+    with pytest.raises(DataError, match=r"a\.gz: its name ends in \.gz, but it is not compressed with gzip; if "):
         list(open_source(Source(files={"de": "b.de", "en": "a.gz"}), ("de", "en"), tmp_path).pairs())
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"a\n" * 10_000)[:-9])
-    with pytest.raises(DataError, match=r"cut\.gz: not readable as gzip after line \d+: Compressed file ended"):
+    with pytest.raises(DataError, match=r"cut\.gz: not readable as gzip after line \d+: it is cut off"):
         list(read_lines(tmp_path / "cut.gz"))
 
 

@@ -45,9 +45,18 @@ def zipped() -> bytes:
     ("data", "what"),
     [
         (gzip.compress(TEXT.encode()), "compressed with gzip, but its name does not end in .gz; unpack it first: gzip"),
-        (lzma.compress(TEXT.encode()), "compressed with xz; unpack it first: xz -dc F > "),
-        (bz2.compress(TEXT.encode()), "compressed with bzip2; unpack it first: bzip2 -dc F > "),
-        (b"\x28\xb5\x2f\xfd" + b"\0" * 20, "compressed with Zstandard; unpack it first: zstd -dc F > "),
+        (
+            lzma.compress(TEXT.encode()),
+            "compressed with xz, but its name does not end in .xz; unpack it first: xz -dc F > ",
+        ),
+        (
+            bz2.compress(TEXT.encode()),
+            "compressed with bzip2, but its name does not end in .bz2; unpack it",
+        ),
+        (
+            b"\x28\xb5\x2f\xfd" + b"\0" * 20,
+            "compressed with Zstandard, but its name does not end in .zst; unpack it first: zstd -dc",
+        ),
         (archive(), "a tar archive, where a text file is needed; unpack it first: tar -xf F"),
         (zipped(), "a zip archive, which .docx, .xlsx and .odt files are, too, where a text file is needed; unpack it"),
         (b"PAR1\x15\x04\x15\xd0", "a Parquet file, where a text file is needed"),

@@ -1,0 +1,75 @@
+"""Language tags of files, such as `de-AT`, matched with the language codes of a config, such as `de`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from nmt.errors import DataError
+from nmt.prepare.pairs import Layout, Units
+
+_MAX_TAG = 20  # characters that are reported
+_MAX_REASONS = 50  # a damaged file may have a language of its own for each unit
+
+
+def side_of(tag: str, languages: tuple[str, str]) -> int | None:
+    """Return the index of the language that a tag belongs to, None if it is neither.
+
+    A code matches the tag or its beginning: `de` matches `de-AT`, and `pt_BR` matches `pt-br`, but not `pt-PT`. The
+    longer code wins where both match.
+    """
+    return _match(tag, languages)[0]
+
+
+def by_language(texts: Iterable[tuple[str, str]], languages: tuple[str, str]) -> tuple[list[str], list[str]]:
+    """Sort texts, each after its tag, by the two languages. Of a language that a tag matches exactly, only the texts
+    with that tag are returned: with `de` and `de-AT` in a unit, `de` is the first alone."""
+    found: tuple[list[str], list[str]] = [], []
+    exact: tuple[list[str], list[str]] = [], []
+    for tag, text in texts:
+        side, is_exact = _match(tag, languages)
+        if side is not None:
+            found[side].append(text)
+            if is_exact:
+                exact[side].append(text)
+    return exact[0] or found[0], exact[1] or found[1]
+
+
+def side_in_columns(name: str, layout: Layout, first: str, second: str) -> int | None:
+    """Return the index of the language whose column is `first`, None if there are no columns.
+
+    name: the file, for messages. Raises DataError if the columns are not `first` and `second`.
+    """
+    if not layout.columns:
+        return None
+    columns = [layout.columns[language] for language in layout.languages]
+    if sorted(columns) != sorted((first, second)):
+        raise DataError(f"{name}: columns must be {first} and {second}, found {' and '.join(columns)}")
+    return columns.index(first)
+
+
+def side_of_source(source: str, target: str, layout: Layout, units: Units) -> int | None:
+    """Return the index of the language of the source of a unit; None, and count it, if it is in other languages."""
+    sides = side_of(source, layout.languages), side_of(target, layout.languages)
+    if None not in sides and sides[0] != sides[1]:
+        return sides[0]
+    reason = f"languages {source[:_MAX_TAG]}-{target[:_MAX_TAG]}"
+    units.skip(reason if reason in units.skipped or len(units.skipped) < _MAX_REASONS else "other languages")
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _match(tag: str, languages: tuple[str, str]) -> tuple[int | None, bool]:
+    """Return the index of the language of a tag, and whether the tag is its code exactly."""
+    parts = _parts(tag)
+    codes = [_parts(language) for language in languages]
+    matching = [side for side in (0, 1) if parts[: len(codes[side])] == codes[side]]
+    if not matching:
+        return None, False
+    side = max(matching, key=lambda side: len(codes[side]))
+    return side, parts == codes[side]
+
+
+def _parts(tag: str) -> list[str]:
+    return re.split("[-_@]", tag.strip().lower())  # `@` as in sr@latin of gettext

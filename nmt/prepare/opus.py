@@ -1,0 +1,265 @@
+"""Corpora of OPUS (https://opus.nlpl.eu) by name and language pair.
+
+Its API answers where the versions of a corpus are; each is a zip archive with two aligned text files, NAME.de-en.de and
+NAME.de-en.en, beside its licence and a description. OPUS keeps a pair under one order of its languages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode
+
+from nmt.config.foreign import did_you_mean, misspelt
+from nmt.console import say
+from nmt.data.manifest import Record
+from nmt.errors import DataError
+from nmt.files.read import read_regular
+from nmt.files.write import replace_file
+from nmt.prepare.download import cache_folder, cached
+from nmt.prepare.http import JSON_BYTES, fetch_json
+from nmt.text.lines import bounded_lines, decode_lines, pair_lines
+
+API = "https://opus.nlpl.eu/opusapi/"
+LATEST = "latest"
+_MAX_RATIO = 200  # of the size of a text to that of its compressed form; of real text it is below ten
+_SMALL = 1 << 20  # bytes of a text that may be compressed by any ratio, and maximum size of a licence
+
+
+@dataclass(frozen=True)
+class OpusCorpus:
+    """One version of a corpus for a language pair."""
+
+    name: str
+    version: str
+    pairs: int | None
+    """Number of sentence pairs; None if OPUS does not say."""
+    bytes: int | None
+    """Size of the archive, to a kilobyte; None if OPUS does not say."""
+    is_latest: bool
+    url: str
+
+
+class OpusRecord(Record):
+    """A corpus of OPUS as it was downloaded."""
+
+    corpus: str
+    version: str
+    url: str
+    sha256: str
+    """Checksum of the archive."""
+
+
+def find_corpora(
+    languages: tuple[str, str], corpus: str | None = None, version: str | None = LATEST
+) -> list[OpusCorpus]:
+    """Return the corpora of OPUS for a language pair, by name, the newest version first.
+
+    Args:
+        languages: the codes of both, in any order.
+        corpus: its exact name; None: all.
+        version: such as `v8`; None: all.
+
+    If OPUS cannot be reached, its last answer to the same question is used. Raises DataError.
+    """
+    fixed = {"corpus": corpus, "preprocessing": "moses", "version": version}
+    found: list[OpusCorpus] = []
+    for source, target in (sorted(languages), sorted(languages, reverse=True)):
+        question = {"source": source, "target": target, **fixed}
+        entries = _ask({key: value for key, value in question.items() if value is not None})
+        found = [_corpus(entry) for entry in entries if _is_of(entry, languages)]
+        if found:
+            break
+    return sorted(sorted(found, key=_age, reverse=True), key=lambda one: one.name.casefold())
+
+
+def find_corpus(name: str, languages: tuple[str, str], version: str | None = None) -> OpusCorpus:
+    """Return a corpus by its name in any case; `version`: None is the newest.
+
+    Raises DataError, which names the corpora or versions that are alike if there is none of these.
+    """
+    found = find_corpora(languages, name, version or LATEST)
+    if not found:
+        names = sorted({one.name for one in find_corpora(languages)})
+        name = next((one for one in names if one.casefold() == name.casefold()), name)
+        if name not in names:
+            raise DataError(f"OPUS has no corpus {name} for {_pair(languages)}{_alike(name, names)}")
+        found = find_corpora(languages, name, version or LATEST)
+    if not found:
+        versions = [one.version for one in find_corpora(languages, name, None)]
+        raise DataError(
+            f"OPUS has no version {version} of {name} for {_pair(languages)}; there are {', '.join(versions)}"
+        )
+    return found[0]
+
+
+def fetch_corpus(
+    name: str, languages: tuple[str, str], version: str | None = None, sha256: str | None = None
+) -> tuple[Path, OpusRecord]:
+    """Download the archive of a corpus, unless it is in the cache, and return it with its record.
+
+    Args:
+        languages: the codes of both, in any order.
+        version: such as `v8`; None: the newest.
+        sha256: the expected checksum of the archive.
+
+    Raises DataError.
+    """
+    corpus = find_corpus(name, languages, version)
+    archive = cached(corpus.url, sha256)
+    record = OpusRecord(corpus=corpus.name, version=corpus.version, url=corpus.url, sha256=archive.sha256)
+    return archive.path, record
+
+
+def read_moses(archive: Path, languages: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield line n in `languages[0]` with line n in `languages[1]` of an archive with two aligned files.
+
+    Raises DataError if they are not in it, are damaged or have different numbers of lines.
+    """
+    with _opened(archive) as opened:
+        first, second = _aligned_members(opened, archive, languages)
+        of_first, of_second = (_member_lines(opened, archive, member) for member in (first, second))
+        with closing(of_first), closing(of_second):
+            lines = decode_lines(of_first, archive / first, languages[0])
+            others = decode_lines(of_second, archive / second, languages[1])
+            yield from pair_lines(lines, others, archive / first, archive / second)
+
+
+def read_notices(archive: Path) -> dict[str, bytes]:
+    """Return the texts LICENSE and README of an archive, as far as it has them. Raises DataError."""
+    with _opened(archive) as opened:
+        members = [one for one in opened.infolist() if one.filename in ("LICENSE", "README")]
+        try:
+            return {one.filename: opened.read(one) for one in members if one.file_size <= _SMALL}
+        except _DAMAGE as error:
+            raise _damaged(archive, error) from error
+
+
+# --- the API ------------------------------------------------------------------------------------
+
+
+def _ask(question: Mapping[str, str]) -> list[dict[str, object]]:
+    """The entries that the API answers, from the cache if it cannot be reached."""
+    url = f"{os.environ.get('NMT_OPUS_URL') or API}?{urlencode(question, errors='replace')}"
+    kept = cache_folder() / "opus" / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
+    try:
+        content = fetch_json(url)
+    except DataError as error:
+        try:
+            content = json.loads(read_regular(kept, JSON_BYTES))
+        except (OSError, ValueError, DataError):
+            raise error from None
+        say(f"{error}; using the last answer")
+        return _entries(content, str(kept))
+    entries = _entries(content, url)
+    with suppress(OSError):  # only needed where there is no network
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(kept, json.dumps(content))
+    return entries
+
+
+def _entries(content: object, where: str) -> list[dict[str, object]]:
+    entries = content.get("corpora") if isinstance(content, dict) else None
+    if not isinstance(entries, list):
+        raise DataError(f"{where}: not an answer of OPUS: it has no list named corpora")
+    for number, entry in enumerate(entries, start=1):
+        if not isinstance(entry, dict):
+            raise DataError(f"{where}: not an answer of OPUS: entry {number} is not a JSON object")
+        for key in ("corpus", "version", "url"):
+            if not isinstance(entry.get(key), str) or not entry[key]:
+                raise DataError(f"{where}: not an answer of OPUS: entry {number} lacks {key}")
+    return entries
+
+
+def _is_of(entry: Mapping[str, object], languages: tuple[str, str]) -> bool:
+    """Whether an entry is an archive of aligned text of this pair."""
+    pair = [entry.get("source", languages[0]), entry.get("target", languages[1])]
+    return entry.get("preprocessing", "moses") == "moses" and sorted(map(str, pair)) == sorted(languages)
+
+
+def _corpus(entry: Mapping[str, object]) -> OpusCorpus:
+    kilobytes = _count(entry.get("size"))
+    return OpusCorpus(
+        name=str(entry["corpus"]),
+        version=str(entry["version"]),
+        pairs=_count(entry.get("alignment_pairs")),
+        bytes=None if kilobytes is None else kilobytes * 1024,
+        is_latest=str(entry.get("latest")) == "True",
+        url=str(entry["url"]),
+    )
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 60 else None
+
+
+def _age(corpus: OpusCorpus) -> tuple[bool, list[int]]:
+    """A key that sorts versions, such as v8 before v10; the one that OPUS calls the latest is last."""
+    return corpus.is_latest, [int(number) for number in re.findall(r"\d{1,18}", corpus.version)]
+
+
+def _pair(languages: tuple[str, str]) -> str:
+    return "-".join(sorted(languages))
+
+
+def _alike(name: str, names: list[str]) -> str:
+    if alike := misspelt(name, names, 0.6):
+        return did_you_mean(alike)
+    return f"; there are {', '.join(names[:10])}{' …' if len(names) > 10 else ''}" if names else ""
+
+
+# --- the archive --------------------------------------------------------------------------------
+
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError, LookupError,
+    OverflowError,
+)  # fmt: skip
+"""Errors of `zipfile` for archives that are damaged, encrypted or compressed in another way."""
+
+
+def _opened(archive: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(archive)
+    except _DAMAGE as error:
+        raise _damaged(archive, error) from error
+
+
+def _aligned_members(opened: zipfile.ZipFile, archive: Path, languages: tuple[str, str]) -> tuple[str, str]:
+    """The names of the two texts: alike but for their endings, which are the languages."""
+    names = opened.namelist()
+    stems = [{name.removesuffix(f".{code}") for name in names if name.endswith(f".{code}")} for code in languages]
+    both = sorted(stems[0] & stems[1])
+    if len(both) != 1:
+        wanted = " and ".join(f"NAME.{code}" for code in languages)
+        shown = ", ".join(names[:8]) or "nothing"
+        raise DataError(f"{archive}: not an archive with one {wanted}; it has {shown}")
+    first, second = (f"{both[0]}.{code}" for code in languages)
+    for info in map(opened.getinfo, (first, second)):
+        if info.file_size > max(_MAX_RATIO * info.compress_size, _SMALL):
+            raise DataError(
+                f"{archive}: {info.filename} expands from {info.compress_size:,} to {info.file_size:,} bytes, as no "
+                "text does"
+            )
+    return first, second
+
+
+def _member_lines(opened: zipfile.ZipFile, archive: Path, member: str) -> Generator[bytes]:
+    try:
+        with opened.open(member) as file, io.BufferedReader(file, 1 << 18) as buffered:  # type: ignore[type-var]
+            yield from bounded_lines(buffered, archive / member)
+    except _DAMAGE as error:
+        raise _damaged(archive, error) from error
+
+
+def _damaged(archive: Path, error: BaseException) -> DataError:
+    return DataError(f"{archive}: not readable as zip: {error}")

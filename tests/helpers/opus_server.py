@@ -1,0 +1,67 @@
+"""OPUS on the loopback interface: its API and its archives."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from urllib.parse import urlencode
+
+from file_server import Site
+
+
+def archive(texts: dict[str, str | bytes]) -> bytes:
+    """A zip archive with these files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as opened:
+        for name, text in texts.items():
+            opened.writestr(name, text)
+    return buffer.getvalue()
+
+
+def moses(name: str, de: str, en: str) -> bytes:
+    """An archive as OPUS has it."""
+    texts = {f"{name}.de-en.de": de, f"{name}.de-en.en": en, f"{name}.de-en.xml": "<cesAlign/>"}
+    return archive({"README": f"About {name}.\n", "LICENSE": "Public domain.\n", **texts})
+
+
+class Opus:
+    """Corpora of one pair, de-en, on a site."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.url = f"{site.url}/api"
+        self.entries: list[dict[str, object]] = []
+
+    def add(self, name: str, version: str, data: bytes, latest: bool = True, pairs: object = 2) -> str:
+        """Add a version of a corpus; returns the path of its archive."""
+        path = f"/{name}/{version}/moses/de-en.txt.zip"
+        self.site.files[path] = data
+        self.entries.append(
+            {"corpus": name, "version": version, "url": self.site.url + path, "size": 3, "alignment_pairs": pairs,
+             "source": "de", "target": "en", "preprocessing": "moses", "latest": str(latest), "documents": "",
+             "id": len(self.entries), "source_tokens": 10, "target_tokens": 11}
+        )  # fmt: skip
+        self.answer()
+        return path
+
+    def answer(self) -> None:
+        """Have the API answer all questions about what was added."""
+        names = {str(entry["corpus"]) for entry in self.entries}
+        versions = {str(entry["version"]) for entry in self.entries}
+        for corpus in (None, "Nothing", *names, *(name.lower() for name in names)):
+            for version in (None, "latest", "v99", *versions):
+                self._answer(corpus, version)
+
+    def _answer(self, corpus: str | None, version: str | None) -> None:
+        found = [
+            entry
+            for entry in self.entries
+            if corpus in (None, entry["corpus"])
+            and (version in (None, entry["version"]) or (version == "latest" and entry["latest"] == "True"))
+        ]
+        for source, target in (("de", "en"), ("en", "de")):
+            question = {"source": source, "target": target, "corpus": corpus, "preprocessing": "moses"}
+            asked = {key: value for key, value in (question | {"version": version}).items() if value is not None}
+            content = {"corpora": found if source == "de" else []}
+            self.site.files[f"/api?{urlencode(asked)}"] = json.dumps(content).encode()

@@ -1,0 +1,184 @@
+"""`nmt data`: corpora by name, from OPUS on the loopback interface and from the catalogue."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from command import Command
+from file_server import serve_files
+from nmt.config import Config, Source
+from nmt.config.load import load_config
+from nmt.config.yaml12 import parse_yaml
+from nmt.data.manifest import SourceRecord
+from nmt.prepare import http, named
+from nmt.prepare.catalogue import CATALOGUE, Entry, find_entry
+from nmt.prepare.pairs import OpenSource, SentencePair
+from opus_server import Opus, moses
+
+
+@pytest.fixture
+def opus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opus]:
+    monkeypatch.setattr(http, "PAUSES", ())
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with serve_files() as site:
+        opus = Opus(site)
+        monkeypatch.setenv("NMT_OPUS_URL", opus.url)
+        opus.add("Talks", "v1", moses("Talks", "alt\n", "old\n"), latest=False, pairs=None)
+        opus.add("Talks", "v2", moses("Talks", "eins\nzwei ü\n", "one\ntwo\n"), pairs=1234567)
+        yield opus
+
+
+@pytest.mark.usefixtures("opus")
+def test_the_corpora_of_a_pair_are_listed(nmt: Command) -> None:
+    result = nmt("data", "list", "en-de")
+    assert (result.status, result.err) == (0, "")
+    assert result.out.splitlines() == [
+        "corpus   version      pairs    size",
+        "IWSLT14  hub        160,239",
+        "IWSLT17  hub        206,112",
+        "Talks    v2       1,234,567  3.1 kB",
+    ]
+    rows = json.loads(nmt("data", "list", "de-en", "--json").out)
+    assert [row["name"] for row in rows] == ["IWSLT14", "IWSLT17", "Talks"]
+    assert rows[2]["bytes"] == 3072 and rows[2]["is_latest"] is True
+
+
+def test_a_corpus_is_described(nmt: Command, opus: Opus) -> None:
+    result = nmt("data", "show", "talks", "de-en")
+    assert (result.status, result.err) == (0, "")
+    assert f"version   v2, the latest: 1,234,567 pairs, 3.1 kB, {opus.site.url}/Talks/v2/" in result.out
+    assert "version   v1: ? pairs" in result.out and "Tiedemann, 2012" in result.out
+    assert "nmt data get Talks de-en --version v2 writes it" in result.out
+
+
+@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
+def test_the_catalogue_is_described(entry: Entry, nmt: Command) -> None:
+    result = nmt("data", "show", entry.name.lower(), "en-de")
+    assert (result.status, result.err) == (0, "")
+    assert entry.citation in result.out and f"train {entry.pairs['train']:,}, valid " in result.out
+    settings = parse_yaml(result.out[result.out.index("data:\n") :], "out")
+    assert isinstance(settings, dict)
+    data = load_config(entry.config).data
+    shown = Config.model_validate({"data": {"direction": "de-en", **settings["data"]}}).data
+    assert (shown.train, shown.valid, shown.test) == (data.train, data.valid, data.test)
+
+
+@pytest.mark.parametrize("version", [None, "v1"])
+def test_a_corpus_is_written(version: str | None, nmt: Command, opus: Opus, tmp_path: Path) -> None:
+    result = nmt("data", "get", "Talks", "de-en", *(["--version", version, "--output", "a/b"] if version else []))
+    assert (result.status, result.err) == (0, "")
+    folder = tmp_path / ("a/b" if version else "data")
+    assert sorted(path.name for path in folder.iterdir()) == ["Talks.LICENSE", "Talks.README", "Talks.de", "Talks.en"]
+    assert (folder / "Talks.de").read_text() == ("alt\n" if version else "eins\nzwei ü\n")
+    assert (folder / "Talks.en").read_text() == ("old\n" if version else "one\ntwo\n")
+    settings = parse_yaml(result.out, "out")
+    assert isinstance(settings, dict)
+    [source] = Config.model_validate({"data": {"direction": "en-de", **settings["data"]}}).data.train
+    where = "a/b" if version else "data"
+    assert source == Source(
+        files={"de": f"{where}/Talks.de", "en": f"{where}/Talks.en"}, name=f"Talks-{version or 'v2'}"
+    )
+    assert len(opus.site.requests) == 2
+
+
+def test_what_was_there_stays_if_the_corpus_is_damaged(nmt: Command, opus: Opus, tmp_path: Path) -> None:
+    nmt("data", "get", "Talks", "de-en")
+    opus.add("Talks", "v3", moses("Talks", "eins\n", "one\ntwo\n"))
+    result = nmt("data", "get", "Talks", "de-en", "--version", "v3")
+    assert result.status == 2 and "Talks.de-en.de has 1 lines, Talks.de-en.en 2: they must pair" in result.err
+    assert (tmp_path / "data" / "Talks.en").read_text() == "one\ntwo\n"
+    assert not list((tmp_path / "data").glob("*.part"))
+
+
+def opened(n: dict[str, int]) -> Callable[[Source, tuple[str, str], Path], OpenSource]:
+    """A source of as many pairs as the part of the catalogue should have, or as `n` says."""
+
+    def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:
+        assert (languages, root) == (("de", "en"), Path())
+        part = next(part for part in ("train", "valid", "test") if part in source.paths[0])
+        pairs = [SentencePair(f"{part} {number}", "x", "") for number in range(n[part])]
+        return OpenSource(SourceRecord(corpus="", files={}), lambda: iter(pairs))
+
+    return open_source
+
+
+def test_the_catalogue_is_written_and_counted(nmt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    entry = find_entry("IWSLT17", ("en", "de"))
+    assert entry is not None
+    small = dataclasses.replace(entry, pairs={"train": 30, "valid": 10, "test": 20})
+    monkeypatch.setattr(named, "find_entry", lambda *_: small)
+    monkeypatch.setattr(named, "open_source", opened({"train": 30, "valid": 10, "test": 20}))
+    result = nmt("data", "get", "iwslt17", "de-en", "--output", ".")
+    assert (result.status, result.err) == (0, "")
+    assert Path("IWSLT17.test.de").read_text().splitlines()[-1] == "test 19"
+    settings = parse_yaml(result.out, "out")
+    assert isinstance(settings, dict)
+    data = Config.model_validate({"data": {"direction": "de-en", **settings["data"]}}).data
+    assert data.test["test"].files == {"de": "IWSLT17.test.de", "en": "IWSLT17.test.en"}
+    monkeypatch.setattr(named, "open_source", opened({"train": 29, "valid": 10, "test": 20}))
+    result = nmt("data", "get", "IWSLT17", "de-en", "--output", "new")
+    assert result.status == 2
+    assert "IWSLT17, train: 29 pairs, where the published preparation has 30" in result.err
+    assert not list(Path("new").iterdir())
+    assert "has no versions" in nmt("data", "get", "IWSLT17", "de-en", "--version", "v1").err
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("list", "Missing argument '[NAME] PAIR'; see --help"),
+        ("list Talks de-en", "data list takes a language pair: nmt data list de-en, found Talks de-en"),
+        ("show de-en", "data show takes a name and a language pair: nmt data show Europarl de-en, found de-en"),
+        ("list de", "de: not a pair of languages; write it as de-en"),
+        ("list de-de", "de-de: not a pair of languages; write it as de-en"),
+        ("list de-en --version v8", "--version: not an option of nmt data list"),
+        ("show a de-en --output b", "--output: not an option of nmt data show"),
+        ("get a de-en --json", "--json: not an option of nmt data get"),
+        ("get Talk de-en", "OPUS has no corpus Talk for de-en; did you mean Talks?"),
+        ("get Talks de-en --version v99", "OPUS has no version v99 of Talks for de-en; there are v2, v1"),
+    ],
+)
+def test_misuse(line: str, expected: str, nmt: Command, opus: Opus) -> None:
+    for version in ("latest", "v99"):
+        question = f"/api?source={{}}&target={{}}&corpus=Talk&preprocessing=moses&version={version}"
+        for pair in (("de", "en"), ("en", "de")):
+            opus.site.files[question.format(*pair)] = b'{"corpora": []}'
+    result = nmt("data", *line.split())
+    assert (result.status, result.out, result.err) == (2, "", f"nmt: {expected}\n")
+
+
+def test_a_pair_without_corpora(nmt: Command, opus: Opus) -> None:
+    for source, target in (("aa", "bb"), ("bb", "aa")):
+        asked = f"/api?source={source}&target={target}&preprocessing=moses&version=latest"
+        opus.site.files[asked] = b'{"corpora": []}'
+    assert nmt("data", "list", "bb-aa").err == "nmt: no corpus for aa-bb; are these the codes that OPUS uses?\n"
+
+
+@pytest.mark.parametrize(
+    ("n", "shown"),
+    [(None, "?"), (0, "0.0 kB"), (999_999, "1,000.0 kB"), (1_500_000, "1.5 MB"), (2 * 10**11, "200.0 GB")],
+)
+def test_sizes(n: int | None, shown: str) -> None:
+    assert named._size(n) == shown
+
+
+def test_names_in_any_spelling() -> None:
+    names = ("IWSLT14", "iwslt14", "iwslt-14", "IWSLT_2014", "IWSLT17", "iwslt2017", "iwslt15", "14")
+    found = [find_entry(name, ("en", "de")) for name in names]
+    assert [entry and entry.name for entry in found] == [*["IWSLT14"] * 4, *["IWSLT17"] * 2, None, None]
+    assert find_entry("IWSLT14", ("en", "fr")) is None
+
+
+def test_names_from_the_network_are_safe_as_names_of_files() -> None:
+    assert [named._safe(name) for name in ("../../a", "a/b\n", ".rc", "", "WMT-News")] == [
+        "_.._a", "a_b_", "rc", "corpus", "WMT-News",
+    ]  # fmt: skip

@@ -1,0 +1,178 @@
+"""Compressed files: what is read, in how much memory, and that nothing cut off or damaged passes for a whole file."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import random
+import sys
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nmt import console
+from nmt.errors import DataError
+from nmt.files import compressed
+from nmt.files.compressed import COMPRESSIONS, decompressed
+from nmt.files.streams import DamagedError
+from nmt.text import lines
+from nmt.text.lines import read_aligned, read_lines
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+TEXT = "".join(f"Satz Nummer {n}, mit Größe: {n * n}.\n" for n in range(300)).encode()
+
+
+def zstandard(data: bytes) -> bytes:
+    return bytes(zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1}))  # as the command does
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": lambda data: gzip.compress(data, mtime=0),
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard,
+}
+each = pytest.mark.parametrize("suffix", PACK)
+
+
+def read(packed: bytes, name: str) -> bytes:
+    with decompressed(io.BytesIO(packed), name) as file:
+        return file.read()
+
+
+@each
+@pytest.mark.parametrize("data", [b"", b"a", TEXT, TEXT * 20, os.urandom(100_000)], ids=len)
+def test_what_was_compressed_is_read(suffix: str, data: bytes) -> None:
+    assert read(PACK[suffix](data), f"a{suffix}") == data
+    assert read(PACK[suffix](data), f"A{suffix.upper()}") == data
+
+
+@each
+@pytest.mark.parametrize("rest", [b"", b"\0" * 4, b"\0" * 100_000])
+def test_several_streams_are_one_text(suffix: str, rest: bytes) -> None:
+    parts = [TEXT, b"", TEXT[:7], b"x" * 200_000, b""]
+    assert read(b"".join(map(PACK[suffix], parts)) + rest, f"a{suffix}") == b"".join(parts)
+
+
+def test_a_frame_of_zstandard_without_content_is_skipped() -> None:
+    skipped = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd"
+    assert read(skipped + zstandard(TEXT) + skipped + zstandard(b"end"), "a.zst") == TEXT + b"end"
+
+
+@each
+def test_a_file_cut_off_anywhere_is_an_error(suffix: str) -> None:
+    packed = PACK[suffix](TEXT)
+    said = f"^a{suffix}: (not readable as .*: it is (cut off|empty)$|its name ends in)"
+    for n in range(0, len(packed), 7 if suffix == ".bz2" else 3):
+        with pytest.raises(DataError, match=said):
+            read(packed[:n], f"a{suffix}")
+
+
+@each
+def test_a_changed_byte_is_noticed_or_changes_nothing(suffix: str) -> None:
+    packed, random_ = PACK[suffix](TEXT) + PACK[suffix](TEXT), random.Random(1)
+    for place in random_.sample(range(len(packed)), 150):
+        changed = bytearray(packed)
+        changed[place] ^= 1 << random_.randrange(8)
+        try:
+            assert read(bytes(changed), f"a{suffix}") == TEXT + TEXT
+        except DataError as error:
+            assert "\n" not in str(error)
+
+
+@each
+def test_what_follows_the_end_is_not_dropped_in_silence(suffix: str) -> None:
+    second = bytearray(PACK[suffix](TEXT))
+    second[0] ^= 1
+    for rest in (b"x", TEXT, bytes(second)):
+        with pytest.raises(DamagedError, match="after its end there is something else"):
+            read(PACK[suffix](TEXT) + rest, f"a{suffix}")
+
+
+@each
+def test_names_must_say_what_is_inside(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.de{suffix}"
+    path.write_bytes(TEXT)
+    with pytest.raises(DataError, match=rf"a\.de{suffix}: its name ends in {suffix}, but .* rename it to a\.de$"):
+        list(read_lines(path))
+    other = next(one for one in PACK if one != suffix)
+    path.write_bytes(PACK[other](TEXT))
+    with pytest.raises(DataError, match=rf"but its name ends in {suffix}; rename it to a\.de{other}$"):
+        list(read_lines(path))
+    (tmp_path / "a.de").write_bytes(PACK[suffix](TEXT))
+    with pytest.raises(DataError, match=f"but its name does not end in {suffix}; unpack it first"):
+        list(read_lines(tmp_path / "a.de"))
+
+
+@each
+def test_aligned_files_may_be_compressed(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"a.de{suffix}").write_bytes(PACK[suffix](TEXT))
+    (tmp_path / "a.en").write_bytes(TEXT)
+    pairs = list(read_aligned(tmp_path / f"a.de{suffix}", tmp_path / "a.en"))
+    assert len(pairs) == 300 and all(src == tgt for src, tgt in pairs)
+
+
+@each
+def test_a_damaged_file_names_the_last_line_that_was_read(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.de{suffix}"
+    data = b"".join(b"%d\n" % random.Random(2).getrandbits(200) for _ in range(20_000))
+    path.write_bytes(PACK[suffix](b"one\ntwo\n" + data)[:-40])
+    n_read = 0
+    with pytest.raises(
+        DataError, match=rf"a\.de{suffix}: not readable as \w+ after line (\d+): it is cut off"
+    ) as caught:
+        for _ in read_lines(path):
+            n_read += 1
+    assert f"after line {n_read}:" in str(caught.value)
+
+
+@each
+def test_what_expands_without_bound_takes_little_memory(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(PACK[suffix](bytes(1 << 24)))
+    monkeypatch.setattr(lines, "LINE_BYTES", 1 << 20)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="line 1 has more than 1 MB"):
+            list(read_lines(path))
+        with path.open("rb") as packed, decompressed(packed, path) as file:
+            assert sum(map(len, iter(lambda: file.read(1 << 16), b""))) == 1 << 24
+        assert tracemalloc.get_traced_memory()[1] < 3 << 22  # of which .xz takes 8 MB
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_pipe_is_decompressed() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, PACK[".xz"](b"a\nb\n"))
+    os.close(writing)
+    with os.fdopen(reading, "rb") as file, decompressed(file, "a.xz") as content:
+        assert content.readlines() == [b"a\n", b"b\n"]
+
+
+def test_xz_that_asks_for_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compressed, "LZMA_BYTES", 1 << 20)  # the preset asks for 8 MB
+    with pytest.raises(DamagedError, match=r"a\.xz: not readable as xz: Memory usage limit"):
+        read(PACK[".xz"](TEXT), "a.xz")
+
+
+def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("backports.zstd", "compression.zstd"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(DataError, match=r"^a\.zst: .*; install it with pip install backports\.zstd, or with nmt's"):
+        read(b"\x28\xb5\x2f\xfd" + bytes(20), "a.zst")
+
+
+def test_lines_of_compressed_files_are_not_counted_beforehand() -> None:
+    assert tuple(one.suffix for one in COMPRESSIONS) == console.COMPRESSED

@@ -1,0 +1,211 @@
+"""Parquet and Arrow: which columns pair, what is skipped, and what is said about files that will not do."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from random import Random
+from typing import IO
+
+import pyarrow as pa
+import pytest
+from pyarrow import feather, ipc, parquet
+
+from damaged import Reader, cell, content, damage, read_damaged
+from nmt.errors import DataError
+from nmt.prepare.formats.arrow import read_arrow, read_parquet
+from nmt.prepare.inputs import Input
+from nmt.prepare.pairs import Layout, Units
+
+NAMED = Layout(("de", "en"), {}, None)
+MAPPING = Layout(("de", "en"), {}, "translation")
+
+
+def columns(de: str, en: str) -> Layout:
+    return Layout(("de", "en"), {"de": de, "en": en}, None)
+
+
+def as_parquet(table: pa.Table) -> bytes:
+    file = BytesIO()
+    parquet.write_table(table, file, row_group_size=7, write_page_checksum=True)
+    return file.getvalue()
+
+
+def as_file(table: pa.Table) -> bytes:
+    file = BytesIO()
+    with ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=7)
+    return file.getvalue()
+
+
+def as_stream(table: pa.Table) -> bytes:
+    file = BytesIO()
+    with ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=7)
+    return file.getvalue()
+
+
+FORMATS: list[tuple[Callable[[pa.Table], bytes], Reader]] = [
+    (as_parquet, read_parquet), (as_file, read_arrow), (as_stream, read_arrow),
+]  # fmt: skip
+each_format = pytest.mark.parametrize(("write", "read"), FORMATS)
+
+
+def pairs(read: Reader, data: bytes, layout: Layout = NAMED) -> tuple[list[tuple[str, str]], dict[str, int]]:
+    units = Units()
+    return list(read(content(data), layout, units)), units.skipped
+
+
+def problem(read: Reader, data: bytes, layout: Layout = NAMED) -> str:
+    with pytest.raises(DataError) as caught:
+        pairs(read, data, layout)
+    return str(caught.value)
+
+
+DE, EN = ["x", None, "y\r\n z", ""], ["X", "-", "Y", "Z"]
+EXPECTED = ([("x", "X"), ("y z", "Y"), ("", "Z")], {"no text in de": 1})
+STRUCTS = pa.array([{"en": en, "de": de, "n": 1} for de, en in zip(DE, EN, strict=True)])
+
+
+@each_format
+@pytest.mark.parametrize(
+    ("table", "layout"),
+    [
+        (pa.table({"id": [1, 2, 3, 4], "en": EN, "de": DE}), NAMED),
+        (pa.table({"de-AT": pa.array(DE, pa.large_string()), "EN": pa.array(EN).dictionary_encode()}), NAMED),
+        (pa.table({"a": DE, "b.c": EN}), columns("a", "b.c")),
+        (pa.table({"id": [[1]] * 4, "translation": STRUCTS}), MAPPING),
+        (pa.table({"a": STRUCTS, "de": EN}), columns("a.de", "a.en")),
+        (pa.table({"a": pa.StructArray.from_arrays([STRUCTS], ["b"])}), columns("a.b.de", "a.b.en")),
+        (pa.table({"a": pa.StructArray.from_arrays([STRUCTS], ["b"])}), Layout(("de", "en"), {}, "a.b")),
+    ],
+)
+def test_columns(write: Callable[[pa.Table], bytes], read: Reader, table: pa.Table, layout: Layout) -> None:
+    assert pairs(read, write(table), layout) == EXPECTED
+
+
+@each_format
+def test_rows_without_text_are_skipped(write: Callable[[pa.Table], bytes], read: Reader) -> None:
+    structs = pa.array([None, {"de": "x", "en": "X"}, {"de": "y", "en": None}])
+    expected = [("x", "X")], {"no text in de": 1, "no text in en": 1}
+    assert pairs(read, write(pa.table({"translation": structs})), MAPPING) == expected
+    assert pairs(read, write(pa.table({"de": ["x"], "en": pa.nulls(1)}))) == ([], {"no text in en": 1})
+    assert pairs(read, write(pa.table({"de": pa.array([], pa.string()), "en": pa.array([], pa.string())}))) == ([], {})
+
+
+@each_format
+@pytest.mark.parametrize(
+    ("table", "layout", "message"),
+    [
+        (pa.table({"id": [1], "en": ["X"]}), NAMED, "no column for de; there are id, en; write columns: {de: NAME, "),
+        (pa.table({"a": ["x"]}), columns("a", "b"), "no column named b; there are a; write"),
+        (pa.table({"t": STRUCTS}), NAMED, "no column for de; there are t.en, t.de, t.n; write"),
+        (pa.table({"de": [1], "en": ["X"]}), NAMED, "column de is of type int64, where text is needed"),
+        (pa.table({"de": [b"x"], "en": ["X"]}), NAMED, "column de is of type binary, where text is needed"),
+        (pa.table({"a": STRUCTS}), columns("a.de", "a.n"), "column a.n is of type int64, where text is needed"),
+        (pa.table({"de": [["x"]], "en": ["X"]}), NAMED, "column de is of type list<"),
+        (pa.table({"a": ["x"]}), MAPPING, "no column translation that maps languages to text as a structure; there are "
+         "a (string)"),
+        (pa.table({"translation": pa.array([{"en": "X"}])}), MAPPING, "no column for de; there are en; write"),
+    ],
+)  # fmt: skip
+def test_columns_that_are_refused(
+    write: Callable[[pa.Table], bytes], read: Reader, table: pa.Table, layout: Layout, message: str
+) -> None:
+    assert problem(read, write(table), layout).startswith(f"f: {message}")
+
+
+def test_columns_of_the_same_name_are_refused() -> None:
+    table = pa.Table.from_arrays([pa.array(["x"])] * 3, ["de", "en", "de"])
+    assert problem(read_arrow, as_file(table)).startswith("f: 2 columns for de, de, de, where one is needed")
+
+
+def test_feather_is_arrow(tmp_path: Path) -> None:
+    feather.write_feather(pa.table({"de": DE, "en": EN}), tmp_path / "t.feather", compression="zstd")
+    assert pairs(read_arrow, (tmp_path / "t.feather").read_bytes()) == EXPECTED
+
+
+@each_format
+def test_files_that_are_cut_or_something_else(write: Callable[[pa.Table], bytes], read: Reader) -> None:
+    data = write(pa.table({"de": ["x"] * 30, "en": ["X"] * 30}))
+    for n in {*range(0, len(data), 97), len(data) - 1, len(data) - 8}:
+        assert "not readable as" in (message := problem(read, data[:n])) or "without its end" in message
+    for other in (b"de\ten\n" * 100, b"\x00" * 1000, b"FEA1" + b"\x00" * 100):
+        assert "not readable as" in (message := problem(read, other)) or "without its end" in message
+
+
+@pytest.mark.parametrize("write", [as_file, as_stream])
+def test_text_that_is_not_utf8(write: Callable[[pa.Table], bytes]) -> None:
+    data = write(pa.table({"de": ["xxxxx"] * 20, "en": ["X"] * 20}))
+    at = data.rindex(b"xxxxx")
+    assert "f: not readable as Arrow after row 14: " in problem(read_arrow, data[:at] + b"\xff" + data[at + 1 :])
+    assert "f: not readable as Arrow: " in problem(read_arrow, data.replace(b"en\x00", b"\xffn\x00"))
+
+
+def test_checksums_of_parquet_are_verified() -> None:
+    file = BytesIO()
+    table = pa.table({"de": ["Wort"], "en": ["word"]})
+    parquet.write_table(table, file, compression="none", use_dictionary=False, write_page_checksum=True)
+    assert pairs(read_parquet, file.getvalue()) == ([("Wort", "word")], {})
+    assert "not readable as Parquet: " in problem(read_parquet, file.getvalue().replace(b"Wort", b"Mord"))
+
+
+def test_a_large_batch() -> None:
+    rows = [(cell("de", i), cell("en", i)) for i in range(2500)]
+    file = BytesIO()
+    table = pa.table({"de": [de for de, _ in rows], "en": [en for _, en in rows]})
+    with ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    assert pairs(read_arrow, file.getvalue()) == (rows, {})
+
+
+def test_offsets_that_lead_anywhere() -> None:
+    data = as_file(pa.table({"de": ["xxxx"] * 3, "en": ["XXX"] * 3}))
+    offsets = struct.pack("<4i", 0, 4, 8, 12)
+    assert data.count(offsets) == 1
+    data = data.replace(offsets, struct.pack("<4i", 0, 8, 4, 12))
+    assert problem(read_arrow, data).startswith("f: not readable as Arrow: ")
+
+
+def test_files_are_copied_only_if_needed_and_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "f").write_bytes(as_parquet(pa.table({"de": DE, "en": EN})))
+    copies: list[IO[bytes]] = []
+
+    @contextmanager
+    def copy() -> Iterator[IO[bytes]]:
+        with (tmp_path / "copy").open("w+b") as file:
+            copies.append(file)
+            yield file
+
+    monkeypatch.setattr("nmt.prepare.formats.arrow.tempfile.TemporaryFile", copy)
+    file = (tmp_path / "f").open("rb")
+    units = Units()
+    assert (list(read_parquet(Input("f", "parquet", lambda: file), NAMED, units)), units.skipped) == EXPECTED
+    assert file.closed and not copies
+    assert pairs(read_parquet, (tmp_path / "f").read_bytes()) == EXPECTED
+    assert [copy.closed for copy in copies] == [True]
+    assert "not readable as Parquet" in problem(read_parquet, b"x")
+    assert [copy.closed for copy in copies] == [True, True]
+
+
+def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.prepare.formats.arrow.tempfile.TemporaryFile", lambda: Path("/dev/full").open("w+b", 0))  # noqa: SIM115
+    assert problem(read_parquet, b"x" * 10) == (
+        "f: cannot be copied to a temporary file: [Errno 28] No space left on device; TMPDIR is the folder for it"
+    )
+
+
+ROWS = [(cell("de", i), cell("en", i)) for i in range(20)]
+TABLE = pa.table({"id": list(range(20)), "de": [de for de, _ in ROWS], "en": [en for _, en in ROWS]})
+
+
+@each_format
+def test_damaged_files_shift_no_pair(write: Callable[[pa.Table], bytes], read: Reader) -> None:
+    data = write(TABLE)
+    assert read_damaged(read, data, NAMED) == (20, [])
+    counts = [read_damaged(read, damage(data, Random(seed)), NAMED) for seed in range(60)]
+    assert [shifted for _, shifted in counts if shifted] == []
+    assert 20 < sum(n for n, _ in counts) < 60 * 20

@@ -1,0 +1,342 @@
+"""Downloads from a real server: cut, changed, refused, slow, and from two places at once."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from file_server import Cut, Silence, Site, Status, serve_files
+from nmt.errors import DataError
+from nmt.files.write import Lock
+from nmt.prepare import download as module
+from nmt.prepare import http
+from nmt.prepare.download import cache_folder, cached, download
+
+TEXT = b"".join(b"line %d\n" % number for number in range(2000))
+SHA = hashlib.sha256(TEXT).hexdigest()
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(http, "PAUSES", (0.0, 0.0, 0.0))
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with serve_files() as site:
+        site.files["/a.txt"] = TEXT
+        yield site
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock")
+
+
+def test_a_file_is_downloaded(site: Site, tmp_path: Path) -> None:
+    to = download(f"{site.url}/a.txt#part", tmp_path / "a", SHA)
+    assert to.read_bytes() == TEXT
+    assert names(tmp_path) == ["a"] and site.requests == ["/a.txt"]
+
+
+def test_an_empty_file_is_a_file(site: Site, tmp_path: Path) -> None:
+    site.files["/a.txt"] = b""
+    assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == b""
+
+
+@pytest.mark.parametrize("after", [0, 1, 5000, len(TEXT) - 1])
+@pytest.mark.parametrize("validators", [{"ETag": '"x"'}, {"Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT"}])
+def test_a_download_that_is_cut_goes_on_there(
+    after: int, validators: dict[str, str], site: Site, tmp_path: Path
+) -> None:
+    site.troubles, site.validators = [Cut(after), Cut(0)], validators
+    assert download(f"{site.url}/a.txt", tmp_path / "a", SHA).read_bytes() == TEXT
+    again = f"/a.txt bytes={after}-" if after else "/a.txt"
+    assert site.requests == ["/a.txt", again, again]
+
+
+def test_a_later_process_goes_on_too(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "PAUSES", ())
+    site.troubles = [Cut(300)]
+    with pytest.raises(DataError, match=r"the connection ended after 300 of 18,890 bytes$"):
+        download(f"{site.url}/a.txt", tmp_path / "a")
+    assert names(tmp_path) == ["a.part", "a.part.json"]
+    assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
+    assert site.requests == ["/a.txt", "/a.txt bytes=300-"] and names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("validators", [{}, {"ETag": 'W/"weak"'}])
+def test_without_a_strong_validator_it_starts_again(validators: dict[str, str], site: Site, tmp_path: Path) -> None:
+    site.troubles, site.validators = [Cut(300)], validators
+    assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
+    assert site.requests == ["/a.txt", "/a.txt"]
+
+
+def test_a_file_of_unknown_length_starts_again(site: Site, tmp_path: Path) -> None:
+    site.is_chunked, site.troubles = True, [Cut(300), Cut(5000)]
+    assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
+    assert site.requests == ["/a.txt"] * 3
+
+
+def test_a_server_without_ranges_sends_all_again(site: Site, tmp_path: Path) -> None:
+    site.troubles, site.has_ranges = [Cut(300)], False
+    assert download(f"{site.url}/a.txt", tmp_path / "a", SHA).read_bytes() == TEXT
+    assert site.requests == ["/a.txt", "/a.txt bytes=300-"]
+
+
+def left(tmp_path: Path, site: Site, data: bytes, **changes: object) -> None:
+    """What a process leaves that was killed in the middle."""
+    (tmp_path / "a.part").write_bytes(data)
+    known = {"url": f"{site.url}/a.txt", "validator": '"one"', "total": len(TEXT)} | changes
+    (tmp_path / "a.part.json").write_text(json.dumps(known))
+
+
+@pytest.mark.parametrize("keeps_promises", [True, False])
+def test_a_file_that_was_changed_meanwhile_starts_again(keeps_promises: bool, site: Site, tmp_path: Path) -> None:
+    left(tmp_path, site, b"of an older version", validator='"zero"')
+    site.keeps_promises = keeps_promises
+    assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
+    assert site.requests == ["/a.txt bytes=19-", *([] if keeps_promises else ["/a.txt"])]
+
+
+@pytest.mark.parametrize("changes", [{"url": "http://other/a.txt"}, {"total": "many"}, {"validator": None}])
+def test_what_is_of_another_file_is_not_continued(changes: dict[str, object], site: Site, tmp_path: Path) -> None:
+    left(tmp_path, site, TEXT[:50], **changes)
+    assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
+    assert site.requests == ["/a.txt"]
+
+
+def test_a_complete_part_needs_no_request(site: Site, tmp_path: Path) -> None:
+    left(tmp_path, site, TEXT)
+    assert download(f"{site.url}/a.txt", tmp_path / "a", SHA).read_bytes() == TEXT
+    assert site.requests == []
+
+
+def test_more_than_the_file_has_is_not_continued(site: Site, tmp_path: Path) -> None:
+    left(tmp_path, site, TEXT + b"more", total=len(TEXT) + 9)
+    assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
+    assert site.requests == [f"/a.txt bytes={len(TEXT) + 4}-", "/a.txt"]
+
+
+def test_a_wrong_beginning_is_found_by_the_checksum(site: Site, tmp_path: Path) -> None:
+    left(tmp_path, site, b"x" * 50)
+    assert download(f"{site.url}/a.txt", tmp_path / "a", SHA).read_bytes() == TEXT
+    assert site.requests == ["/a.txt bytes=50-", "/a.txt"]
+
+
+def test_a_wrong_checksum_is_refused(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("what was there")
+    with pytest.raises(DataError, match=f"its SHA-256 is {SHA}, where {'0' * 64} is expected"):
+        download(f"{site.url}/a.txt", tmp_path / "a", "0" * 64)
+    assert names(tmp_path) == ["a"] and (tmp_path / "a").read_text() == "what was there"
+    assert site.requests == ["/a.txt"]
+    download(f"{site.url}/a.txt", tmp_path / "a", SHA)
+    assert (tmp_path / "a").read_bytes() == TEXT
+
+
+@pytest.mark.parametrize("code", [400, 403, 404, 410])
+def test_what_cannot_succeed_is_not_tried_again(code: int, site: Site, tmp_path: Path) -> None:
+    site.troubles = [Status(code)]
+    with pytest.raises(DataError, match=rf"^{site.url}/a.txt: the server answers {code} [A-Z]"):
+        download(f"{site.url}/a.txt", tmp_path / "a")
+    assert len(site.requests) == 1
+
+
+@pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
+def test_what_may_succeed_is_tried_again(
+    code: int, site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.troubles = [Status(code), Status(code, {"Retry-After": "0"})]
+    assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
+    assert capsys.readouterr().err.count(f"the server answers {code}") == 2
+    site.troubles = [Status(code)] * 4
+    with pytest.raises(DataError, match=rf"the server answers {code} .*\(tried 4 times\)$"):
+        download(f"{site.url}/a.txt", tmp_path / "a")
+
+
+def test_pauses_are_as_long_as_the_server_asks(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(http.time, "sleep", pauses.append)
+    monkeypatch.setattr(http, "PAUSES", (1.0, 4.0, 15.0))
+    after = ({"Retry-After": "7"}, {"Retry-After": "soon"}, {"Retry-After": "Sun, 06 Nov 1994 08:49:37 GMT"})
+    site.troubles = [Status(429, headers) for headers in after]
+    download(f"{site.url}/a.txt", tmp_path / "a")
+    assert pauses == [7.0, 4.0, 15.0]
+    site.troubles = [Status(503, {"Retry-After": "86400"})]
+    with pytest.raises(DataError, match=r"503 .*; the server asks to try again in 86,400 s$"):
+        download(f"{site.url}/a.txt", tmp_path / "a")
+
+
+def test_a_connection_that_keeps_breaking_is_worth_more_tries_as_long_as_it_moves(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_PROGRESS", 1000)
+    site.troubles = [Cut(1000)] * 10
+    assert download(f"{site.url}/a.txt", tmp_path / "a", SHA).read_bytes() == TEXT
+    assert site.requests[1:3] == ["/a.txt bytes=1000-", "/a.txt bytes=2000-"]
+    site.troubles = [Cut(100)] * 10
+    with pytest.raises(DataError, match=r"after 400 of 18,890 bytes \(tried 4 times\)$"):
+        download(f"{site.url}/a.txt", tmp_path / "a")
+
+
+def test_a_silent_server_is_not_waited_for(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "TIMEOUT", 0.1)
+    monkeypatch.setattr(http, "PAUSES", (0.0,))
+    site.troubles = [Silence(), Silence()]
+    with pytest.raises(DataError, match=r"no answer within 0.1 s \(tried 2 times\)$"):
+        download(f"{site.url}/a.txt", tmp_path / "a")
+
+
+def test_redirects_lead_to_http_only(site: Site, tmp_path: Path) -> None:
+    site.files["/b.txt"] = TEXT
+    site.troubles = [Status(302, {"Location": "/b.txt"})]
+    assert download(f"{site.url}/a.txt", tmp_path / "a").read_bytes() == TEXT
+    for place in ("file:///etc/passwd", "ftp://127.0.0.1/a", "data:text/plain,a", "gopher://a"):
+        site.troubles = [Status(301, {"Location": place})]
+        with pytest.raises(DataError, match=f"it redirects to {place}, which is not followed$"):
+            download(f"{site.url}/a.txt", tmp_path / "b")
+    site.troubles = [Status(302, {"Location": "/a.txt"})] * 30
+    with pytest.raises(DataError, match="not followed"):
+        download(f"{site.url}/a.txt", tmp_path / "b")
+
+
+def test_the_body_of_a_redirect_is_not_read(site: Site, tmp_path: Path) -> None:
+    site.files["/b.txt"] = TEXT
+    site.troubles = [Status(302, {"Location": "/b.txt", "Content-Length": "99999999999999"})]
+    assert download(f"{site.url}/a.txt", tmp_path / "a", SHA).read_bytes() == TEXT
+
+
+def test_https_never_leads_down_to_http() -> None:
+    from email.message import Message
+    from io import BytesIO
+    from urllib.error import HTTPError
+    from urllib.request import Request
+
+    redirects, headers = http._Redirects(), Message()
+    for old, new, is_followed in (("https", "http", False), ("http", "https", True), ("https", "https", True)):
+        asked = (Request(f"{old}://a/x"), BytesIO(), 302, "Found", headers, f"{new}://b/y")
+        if is_followed:
+            request = redirects.redirect_request(*asked)
+            assert request is not None and request.full_url == f"{new}://b/y"
+        else:
+            with pytest.raises(HTTPError) as caught:
+                redirects.redirect_request(*asked)
+            caught.value.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/passwd",
+        "ftp://a/b",
+        "a.txt",
+        "",
+        "http://",
+        "http:///a",
+        "http://[::1",
+        "http://a:b/c",
+        "http://a/\udcff",
+    ],
+)
+def test_only_http_is_downloaded(url: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="not a URL"):
+        download(url, tmp_path / "a")
+
+
+def test_a_url_may_have_other_letters(site: Site, tmp_path: Path) -> None:
+    site.files["/gr%C3%BC%C3%9Fe%20an/a%20b.txt?q=%C3%A4"] = TEXT
+    assert download(f"{site.url}/grüße an/a%20b.txt?q=ä", tmp_path / "a").read_bytes() == TEXT
+
+
+def test_a_host_that_does_not_answer(tmp_path: Path) -> None:
+    with serve_files() as gone:
+        pass
+    with pytest.raises(DataError, match=r"cannot be reached: connection refused$"):
+        download(f"{gone.url}/a.txt", tmp_path / "a")
+
+
+def test_a_full_disk_is_one_line(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module, "open_own", full)
+    with pytest.raises(DataError, match=r"a.part: cannot be written: No space left on device; make room"):
+        download(f"{site.url}/a.txt", tmp_path / "a")
+    assert len(site.requests) == 1
+
+
+def test_two_at_once_take_turns(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(module, "_WAIT", 0.01)
+    path = cached(f"{site.url}/a.txt").path
+    path.unlink()
+    lock = Lock(path.with_name("a.txt.lock"), "downloads")
+    timer = threading.Timer(0.6, lock.release)
+    timer.start()
+    assert cached(f"{site.url}/a.txt").path.read_bytes() == TEXT
+    timer.join()
+    assert capsys.readouterr().err.count("a.txt: waiting; ") == 1
+
+
+def test_what_is_in_the_cache_is_not_fetched_again(site: Site, tmp_path: Path) -> None:
+    first = cached(f"{site.url}/a.txt", SHA)
+    assert first.path.read_bytes() == TEXT and first.sha256 == SHA and first.path.is_relative_to(tmp_path / "cache")
+    assert cached(f"{site.url}/a.txt") == cached(f"{site.url}/a.txt", SHA.upper()) == first
+    assert site.requests == ["/a.txt"]
+
+
+def test_a_damaged_file_of_the_cache_is_fetched_again(site: Site) -> None:
+    path = cached(f"{site.url}/a.txt").path
+    path.write_bytes(TEXT[:-1] + b"x")
+    assert cached(f"{site.url}/a.txt").path.read_bytes() == TEXT
+    (path.parent / ".record.json").write_text("{")
+    assert cached(f"{site.url}/a.txt").path.read_bytes() == TEXT
+    assert site.requests == ["/a.txt"] * 3
+
+
+def test_another_checksum_than_that_of_the_cache(site: Site) -> None:
+    path = cached(f"{site.url}/a.txt").path
+    with pytest.raises(DataError, match="is expected"):
+        cached(f"{site.url}/a.txt", "0" * 64)
+    assert path.read_bytes() == TEXT
+    site.files["/a.txt"] = b"a newer version\n"
+    new = hashlib.sha256(b"a newer version\n").hexdigest()
+    assert cached(f"{site.url}/a.txt", new) == (path, new)
+
+
+def test_every_url_has_its_own_place(site: Site) -> None:
+    site.files |= {"/a.txt?v=2": b"two", "/b/a.txt": b"three", "/": b"four"}
+    paths = [cached(f"{site.url}{page}").path for page in ("/a.txt", "/a.txt?v=2", "/b/a.txt", "/")]
+    assert len(set(paths)) == 4 and [path.name for path in paths] == ["a.txt", "a.txt", "a.txt", "file"]
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("http://a/b/corpus.tmx.gz?x=/etc", "corpus.tmx.gz"),
+        ("http://a/..%2f..%2fetc", "_.._etc"),
+        ("http://a/.bashrc", "bashrc"),
+        ("http://a/%00%0a", "__"),
+        ("http://a", "file"),
+    ],
+)
+def test_names_in_the_cache_are_safe(url: str, name: str) -> None:
+    assert module._file_name(url) == name
+
+
+def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NMT_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert cache_folder() == Path("/x/nmt")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "nmt"
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "file" / "cache"))
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match="cannot be written: Not a directory; NMT_CACHE names another folder"):
+        cached("http://127.0.0.1:9/a")

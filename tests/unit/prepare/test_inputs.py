@@ -1,0 +1,415 @@
+"""Inputs: which files a path leads to, in which order, how they are opened, and that no archive does harm."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import random
+import stat
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from nmt.config import Source
+from nmt.errors import DataError
+from nmt.prepare import tar_archive
+from nmt.prepare.inputs import FORMATS, Input, find_inputs, fingerprints
+from nmt.prepare.paths import natural
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+CHECKSUM = {zstd.CompressionParameter.checksum_flag: 1}  # as the command does
+FILES = {"b/f.10.tmx": b"ten", "b/f.2.tmx": b"two", "a.po": b"po", "b/f.1.tmx.gz": gzip.compress(b"one")}
+"""In none of the natural orders."""
+CONTENT = {"a.po": b"po", "b/f.1.tmx.gz": b"one", "b/f.2.tmx": b"two", "b/f.10.tmx": b"ten"}
+"""In natural order."""
+
+
+def zipped(files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", method) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return data.getvalue()
+
+
+def tarred(files: Mapping[str, bytes], format: int = tarfile.PAX_FORMAT) -> bytes:  # noqa: A002
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=format) as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return data.getvalue()
+
+
+ARCHIVES: dict[str, Callable[[Mapping[str, bytes]], bytes]] = {
+    "deflated.zip": zipped,
+    "stored.zip": lambda files: zipped(files, zipfile.ZIP_STORED),
+    "bzip2.zip": lambda files: zipped(files, zipfile.ZIP_BZIP2),
+    "prefixed.zip": lambda files: b"#!/bin/sh\n" + zipped(files),
+    "followed.ZIP": lambda files: zipped(files) + b"\n",
+    "pax.tar": tarred,
+    "gnu.tar": lambda files: tarred(files, tarfile.GNU_FORMAT),
+    "a.tgz": lambda files: gzip.compress(tarred(files)),
+    "a.tar.bz2": lambda files: bz2.compress(tarred(files)),
+    "A.TAR.XZ": lambda files: lzma.compress(tarred(files)),
+    "a.tar.zst": lambda files: bytes(zstd.compress(tarred(files), options=CHECKSUM)),
+}
+each = pytest.mark.parametrize("name", ARCHIVES)
+
+
+def write(folder: Path, files: Mapping[str, bytes]) -> Path:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return folder
+
+
+def read(one: Input) -> bytes:
+    with one.open() as file:
+        return file.read()
+
+
+def contents(root: Path, path: str, **settings: str) -> dict[str, bytes]:
+    """Name below `path` -> content, in order."""
+    inputs = find_inputs(Source(path=path, **settings), root)  # type: ignore[arg-type]
+    return {one.name.removeprefix(f"{root / path}/").removeprefix(f"{root}/"): read(one) for one in inputs}
+
+
+def problem(root: Path, path: str, **settings: str) -> str:
+    with pytest.raises(DataError) as caught:
+        contents(root, path, **settings)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# --- paths ----------------------------------------------------------------------------------------
+
+
+def test_a_file_a_folder_and_patterns(tmp_path: Path) -> None:
+    write(tmp_path, FILES)
+    assert contents(tmp_path, "b/f.2.tmx") == {"b/f.2.tmx": b"two"}
+    assert contents(tmp_path, str(tmp_path / "b/f.2.tmx")) == {"b/f.2.tmx": b"two"}
+    assert list(contents(tmp_path, ".").items()) == list(CONTENT.items())
+    assert list(contents(tmp_path, "b").values()) == [b"one", b"two", b"ten"]
+    assert list(contents(tmp_path, "b/*.tmx").items()) == [("b/f.2.tmx", b"two"), ("b/f.10.tmx", b"ten")]
+    assert list(contents(tmp_path, f"{tmp_path}/?/f.??.tmx")) == ["b/f.10.tmx"]
+    for everything in ("**", "**/*", "**/**/*"):
+        assert list(contents(tmp_path, everything)) == list(CONTENT), everything
+    assert list(contents(tmp_path, "**/f*.tmx")) == ["b/f.2.tmx", "b/f.10.tmx"]
+    assert list(contents(tmp_path, "**/b/*.gz")) == ["b/f.1.tmx.gz"]
+
+
+def test_names_are_sorted_by_the_numbers_in_them() -> None:
+    names = ["a/1", "a/2.x", "a/02.y", "a/10", "a/x", "a-1", "b1/c10", "b2/c9", "b10/c1", "c" + "9" * 9999]
+    assert sorted(set(names), key=natural) == names
+
+
+def test_a_file_of_a_name_like_a_pattern_is_itself(tmp_path: Path) -> None:
+    write(tmp_path, {"a[1]*.tmx": b"itself", "a1.tmx": b"no", "[b].po": b"po", "b.po": b"no"})
+    assert contents(tmp_path, "a[1]*.tmx") == {"a[1]*.tmx": b"itself"}
+    assert contents(tmp_path, "[b].*") == {"[b].po": b"po"}
+
+
+def test_the_format_is_that_of_the_name_unless_it_is_set(tmp_path: Path) -> None:
+    write(tmp_path, {f"x{number}{suffix.upper()}": b"" for number, suffix in enumerate(FORMATS)})
+    inputs = find_inputs(Source(path="."), tmp_path)
+    assert [one.format for one in inputs] == list(FORMATS.values())
+    assert {one.format for one in find_inputs(Source(path=".", format="csv"), tmp_path)} == {"csv"}
+    write(tmp_path, {"corpus": b"", "c.tsv.xz": lzma.compress(b"")})
+    assert problem(tmp_path, "corpus").startswith(
+        "corpus: no format is told by the name of corpus; set format to one of tmx, xliff"
+    )
+    assert find_inputs(Source(path="corpus", format="tsv"), tmp_path)[0].format == "tsv"
+    assert find_inputs(Source(path="c.tsv.xz"), tmp_path)[0].format == "tsv"
+
+
+def test_members_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, {**FILES, "README": b"", ".a.tmx": b"", "__MACOSX/a.tmx": b"", ".x/a.tmx": b""})
+    assert list(contents(tmp_path, ".")) == list(CONTENT)
+    assert capsys.readouterr().err == "nmt: .: left out, since their names tell no format: README\n"
+    assert list(contents(tmp_path, ".", members="*.tmx")) == ["b/f.2.tmx", "b/f.10.tmx"]
+    assert list(contents(tmp_path, ".", members="b/*.1*")) == ["b/f.1.tmx.gz", "b/f.10.tmx"]
+    assert capsys.readouterr().err == ""
+    assert contents(tmp_path, ".x/a.tmx") == {".x/a.tmx": b""}
+    assert "no format is told by the name of README; set format" in problem(tmp_path, ".", members="R*")
+    assert "no file matches members: *.xlf; there are README, a.po, b/f.1" in problem(tmp_path, ".", members="*.xlf")
+
+
+def test_where_nothing_is_found_the_error_says_where(tmp_path: Path) -> None:
+    write(tmp_path, {"notes/a.txt": b"", "notes/b.md": b"", "hidden/.x": b""})
+    (tmp_path / "empty").mkdir()
+    end = f" under {tmp_path}; check path and data.root in the config"
+    assert problem(tmp_path, "absent/a.tmx") == f"absent/a.tmx: nothing there{end}"
+    assert problem(tmp_path, "notes/a.txt/b.tmx") == f"notes/a.txt/b.tmx: nothing there{end}"
+    assert problem(tmp_path, "*.tmx") == f"*.tmx: no file matches{end}"
+    assert problem(tmp_path, "no*") == f"no*: no file matches{end}"
+    for folder in ("empty", "hidden"):
+        assert problem(tmp_path, folder) == f"{folder}: no files in it{end}"
+    assert problem(tmp_path, "a\0b") == f"a\0b: nothing there{end}"
+    assert problem(tmp_path, f"{tmp_path}/x") == f"{tmp_path}/x: nothing there; check path and data.root in the config"
+    assert "cannot be read: File name too long" in problem(tmp_path, "a" * 300)
+    said = problem(tmp_path, "notes")
+    assert said.startswith("notes: no file whose name tells its format, but a.txt, b.md; set format to one of tmx")
+
+
+def test_links_and_special_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, {"data/a.tmx": b"a", "other/b.tmx": b"b"})
+    data = tmp_path / "data"
+    (data / "loop").symlink_to("..")
+    (data / "again").symlink_to(".")
+    (data / "c.tmx").symlink_to("../other/b.tmx")
+    (data / "broken.tmx").symlink_to("absent")
+    (data / "itself.tmx").symlink_to("itself.tmx")
+    (data / "zero.tmx").symlink_to("/dev/zero")
+    (tmp_path / "linked").symlink_to("data")
+    os.mkfifo(data / "pipe.tmx")
+    for path in ("data", "linked", "data/**", "linked/*"):
+        assert list(contents(tmp_path, path).values()) == [b"a", b"b"], path
+        said = capsys.readouterr().err
+        assert f"nmt: {path}: left out: links that lead nowhere (2), links to folders (2), special files (2)" in said
+    assert list(contents(tmp_path, "**/b.tmx")) == ["other/b.tmx"]
+    assert "a pipe, where a regular file is needed" in problem(tmp_path, "data/pipe.tmx")
+    assert "a device, where a regular file is needed" in problem(tmp_path, "data/zero.tmx")
+    assert "data/broken.tmx: nothing there" in problem(tmp_path, "data/broken.tmx")
+
+
+# --- archives -------------------------------------------------------------------------------------
+
+
+@each
+def test_archives_are_read_like_folders(tmp_path: Path, name: str) -> None:
+    write(tmp_path, {name: ARCHIVES[name](FILES)})
+    found = contents(tmp_path, name)
+    is_compressed_tar = name.lower() not in ("pax.tar", "gnu.tar") and not name.lower().endswith("zip")
+    assert list(found.items()) == [(key, CONTENT[key]) for key in (FILES if is_compressed_tar else CONTENT)]
+    assert set(contents(tmp_path, name, members="b/*.tmx").values()) == {b"two", b"ten"}
+    assert find_inputs(Source(path=name), tmp_path)[0].name.startswith(f"{tmp_path}/{name}/")
+    in_folder = contents(tmp_path, ".", members="*f.2.*")
+    assert in_folder == {f"{name}/b/f.2.tmx": b"two"}
+
+
+@each
+def test_members_are_opened_in_any_order_and_at_the_same_time(tmp_path: Path, name: str) -> None:
+    texts = {f"{n}.tsv": b"%d\t" % n * 50_000 for n in range(5)}
+    write(tmp_path, {name: ARCHIVES[name](texts)})
+    inputs = find_inputs(Source(path=name), tmp_path)
+    for place in (4, 0, 2, 2, 1):
+        assert read(inputs[place]) == texts[f"{place}.tsv"]
+    with inputs[1].open() as one, inputs[3].open() as three:
+        assert one.read(10) + three.read(10) + one.read() + three.read() == (
+            texts["1.tsv"][:10] + texts["3.tsv"][:10] + texts["1.tsv"][10:] + texts["3.tsv"][10:]
+        )
+    with pytest.raises(KeyError), inputs[0].open() as file:
+        file.read(1)
+        raise KeyError
+    assert read(inputs[0]) == texts["0.tsv"]
+
+
+def opened_tars(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The paths of the tars that are opened from now on."""
+    opened: list[Path] = []
+
+    def open_tar(path: Path, _: str) -> IO[bytes]:
+        opened.append(path)
+        return path.open("rb")
+
+    monkeypatch.setattr(tar_archive, "open_regular", open_tar)
+    return opened
+
+
+def test_a_compressed_tar_is_read_in_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"a.tar.gz": gzip.compress(tarred({f"{n}.tsv": b"x" * n for n in range(200)}))})
+    opened = opened_tars(monkeypatch)
+    inputs = find_inputs(Source(path="a.tar.gz"), tmp_path)
+    for _ in range(2):
+        for n, one in enumerate(inputs):
+            with one.open() as file:
+                assert len(file.read(n // 2)) == n // 2  # the rest is skipped
+    assert len(opened) == 3
+
+
+def test_a_forked_process_does_not_use_the_stream_of_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [os.urandom(100_000) for _ in range(3)]
+    write(tmp_path, {"a.tar.gz": gzip.compress(tarred({f"{n}.tsv": row for n, row in enumerate(rows)}))})
+    inputs = find_inputs(Source(path="a.tar.gz"), tmp_path)
+    assert read(inputs[0]) == rows[0]
+    opened = opened_tars(monkeypatch)
+    monkeypatch.setattr("os.getpid", lambda: 0)  # as in the child
+    assert read(inputs[1]) == rows[1] and len(opened) == 1
+    assert read(inputs[2]) == rows[2] and len(opened) == 1
+
+
+@each
+def test_what_is_left_out_of_an_archive(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    extra = {"README": b"", "../up.tmx": b"", "/root.tmx": b"", "in.zip": b"", "x.tar.gz": b"", "__MACOSX/._a.po": b""}
+    write(tmp_path, {name: ARCHIVES[name]({**extra, "./a.tmx": b"first", "a.tmx": b"last", "a\n\x1b.po": b"odd"})})
+    assert sorted(contents(tmp_path, name).items()) == [("a.tmx", b"last"), ("a\\n\\x1b.po", b"odd")]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        f"nmt: {name}: left out: archives in archives (2), names that lead out of the archive (2)",
+        f"nmt: {name}: left out, since their names tell no format: README",
+    ]
+    write(tmp_path, {name: ARCHIVES[name]({"LICENSE": b"", "in.zip": b""})})
+    assert problem(tmp_path, name).startswith(f"{name}: no file whose name tells its format, but LICENSE; set format")
+    write(tmp_path, {name: ARCHIVES[name]({"in.zip": b""})})
+    assert problem(tmp_path, name) == f"{name}: no files to read in it, but archives in archives (1)"
+    write(tmp_path, {name: ARCHIVES[name]({})})
+    assert problem(tmp_path, name) == f"{name}: no files to read in it"
+
+
+def test_links_and_devices_in_archives_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE):
+            info = tarfile.TarInfo(f"{kind.decode()}.tmx")
+            info.type, info.linkname = kind, "/etc/passwd"
+            archive.addfile(info)
+        archive.addfile(tarfile.TarInfo("a.tmx"))
+    assert contents(tmp_path, "a.tar") == {"a.tmx": b""}
+    assert "left out: devices (1), links (2), pipes (1)" in capsys.readouterr().err
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as zip_:
+        for kind, name in ((stat.S_IFLNK, "link.tmx"), (stat.S_IFIFO, "pipe.tmx"), (stat.S_IFREG, "a.tmx")):
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = kind << 16
+            zip_.writestr(entry, "text")
+        zip_.mkdir("folder.tmx")
+    assert contents(tmp_path, "a.zip") == {"a.tmx": b"text"}
+    assert "left out: devices (1), links (1)" in capsys.readouterr().err
+
+
+def test_a_zip_is_read_to_its_last_byte_where_a_match_crosses_two_blocks(tmp_path: Path) -> None:
+    files = {f"{size}.tsv": b"x" * size for size in range((1 << 16) - 20, (1 << 16) + 300, 9)}
+    write(tmp_path, {"a.zip": zipped(files)})
+    assert contents(tmp_path, "a.zip") == files
+
+
+def test_long_names_in_a_tar(tmp_path: Path) -> None:
+    files = {f"{'ä' * 120}/{'b' * 300}/{n}.tmx": b"%d" % n for n in range(3)}
+    for number, kind in enumerate((tarfile.PAX_FORMAT, tarfile.GNU_FORMAT)):
+        write(tmp_path, {f"{number}.tar": tarred(files, kind)})
+        assert contents(tmp_path, f"{number}.tar") == files
+
+
+# --- damage and harm ------------------------------------------------------------------------------
+
+
+def patched(data: bytes, place: int, new: bytes) -> bytes:
+    return data[:place] + new + data[place + len(new) :]
+
+
+def test_zips_that_lie_are_refused(tmp_path: Path) -> None:
+    whole = zipped({"a.tmx": b"x" * 1000})
+    directory, text = whole.index(b"PK\1\2"), b"x" * 1000
+    small = (500).to_bytes(4, "little")
+    checks = {
+        "a.zip/a.tmx: encrypted; unpack it with its password first": patched(whole, directory + 8, b"\1"),
+        "a.zip/a.tmx: compressed with method 14, which is not read here; pack it again": patched(
+            whole, directory + 10, b"\x0e"
+        ),
+        "its size is not what the archive declares": patched(whole, directory + 24, small),
+        "its checksum is not what the archive declares": patched(whole, directory + 16, b"\0"),
+        "a.tmx is cut off": patched(whole, directory + 20, b"\xff\xff"),
+        "a.zip: not readable as zip: a.tmx is called b.tmx at its place": patched(whole, 30, b"b"),
+        "a.zip: not readable as zip: a.tmx is not where its directory says": patched(whole, 0, b"X"),
+        "it declares 2 members, of which 1 are listed": patched(whole, len(whole) - 12, b"\2"),
+        "a.zip: not readable as zip: File is not a zip file": text,
+        "a.zip/a.tmx: not readable as zip: it is cut off": patched(whole, directory + 20, b"\5"),
+    }
+    for said, data in checks.items():
+        write(tmp_path, {"a.zip": data})
+        assert said in problem(tmp_path, "a.zip"), said
+
+
+def test_a_zip_whose_members_overlap_is_refused(tmp_path: Path) -> None:
+    whole = zipped({"a.tmx": b"x" * 1000, "b.tmx": b"x" * 1000})
+    second = whole.index(b"PK\1\2", whole.index(b"PK\1\2") + 1)
+    write(tmp_path, {"a.zip": patched(whole, second + 42, bytes(4))})
+    assert "a.zip: not readable as zip: b.tmx overlaps another member" in problem(tmp_path, "a.zip")
+
+
+def test_tars_that_are_damaged_are_refused(tmp_path: Path) -> None:
+    whole = tarred({"a.tmx": b"x" * 1000, "b.tmx": b"x" * 1000})
+    header = tarfile.TarInfo("a.tmx")
+    header.type, header.size = tarfile.XHDTYPE, 1 << 40
+    sparse = tarfile.TarInfo("a.tmx")
+    sparse.type = tarfile.GNUTYPE_SPARSE
+    bad_record = patched(tarred({"ä" * 150: b""}), 512, b"99999")
+    checks = {
+        "it is cut off: it lacks the mark of its end": whole[:1536],
+        "it is cut off": whole[:2500],
+        "there is no header of a member at byte 1536": patched(whole, 1540, b"\xff"),
+        "after its end there is something else": whole + whole,
+        "a header of 1,099,511,627,776 bytes": header.tobuf(tarfile.GNU_FORMAT) + bytes(1024),
+        "a.tmx is a sparse file; pack it again without --sparse": sparse.tobuf(tarfile.GNU_FORMAT) + bytes(1024),
+        "a damaged header of a member": bad_record,
+        "no header of a member at byte 0": b"x" * 1024,
+    }
+    for said, data in checks.items():
+        write(tmp_path, {"a.tar": data, "a.tar.gz": gzip.compress(data)})
+        for name in ("a.tar", "a.tar.gz"):
+            assert said in problem(tmp_path, name), said
+    write(tmp_path, {"a.tar.gz": gzip.compress(whole)[:-4]})
+    assert "a.tar.gz: not readable as gzip: it is cut off" in problem(tmp_path, "a.tar.gz")
+    write(tmp_path, {"a.tar.xz": b""})
+    assert "a.tar.xz: not readable as xz: it is empty" in problem(tmp_path, "a.tar.xz")
+
+
+def test_too_many_members_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.prepare.archives.LIST_BYTES", 1200)
+    write(tmp_path, {"a.tar": tarred(FILES)})
+    assert "a.tar: too many members to list, 3 so far; unpack it and name the folder" in problem(tmp_path, "a.tar")
+
+
+def test_content_that_is_not_compressed_as_its_name_says(tmp_path: Path) -> None:
+    write(tmp_path, {"a.tmx": gzip.compress(b""), "a.zip": zipped({"b.tmx.xz": b"plain", "c.tmx": bz2.compress(b"c")})})
+    assert f"{tmp_path}/a.tmx: compressed with gzip, but its name does not end in .gz" in problem(tmp_path, "a.tmx")
+    said = problem(tmp_path, "a.zip", members="b*")
+    assert said.startswith(f"{tmp_path}/a.zip/b.tmx.xz: its name ends in .xz, but it is not compressed with xz")
+    assert "a.zip/c.tmx: compressed with bzip2" in problem(tmp_path, "a.zip", members="c*")
+
+
+def test_mutated_archives_end_in_content_or_an_error(tmp_path: Path) -> None:
+    path, choice = tmp_path / "x", random.Random(3)
+    for name, pack in ARCHIVES.items():
+        whole, path = pack(FILES), tmp_path / name
+        for _ in range(25):
+            data = bytearray(whole)
+            for _ in range(choice.randrange(1, 4)):
+                data[choice.randrange(len(data))] = choice.randrange(256)
+            path.write_bytes(data[: choice.randrange(len(data))] if choice.random() < 0.2 else data)
+            try:
+                contents(tmp_path, name)
+            except DataError as error:
+                assert "\n" not in str(error)
+
+
+# --- checksums ------------------------------------------------------------------------------------
+
+
+def test_fingerprints_are_those_of_the_files_on_disk(tmp_path: Path) -> None:
+    write(tmp_path, {**FILES, "a.zip": zipped(FILES), "README": b"", ".x.tmx": b""})
+    names = ["a.po", "a.zip", "b/f.1.tmx.gz", "b/f.2.tmx", "b/f.10.tmx"]
+    expected = {name: hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in names}
+    assert fingerprints(Source(path="."), tmp_path) == expected
+    assert list(fingerprints(Source(path="."), tmp_path)) == names
+    assert list(fingerprints(Source(path=".", members="*.tmx"), tmp_path)) == ["a.zip", "b/f.2.tmx", "b/f.10.tmx"]
+    other = tmp_path / "other"
+    other.mkdir()
+    assert list(fingerprints(Source(path=str(tmp_path / "a.po")), other)) == [str(tmp_path / "a.po")]
+    assert list(fingerprints(Source(path="README", format="tsv"), tmp_path)) == ["README"]

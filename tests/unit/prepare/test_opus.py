@@ -1,0 +1,204 @@
+"""Corpora of OPUS: what is asked for, what is answered, and what is in the archives."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from file_server import serve_files
+from nmt.errors import DataError
+from nmt.prepare import http
+from nmt.prepare.opus import OpusCorpus, fetch_corpus, find_corpora, find_corpus, read_moses, read_notices
+from opus_server import Opus, archive, moses
+
+PAIR = ("de", "en")
+QUESTION = "/api?source=de&target=en&preprocessing=moses&version=latest"
+
+
+@pytest.fixture
+def opus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opus]:
+    monkeypatch.setattr(http, "PAUSES", ())
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with serve_files() as site:
+        opus = Opus(site)
+        monkeypatch.setenv("NMT_OPUS_URL", opus.url)
+        opus.add("Talks", "v2", moses("Talks", "alt\n", "old\n"), latest=False, pairs=1)
+        opus.add("Talks", "v10", moses("Talks", "eins\nzwei\n", "one\ntwo\n"))
+        opus.add("books", "v1", moses("books", "", ""), pairs="")
+        yield opus
+
+
+def test_the_corpora_of_a_pair(opus: Opus) -> None:
+    site = opus.site.url
+    talks = OpusCorpus("Talks", "v10", 2, 3072, True, f"{site}/Talks/v10/moses/de-en.txt.zip")
+    books = OpusCorpus("books", "v1", None, 3072, True, f"{site}/books/v1/moses/de-en.txt.zip")
+    assert find_corpora(PAIR) == find_corpora(("en", "de")) == [books, talks]
+    assert [one.version for one in find_corpora(PAIR, "Talks", None)] == ["v10", "v2"]
+    assert opus.site.requests[0] == QUESTION
+
+
+def test_both_orders_of_the_pair_are_asked_for(opus: Opus) -> None:
+    opus.site.files[QUESTION.replace("de&target=en", "en&target=de")] = opus.site.files[QUESTION]
+    opus.site.files[QUESTION] = b'{"corpora": []}'
+    assert len(find_corpora(PAIR)) == 2
+
+
+def test_what_is_of_another_kind_is_left_out(opus: Opus) -> None:
+    good = opus.entries[1]
+    others = ({"preprocessing": "xml"}, {"target": ""}, {"source": "en"}, {"target": "fr"})
+    bare = {key: good[key] for key in ("corpus", "version", "url")}
+    entries = [*({**good, **other} for other in others), bare, {**good, "size": -1, "alignment_pairs": True}]
+    opus.site.files[QUESTION] = json.dumps({"corpora": entries}).encode()
+    assert [(one.pairs, one.bytes) for one in find_corpora(PAIR)] == [(None, None), (None, None)]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"<html>", "the answer is not JSON, it begins with '<html>'"),
+        (b"\xff\xfe", "the answer is not JSON"),
+        (b"", "the answer is not JSON, it begins with ''"),
+        (b"[" * 200_000, "the answer is not JSON"),
+        (b"[]", "it has no list named corpora"),
+        (b"{}", "it has no list named corpora"),
+        (b'{"corpora": {}}', "it has no list named corpora"),
+        (b'{"corpora": ["a"]}', "entry 1 is not a JSON object"),
+        (b'{"corpora": [{"corpus": "a", "url": "b"}]}', "entry 1 lacks version"),
+        (b'{"corpora": [{"corpus": "a", "version": "", "url": "b"}]}', "entry 1 lacks version"),
+        (b'{"corpora": [{"corpus": 1, "version": "v1", "url": "b"}]}', "entry 1 lacks corpus"),
+        (b'{"corpora": [{"corpus": "a", "version": "v1", "url": null}]}', "entry 1 lacks url"),
+    ],
+)
+def test_other_answers_are_refused(body: bytes, expected: str, opus: Opus) -> None:
+    opus.site.files[QUESTION] = body
+    with pytest.raises(DataError) as caught:
+        find_corpora(PAIR)
+    assert str(caught.value).startswith(f"{opus.url}?source=de") and expected in str(caught.value)
+
+
+def test_odd_values_do_no_harm(opus: Opus) -> None:
+    odd = {"size": 10**400, "alignment_pairs": -1, "version": "v" + "9" * 5000, "corpus": "\ud800"}
+    opus.site.files[QUESTION] = json.dumps({"corpora": [{**opus.entries[1], **odd}]}).encode()
+    [corpus] = find_corpora(PAIR)
+    assert (corpus.bytes, corpus.pairs, corpus.name) == (None, None, "\ud800")
+    with pytest.raises(DataError, match="404"):
+        find_corpus("\ud800", PAIR)
+
+
+def test_an_answer_without_end_is_refused(opus: Opus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "JSON_BYTES", 1000)
+    opus.site.files[QUESTION] = b'{"corpora": [' + b" " * 1000
+    with pytest.raises(DataError, match="the answer has more than"):
+        find_corpora(PAIR)
+    monkeypatch.setattr(http, "JSON_SECONDS", -1.0)
+    with pytest.raises(DataError, match="the answer takes more than"):
+        find_corpora(("de", "en"), "Talks")
+
+
+@pytest.mark.usefixtures("opus")
+def test_a_corpus_by_its_name_in_any_case() -> None:
+    assert find_corpus("Talks", PAIR).version == "v10"
+    assert find_corpus("talks", PAIR).version == "v10"
+    assert find_corpus("talks", PAIR, "v2").version == "v2"
+    with pytest.raises(DataError, match=r"^OPUS has no corpus Nothing for de-en; there are Talks, books$"):
+        find_corpus("Nothing", PAIR)
+    with pytest.raises(DataError, match=r"^OPUS has no version v99 of Talks for de-en; there are v10, v2$"):
+        find_corpus("Talks", PAIR, "v99")
+
+
+def test_a_corpus_is_downloaded_once_and_then_read_without_a_network(
+    opus: Opus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, record = fetch_corpus("Talks", PAIR)
+    data = opus.site.files["/Talks/v10/moses/de-en.txt.zip"]
+    assert path.read_bytes() == data
+    assert record.model_dump() == {
+        "corpus": "Talks",
+        "version": "v10",
+        "url": f"{opus.site.url}/Talks/v10/moses/de-en.txt.zip",
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+    assert list(read_moses(path, PAIR)) == [("eins", "one"), ("zwei", "two")]
+    assert list(read_moses(path, ("en", "de"))) == [("one", "eins"), ("two", "zwei")]
+    assert read_notices(path) == {"README": b"About Talks.\n", "LICENSE": b"Public domain.\n"}
+    opus.site.files.clear()
+    assert fetch_corpus("Talks", PAIR, sha256=record.sha256) == (path, record)
+    assert "using the last answer" in capsys.readouterr().err
+    with pytest.raises(DataError, match="404"):
+        fetch_corpus("Talks", PAIR, "v2")
+
+
+@pytest.mark.usefixtures("opus")
+def test_another_checksum_is_refused() -> None:
+    with pytest.raises(DataError, match=f"where {'0' * 64} is expected"):
+        fetch_corpus("Talks", PAIR, sha256="0" * 64)
+
+
+def written(folder: Path, texts: dict[str, str | bytes]) -> Path:
+    path = folder / "a.zip"
+    path.write_bytes(archive(texts))
+    return path
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(DataError) as caught:
+        list(read_moses(path, PAIR))
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{path}: ")
+
+
+def test_lines_must_pair(tmp_path: Path) -> None:
+    for de, en, expected in (("a\nb\n", "c\n", "a.de has 2 lines, a.en 1"), ("", "c\nd", "a.de has 0 lines, a.en 2")):
+        assert refused(written(tmp_path, {"a.de": de, "a.en": en})).startswith(expected)
+    assert list(read_moses(written(tmp_path, {"a.de": "", "a.en": ""}), PAIR)) == []
+    odd = written(tmp_path, {"a.de": "\ufeffa\u2028b\r\n\nc\rd", "a.en": "1\n2\n3\n"})
+    assert list(read_moses(odd, PAIR)) == [("a\u2028b", "1"), ("", "2"), ("c\rd", "3")]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {},
+        {"a.de": ""},
+        {"a.de": "", "b.en": ""},
+        {"a.de": "", "a.en": "", "b.de": "", "b.en": ""},
+        {"de": "", "en": ""},
+    ],
+)
+def test_an_archive_has_two_texts(texts: dict[str, str | bytes], tmp_path: Path) -> None:
+    assert refused(written(tmp_path, texts)).startswith("not an archive with one NAME.de and NAME.en; it has ")
+
+
+def test_damaged_archives(tmp_path: Path) -> None:
+    text = "".join(f"{number * 7919}\n" for number in range(5000))
+    path = written(tmp_path, {"a.de": text, "a.en": text})
+    whole = path.read_bytes()
+    for damaged in (b"", b"<html>", whole[:-30], whole[: len(whole) // 2]):
+        path.write_bytes(damaged)
+        assert refused(path).startswith("not readable as zip: ")
+    path.write_bytes(whole[:2000] + b"xxxxxxxx" + whole[2008:])
+    assert refused(path).startswith("not readable as zip: ")
+    encrypted = bytearray(whole)
+    for place in (whole.find(b"PK\x01\x02") + 8, 6):
+        encrypted[place] |= 1
+    path.write_bytes(encrypted)
+    assert "encrypted" in refused(path)
+    assert "a.de: not UTF-8 at line 1, byte 1" in refused(written(tmp_path, {"a.de": b"\xff\n", "a.en": "x\n"}))
+
+
+def test_bombs_are_not_read(tmp_path: Path) -> None:
+    path = written(tmp_path, {"a.de": "\n" * 3_000_000, "a.en": "\n"})
+    assert "a.de expands from 2," in refused(path) and refused(path).endswith("to 3,000,000 bytes, as no text does")
+
+
+def test_the_site_is_not_asked_without_need(opus: Opus) -> None:
+    fetch_corpus("Talks", PAIR)
+    fetch_corpus("Talks", PAIR)
+    asked = [request for request in opus.site.requests if not request.startswith("/api")]
+    assert asked == ["/Talks/v10/moses/de-en.txt.zip"]

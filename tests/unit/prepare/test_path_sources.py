@@ -1,0 +1,114 @@
+"""A corpus of files that hold both languages, from the config to the data directory."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from nmt.config import Config
+from nmt.config.load import check_config
+from nmt.errors import ConfigError, DataError
+from nmt.prepare.prepare import prepare
+
+WORDS = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"]
+PAIRS = [(f"{one} {two} {three}", f"{one[::-1]} {two[::-1]}") for one in WORDS for two in WORDS for three in WORDS[:3]]
+
+
+def tmx(pairs: list[tuple[str, str]]) -> str:
+    units = "".join(
+        f'<tu><tuv xml:lang="de-DE"><seg>{de}</seg></tuv><tuv xml:lang="en"><seg>{en}</seg></tuv></tu>\n'
+        for de, en in pairs
+    )
+    lone = '<tu><tuv xml:lang="de-DE"><seg>allein</seg></tuv></tu>\n'
+    return f'<?xml version="1.0"?>\n<tmx version="1.4"><header/><body>\n{units}{lone}</body></tmx>\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """One corpus in four files of three formats, in a folder, an archive and compressed."""
+    (tmp_path / "memories").mkdir()
+    (tmp_path / "memories" / "a.tmx").write_text(tmx(PAIRS[:90]), encoding="utf-8")
+    with zipfile.ZipFile(tmp_path / "agency.zip", "w") as archive:
+        archive.writestr("README", "not text")
+        archive.writestr("b/b.tmx", tmx(PAIRS[90:150]))
+    table = "".join(f"{en}\t{de}\n" for de, en in PAIRS[150:250])
+    (tmp_path / "table.tsv.gz").write_bytes(gzip.compress(f"{table}short\n".encode()))
+    rows = (json.dumps({"translation": {"de": de, "en": en}}) for de, en in PAIRS[250:])
+    (tmp_path / "rows.jsonl").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    return tmp_path
+
+
+def config(root: Path, **first: object) -> Config:
+    train = [
+        {"path": "memories/*.tmx", **first},
+        {"path": "agency.zip", "members": "*.tmx"},
+        {"path": "table.tsv.gz", "columns": {"de": 2, "en": 1}},
+        {"path": "rows.jsonl", "column": "translation"},
+    ]
+    data = {"direction": "de-en", "root": str(root), "train": train, "valid": 20}
+    return check_config({"data": data, "tokenizer": {"vocab_size": 330}}, "test")
+
+
+def test_every_pair_of_every_format_is_read_once(folder: Path) -> None:
+    told: list[str] = []
+    prepare(config(folder), folder / "data", echo=told.append)
+    manifest = json.loads((folder / "data" / "manifest.json").read_bytes())
+    sources = [manifest["sources"][f"train.{i}"] for i in range(4)]
+    assert [source["read"] for source in sources] == [90, 60, 100, 50]
+    assert [source.get("skipped") for source in sources] == [
+        {"no text in en": 1}, {"no text in en": 1}, {"fewer columns than 2": 1}, None,
+    ]  # fmt: skip
+    assert [list(source["files"]) for source in sources] == [
+        ["memories/a.tmx"], ["agency.zip"], ["table.tsv.gz"], ["rows.jsonl"],
+    ]  # fmt: skip
+    assert "train.0 *.tmx: skipped, since they are no pair: no text in en 1" in told
+    texts = [(folder / "data" / f"{split}.{language}") for split in ("train", "valid") for language in ("de", "en")]
+    lines = [path.read_text(encoding="utf-8").splitlines() for path in texts]
+    pairs = {*zip(lines[0], lines[1], strict=True), *zip(lines[2], lines[3], strict=True)}
+    assert pairs <= set(PAIRS) and len(lines[0]) > 200
+
+
+def test_a_file_that_changes_or_comes_is_noticed(folder: Path) -> None:
+    def again() -> str:
+        told: list[str] = []
+        prepare(config(folder), folder / "data", echo=told.append)
+        return told[0]
+
+    again()
+    assert "nothing to do" in again()
+    (folder / "memories" / "c.tmx").write_text(tmx(PAIRS[:3]), encoding="utf-8")
+    assert again().endswith(" again: memories/c.tmx was added")
+    (folder / "memories" / "c.tmx").write_text(tmx(PAIRS[:4]), encoding="utf-8")
+    assert again().endswith(" again: memories/c.tmx has changed")
+    (folder / "memories" / "c.tmx").unlink()
+    assert again().endswith(" again: memories/c.tmx was removed")
+    assert "nothing to do" in again()
+
+
+def test_what_cannot_be_read_leaves_nothing(folder: Path) -> None:
+    (folder / "memories" / "a.tmx").write_text(tmx(PAIRS)[:-300], encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.tmx: line \d+, at tu \d+: broken XML"):
+        prepare(config(folder), folder / "data", echo=lambda _: None)
+    with pytest.raises(DataError, match=r"none/\*\.tmx"):
+        prepare(config(folder, path="none/*.tmx"), folder / "data", echo=lambda _: None)
+    assert not (folder / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"files": {"de": "a", "en": "b"}}, "give one of files, path and hub"),
+        ({"paths": ["a.parquet"]}, "paths belongs to hub"),
+        ({"column": "x", "columns": {"de": "a", "en": "b"}}, "give either column or columns"),
+        ({"path": None, "files": {"de": "a", "en": "b"}, "members": "*.tmx"}, "format and members belong to path"),
+        ({"path": None, "files": {"de": "a", "en": "b"}, "column": "x"}, "column and columns belong to path and hub"),
+        ({"format": "docx"}, "format: must be"),
+    ],
+)
+def test_settings_that_do_not_go_together(changes: dict[str, object], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        config(Path(), **changes)

@@ -1,0 +1,184 @@
+"""PO: messages, languages, plurals, charsets, and damaged files. `polib` writes and reads them as well."""
+
+from __future__ import annotations
+
+import polib
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.prepare.formats import po
+from nmt.prepare.formats.po import read_po
+from nmt.prepare.pairs import one_line
+from reading import check_damaged, error_of, read_bytes
+
+HEADER = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'  # five lines
+
+
+def message(source: str, target: str) -> str:
+    return f'msgid "{source}"\nmsgstr "{target}"\n\n'
+
+
+def test_messages_of_all_kinds() -> None:
+    data = (
+        HEADER
+        + '# a comment\n#. for translators\n#: a.c:1\n#, c-format\n#| msgid "old"\nmsgid "one"\nmsgstr "eins"\n\n'
+        + 'msgctxt "menu"\nmsgid ""\n"two "\n"lines\\n"\n"of \\"it\\"\\n"\nmsgstr "zwei "\n\t"Zeilen\\n da\\tvon"\n'
+        + 'msgid "no blank line before"\nmsgstr "keine Leerzeile davor"\n'
+        + '#, fuzzy\n#, c-format\nmsgid "fuzzy"\nmsgstr "unscharf"\n\n'
+        + '#= range: 0..9, fuzzy\nmsgid "fuzzy, too"\nmsgstr "auch unscharf"\n\n'
+        + '#, python-format\n#. fuzzy\nmsgid "not fuzzy"\nmsgstr "scharf"\n\n'
+        + 'msgid "untranslated"\nmsgstr ""\n\n'
+        + '#~ msgctxt "c"\n#~ msgid "old"\n#~ msgstr ""\n#~ "alt"\n\n#~| msgid "older"\n#~ msgid "x"\n#~ msgstr "y"\n'
+        + 'msgctxt "empty, but no header"\nmsgid ""\nmsgstr "leer"\n# the end\n'
+    )
+    assert read_bytes(read_po, data) == (
+        [("eins", "one"), ("zwei Zeilen da\tvon", 'two lines of "it"'),
+         ("keine Leerzeile davor", "no blank line before"), ("scharf", "not fuzzy"), ("leer", "")],
+        {"fuzzy": 2, "no text in de": 1, "obsolete": 2},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [(r"a\\nb", r"a\nb"), (r"a\tb", "a\tb"), (r"C:\\", "C:\\"), (r"\"", '"'), (r"100\%", r"100\%"), ("a#b", "a#b")],
+)
+def test_escapes(written: str, text: str) -> None:
+    assert read_bytes(read_po, HEADER + message("x", written))[0] == [(text, "x")]
+
+
+def test_unusual_separators_do_not_end_a_line() -> None:
+    text = "a\u2028b\u0085c\x0bd\x0ce\x1cf\rg"
+    assert read_bytes(read_po, (HEADER + message(text, text)).replace("\n", "\r\n"))[0] == [(one_line(text),) * 2]
+
+
+@pytest.mark.parametrize(
+    ("forms", "pairs", "skipped"),
+    [
+        (["Datei"], [("Datei", "%d files")], {}),
+        (["%d Datei", "%d Dateien"], [("%d Datei", "%d file"), ("%d Dateien", "%d files")], {}),
+        (["%d Datei", ""], [("%d Datei", "%d file")], {"no text in de": 1}),
+        (["a", "b", "c"], [], {"plural": 1}),
+    ],
+)
+def test_plurals(forms: list[str], pairs: list[tuple[str, str]], skipped: dict[str, int]) -> None:
+    data = HEADER + 'msgid "%d file"\nmsgid_plural "%d files"\n'
+    data += "".join(f'msgstr[{i}] ""\n"{form}"\n' for i, form in enumerate(forms))
+    assert read_bytes(read_po, data) == (pairs, skipped)
+
+
+def test_languages() -> None:
+    text = message("one", "eins")
+    columns = {"de": "msgstr", "en": "msgid"}
+    for header, named, expected in [
+        (HEADER, None, ([("eins", "one")], {})),
+        (HEADER.replace("de", "de_AT@euro"), None, ([("eins", "one")], {})),
+        (HEADER.replace("de", "fr"), None, ([], {"languages en-fr": 1})),
+        (HEADER.replace("de", "en"), None, ([], {"languages en-en": 1})),
+        (HEADER.replace("Language: de", "X-Source-Language: de\\nLanguage: en"), None, ([("one", "eins")], {})),
+        (HEADER.replace("de", "fr"), columns, ([("eins", "one")], {})),
+        ("", columns, ([("eins", "one")], {})),
+        ("", {"de": "msgid", "en": "msgstr"}, ([("one", "eins")], {})),
+    ]:
+        assert read_bytes(read_po, header + text, columns=named) == expected
+    for header in ("", HEADER.replace("Language: de", "Language: ")):
+        assert error_of(read_po, header + text) == (
+            "F: no Language in its header; say which side is in which language: columns: {de: msgid, en: msgstr} or "
+            "the reverse"
+        )
+    assert "columns must be msgid and msgstr" in error_of(read_po, text, {"de": "0", "en": "1"})
+
+
+@pytest.mark.parametrize("charset", ["UTF-8", "ISO-8859-1", "windows-1252", "CHARSET"])
+def test_charsets(charset: str) -> None:
+    data = HEADER.replace("UTF-8", charset) + message("larger", "größer")
+    encoding = "utf-8" if charset == "CHARSET" else charset
+    assert read_bytes(read_po, data.encode(encoding))[0] == [("größer", "larger")]
+
+
+def test_a_charset_whose_characters_contain_backslashes() -> None:
+    data = HEADER.replace("UTF-8", "shift_jis").replace("de", "ja") + message("table", "表\\n能")
+    assert b"\x5c\x5c" in data.encode("shift_jis")  # the second byte of a character, and an escape
+    assert read_bytes(read_po, data.encode("shift_jis"), ("en", "ja"))[0] == [("table", "表 能")]
+
+
+def test_a_byte_order_mark() -> None:
+    assert read_bytes(read_po, (HEADER + message("one", "eins")).encode("utf-8-sig"))[0] == [("eins", "one")]
+
+
+@pytest.mark.parametrize("charset", ["utf-16", "utf-7", "zlib", "punycode", "unicode_escape", "undefined", "nonsense"])
+def test_charsets_that_are_not_supported(charset: str) -> None:
+    message = error_of(read_po, HEADER.replace("UTF-8", charset))
+    assert message == f"F: the charset {charset} of its header is not supported; write UTF-8"
+
+
+_words = st.lists(st.sampled_from([*"abü日 \n\t\"\\#~[]'%", "word ", "msgid ", "\\n"]), min_size=1).map("".join)
+
+
+@given(st.lists(st.tuples(_words, _words, st.sampled_from(["", "fuzzy", "c-format"]), st.booleans()), max_size=5))
+def test_what_polib_writes(entries: list[tuple[str, str, str, bool]]) -> None:
+    file = polib.POFile()
+    file.metadata = {"Language": "de", "Content-Type": "text/plain; charset=UTF-8"}
+    for source, target, flag, is_obsolete in entries:
+        flags = [flag] if flag else []
+        file.append(polib.POEntry(msgid=source, msgstr=target, msgctxt="c", flags=flags, obsolete=is_obsolete))
+    pairs, skipped = read_bytes(read_po, str(file))
+    wanted = [(one_line(b), one_line(a)) for a, b, flag, is_obsolete in entries if flag != "fuzzy" and not is_obsolete]
+    assert pairs == wanted
+    assert sum(skipped.values()) == len(entries) - len(wanted)
+
+
+# --- damaged --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('msgid "a"\nmsgid "b"\nmsgstr "B"\n', "line 8: msgid after msgid"),
+        ('msgstr "A"\nmsgid "b"\n', "line 7: msgstr after the message before"),
+        ('msgid "a"\n# lost\nmsgstr "B"\n', "line 8: a comment inside a message"),
+        ('msgid "a\nmsgstr "B"\n', 'line 7: neither a quoted text nor a keyword with one: msgid "a'),
+        ('msgid "a" "b"\nmsgstr "B"\n', "line 7: neither"),
+        ('msgid a\nmsgstr "B"\n', "line 7: neither"),
+        ('"a"\n', "line 7: neither"),
+        ('msgid "a"\nmsgid_plural "b"\nmsgstr "B"\n', "line 9: msgstr after msgid_plural"),
+        ('msgid "a"\nmsgstr[0] "B"\n', "line 8: msgstr[0] after msgid"),
+        ('msgid "a"\nmsgid_plural "b"\nmsgstr[1] "B"\n', "line 9: msgstr[1] after msgid_plural"),
+        ('msgid "a"\n#~ msgstr "B"\n', "line 8: only a part of the message is marked as obsolete"),
+        ('msgid "a"\nmsgstr "A"\n\n"b"\n', "line 10: neither"),
+        ('msgid "a"\n', "line 7: the file ends inside a message"),
+        ('msgid "a"\nmsgstr "\udcff"\n', "line 8: not UTF-8, its charset"),
+    ],
+)
+def test_what_is_no_message(text: str, problem: str) -> None:
+    assert problem in error_of(read_po, (HEADER + "#\n" + text).encode("utf-8", "surrogateescape"))
+
+
+def test_files_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(po, "DOCUMENT_BYTES", 1 << 20)
+    assert read_bytes(read_po, HEADER + "# " * ((1 << 19) - 100))[0] == []
+    assert error_of(read_po, HEADER + "# " * (1 << 19)) == "F: more than 1 MB; split it"
+
+
+def test_damaged_files_give_an_error_or_pairs_of_one_unit() -> None:
+    data = HEADER + "".join(
+        f'#, c-format\nmsgid "w{i}{i}{i} "\n"w{i}{i}{i}\\n"\nmsgstr "ü w{i}{i}{i}"\n\nmsgid "w{i}{i}{i}"\n'
+        f'msgid_plural "w{i}{i}{i}s"\nmsgstr[0] "w{i}{i}{i}"\nmsgstr[1] "w{i}{i}{i}"\n\n'
+        for i in range(5)
+    )
+    inserted = [
+        b"\n",
+        b"\r",
+        b"\\",
+        b'"',
+        b'""',
+        b"msgid ",
+        b"msgstr ",
+        b"#~ ",
+        b"# ",
+        b"#, fuzzy\n",
+        b"#|",
+        b"\x00",
+        b"[2]",
+    ]
+    check_damaged(read_po, data, inserted, 300)

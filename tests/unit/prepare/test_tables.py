@@ -1,0 +1,305 @@
+"""TSV, CSV and JSON Lines: which texts pair, what is skipped, and what is said about files that will not do."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from io import StringIO
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from damaged import Reader, cell, content, damage, read_damaged
+from nmt.errors import DataError
+from nmt.prepare.formats.columns import matching
+from nmt.prepare.formats.json_lines import read_jsonl
+from nmt.prepare.formats.tables import read_csv, read_tsv
+from nmt.prepare.pairs import Layout, Units, one_line
+
+NAMED = Layout(("de", "en"), {}, None)
+NUMBERED = Layout(("de", "en"), {"de": "1", "en": "2"}, None)
+MAPPING = Layout(("de", "en"), {}, "translation")
+
+
+def columns(de: str, en: str) -> Layout:
+    return Layout(("de", "en"), {"de": de, "en": en}, None)
+
+
+def pairs(read: Reader, data: bytes, layout: Layout = NAMED) -> tuple[list[tuple[str, str]], dict[str, int]]:
+    units = Units()
+    return list(read(content(data), layout, units)), units.skipped
+
+
+def problem(read: Reader, data: bytes, layout: Layout = NAMED) -> str:
+    with pytest.raises(DataError) as caught:
+        pairs(read, data, layout)
+    return str(caught.value)
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("language", "names", "found"),
+    [
+        ("de", ["en", "de"], ["de"]),
+        ("de", ["de-AT", "DE "], ["DE "]),
+        ("de", ["de-AT", "de_DE"], ["de-AT", "de_DE"]),
+        ("pt_BR", ["pt-br", "pt"], ["pt-br"]),
+        ("de_DE", ["de-AT", "de"], []),
+        ("zh", ["zh-Hant-TW", "zho"], ["zh-Hant-TW"]),
+        ("de", ["den", "de_score", "de-"], []),
+    ],
+)
+def test_which_names_stand_for_a_language(language: str, names: list[str], found: list[str]) -> None:
+    assert matching(language, names) == found
+
+
+@settings(max_examples=40)
+@given(st.text(st.sampled_from(" \n\r\tab\x0b\u2028")))
+def test_one_line(text: str) -> None:
+    line = one_line(text)
+    assert "\n" not in line and "\r" not in line and line == line.strip()
+    assert line.split() == text.split()
+    assert line == text.strip() or "\n" in text or "\r" in text
+
+
+def test_a_run_of_spaces_takes_no_time() -> None:
+    assert len(one_line("a" + " " * 1_000_000 + "b\nc")) == 1_000_004
+
+
+# --- TSV ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "layout", "expected"),
+    [
+        (b"en\tde\nX\tx\n", NAMED, [("x", "X")]),
+        (b"\xef\xbb\xbfid\tde_AT\tEN\r\n1\tx\tX\r\n", NAMED, [("x", "X")]),
+        (b"x\tX\nde\ten", NUMBERED, [("x", "X"), ("de", "en")]),
+        (b"X\t0.5\tx\tmore\t\n", columns("3", "1"), [("x", "X")]),
+        (b"src\ttgt\nx\tX\n", columns("src", "tgt"), [("x", "X")]),
+        (b'"x\tX\ny"\t"Y"\n', NUMBERED, [('"x', "X"), ('y"', '"Y"')]),
+        (" a\rb \tc\u2028d\x0b\n".encode(), NUMBERED, [("a b", "c\u2028d")]),
+        (b"\t\n\tX\n", NUMBERED, [("", ""), ("", "X")]),
+        (b"", NUMBERED, []),
+    ],
+)
+def test_tsv(data: bytes, layout: Layout, expected: list[tuple[str, str]]) -> None:
+    assert pairs(read_tsv, data, layout) == (expected, {})
+
+
+def test_rows_of_another_width_are_skipped() -> None:
+    data = b"de\ten\nx\tX\ny\n\nz\tZ\t\na\tA\n"
+    skipped = {"fewer columns than 2": 1, "empty line": 1, "more columns than 2": 1}
+    assert pairs(read_tsv, data) == ([("x", "X"), ("a", "A")], skipped)
+    assert pairs(read_tsv, b"x\tX\nshort\n\na\tA\tmore\n", columns("1", "2")) == (
+        [("x", "X"), ("a", "A")],
+        {"fewer columns than 2": 1, "empty line": 1},
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "layout", "message"),
+    [
+        (b"id\tdeutsch\ten\n", NAMED, "f: no column for de; there are id, deutsch, en; write columns: {de: NAME, en: "
+         "NAME}, or numbers if there is no header: columns: {de: 1, en: 2}"),
+        (b"a\tb\n", columns("b", "c"), "f: no column named c; there are a, b; write "),
+        (b"de\ten\tde\n", NAMED, "f: 2 columns for de, de, de, where one is needed; there are de, en, de; write "),
+        (b"de-AT\tde_DE\ten\n", NAMED, "f: 2 columns for de, de-AT, de_DE, where one is needed; "),
+        (b"a\tb\n", columns("a", "a"), "f: column a cannot hold both de and en; "),
+        (b"", NAMED, "f: empty, where a header with the names of the columns is needed"),
+        (b"\n\n", NAMED, "f: empty, where a header with the names of the columns is needed"),
+        (b"a\tb\n", columns("1", "b"), "f: columns must be two names, or two numbers from 1, found 1 and b"),
+        (b"a\tb\n", columns("0", "1"), "f: columns must be two names, or two numbers from 1, found 0 and 1"),
+        (b"a\tb\n", MAPPING, "f: column is for mappings, and this is a table; name its columns in columns"),
+        (b"de\ten\nx\t\xe4\n", NAMED, "f: not UTF-8 at line 2, byte 3 of the line (0xE4); "),
+        (b"PK\x03\x04", NUMBERED, "f: a zip archive"),
+    ],
+)  # fmt: skip
+def test_tsv_that_is_refused(data: bytes, layout: Layout, message: str) -> None:
+    assert problem(read_tsv, data, layout).startswith(message)
+
+
+def test_names_in_messages_are_short_and_in_one_line() -> None:
+    header = "\t".join(["x" * 500, "a\rb", *(f"c{i}" for i in range(100))])
+    assert problem(read_tsv, header.encode()).startswith(
+        f"f: no column for de; there are {'x' * 30}..., a\\rb, c0, c1, c2, c3, c4, c5, c6, c7 and 92 more; write"
+    )
+
+
+def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.text.lines.LINE_BYTES", 100)
+    for read in (read_tsv, read_csv, read_jsonl):
+        assert problem(read, b" \n" + b"x" * 101, NUMBERED).startswith("f: line 2 has more than 0 MB")
+
+
+# --- CSV ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "layout", "expected"),
+    [
+        (b"id,de,en\n1,x,X\n", NAMED, [("x", "X")]),
+        (b"\xef\xbb\xbfde;en\r\nx, y;X\r\n", NAMED, [("x, y", "X")]),
+        (b'de|en\n"x|y"|"a ""X"""\n', NAMED, [("x|y", 'a "X"')]),
+        (b'de,en\n"x\ny\r\n\r\n z","X"\n', NAMED, [("x y z", "X")]),
+        (b'"de", "en"\n"x", "X, Y"\n', NAMED, [("x", "X, Y")]),
+        (b"a, b;c, d\n" * 2, NUMBERED, [("a, b", "c, d")] * 2),
+        (b'"a;, b","c, d"\n' * 2, NUMBERED, [("a;, b", "c, d")] * 2),
+        (b"a;b\tc\n" * 2, NUMBERED, [("a;b", "c")] * 2),
+        (b'"a; b","c; d"\n', NUMBERED, [("a; b", "c; d")]),
+        (b'a;b,c\n"a;b","c"\n', NUMBERED, [("a;b", "c")] * 2),
+        (b'a "b" c,d\n', NUMBERED, [('a "b" c', "d")]),
+        (b"a,b", NUMBERED, [("a", "b")]),
+        (b"a\x00,b\r\r\n", NUMBERED, [("a\x00", "b")]),
+        (b"", NUMBERED, []),
+    ],
+)
+def test_csv(data: bytes, layout: Layout, expected: list[tuple[str, str]]) -> None:
+    assert pairs(read_csv, data, layout) == (expected, {})
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "reason"),
+    [
+        (b'de,en\nx,X\n"y,Y\nz,Z\n', 3, "unexpected end of data"),
+        (b'de,en\nx,X\n"y,Y\n"z",Z\n', 3, "',' expected after '\"'"),
+        (b'de,en\n"x\ny",X\n"y" Y,z\n', 4, "',' expected after '\"'"),
+        (b'de,en\nx,"' + b"word " * 30_000, 2, "field larger than field limit"),
+        (b"de,en\nx\ry,X\n", 2, "new-line character seen in unquoted field"),
+    ],
+)
+def test_quotes_that_do_not_pair(data: bytes, line: int, reason: str) -> None:
+    assert problem(read_csv, data).startswith(f"f: the record at line {line} is not CSV separated by ',': {reason}")
+
+
+def test_a_record_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.prepare.formats.tables.LINE_BYTES", 100)
+    data = b"de,en\n" + b"word word word word,Wort Wort\n" * 10
+    assert len(pairs(read_csv, data)[0]) == 10
+    data = b'de,en\nx,"\n' + b'word word word word,","\n' * 10
+    assert "the record at line 2 is not CSV separated by ',': a record of more than 0 MB" in problem(read_csv, data)
+
+
+@pytest.mark.parametrize(
+    ("data", "layout", "message"),
+    [
+        (b"one\ntwo\nthree, four\n", NUMBERED, "f: no delimiter of tab | ; and , separates most of the first 3 lines "
+         "into equally many columns, at least 2; is it CSV?"),
+        (b"id;deutsch;en, or so\n", NAMED, "f, separated by ';': no column for de; there are id, deutsch, en, or so; "
+         "write columns: {de: NAME, en: NAME}, or numbers if there is no header: columns: {de: 1, en: 2}"),
+        (b"\n\n", NAMED, "f, separated by ',': empty, where a header"),
+        (b"a,b\n", columns("1", "1"), "f: columns must be two names, or two numbers from 1, found 1 and 1"),
+        (b"a,b\n", MAPPING, "f: column is for mappings, and this is a table"),
+        (b"de,en\nx,\xe4\n", NAMED, "f: not UTF-8 at line 2, byte 3 of the line (0xE4); "),
+    ],
+)  # fmt: skip
+def test_csv_that_is_refused(data: bytes, layout: Layout, message: str) -> None:
+    assert problem(read_csv, data, layout).startswith(message)
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"), min_size=1, max_size=20)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=10), st.sampled_from(",;|\t"))
+def test_what_is_written_is_read(rows: list[tuple[str, str]], delimiter: str) -> None:
+    wanted = [(a.strip(), b.strip()) for a, b in rows]
+    file = StringIO()
+    csv.writer(file, delimiter=delimiter, quoting=csv.QUOTE_ALL).writerows([("de", "en"), *rows])
+    assert pairs(read_csv, file.getvalue().encode())[0] == wanted
+    lines = "".join(json.dumps({"de": a, "en": b}, ensure_ascii=delimiter == ",") + "\n" for a, b in rows)
+    assert pairs(read_jsonl, lines.encode())[0] == wanted
+
+
+# --- JSON Lines -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "layout", "expected"),
+    [
+        (b'{"id": 1, "de": "x", "en": "X"}\n', NAMED, [("x", "X")]),
+        (b'\xef\xbb\xbf{"de-AT": "x\\n y", "EN": "X"}\r\n', NAMED, [("x y", "X")]),
+        (b'{"translation": {"en": "X", "de": "x"}}', MAPPING, [("x", "X")]),
+        (b'{"a": {"b": {"en": "X", "de": "x"}}}', Layout(("de", "en"), {}, "a.b"), [("x", "X")]),
+        (b'{"a": {"s": "x", "t": "X"}}', columns("a.s", "a.t"), [("x", "X")]),
+        (b'{"a.s": "x", "a": {"s": "no", "t": "X"}}', columns("a.s", "a.t"), [("x", "X")]),
+        (b'{"de": "", "en": "\\ud83d\\ude00", "n": NaN}', NAMED, [("", "\U0001f600")]),
+        (b"", NAMED, []),
+    ],
+)
+def test_json_lines(data: bytes, layout: Layout, expected: list[tuple[str, str]]) -> None:
+    assert pairs(read_jsonl, data, layout) == (expected, {})
+
+
+def test_objects_without_text_are_skipped() -> None:
+    lines = [{"de": "x", "en": "X"}, {"de": None, "en": "X"}, {"de": "x"}, {}, {"de": "\ud800", "en": "X"}]
+    data = b"\n \n" + "\n".join(map(json.dumps, lines)).encode()
+    skipped = {"empty line": 2, "no text in de": 2, "no text in en": 1, "broken Unicode in de": 1}
+    assert pairs(read_jsonl, data) == ([("x", "X")], skipped)
+    data = b'{"translation": null}\n{"translation": {"de": "x", "en": "X"}}\n{}\n'
+    assert pairs(read_jsonl, data, MAPPING) == ([("x", "X")], {"no text in de": 2})
+    assert pairs(read_jsonl, b'{"de": null, "en": null}') == ([], {"no text in de": 1})
+
+
+@pytest.mark.parametrize(
+    ("data", "layout", "message"),
+    [
+        (b'{"de": "x", "en": "X"}\n{"de": 1, "en": "X"}', NAMED, "f: line 2: a number for de, where text is needed"),
+        (b'{"de": "x", "en": ["X"]}', NAMED, "f: line 1: a list for en, where text is needed"),
+        (b'{"de": "x", "en": {}}', NAMED, "f: line 1: an object for en, where text is needed"),
+        (b'{"de": true, "en": {}}', NAMED, "f: line 1: true or false for de, where text is needed"),
+        (b'["x", "X"]', NAMED, "f: line 1: a list, where JSON Lines has an object such as {...} per line"),
+        (b"null", NAMED, "f: line 1: null, where JSON Lines has an object"),
+        (b'\n"x"', NAMED, "f: line 2: text, where JSON Lines has an object"),
+        (b'[{"de": "x"},\n', NAMED, "f: line 1: not JSON: Expecting value at character "),
+        (b'{"de": "x", "de": "y", "en": "X"}', NAMED, "f: line 1: not JSON: an object has a key twice"),
+        (b'{"a": ' * 200_000, NAMED, "f: line 1: not JSON: nested too deeply; "),
+        (b'{"a": ' + b"1" * 5000 + b"}", NAMED, "f: line 1: not JSON: Exceeds the limit"),
+        (b'{"de-AT": "x", "de-DE": "x"}', NAMED, "f: line 1: 2 keys for de, de-AT, de-DE; write columns: {de: KEY, "),
+        (b'{"translation": "x"}', MAPPING, "f: line 1: translation is text, where an object from language to text"),
+        (b'{"\\ud800\\n": "x"}\n{"b": 1}', NAMED, "f: no key for de in any of 2 objects; the first has the keys "
+         "\\ud800; write columns: {de: KEY, en: KEY}, or column: KEY if that maps languages to text"),
+        (b'{"de": "x"}', columns("de", "de.en"), "f: no key for en in any of 1 objects; the first has the keys de; "),
+        (b'{"de": "\xe4"}', NAMED, "f: not UTF-8 at line 1, byte 9 of the line (0xE4); "),
+    ],
+)  # fmt: skip
+def test_json_lines_that_are_refused(data: bytes, layout: Layout, message: str) -> None:
+    assert problem(read_jsonl, data, layout).startswith(message)
+
+
+# --- damage ---------------------------------------------------------------------------------------
+
+ROWS = [(str(i), cell("de", i), cell("en", i)) for i in range(20)]
+
+
+def written(delimiter: str, quoting: int) -> bytes:
+    file = StringIO()
+    csv.writer(file, delimiter=delimiter, quoting=quoting).writerows([("id", "de", "en"), *ROWS])  # type: ignore[arg-type]
+    return file.getvalue().encode()
+
+
+def json_lines(row: Callable[[str, str], object]) -> bytes:
+    return "".join(json.dumps(row(de, en)) + "\n" for _, de, en in ROWS).encode()
+
+
+@pytest.mark.parametrize(
+    ("read", "data", "layout"),
+    [
+        (read_tsv, written("\t", csv.QUOTE_MINIMAL), NAMED),
+        (read_tsv, written("\t", csv.QUOTE_MINIMAL), columns("2", "3")),
+        (read_csv, written(",", csv.QUOTE_MINIMAL), NAMED),
+        (read_csv, written(";", csv.QUOTE_ALL), columns("2", "3")),
+        (read_jsonl, json_lines(lambda de, en: {"de": de, "en": en}), NAMED),
+        (read_jsonl, json_lines(lambda de, en: {"translation": {"de": de, "en": en}}), MAPPING),
+    ],
+)
+def test_damaged_tables_shift_no_pair(read: Reader, data: bytes, layout: Layout) -> None:
+    assert read_damaged(read, data, layout)[0] >= 20
+    counts = [read_damaged(read, damage(data, Random(seed)), layout) for seed in range(60)]
+    assert [shifted for _, shifted in counts if shifted] == []
+    assert sum(n for n, _ in counts) > 20

@@ -1,0 +1,259 @@
+"""TMX: the text of segments, languages, encodings, and files that are broken or hostile."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+from contextlib import nullcontext
+
+import pytest
+
+from nmt.errors import DataError
+from nmt.prepare.formats import xml
+from nmt.prepare.formats.tmx import read_tmx
+from nmt.prepare.inputs import Input
+from nmt.prepare.pairs import Layout, Units
+from reading import check_damaged, error_of, read_bytes
+
+START = '<?xml version="1.0"?>\n<tmx version="1.4"><header srclang="fr"/>\n<body>\n'
+END = "</body></tmx>"
+
+
+def unit(*texts: tuple[str, str]) -> str:
+    return "<tu>" + "".join(f'<tuv xml:lang="{tag}"><seg>{text}</seg></tuv>' for tag, text in texts) + "</tu>\n"
+
+
+def memory(*units: str) -> str:
+    return START + "".join(units) + END
+
+
+@pytest.mark.parametrize(
+    ("seg", "text"),
+    [
+        ("Haus", "Haus"),
+        ("", ""),
+        ("Press <bpt i='1'>&lt;b&gt;</bpt>OK<ept i='1'>&lt;/b&gt;</ept> now", "Press OK now"),
+        ("A <ph x='1'>{0}</ph> <it pos='begin'>[i]</it><ut>\\x</ut>B", "A  B"),
+        ("A <hi>bold <hi>and <ph>code</ph>more</hi></hi> end", "A bold and more end"),
+        ("Print<ph>&lt;fn&gt;<sub>the footnote</sub></ph> it", "Print it"),
+        ("one<ph type='lb'/>two", "one two"),
+        ("  one\n   two &amp; <![CDATA[<three>]]><!-- no -->&#233;\n", "one two & <three>é"),
+        ("a\tb", "a\tb"),
+    ],
+)
+def test_the_text_of_a_segment(seg: str, text: str) -> None:
+    assert read_bytes(read_tmx, memory(unit(("de", seg), ("en", "x")))) == ([(text, "x")], {})
+
+
+def test_pairs_have_the_alphabetically_first_language_first() -> None:
+    data = memory(unit(("en", "one"), ("fr", "un"), ("de", "eins")), unit(("de", "zwei"), ("en", "two")))
+    assert read_bytes(read_tmx, data)[0] == [("eins", "one"), ("zwei", "two")]
+
+
+@pytest.mark.parametrize(
+    ("languages", "tags", "is_found"),
+    [
+        (("de", "en"), ("DE-at", "en_US"), True),
+        (("de_DE", "en"), ("de-AT", "en"), False),
+        (("de_DE", "en"), ("de", "en"), False),
+        (("en", "pt_BR"), ("en-GB", "pt-br"), True),
+        (("de", "en"), ("den", "en"), False),
+        (("pt", "pt_BR"), ("pt-PT", "pt-BR"), True),
+        (("zh_Hans", "zh_Hant"), ("zh-Hans-CN", "zh-Hant"), True),
+    ],
+)
+def test_languages_match_by_the_beginning_of_the_tag(
+    languages: tuple[str, str], tags: tuple[str, str], is_found: bool
+) -> None:
+    data = memory(unit((tags[1], "2"), (tags[0], "1")))
+    assert read_bytes(read_tmx, data, languages)[0] == ([("1", "2")] if is_found else [])
+
+
+def test_languages_in_the_attribute_of_old_versions_and_by_other_names() -> None:
+    data = memory(unit(("German", "eins"), ("EN", "one"))).replace("xml:lang", "lang")
+    assert read_bytes(read_tmx, data, columns={"de": "german", "en": "en"})[0] == [("eins", "one")]
+    assert read_bytes(read_tmx, data) == ([], {"no text in de": 1})
+
+
+def test_several_texts_of_a_language() -> None:
+    texts = ("de-AT", "Jänner"), ("de-DE", "Januar"), ("en-GB", "January"), ("en-US", "Jan"), ("en-IE", "Eanáir")
+    assert read_bytes(read_tmx, memory(unit(*texts)))[0] == [
+        ("Jänner", "January"),
+        ("Jänner", "Jan"),
+        ("Jänner", "Eanáir"),
+        ("Januar", "January"),
+    ]
+    exact = memory(unit(*texts, ("de", "genau")))
+    assert read_bytes(read_tmx, exact, ("de", "en_US"))[0] == [("genau", "Jan")]
+
+
+def test_units_without_text_in_a_language_are_counted() -> None:
+    data = memory(
+        unit(("de", "nur")),
+        unit(("en", "only"), ("fr", "x")),
+        unit(("fr", "x")),
+        '<tu><tuv xml:lang="de"/><tuv xml:lang="en"><seg>x</seg></tuv></tu>',
+        "<tu><tuv><seg>no language</seg></tuv></tu>",
+        unit(("de", ""), ("en", "empty")),
+    )
+    skipped = {"no text in en": 1, "no text in de": 2, "no text in de or en": 2}
+    assert read_bytes(read_tmx, data) == ([("", "empty")], skipped)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "iso-8859-1", "cp1252"])
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_encodings(encoding: str, is_declared: bool) -> None:
+    data = memory(unit(("de", "größer"), ("en", "x")))
+    if is_declared:
+        data = data.replace("?>", f' encoding="{encoding.removesuffix("-sig")}"?>', 1)
+    elif encoding in ("iso-8859-1", "cp1252"):
+        assert "line 4, at tu 1: broken XML (not well-formed (invalid token))" in error_of(
+            read_tmx, data.encode(encoding)
+        )
+        return
+    assert read_bytes(read_tmx, data.encode(encoding))[0] == [("größer", "x")]
+
+
+def test_a_declaration_that_the_bytes_contradict() -> None:
+    data = memory(unit(("de", "größer"), ("en", "x")))
+    for declared, encoding in (("UTF-16", "utf-8"), ("utf-8", "utf-16"), ("iso-8859-1", "utf-8-sig")):
+        raw = data.replace("?>", f' encoding="{declared}"?>', 1).encode(encoding)
+        assert read_bytes(read_tmx, raw)[0] == [("größer", "x")]
+
+
+def test_encodings_with_several_bytes_per_character() -> None:
+    for encoding in ("shift_jis", "gb18030", "euc_jp"):
+        data = memory(*[unit(("de", "日本語" * i), ("en", "x")) for i in range(1, 60)])
+        raw = data.replace("?>", f" encoding='{encoding}'?>", 1).encode(encoding)
+        assert read_bytes(read_tmx, raw)[0] == [("日本語" * i, "x") for i in range(1, 60)]
+        cut = raw.replace("日本語".encode(encoding), b"\xff\xff", 1)
+        assert f"line 4, at tu 1: not {encoding}, its encoding" in error_of(read_tmx, cut)
+
+
+def test_text_that_crosses_the_chunks_of_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xml, "_CHUNK_BYTES", 97)
+    for encoding in ("utf-8", "utf-16", "gb18030"):
+        data = memory(*[unit(("de", f"grün <hi>日本</hi> {i}"), ("en", str(i))) for i in range(20)])
+        raw = data.replace("?>", f' encoding="{encoding}"?>', 1).encode(encoding)
+        assert read_bytes(read_tmx, raw)[0] == [(f"grün 日本 {i}", str(i)) for i in range(20)]
+
+
+# --- broken and hostile ---------------------------------------------------------------------------
+
+
+def test_a_document_type_is_accepted_and_not_fetched() -> None:
+    pairs = memory(unit(("de", "eins"), ("en", "one")))
+    for doctype in (
+        '<!DOCTYPE tmx SYSTEM "tmx14.dtd">',
+        '<!DOCTYPE tmx PUBLIC "-//LISA OSCAR:1998//DTD for Translation Memory eXchange//EN" "file:///nowhere/x.dtd">',
+        '<!DOCTYPE tmx [<!ELEMENT tmx ANY><!ATTLIST seg x CDATA "y">]>',
+    ):
+        assert read_bytes(read_tmx, pairs.replace("<tmx", doctype + "<tmx", 1))[0] == [("eins", "one")]
+
+
+@pytest.mark.parametrize(
+    ("doctype", "text", "message"),
+    [
+        (
+            '[<!ENTITY a "x"><!ENTITY b "&a;&a;">]',
+            "&b;",
+            "line 2, before the first unit: its DOCTYPE defines the entity a",
+        ),
+        ('[<!ENTITY a SYSTEM "file:///etc/passwd">]', "&a;", "defines the entity a, which is refused as unsafe"),
+        ('[<!ENTITY % a SYSTEM "http://localhost/x"> %a;]', "", "defines the entity a"),
+        ('SYSTEM "tmx14.dtd"', "a&nbsp;b", "line 4, at tu 1: the entity &nbsp; is not defined"),
+        ("[" + "<!ELEMENT a ANY>" * 5000 + "]", "", "a DOCTYPE of more than 64 kB; remove it"),
+    ],
+)
+def test_entities_are_refused(doctype: str, text: str, message: str) -> None:
+    data = memory(unit(("de", text), ("en", "x"))).replace("<tmx", f"<!DOCTYPE tmx {doctype}><tmx", 1)
+    assert message in error_of(read_tmx, data)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("", "line 1, before the first unit: broken XML (no element found)"),
+        (
+            START + unit(("de", "a")) + unit(("de", "&#1;"), ("en", "")),
+            "line 5, at tu 2: broken XML (reference to invalid character number)",
+        ),
+        (START + unit(("de", "a")) + unit(("de", "a</hi>")), "line 5, at tu 2: broken XML (mismatched tag)"),
+        (START + unit(("de", "a")), "line 5, after tu 1: broken XML (no element found)"),
+        (memory(unit(("de", "&uuml;"))), "line 4, at tu 1: broken XML (undefined entity)"),
+        (
+            "<html><body/></html>",
+            "line 1, before the first unit: its outermost element is <html>, where <tmx> is needed",
+        ),
+        (memory(unit(("de", "<a>" * 200))), "line 4, at tu 1: more than 100 elements inside each other"),
+        (START + "<a>" * 200, "more than 100 elements inside each other"),
+        (memory(unit(("de", "<ph/>" * 70_000))), "line 4, at tu 1: more than 65,536 elements in one"),
+        (memory(*[f"<a{i}/>" for i in range(20_000)]), "more than 16,384 different names"),
+        (START.replace("?>", ' encoding="UTF-7"?>'), "the encoding utf-7 in its first line is not supported"),
+        (START.replace("?>", ' encoding="punycode"?>'), "the encoding punycode in its first line is not supported"),
+    ],
+)
+def test_broken_files(data: str, message: str) -> None:
+    assert message in error_of(read_tmx, data)
+
+
+@pytest.mark.parametrize(
+    ("before", "repeated", "message"),
+    [
+        (START + "<tu><tuv><seg>", b"long text\n", "at tu 1: a tu of more than 32 MB"),
+        (START + "<tu><tuv><seg a='", b"long text\n", "at tu 1: a tag or comment of more than 4 MB"),
+        (START + "<a b='", b"long text ", "before the first unit: a tag or comment of more than 4 MB"),
+        (START + unit(("de", "a")) + "<!--", b"long text ", "line 5, after tu 1: a tag or comment of more than 4 MB"),
+        ("<!DOCTYPE a [", b"<!ELEMENT b ANY>", "line 1, before the first unit: a DOCTYPE of more than 64 kB"),
+    ],
+)
+def test_text_without_end_is_given_up_in_bounded_memory(before: str, repeated: bytes, message: str) -> None:
+    class Endless(io.RawIOBase):
+        """Twice the limit of a unit."""
+
+        left = 256
+
+        def read(self, size: int = -1) -> bytes:
+            self.left -= 1
+            if self.left == 255:
+                return before.encode()
+            return repeated * (size // len(repeated)) if self.left > 0 else b""
+
+    stream = Endless()
+    reading = read_tmx(Input("F", "tmx", lambda: nullcontext(stream)), Layout(("de", "en"), {}, None), Units())
+    with pytest.raises(DataError, match=message):
+        list(reading)
+    assert stream.left > (100 if "32 MB" in message else 230)
+
+
+def test_the_memory_does_not_grow_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xml, "_CHUNK_BYTES", 1 << 12)
+    peaks = []
+    for n in (200, 2000):
+        data = memory(*[unit(("de", f"Satz {i}"), ("en", f"sentence {i}")) for i in range(n)]).encode()
+        file = Input("F", "tmx", lambda data=data: nullcontext(io.BytesIO(data)))
+        tracemalloc.start()
+        assert sum(1 for _ in read_tmx(file, Layout(("de", "en"), {}, None), Units())) == n
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]
+
+
+def test_damaged_files_give_an_error_or_pairs_of_one_unit() -> None:
+    data = memory(
+        *[
+            unit(("de-DE", f"Ü <bpt i='1'>b</bpt>w{i}{i}{i}<ept i='1'/> ß"), ("EN", f"w{i}{i}{i} <hi>w{i}{i}{i}</hi>"))
+            for i in range(5)
+        ]
+    ).replace("?>", ' encoding="utf-8"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">', 1)
+    tags = "<tu> </tu> <tuv> </tuv> <seg> </seg> <!-- --> <![CDATA[ ]]> &nbsp; &#0; & < > \" ' <?x ?> <hi> </hi>"
+    inserted = [
+        *tags.encode().split(),
+        b" lang='de'",
+        b" xml:lang='en'",
+        b"<a>" * 150,
+        b" x:y='z'",
+        b"\x00",
+        b"\xff\xfe",
+    ]
+    check_damaged(read_tmx, data, inserted, 300)

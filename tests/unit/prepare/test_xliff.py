@@ -1,0 +1,205 @@
+"""XLIFF 1.2 and 2: segments, inline elements, languages, states, and damaged files."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.prepare.formats.xliff import read_xliff
+from reading import check_damaged, error_of, read_bytes
+
+
+def version1(*units: str, languages: str = 'source-language="de" target-language="en-US"') -> str:
+    start = '<?xml version="1.0"?><xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">\n'
+    file = f'<file {languages} original="a.txt" datatype="plaintext"><body><group>\n'
+    return f"{start}{file}{''.join(units)}</group></body></file></xliff>"
+
+
+def version2(*units: str, languages: str = 'srcLang="de" trgLang="en"') -> str:
+    start = f'<?xml version="1.0"?><xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.1" {languages}'
+    return f'{start} xmlns:mtc="urn:oasis:names:tc:xliff:matches:2.0"><file id="f">\n{"".join(units)}</file></xliff>'
+
+
+def unit1(source: str, target: str, of_unit: str = "", of_target: str = "") -> str:
+    return f"<trans-unit id='1' {of_unit}><source>{source}</source><target {of_target}>{target}</target></trans-unit>\n"
+
+
+def unit2(*segments: tuple[str, str], state: str = "") -> str:
+    inner = "".join(f"<segment {state}><source>{a}</source><target>{b}</target></segment>" for a, b in segments)
+    return f'<unit id="1">{inner}</unit>\n'
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("one", "one"),
+        ("", ""),
+        ("<g id='1'>bold <g id='2'>and more</g></g> <x id='3'/>end<bx id='4'/><ex id='5'/>", "bold and more end"),
+        (
+            "a<ph id='1'>{0}<sub>note</sub></ph><bpt id='2'>[b]</bpt>b<ept id='2'>[/b]</ept><it id='3'>i</it>",
+            "ab",
+        ),
+        ("a <mrk mtype='term'>term</mrk>\n  b", "a term b"),
+        ("one<x id='1' ctype='lb'/>two", "one two"),
+    ],
+)
+def test_the_text_of_version_1(target: str, text: str) -> None:
+    assert read_bytes(read_xliff, version1(unit1("eins", target))) == ([("eins", text)], {})
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        (
+            "<pc id='1'>bold <pc id='2'>and more</pc></pc> <ph id='3'/>end<sc id='4'/><ec startRef='4'/>",
+            "bold and more end",
+        ),
+        ("a<cp hex='001A'/>b <mrk id='1' type='term'>term</mrk><sm id='m'/><em startRef='m'/>", "ab term"),
+        ("one<ph id='1' type='fmt' subType='xlf:lb'/>two", "one two"),
+    ],
+)
+def test_the_text_of_version_2(target: str, text: str) -> None:
+    assert read_bytes(read_xliff, version2(unit2(("eins", target)))) == ([("eins", text)], {})
+
+
+def test_segments_of_version_1_pair_by_their_number() -> None:
+    def seg(mid: int | str, text: str) -> str:
+        return f"<mrk mtype='seg' mid='{mid}'>{text}</mrk>"
+
+    def unit(sources: str, targets: str) -> str:
+        return (
+            f"<trans-unit id='1'><source>Ganz. Es.</source><seg-source>{sources}</seg-source><target>{targets}</target>"
+            "<alt-trans><source>nicht</source><target>not</target></alt-trans></trans-unit>"
+        )
+
+    data = version1(
+        unit(f"{seg(1, 'Eins.')} <g id='1'>{seg(2, 'Zwei.')}</g>", f"{seg(2, 'Two.')} {seg(1, 'One.')}"),
+        unit(f"{seg(1, 'Drei.')} {seg(2, 'Vier.')}", seg(1, "Three.")),
+        unit(seg(1, "Fünf."), "Five, without marks."),
+        unit("Das <mrk mtype='term' mid='1'>Wort</mrk>.", "The <mrk mtype='term' mid='1'>word</mrk>."),
+        unit(seg(1, "Sechs.") + seg(1, "Sieben."), seg(1, "Six.")),
+    )
+    assert read_bytes(read_xliff, data) == (
+        [("Eins.", "One."), ("Zwei.", "Two."), ("Drei.", "Three."), ("Ganz. Es.", "Five, without marks."),
+         ("Ganz. Es.", "The word."),         ("Ganz. Es.", "Six.")],
+        {"no text in en": 1},
+    )  # fmt: skip
+
+
+def test_segments_of_version_2() -> None:
+    ignored = (
+        "<unit id='2'><mtc:matches><mtc:match><source>nicht</source><target>not</target></mtc:match></mtc:matches>"
+        "<ignorable><source> </source><target> </target></ignorable>"
+        "<segment><source>drei</source><target>three</target></segment><segment><source>vier</source></segment></unit>"
+    )
+    data = version2(unit2(("eins", "one"), ("zwei", "two")), f"<group id='g'>{ignored}</group>")
+    assert read_bytes(read_xliff, data) == ([("eins", "one"), ("zwei", "two"), ("drei", "three")], {"no text in en": 1})
+
+
+# --- languages ------------------------------------------------------------------------------------
+
+
+def test_either_direction() -> None:
+    turned = version1(unit1("one", "eins"), languages='source-language="en" target-language="DE"')
+    assert read_bytes(read_xliff, turned)[0] == [("eins", "one")]
+    turned = version2(unit2(("one", "eins")), languages='srcLang="en" trgLang="de_AT"')
+    assert read_bytes(read_xliff, turned)[0] == [("eins", "one")]
+
+
+def test_files_in_one_document_have_their_own_languages() -> None:
+    first = version1(unit1("eins", "one")).replace("</xliff>", "")
+    file = version1(unit1("un", "eins"), languages='source-language="fr" target-language="de"')
+    turned = version1(unit1("two", "zwei"), languages='source-language="en" target-language="de"')
+    data = first + "<file" + file.partition("<file")[2].replace("</xliff>", "") + "<file" + turned.partition("<file")[2]
+    assert read_bytes(read_xliff, data) == ([("eins", "one"), ("zwei", "two")], {"languages fr-de": 1})
+    unnamed = version1(unit1("drei", "three"), languages="")
+    assert "no source language is named" in error_of(read_xliff, first + "<file" + unnamed.partition("<file")[2])
+
+
+def test_the_language_of_a_text_overrides_that_of_its_file() -> None:
+    data = version1(unit1("eins", "un", of_target='xml:lang="fr"'), unit1("eins", "one", of_target='xml:lang="en"'))
+    assert read_bytes(read_xliff, data) == ([("eins", "one")], {"languages de-fr": 1})
+
+
+def test_languages_without_end_are_counted_together() -> None:
+    data = version1(*[unit1("a", "b", of_target=f'xml:lang="{"x" * 30}{i}"') for i in range(2)])
+    assert read_bytes(read_xliff, data)[1] == {f"languages de-{'x' * 20}": 2}
+    _, skipped = read_bytes(read_xliff, version1(*[unit1("a", "b", of_target=f'xml:lang="l{i}"') for i in range(90)]))
+    assert len(skipped) == 51 and skipped["other languages"] == 40
+
+
+def test_files_without_languages_need_columns() -> None:
+    for data in (
+        version1(unit1("one", "eins"), languages='source-language="en"'),
+        version2(unit2(("one", "eins")), languages='srcLang="en"'),
+    ):
+        message = error_of(read_xliff, data)
+        assert (
+            "no target language is named" in message and "columns: {de: source, en: target} or the reverse" in message
+        )
+        assert read_bytes(read_xliff, data, columns={"de": "target", "en": "source"})[0] == [("eins", "one")]
+    assert "no source language is named" in error_of(read_xliff, version1(unit1("a", "b"), languages=""))
+    untranslated = version1("<trans-unit id='1'><source>one</source></trans-unit>", languages='source-language="en"')
+    assert read_bytes(read_xliff, untranslated) == ([], {"no target": 1})
+    wrong = {"de": "msgid", "en": "msgstr"}
+    assert error_of(read_xliff, version1(unit1("a", "b")), wrong) == (
+        "F: columns must be source and target, found msgid and msgstr"
+    )
+
+
+# --- states ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", ["new", "needs-translation", "needs-adaptation", "needs-l10n"])
+def test_targets_that_are_no_translation_yet(state: str) -> None:
+    data = version1(unit1("eins", "eins", of_target=f'state="{state}"'), unit1("zwei", "two"))
+    assert read_bytes(read_xliff, data) == ([("zwei", "two")], {f"state {state}": 1})
+
+
+def test_other_states() -> None:
+    data = version1(
+        *[
+            unit1("a", "b", of_target=f'state="{state}"')
+            for state in ("translated", "final", "needs-review-translation")
+        ],
+        unit1("c", "d", of_unit='approved="no"'),
+        unit1("e", "f", of_unit='translate="no"'),
+        unit1("g", "h", of_target='state="translated" state-qualifier="exact-match"'),
+        unit1("i", "j", of_target='state="needs-review-translation" state-qualifier="mt-suggestion"'),
+        "<trans-unit id='1'><source>k</source></trans-unit>",
+    )
+    pairs, skipped = read_bytes(read_xliff, data)
+    assert pairs == [("a", "b")] * 3 + [("c", "d"), ("g", "h")]
+    assert skipped == {"translate no": 1, "state mt-suggestion": 1, "no text in en": 1}
+
+
+def test_states_of_version_2() -> None:
+    states = ["initial", "translated", "reviewed", "final"]
+    data = version2(*[unit2((state, "x"), state=f'state="{state}"') for state in states], unit2(("none", "x")))
+    pairs, skipped = read_bytes(read_xliff, data)
+    assert [source for source, _ in pairs] == ["translated", "reviewed", "final", "none"]
+    assert skipped == {"state initial": 1}
+
+
+# --- damaged --------------------------------------------------------------------------------------
+
+
+def test_errors_name_the_line_and_the_unit() -> None:
+    data = version1(unit1("eins", "one"), unit1("zwei", "two</g>"))
+    assert "line 4, at trans-unit 2: broken XML (mismatched tag)" in error_of(read_xliff, data)
+    assert "its outermost element is <tmx>, where <xliff> is needed" in error_of(read_xliff, "<tmx/>")
+    bomb = '<!DOCTYPE xliff [<!ENTITY a "b">]><xliff'
+    assert "defines the entity a" in error_of(read_xliff, data.replace("<xliff", bomb, 1))
+
+
+def test_damaged_files_give_an_error_or_pairs_of_one_unit() -> None:
+    first = [
+        f"<trans-unit id='{i}'><source>{i} <g id='1'>{i}</g></source>"
+        f"<seg-source><mrk mtype='seg' mid='1'>{i}</mrk> <mrk mtype='seg' mid='2'>ü</mrk></seg-source>"
+        f"<target><mrk mtype='seg' mid='1'>{i}</mrk><mrk mtype='seg' mid='2'>{i}</mrk></target></trans-unit>"
+        for i in (f"w{n}{n}{n}" for n in range(5))
+    ]
+    second = [unit2((f"w{i}{i}{i} <ph id='1'/>", f"w{i}{i}{i} ß"), ("x", f"w{i}{i}{i}")) for i in range(5)]
+    tags = "<source> </source> <target> </target> <segment> </segment> <mrk> </mrk> <!-- --> <![CDATA[ ]]> & < > ' <g>"
+    inserted = [*tags.encode().split(), b" mtype='seg'", b" mid='2'", b" state='new'", b" xml:lang='fr'", b"<a>" * 150]
+    for data in (version1(*first), version2(*second)):
+        check_damaged(read_xliff, data.replace('"1.0"?', '"1.0" encoding="utf-8"?', 1), inserted, 200)
