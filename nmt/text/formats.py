@@ -139,7 +139,10 @@ def lines_problem(name: Path | str, start: bytes) -> str | None:
     return None
 
 
-_NEEDED = "where a text file with one sentence per line is needed"
+_NEEDED = (
+    "where a text file with one sentence per line is needed (a corpus in TMX, XLIFF, PO, TSV, CSV or JSON Lines is "
+    "named as path in place of files)"
+)
 _ROOTS = {"tmx": "a TMX translation memory (XML)", "html": "HTML", "srcset": "SGML", "refset": "SGML", "tstset": "SGML"}
 
 
