@@ -112,13 +112,13 @@ START_BYTES = 10  # the longest start
 
 
 def compression_of(name: Path | str) -> Compression | None:
-    """The compression that the suffix of a file name says."""
+    """Return the compression that the suffix of a file name says."""
     suffix = Path(name).suffix.lower()
     return next((one for one in COMPRESSIONS if suffix == one.suffix), None)
 
 
 def recognised(start: bytes) -> Compression | None:
-    """The compression of a file that begins with `start`."""
+    """Return the compression of a file that begins with `start`."""
     return next((one for one in COMPRESSIONS if one.start.match(start)), None)
 
 
@@ -203,7 +203,7 @@ class _Decompressed:
 
 
 def _misnamed(name: Path | str, start: bytes, compression: Compression) -> DataError:
-    """The error for a file that is not compressed as its name says."""
+    """Return the error for a file that is not compressed as its name says."""
     found, stem = recognised(start), Path(name).stem
     if found is None:
         problem = f"its name ends in {compression.suffix}, but it is not compressed with {compression.name}"
@@ -213,5 +213,5 @@ def _misnamed(name: Path | str, start: bytes, compression: Compression) -> DataE
 
 
 def one_line(error: Exception) -> str:
-    """The message of an error of a library."""
+    """Return the message of an error of a library."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -101,7 +101,7 @@ def cache_folder() -> Path:
 
 
 def _file_name(url: str) -> str:
-    """The last part of the path of a URL, made safe as a name of a file."""
+    """Return the last part of the path of a URL, made safe as a name of a file."""
     name = unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2])
     return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".")[-100:] or "file"
 
@@ -158,7 +158,7 @@ class _Part:
         return self.path.stat().st_size if self.path.is_file() else 0
 
     def beginning(self) -> _Beginning | None:
-        """What the bytes received so far are the beginning of; None if that is unknown, so that none are of use."""
+        """Return what the bytes received so far are the beginning of; None if that is unknown, so that they are useless."""
         known = _read(self._note, _Beginning)
         return known if known is not None and known.url == self._url and self.size > 0 else None
 
@@ -231,7 +231,7 @@ def _receive(url: str, part: _Part) -> None:
 
 
 def _validator(response: HTTPResponse) -> str | None:
-    """What tells this version of a file from others; a weak entity tag cannot, see RFC 9110, 13.1.5."""
+    """Return what identifies this version of a file; a weak entity tag cannot, see RFC 9110, 13.1.5."""
     tag = response.headers.get("ETag")
     return tag if tag is not None and tag.startswith('"') else response.headers.get("Last-Modified")
 

@@ -148,7 +148,7 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def _opener() -> OpenerDirector:
-    """An opener for http and https alone, with the proxies of the environment and verified certificates."""
+    """Return an opener for http and https alone, with the proxies of the environment and verified certificates."""
     opener = OpenerDirector()
     handlers = (ProxyHandler, HTTPHandler, HTTPSHandler, HTTPDefaultErrorHandler, _Redirects, HTTPErrorProcessor)
     for handler in handlers:
@@ -157,7 +157,7 @@ def _opener() -> OpenerDirector:
 
 
 def _refusal(error: HTTPError) -> Failure:
-    """The failure for a status other than success."""
+    """Return the failure for a status other than success."""
     code = error.code
     if 300 <= code < 400 and (place := error.headers.get("Location")):
         return Failure(f"it redirects to {_one_line(place)}, which is not followed", status=code)
@@ -167,7 +167,7 @@ def _refusal(error: HTTPError) -> Failure:
 
 
 def _wait(retry_after: str | None) -> float:
-    """The seconds to wait by a Retry-After header: a number, or a date."""
+    """Return the seconds to wait by a Retry-After header: a number, or a date."""
     if retry_after is None:
         return 0.0
     if retry_after.strip().isdecimal():

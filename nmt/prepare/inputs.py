@@ -143,7 +143,7 @@ class _Choice:
 
 
 def _named_format(name: str) -> str | None:
-    """The format that a file name tells, compressed or not."""
+    """Return the format that a file name tells, compressed or not."""
     path = PurePosixPath(name.lower())
     return FORMATS.get(path.suffix if compression_of(path.name) is None else PurePosixPath(path.stem).suffix)
 

@@ -163,7 +163,7 @@ def _file_names(folder: Path, name: str, languages: tuple[str, str]) -> dict[str
 
 
 def _safe(name: str) -> str:
-    """A name from the network as a name of a file."""
+    """Turn a name from the network into a file name."""
     return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name).lstrip(".") or "corpus"
 
 

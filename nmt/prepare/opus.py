@@ -149,7 +149,7 @@ def read_notices(archive: Path) -> dict[str, bytes]:
 
 
 def _ask(question: Mapping[str, str]) -> list[dict[str, object]]:
-    """The entries that the API answers, from the cache if it cannot be reached."""
+    """Return the entries that the API answers, from the cache if it cannot be reached."""
     url = f"{os.environ.get('NMT_OPUS_URL') or API}?{urlencode(question, errors='replace')}"
     kept = cache_folder() / "opus" / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
     try:
@@ -204,7 +204,7 @@ def _count(value: object) -> int | None:
 
 
 def _age(corpus: OpusCorpus) -> tuple[bool, list[int]]:
-    """A key that sorts versions, such as v8 before v10; the one that OPUS calls the latest is last."""
+    """Return a key that sorts versions, such as v8 before v10; the one that OPUS calls the latest is last."""
     return corpus.is_latest, [int(number) for number in re.findall(r"\d{1,18}", corpus.version)]
 
 
@@ -235,7 +235,7 @@ def _opened(archive: Path) -> zipfile.ZipFile:
 
 
 def _aligned_members(opened: zipfile.ZipFile, archive: Path, languages: tuple[str, str]) -> tuple[str, str]:
-    """The names of the two texts: alike but for their endings, which are the languages."""
+    """Return the names of the two texts: alike but for their endings, which are the languages."""
     names = opened.namelist()
     stems = [{name.removesuffix(f".{code}") for name in names if name.endswith(f".{code}")} for code in languages]
     both = sorted(stems[0] & stems[1])

@@ -91,7 +91,7 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 
 def _entries(folder: Path, pattern: str = "*") -> list[os.DirEntry[str]]:
-    """The entries of a folder that match a pattern, hidden ones only if it begins with a dot itself."""
+    """Return the entries of a folder that match a pattern, hidden ones only if it begins with a dot itself."""
     with os.scandir(folder) as entries:
         return [e for e in entries if matches(e.name, pattern) and (pattern[0] == "." or not is_hidden(e.name))]
 

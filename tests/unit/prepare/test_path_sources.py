@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import Config
+from nmt.config import Config, Source
 from nmt.config.load import check_config
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.prepare import prepare
+from nmt.prepare.sources import open_source
+from nmt.recipes.configs import rooted
 
 WORDS = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"]
 PAIRS = [(f"{one} {two} {three}", f"{one[::-1]} {two[::-1]}") for one in WORDS for two in WORDS for three in WORDS[:3]]
@@ -87,6 +89,26 @@ def test_a_file_that_changes_or_comes_is_noticed(folder: Path) -> None:
     (folder / "memories" / "c.tmx").unlink()
     assert again().endswith(" again: memories/c.tmx was removed")
     assert "nothing to do" in again()
+
+
+def test_a_development_set_has_its_skipped_units_counted_too(folder: Path) -> None:
+    tree = config(folder).data.model_copy(update={"valid": Source(path="memories/a.tmx")})
+    prepare(config(folder).model_copy(update={"data": tree}), folder / "data", echo=lambda _: None)
+    manifest = json.loads((folder / "data" / "manifest.json").read_bytes())
+    assert manifest["sources"]["valid"]["skipped"] == {"no text in en": 1}
+    assert manifest["sources"]["valid"]["read"] == 90
+
+
+def test_what_is_read_twice_is_counted_once(folder: Path) -> None:
+    source = open_source(Source(path="memories/a.tmx"), ("de", "en"), folder)
+    assert list(source.pairs()) == list(source.pairs())
+    assert source.units.skipped == {"no text in en": 1}
+
+
+def test_a_recipe_in_another_folder_finds_the_files(folder: Path) -> None:
+    moved = config(folder).data.model_copy(update={"valid": Source(path="memories/a.tmx")})
+    paths = [source.path for source in rooted(config(folder).model_copy(update={"data": moved})).data.train]
+    assert paths == [str(folder / name) for name in ("memories/*.tmx", "agency.zip", "table.tsv.gz", "rows.jsonl")]
 
 
 def test_what_cannot_be_read_leaves_nothing(folder: Path) -> None:
