@@ -158,7 +158,7 @@ class _Part:
         return self.path.stat().st_size if self.path.is_file() else 0
 
     def beginning(self) -> _Beginning | None:
-        """Return what the bytes received so far are the beginning of; None if that is unknown, so that they are useless."""
+        """Return the part of which file has been received so far; None if that is unknown, so that it is useless."""
         known = _read(self._note, _Beginning)
         return known if known is not None and known.url == self._url and self.size > 0 else None
 
