@@ -72,3 +72,12 @@ class StoppedError(NmtError):
     """Training was stopped on request and can be resumed. The exit status is EX_TEMPFAIL of sysexits.h."""
 
     exit_status = 75
+
+
+MAX_ERROR_CHARS = 300
+
+
+def error_text(error: BaseException | str) -> str:
+    """Return the message of another library's error in one line of at most `MAX_ERROR_CHARS`, or else its type."""
+    text = " ".join(str(error).split()) or ("" if isinstance(error, str) else type(error).__name__)
+    return text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS - 3]}..."

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol, cast
 
-from nmt.errors import DataError
+from nmt.errors import DataError, error_text
 from nmt.files.streams import BLOCK, DamagedError, file_of
 
 LZMA_BYTES = 1 << 29
@@ -160,7 +160,7 @@ class _Decompressed:
             without = f"this Python was built without {error.name}, which reads {self._compression.name}"
             raise DataError(f"{self._name}: {NO_ZSTD if self._compression is ZSTANDARD else without}") from None
         except Exception as error:  # of whichever library
-            raise DamagedError(self._name, self._compression.name, one_line(error)) from error
+            raise DamagedError(self._name, self._compression.name, error_text(error)) from error
 
     def _next(self, size: int) -> bytes:
         data = b""
@@ -210,8 +210,3 @@ def _misnamed(name: Path | str, start: bytes, compression: Compression) -> DataE
         return DataError(f"{name}: {problem}; if it is not compressed at all, rename it to {stem}")
     problem = f"compressed with {found.name}, but its name ends in {compression.suffix}"
     return DataError(f"{name}: {problem}; rename it to {stem}{found.suffix}")
-
-
-def one_line(error: Exception) -> str:
-    """Return the message of an error of a library."""
-    return " ".join(str(error).split()) or type(error).__name__

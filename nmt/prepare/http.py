@@ -27,7 +27,7 @@ from urllib.request import (
 )
 
 from nmt.console import say
-from nmt.errors import DataError
+from nmt.errors import DataError, error_text
 
 TIMEOUT = 30.0
 """Seconds without a byte after which a request has failed."""
@@ -160,10 +160,10 @@ def _refusal(error: HTTPError) -> Failure:
     """Return the failure for a status other than success."""
     code = error.code
     if 300 <= code < 400 and (place := error.headers.get("Location")):
-        return Failure(f"it redirects to {_one_line(place)}, which is not followed", status=code)
+        return Failure(f"it redirects to {error_text(place)}, which is not followed", status=code)
     may_pass = code >= 500 or code in (408, 429)
     wait = _wait(error.headers.get("Retry-After")) if may_pass else 0.0
-    return Failure(f"the server answers {code} {_one_line(error.reason)}".rstrip(), may_pass, wait, code)
+    return Failure(f"the server answers {code} {error_text(error.reason)}".rstrip(), may_pass, wait, code)
 
 
 def _wait(retry_after: str | None) -> float:
@@ -185,7 +185,7 @@ def _failure(error: Exception) -> Failure:
         case URLError(reason=Exception() as reason):
             return _failure(reason)
         case URLError():
-            return Failure(f"cannot be reached: {_one_line(error.reason)}")
+            return Failure(f"cannot be reached: {error_text(error.reason)}")
         case TimeoutError():
             return Failure(f"no answer within {TIMEOUT:g} s", may_pass=True)
         case ssl.SSLCertVerificationError():
@@ -197,10 +197,6 @@ def _failure(error: Exception) -> Failure:
         case socket.gaierror():
             return Failure(f"cannot be reached: {error.strerror}; is there a network, and is the host right?")
         case OSError():
-            return Failure(f"cannot be reached: {error.strerror or _one_line(error)}")
+            return Failure(f"cannot be reached: {error.strerror or error_text(error)}")
         case _:
-            return Failure(f"no valid answer: {_one_line(error) or type(error).__name__}")
-
-
-def _one_line(error: object) -> str:
-    return " ".join(str(error).split())[:300]
+            return Failure(f"no valid answer: {error_text(error)}")

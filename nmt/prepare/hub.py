@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nmt.config import Source
 from nmt.data.manifest import SourceFile, SourceRecord
-from nmt.errors import DataError, HubError
+from nmt.errors import DataError, HubError, error_text
 from nmt.files.read import checksum
 from nmt.prepare.pairs import OpenSource, SentencePair
 
@@ -104,7 +104,7 @@ def _rows(source: Source, files: list[Path]) -> Iterator[dict[str, object]]:
                 return
             yield row
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
-        raise DataError(f"{_where(source)}: not readable as {kind}: {_one_line(error)}") from error
+        raise DataError(f"{_where(source)}: not readable as {kind}: {error_text(error)}") from error
 
 
 def _text(source: Source, row: dict[str, object], language: str, number: int) -> str:
@@ -139,7 +139,7 @@ def _unreachable(source: Source, error: Exception, path: str = "") -> HubError:
 
     match error:
         case errors.HFValidationError():
-            problem = _one_line(error)
+            problem = error_text(error)
         case errors.GatedRepoError():
             problem = "a gated dataset: accept its terms on the hub and log in"
         case errors.RepositoryNotFoundError():
@@ -147,9 +147,9 @@ def _unreachable(source: Source, error: Exception, path: str = "") -> HubError:
         case errors.RevisionNotFoundError():
             problem = "no such revision"
         case errors.HfHubHTTPError():
-            problem = f"the hub answered: {_one_line(error)}"
+            problem = f"the hub answered: {error_text(error)}"
         case _:
-            problem = f"the hub cannot be reached: {_one_line(error) or type(error).__name__}"
+            problem = f"the hub cannot be reached: {error_text(error)}"
     file = f", file {path}" if path else ""
     return HubError(
         f"{_where(source)}{file}: {problem}; to do without the hub, put files: {{LANG: FILE, LANG: FILE}} in place of "
@@ -166,8 +166,3 @@ def _where(source: Source) -> str:
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - 6} more" if len(names) > 6 else ""
     return (", ".join(names[:6]) or "none") + more
-
-
-def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 300 else f"{text[:297]}..."

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO
 
 from nmt.console import printable
-from nmt.errors import DataError
-from nmt.files.compressed import BZIP2, DEFLATE, ZSTANDARD, Compression, decompress, one_line
+from nmt.errors import DataError, error_text
+from nmt.files.compressed import BZIP2, DEFLATE, ZSTANDARD, Compression, decompress
 from nmt.files.read import open_regular, reading
 from nmt.files.streams import DamagedError, file_of, section
 from nmt.prepare.members import Listed
@@ -40,7 +40,7 @@ def list_zip(path: Path) -> Iterator[Listed]:
         try:
             infos = zipfile.ZipFile(file).infolist()
         except Exception as error:  # the library has no common one
-            raise DamagedError(path, "zip", one_line(error)) from error
+            raise DamagedError(path, "zip", error_text(error)) from error
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _END_BYTES))
         _, _, end_record = file.read().rpartition(b"PK\x05\x06")

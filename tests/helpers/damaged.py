@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from random import Random
 from typing import IO
 
+import pytest
+
 from nmt.errors import DataError
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import Layout, Units
+from reading import Reader
 
-Reader = Callable[[Input, Layout, Units], Iterator[tuple[str, str]]]
+NAMED = Layout(("de", "en"), {}, None)
 
 _ODD = [
     b'"',
@@ -59,6 +62,19 @@ def content(data: bytes, name: str = "f") -> Input:
     return Input(name, "", opened)
 
 
+def pairs(read: Reader, data: bytes, layout: Layout = NAMED) -> tuple[list[tuple[str, str]], dict[str, int]]:
+    """The pairs of a file, and the number of skipped units by reason."""
+    units = Units()
+    return list(read(content(data), layout, units)), units.skipped
+
+
+def problem(read: Reader, data: bytes, layout: Layout = NAMED) -> str:
+    """The message of the error that reading a file ends with."""
+    with pytest.raises(DataError) as caught:
+        pairs(read, data, layout)
+    return str(caught.value)
+
+
 def cell(language: str, row: int) -> str:
     """A text that says its language and its row, with a checksum: damaged, it says nothing."""
     text = f"{language} {row}"
@@ -94,13 +110,13 @@ def damage(data: bytes, random: Random) -> bytes:
 
 def read_damaged(read: Reader, data: bytes, layout: Layout) -> tuple[int, list[tuple[str, str]]]:
     """Read a file of cells: DataError in one line, or pairs. Returns the number of pairs, and those shifted."""
-    pairs = []
+    found = []
     try:
         for pair in read(content(data), layout, Units()):
-            pairs.append(pair)
+            found.append(pair)
             "".join(pair).encode()
             assert "\n" not in "".join(pair) and "\r" not in "".join(pair)
     except DataError as error:
         assert str(error).startswith("f") and len(str(error).splitlines()) == 1, str(error)
-    places = [(pair, place(pair[0]), place(pair[1])) for pair in pairs]
-    return len(pairs), [pair for pair, de, en in places if de and en and de[1] != en[1]]
+    places = [(pair, place(pair[0]), place(pair[1])) for pair in found]
+    return len(found), [pair for pair, de, en in places if de and en and de[1] != en[1]]

@@ -7,8 +7,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from loopback import serving
 
 
 @dataclass(frozen=True)
@@ -61,18 +63,11 @@ def serve_files() -> Iterator[Site]:
         pass
 
     site = Handler.site = Site()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    site.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
-        yield site
-    finally:
-        site.closing.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Handler) as site.url:
+        try:
+            yield site
+        finally:
+            site.closing.set()
 
 
 class _Handler(BaseHTTPRequestHandler):

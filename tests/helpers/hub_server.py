@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from loopback import serving
 
 Files = dict[str, bytes]
 
@@ -47,17 +48,8 @@ def serve(hub: Hub) -> Iterator[Hub]:
         pass
 
     Handler.hub = hub
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    hub.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with serving(Handler) as hub.endpoint:
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 _API = re.compile(r"/api/datasets/(?P<repository>[^/]+/[^/]+)(?:/(?P<what>revision|tree|paths-info)/(?P<rest>.+))?")

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import IO, TYPE_CHECKING
 
 from nmt.console import printable
-from nmt.errors import DataError
+from nmt.errors import DataError, error_text
 from nmt.prepare.formats.columns import find_columns, shown, written
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import Layout, Units, one_line
@@ -158,12 +158,7 @@ def _reading(file: Input, kind: str, n_rows: int = 0) -> Iterator[None]:
         yield
     except (OSError, ValueError, LookupError, TypeError, NotImplementedError, MemoryError) as error:
         after = f" after row {n_rows:,}" if n_rows else ""
-        raise DataError(f"{file.name}: not readable as {kind}{after}: {_one_line(error)}") from None
-
-
-def _one_line(error: BaseException) -> str:
-    text = printable(" ".join(str(error).split())) or type(error).__name__
-    return text if len(text) <= 200 else f"{text[:197]}..."
+        raise DataError(f"{file.name}: not readable as {kind}{after}: {printable(error_text(error))}") from None
 
 
 @contextmanager
@@ -180,6 +175,6 @@ def _seekable(file: Input) -> Iterator[IO[bytes]]:
                 shutil.copyfileobj(stream, copy, _BUFFER)
                 copy.flush()
             except OSError as error:
-                problem = f"cannot be copied to a temporary file: {_one_line(error)}"
+                problem = f"cannot be copied to a temporary file: {printable(error_text(error))}"
                 raise DataError(f"{file.name}: {problem}; TMPDIR is the folder for it") from error
             yield copy

@@ -12,31 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damaged import Reader, cell, content, damage, read_damaged
-from nmt.errors import DataError
+from damaged import NAMED, cell, damage, pairs, problem, read_damaged
 from nmt.prepare.formats.columns import matching
 from nmt.prepare.formats.json_lines import read_jsonl
 from nmt.prepare.formats.tables import read_csv, read_tsv
-from nmt.prepare.pairs import Layout, Units, one_line
+from nmt.prepare.pairs import Layout, one_line
+from reading import Reader
 
-NAMED = Layout(("de", "en"), {}, None)
 NUMBERED = Layout(("de", "en"), {"de": "1", "en": "2"}, None)
 MAPPING = Layout(("de", "en"), {}, "translation")
 
 
 def columns(de: str, en: str) -> Layout:
     return Layout(("de", "en"), {"de": de, "en": en}, None)
-
-
-def pairs(read: Reader, data: bytes, layout: Layout = NAMED) -> tuple[list[tuple[str, str]], dict[str, int]]:
-    units = Units()
-    return list(read(content(data), layout, units)), units.skipped
-
-
-def problem(read: Reader, data: bytes, layout: Layout = NAMED) -> str:
-    with pytest.raises(DataError) as caught:
-        pairs(read, data, layout)
-    return str(caught.value)
 
 
 # --- columns --------------------------------------------------------------------------------------
