@@ -20,6 +20,9 @@ class DataDir:
     SPLIT.LANG               the text, each line ended by a line feed
     SPLIT.LANG.ids.npy       the concatenated token ids of all lines, without special tokens
     SPLIT.LANG.ends.npy      end offset of each line in the ids
+
+    A large training set is divided into shards: train.0-00007 in place of train, for shard 7 of source 0. Their end
+    offsets are uint32, those of a split are int64.
     """
 
     path: Path

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.manifest import FORMAT, Manifest
+from nmt.data.manifest import FORMAT, SHARDED_FORMAT, Manifest
 from nmt.errors import DataError
 from nmt.files.document import read_document
 from nmt.files.read import check_regular, checksum, read_regular
@@ -203,6 +203,6 @@ def read_manifest(directory: DataDir) -> Manifest:
     if not directory.path.is_dir():
         raise DataError(f"{directory.path}: no such data directory; nmt prepare with the same --config makes it")
     try:
-        return read_document(directory.manifest, Manifest, DataError, ADVICE, formats=(FORMAT,))
+        return read_document(directory.manifest, Manifest, DataError, ADVICE, formats=(FORMAT, SHARDED_FORMAT))
     except FileNotFoundError:
         raise DataError(f"{directory.path}: no data directory: manifest.json is missing; run nmt prepare") from None

@@ -10,7 +10,12 @@ from typing import Annotated, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 FORMAT = 1
-"""Number of the layout of a data directory; raised when an older one can no longer be read."""
+"""Number of the layout of a data directory whose training set is one file; raised when an older one can no longer be
+read."""
+SHARDED_FORMAT = 2
+"""The same, of one whose training set is divided into shards."""
+SHARD_PAIRS = 1 << 20
+"""Pairs of a shard, about; a training set of at most so many pairs is one file."""
 
 _T = TypeVar("_T")
 
@@ -45,10 +50,24 @@ class TokenizerRecord(Record):
     fingerprint: str
 
 
+class ShardRecord(Record):
+    """A part of a training set that is too large for one file: pairs of one source, in random order."""
+
+    name: str
+    """In place of the split in the names of its files: `train.0-00007`."""
+    source: str
+    """The key of its source: `train.0`."""
+    pairs: Annotated[int, Field(ge=1)]
+
+
 class SplitRecord(Record):
     """The training set, the development set or a test set."""
 
     pairs: Annotated[int, Field(ge=1)]
+    """Those that are repeated are counted as often as they are repeated."""
+    shards: list[ShardRecord] | None = None
+    """The parts of a large training set, in the order of the sources; each pair is in them once, even if repeated.
+    None: the split is one file for each language, with pairs in the order of the sources and repeated in place."""
 
 
 class SourceFile(Record):
@@ -75,7 +94,7 @@ class SourceRecord(Record):
     kept: int | None = None
     """This and the next are given for sources of training text only."""
     dropped: dict[str, int] | None = None
-    """Pairs by reason, see `nmt.prepare.clean`."""
+    """Pairs by reason, see `nmt.prepare.cleaning.reasons`."""
 
 
 class Manifest(Record):

@@ -10,7 +10,7 @@ from nmt.config import DataConfig, TokenizerConfig
 from nmt.console import Progress
 from nmt.errors import DataError
 from nmt.layout import DataDir
-from nmt.prepare.clean import refuse_empty
+from nmt.prepare.cleaning.counts import refuse_empty
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.records import CleanRecord, PreparedSplit, RoundTripRecord
 from nmt.prepare.write import CleanedText, SplitWriter, samples_of

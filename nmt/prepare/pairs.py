@@ -16,6 +16,8 @@ class SentencePair(NamedTuple):
     src: str
     tgt: str
     corpus: str
+    score: float | None = None
+    """Its quality, the greater the better, if the source has a column or a file of scores."""
 
 
 _BREAKS = re.compile(r"[\r\n]")

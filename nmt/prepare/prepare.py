@@ -19,7 +19,9 @@ from nmt.errors import DataError
 from nmt.files.write import staged_directory
 from nmt.layout import DataDir
 from nmt.prepare.checks import changes_since, check_replaceable, reused_tokenizers
-from nmt.prepare.clean import HINTS, Cleaner, drop_summary, refuse_empty
+from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
+from nmt.prepare.cleaning.counts import drop_summary, refuse_empty
+from nmt.prepare.cleaning.reasons import HINTS
 from nmt.prepare.encode import encode_held_out, encode_train, train_tokenizers
 from nmt.prepare.languages import Sample, language_warnings
 from nmt.prepare.pairs import OpenSource, SentencePair
@@ -145,13 +147,13 @@ class _Build:
 
     def _clean_train(self, held_out: dict[str, list[SentencePair]]) -> CleanedText:
         """Write the cleaned training text."""
-        pairs = [pair for split in held_out.values() for pair in split]
-        cleaner = Cleaner(self.config.data, {pair.src for pair in pairs}, {pair.tgt for pair in pairs})
+        lines = HeldOut.of(pair for split in held_out.values() for pair in split)
+        cleaners = [Cleaner(self.config.data, key, lines) for key in self.train_keys]
         cleaned = CleanedText(self.directory.path, self.config.data.languages)
         samples = {key: Sample() for key in self.train_keys}
         with Progress("cleaning", self._n_train(), "pairs") as progress:
             sources = (progress.track(self.sources[key].pairs()) for key in self.train_keys)
-            for row in cleaned.write(sources, cleaner):
+            for row in cleaned.write(sources, cleaners):
                 samples[self.train_keys[row.source]].add(row.src, row.tgt)
         refuse_empty(cleaned.report)
         self._check_corpora(cleaned, samples, held_out)

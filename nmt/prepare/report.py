@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from nmt.data.manifest import SourceRecord
-from nmt.prepare.clean import counted
+from nmt.prepare.cleaning.reasons import counted
 from nmt.prepare.records import CleanRecord, PreparedSplit, SplitOffRecord, TextRecord
 from nmt.text.tokenizer import Tokenizers
 

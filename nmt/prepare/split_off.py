@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 
 from nmt.errors import DataError
-from nmt.prepare.clean import pair_hash
+from nmt.prepare.cleaning.grouping import pair_hash
 from nmt.prepare.pairs import SentencePair
 
 MOST_LINES = 100_000

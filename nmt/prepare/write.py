@@ -18,7 +18,9 @@ from nmt.console import Progress
 from nmt.data.manifest import FileRecord
 from nmt.files.read import checksum
 from nmt.layout import DataDir
-from nmt.prepare.clean import Cleaner, CleanReport, total
+from nmt.prepare.cleaning.cleaner import Cleaner
+from nmt.prepare.cleaning.counts import CleanReport, total
+from nmt.prepare.cleaning.grouping import pair_hash
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.records import TextRecord
 from nmt.text.tokenizer import N_SPECIAL, Tokenizers
@@ -48,14 +50,19 @@ class CleanedText:
         """Sum of the reports of all sources."""
         return total(self.reports)
 
-    def write(self, sources: Iterable[Iterator[SentencePair]], cleaner: Cleaner) -> Iterator[Row]:
+    def write(self, sources: Iterable[Iterator[SentencePair]], cleaners: Sequence[Cleaner]) -> Iterator[Row]:
         """Clean all sources; yield each kept row after it has been written."""
+        seen: set[bytes] = set()
         with self._writing() as add:
-            for number, pairs in enumerate(sources):
-                cleaner.report = CleanReport()
+            for number, (pairs, cleaner) in enumerate(zip(sources, cleaners, strict=True)):
                 self.reports.append(cleaner.report)
                 for pair in filter(None, map(cleaner.clean, pairs)):
                     row = Row(number, cleaner.report.read, pair.src, pair.tgt)
+                    key = pair_hash(pair.src, pair.tgt)
+                    if key in seen:
+                        self.drop(row, "duplicate")
+                        continue
+                    seen.add(key)
                     self._count(row, 1)
                     add(row)
                     yield row

@@ -16,7 +16,8 @@ from nmt.errors import ConfigError, DataError
 from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.prepare.checks import unlike
-from nmt.prepare.clean import REASONS, Cleaner
+from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
+from nmt.prepare.cleaning.reasons import REASONS
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.sources import open_source
 from nmt.recipes.commands import follow
@@ -129,7 +130,7 @@ class PairRules:
         return None if reason is None else f"nmt prepare will drop: {REASONS[reason]}"
 
     def _reason(self, src: str, tgt: str) -> str | None:
-        cleaner = Cleaner(self._data, (), ())  # a new one per pair, since it remembers all pairs
+        cleaner = Cleaner(self._data, "train.0", HeldOut.of(()))
         cleaner.clean(SentencePair(src, tgt, ""))
         return next(iter(cleaner.report.dropped), None)
 
@@ -186,6 +187,6 @@ def _held_out(data: DataConfig) -> tuple[list[str], list[str]]:
     lines: dict[str, list[str]] = {language: [] for language in data.languages}
     for source in (source for key, source in data.sources() if not key.startswith("train.")):
         for pair in open_source(source, data.languages, Path(data.root)).pairs():
-            for language, line in zip(data.languages, pair, strict=False):  # a pair also names its corpus
+            for language, line in zip(data.languages, (pair.src, pair.tgt), strict=True):
                 lines[language].append(line)
     return lines[data.tgt], lines[data.src]

@@ -28,7 +28,7 @@ LINE_OVERHEAD = 200
 READ_TWICE = ", since it is read more than once; write the text into one"
 """Why a source must be a regular file, for messages."""
 
-_Lines = TypeVar("_Lines", bound=str | tuple[str, ...])
+_Lines = TypeVar("_Lines", bound=str | tuple[object, ...])
 
 
 def read_lines(path: Path, language: str | None = None) -> Iterator[str]:
@@ -112,7 +112,8 @@ def bounded_list(lines: Iterable[_Lines], what: str) -> list[_Lines]:
     result, size = [], 0
     for line in lines:
         result.append(line)
-        size += LINE_OVERHEAD + (len(line) if isinstance(line, str) else sum(map(len, line)))
+        parts = (line,) if isinstance(line, str) else line
+        size += LINE_OVERHEAD + sum(len(part) for part in parts if isinstance(part, str))
         if size > MAX_TEXT_CHARACTERS:
             raise DataError(f"{what}: too much to hold in memory after {len(result):,} lines; use a few thousand")
     return result

@@ -1,0 +1,1 @@
+"""Work that is divided into tasks: each is done once, by whichever process, and survives interruptions."""
