@@ -106,10 +106,10 @@ def test_another_format_is_prepared_again(place: Folder) -> None:
     manifest = json.loads((place.data / "manifest.json").read_bytes())
     (place.data / "manifest.json").write_text(json.dumps(manifest | {"format": 0}))
     with pytest.raises(
-        DataError, match=r"manifest\.json: written in format 0, this version of nmt reads 1; .*run nmt p"
+        DataError, match=r"manifest\.json: written in format 0, this version of nmt reads 2; .*run nmt p"
     ):
         place.corpus()
-    assert "manifest.json: written in format 0, this version of nmt reads 1\n" in place.prepare()
+    assert "manifest.json: written in format 0, this version of nmt reads 2\n" in place.prepare()
     assert "nothing to do" in place.prepare()
 
 
