@@ -41,6 +41,11 @@ class CleanReport:
             own = self.samples.setdefault(reason, [])
             own += samples[: _N_SAMPLES - len(own)]
 
+    def shift(self, n: int) -> None:
+        """Add `n`, the number of pairs of the corpus before this part, to the line numbers."""
+        for reason, samples in self.samples.items():
+            self.samples[reason] = [(line + n, src, tgt) for line, src, tgt in samples]
+
     def to_json(self) -> Json:
         """Return plain values."""
         return asdict(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -42,6 +43,17 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
     return work.stage("clean", "cleaning", tasks, lambda done: int(str(done.summary["read"])))
 
 
+def write_held_out_lines(work: Work, pairs: Sequence[SentencePair]) -> Path:
+    """Write the text of all development and test sets for the tasks of this stage. Returns its folder."""
+    folder = work.folder / "held-out"
+    folder.mkdir(exist_ok=True)
+    for side in SIDES:
+        write_side(folder, side, [pair[side] for pair in pairs])
+    text = b"".join((folder / f"text.{side}").read_bytes() for side in SIDES)
+    work.versions["held-out"] = hashlib.sha256(text).hexdigest()[:16]
+    return folder
+
+
 def clean_part(folder: Path, arguments: Json) -> Json:
     """Clean a part: write the text of the pairs that are kept, their line numbers and hashes. Returns the report."""
     task = _Arguments.model_validate(arguments)
@@ -71,4 +83,5 @@ def clean_part(folder: Path, arguments: Json) -> Json:
 
 @lru_cache(maxsize=1)
 def _held_out(folder: Path) -> HeldOut:
-    return HeldOut.of(SentencePair(*pair, "") for pair in zip(*(read_side(folder, side) for side in SIDES), strict=True))
+    src, tgt = (read_side(folder, side) for side in SIDES)
+    return HeldOut.of(SentencePair(*pair, "") for pair in zip(src, tgt, strict=True))

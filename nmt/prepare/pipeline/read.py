@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel
 
-from nmt.config import Config, Source
+from nmt.config import DataConfig, Source
 from nmt.console import COMPRESSED
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.parts import Range, cut_aligned, read_range
@@ -60,16 +60,21 @@ class _Arguments(BaseModel):
     part_pairs: int
 
 
-def training_parts(work: Work, config: Config, sources: Sequence[OpenSource]) -> tuple[list[Part], list[dict[str, int]]]:
+def training_parts(
+    work: Work, data: DataConfig, sources: Sequence[OpenSource]
+) -> tuple[list[Part], list[dict[str, int]]]:
     """Return the parts of all training corpora, and what was skipped of each, by reason."""
-    data, root = config.data, text_folder(config.data.root)
+    root = text_folder(data.root)
     streamed = [i for i, source in enumerate(data.train) if not _is_plain(source)]
     tasks = [
         Task(
             f"read/{i:05}",
             read_source,
             _Arguments(
-                source=_pinned(data.train[i], sources[i].record.commit), languages=data.languages, root=str(root), part_pairs=work.sizes.part_pairs
+                source=_pinned(data.train[i], sources[i].record.commit),
+                languages=data.languages,
+                root=str(root),
+                part_pairs=work.sizes.part_pairs,
             ).model_dump(mode="json"),
             version=sources[i].record.model_dump_json(),
         )
@@ -81,7 +86,8 @@ def training_parts(work: Work, config: Config, sources: Sequence[OpenSource]) ->
         version = opened.record.model_dump_json()
         lines: Sequence[Range | str]
         if i in done:
-            lines = [str(done[i].folder / f"{k:05}") for k in range(len(_Summary.model_validate(done[i].summary).counts))]
+            n = len(_Summary.model_validate(done[i].summary).counts)
+            lines = [str(done[i].folder / f"{k:05}") for k in range(n)]
         else:
             files = source.files or {}
             first, second = (root / files[language] for language in data.languages)

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel
 
-from nmt.config import DataConfig
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.languages import Sample
 from nmt.prepare.pairs import SentencePair
@@ -55,12 +54,10 @@ def settle_parts(
     return work.stage("settle", "settling", tasks, lambda done: int(str(done.summary["kept"])))
 
 
-def split_off(
-    work: Work, cleaned: Sequence[Done], drops: Drops, amount: int | float
-) -> tuple[list[SentencePair], int]:
+def split_off(work: Work, cleaned: Sequence[Done], drops: Drops, amount: int | float) -> tuple[list[SentencePair], int]:
     """Choose the development set among the pairs that are left. Returns it, and the number of those pairs."""
     draw = Draw(amount)
-    for part, done in enumerate(cleaned):
+    for part in range(len(cleaned)):
         hashes = np.load(part_folder(work.folder, "clean", part) / "hashes.npy")
         left = drops.left(part, len(hashes))
         draw.offer(part, left, hashes[left])
@@ -110,9 +107,7 @@ def _shared(
 ) -> dict[int, str]:
     """Return the reason of each row that is in the development set, or shares a side with it."""
     rows = (row for row, pair in enumerate(zip(*sides, strict=True)) if pair[0] in src or pair[1] in tgt)
-    return {
-        row: "valid" if (sides[0][row], sides[1][row]) in chosen else "shared" for row in rows if row not in gone
-    }
+    return {row: "valid" if (sides[0][row], sides[1][row]) in chosen else "shared" for row in rows if row not in gone}
 
 
 @lru_cache(maxsize=1)
