@@ -49,6 +49,7 @@ def encode_train(directory: DataDir, cleaned: CleanedText, tokenizers: Tokenizer
             for i, row in enumerate(chunk):
                 if max(len(ids[0][i]), len(ids[1][i])) <= config.max_pieces:
                     kept += [i] * repeats[row.source]
+                    cleaned.reports[row.source].keep(row.line, row.src, row.tgt)
                 else:
                     cleaned.drop(row, "pieces")
             writer.add([[side[i] for i in kept] for side in lines], [[side[i] for i in kept] for side in ids])

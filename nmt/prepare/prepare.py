@@ -28,6 +28,8 @@ from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.recipe import Recipe, recipe
 from nmt.prepare.records import PreparedSplit, PreparedTokenizers, SplitOffRecord
 from nmt.prepare.report import table
+from nmt.prepare.reporting.report import Report, corpus_report, tokenizer_report
+from nmt.prepare.reporting.write import write_report
 from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.split_off import Draw
 from nmt.prepare.write import CleanedText, content_fingerprint, file_facts
@@ -66,6 +68,7 @@ def prepare(
         where = f"splits.train.clean.samples in {directory.manifest}"
         echo(f"samples of what was dropped, with corpus and line: {where}")
     _echo_warnings(build.warnings, echo)
+    echo(f"report: {directory.report_page}")
     echo(f"wrote {data_dir}")
 
 
@@ -119,6 +122,7 @@ class _Build:
         if split_off is not None:
             self.splits["valid"] = self.splits["valid"].model_copy(update={"split_off": split_off})
         self._write_manifest(wanted, tokenizers)
+        write_report(self.directory.path, self._report(cleaned, wanted, tokenizers))
         asked = None if self.reused else self.config.tokenizer.vocab_size
         return list(table(self.splits, self.records, tokenizers, asked))
 
@@ -156,7 +160,8 @@ class _Build:
             for row in cleaned.write(sources, cleaners):
                 samples[self.train_keys[row.source]].add(row.src, row.tgt)
         refuse_empty(cleaned.report)
-        self._check_corpora(cleaned, samples, held_out)
+        self.samples = samples
+        self._check_corpora(cleaned, dict(samples), held_out)
         return cleaned
 
     def _n_train(self) -> int | None:
@@ -189,6 +194,23 @@ class _Build:
         refuse_empty(cleaned.report)
         left_out = cleaned.report.dropped.get("shared", 0)
         return pairs, SplitOffRecord(asked=amount, of=draw.n_offered, left_out=left_out)
+
+    def _report(self, cleaned: CleanedText, wanted: Recipe, tokenizers: Tokenizers) -> Report:
+        languages = self.config.data.languages
+        corpora = [
+            corpus_report(key, self.records[key], report, self.samples[key], languages)
+            for key, report in zip(self.train_keys, cleaned.reports, strict=True)
+        ]
+        return Report(
+            kind="prepared",
+            sample=None,
+            languages=languages,
+            corpora=corpora,
+            held_out={name: split.pairs for name, split in self.splits.items() if name != "train"},
+            warnings=self.warnings,
+            settings=wanted,
+            tokenizer=tokenizer_report(tokenizers, self.splits["train"].text),
+        )
 
     def _write_manifest(self, wanted: Recipe, tokenizers: Tokenizers) -> None:
         files = file_facts(self.directory.path)

@@ -46,14 +46,14 @@ def table(
             how = f": this text has no more to merge, {asked:,} were requested"
         yield f"vocabulary: {size:,} pieces for {' and '.join(group)}{how}"
     for language, counts in splits["train"].text.items():
-        yield f"{language}: {_length_of_pieces(language, counts)}"
+        yield f"{language}: {length_of_pieces(language, counts)}"
     for name, split in splits.items():
         if trip := split.round_trip:
             control = f"; {trip.control:,} with control characters do not" if trip.control else ""
             yield f"{name}: {trip.exact:,} lines come back exactly from their pieces (BLEU 100.0){control}"
 
 
-def _length_of_pieces(language: str, counts: TextRecord) -> str:
+def length_of_pieces(language: str, counts: TextRecord) -> str:
     """Format pieces per word, or characters per piece where spaces do not separate words, and shares of odd pieces."""
     if language.lower().split("_")[0] in UNSPACED or counts.characters > LONG_WORD * counts.words:
         length = f"{counts.characters / counts.pieces:.2f} characters per piece"

@@ -56,6 +56,7 @@ class Cleaner:
         """Return the pair with both sides stripped, or None if it is dropped; count it in either case."""
         src, tgt = pair.src.strip(), pair.tgt.strip()
         self.report.read += 1
+        self.report.read_lengths.count(len(src), len(tgt))
         reason = self._reason(src, tgt)
         if reason is not None:
             self.report.drop(reason, self.report.read, src, tgt)

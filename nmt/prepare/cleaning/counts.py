@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
 from pydantic import TypeAdapter
 
 from nmt.errors import DataError
+from nmt.prepare.cleaning.lengths import Lengths
 from nmt.prepare.cleaning.reasons import HINTS, REASONS, counted
 from nmt.tasks.task import Json
 
 _N_SAMPLES = 3
 _SAMPLE_CHARS = 120
+_N_KEPT_SAMPLES = 10
+_ODD, _MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1  # Fibonacci hashing: products with 2^64 over the golden ratio
 
 
 @dataclass
 class CleanReport:
-    """Counts of pairs: read, kept, and dropped for each reason, with a few of the dropped ones as samples."""
+    """Counts of pairs: read, kept, and dropped for each reason, with a few of the dropped ones as samples, and what is
+    known of those read and of those kept."""
 
     read: int = 0
     kept: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
+    repaired: dict[str, int] = field(default_factory=dict)
+    """Pairs by what was repaired in them."""
+    mix: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By language of a side, the number of lines by the language that they were identified as; empty if they were
+    not."""
+    read_lengths: Lengths = field(default_factory=Lengths)
+    kept_lengths: Lengths = field(default_factory=Lengths)
+    kept_samples: list[tuple[int, int, str, str]] = field(default_factory=list)
+    """A few of the pairs kept, spread over the corpus: those whose line numbers have the smallest hashes. Each is that
+    hash, the line number and the two sides."""
 
     def drop(self, reason: str, line: int, src: str, tgt: str) -> None:
         """Count a dropped pair, and keep the first few as samples; `line` is its line number, from 1."""
@@ -30,6 +45,15 @@ class CleanReport:
         samples = self.samples.setdefault(reason, [])
         if len(samples) < _N_SAMPLES:
             samples.append((line, src[:_SAMPLE_CHARS], tgt[:_SAMPLE_CHARS]))
+
+    def keep(self, line: int, src: str, tgt: str) -> None:
+        """Add a pair that is kept after all cleaning to the histograms and perhaps to the samples; `kept` is not
+        changed. `line` is its line number, from 1."""
+        self.kept_lengths.count(len(src), len(tgt))
+        value = line * _ODD & _MASK
+        if len(self.kept_samples) < _N_KEPT_SAMPLES or value < self.kept_samples[-1][0]:
+            bisect.insort(self.kept_samples, (value, line, src[:_SAMPLE_CHARS], tgt[:_SAMPLE_CHARS]))
+            del self.kept_samples[_N_KEPT_SAMPLES:]
 
     def add(self, other: CleanReport) -> None:
         """Add the counts of the part of the corpus that follows this one."""
@@ -40,9 +64,20 @@ class CleanReport:
         for reason, samples in other.samples.items():
             own = self.samples.setdefault(reason, [])
             own += samples[: _N_SAMPLES - len(own)]
+        for step, n in other.repaired.items():
+            self.repaired[step] = self.repaired.get(step, 0) + n
+        for side, counts in other.mix.items():
+            mix = self.mix.setdefault(side, {})
+            for language, n in counts.items():
+                mix[language] = mix.get(language, 0) + n
+        self.read_lengths.add(other.read_lengths)
+        self.kept_lengths.add(other.kept_lengths)
+        self.kept_samples = sorted(self.kept_samples + other.kept_samples)[:_N_KEPT_SAMPLES]
 
     def to_json(self) -> Json:
         """Return plain values."""
+        self.read_lengths.flush()
+        self.kept_lengths.flush()
         return asdict(self)
 
     @classmethod

@@ -79,7 +79,7 @@ def test_the_manifest(place: Folder) -> None:
     sample = {"source": "train.0", "corpus": "train.de", "line": 241, "de": VALID[0][0], "en": VALID[0][1]}
     assert manifest["splits"]["train"]["clean"]["samples"]["overlap"] == [sample]
     assert manifest["splits"]["valid"]["round_trip"] == {"lines": 60, "exact": 60, "control": 0}
-    assert set(manifest["files"]) == set(place.content()) - {"manifest.json"}
+    assert set(manifest["files"]) == set(place.content()) - {"manifest.json", "report.json", "report.html"}
 
 
 def test_references_are_never_dropped_or_altered(place: Folder) -> None:
