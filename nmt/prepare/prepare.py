@@ -15,25 +15,24 @@ from nmt.config import Config, Source
 from nmt.console import Progress, n_lines, show
 from nmt.data.corpus import Corpus
 from nmt.data.manifest import FORMAT, Manifest, SourceRecord
-from nmt.errors import DataError
 from nmt.files.write import staged_directory
 from nmt.layout import DataDir
 from nmt.prepare.checks import changes_since, check_replaceable, reused_tokenizers
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
-from nmt.prepare.cleaning.counts import drop_summary, refuse_empty
-from nmt.prepare.cleaning.reasons import HINTS
+from nmt.prepare.cleaning.counts import refuse_empty
 from nmt.prepare.encode import encode_held_out, encode_train, train_tokenizers
-from nmt.prepare.languages import Sample, language_warnings
+from nmt.prepare.held_out import read_held_out
+from nmt.prepare.languages import Sample
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.recipe import Recipe, recipe
 from nmt.prepare.records import PreparedSplit, PreparedTokenizers, SplitOffRecord
 from nmt.prepare.report import table
 from nmt.prepare.reporting.report import Report, corpus_report, tokenizer_report
+from nmt.prepare.reporting.warnings import corpus_warnings
 from nmt.prepare.reporting.write import write_report
 from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.split_off import Draw
 from nmt.prepare.write import CleanedText, content_fingerprint, file_facts
-from nmt.text.lines import bounded_list
 from nmt.text.tokenizer import Tokenizers
 
 
@@ -128,21 +127,11 @@ class _Build:
 
     def _read_held_out(self) -> dict[str, list[SentencePair]]:
         """Read the development and test sets, by split."""
-        keys = {"valid": "valid"} if "valid" in self.sources else {}
-        keys |= {name: f"test.{name}" for name in self.config.data.test}
-        held_out = {}
-        for name, key in keys.items():
-            pairs = held_out[name] = bounded_list(self.sources[key].pairs(), f"data.{key}")
-            corpus = self.records[key].corpus
-            if not pairs:
-                raise DataError(f"data.{key}: {corpus} is empty: 0 pairs were read")
-            if not any(pair.src.strip() and pair.tgt.strip() for pair in pairs):
-                raise DataError(f"data.{key}: {corpus} has no pair with text on both sides, only blank lines")
-            if all(pair.src == pair.tgt for pair in pairs):
-                self.warnings.append(f"data.{key} ({corpus}): {HINTS['copied']}")
+        held_out = read_held_out(self.sources, self.warnings)
+        for key, pairs in held_out.items():
             self.records[key] = self.records[key].model_copy(update={"read": len(pairs)})
             self._count_skipped(key)
-        return held_out
+        return {key.removeprefix("test."): pairs for key, pairs in held_out.items()}
 
     def _count_skipped(self, key: str) -> None:
         """Record the units of a source that were no pair, now that it has been read."""
@@ -175,13 +164,10 @@ class _Build:
     ) -> None:
         """Warn of corpora of which no pair is kept, and of those whose sides are not in their languages."""
         names = {key: record.corpus for key, record in self.records.items()}
-        for key, report in zip(self.train_keys, cleaned.reports, strict=True):
-            if report.kept == 0:
-                reason = drop_summary(report) if report.read else "0 pairs were read"
-                self.warnings.append(f"data.{key} ({names[key]}): none of its pairs is kept: {reason}")
         for name, pairs in held_out.items():
             samples["valid" if name == "valid" else f"test.{name}"] = Sample.of((pair.src, pair.tgt) for pair in pairs)
-        self.warnings += language_warnings(samples, self.config.data.languages, names)
+        reports = dict(zip(self.train_keys, cleaned.reports, strict=True))
+        self.warnings += corpus_warnings(reports, samples, self.config.data.languages, names)
 
     def _split_off(self, cleaned: CleanedText, amount: int | float) -> tuple[list[SentencePair], SplitOffRecord]:
         """Move the development set out of the cleaned training text."""

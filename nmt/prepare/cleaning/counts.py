@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
 from pydantic import TypeAdapter
@@ -21,15 +21,17 @@ _ODD, _MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1  # Fibonacci hashing: products w
 
 @dataclass
 class CleanReport:
-    """Counts of pairs: read, kept, and dropped for each reason, with a few of the dropped ones as samples, and what is
-    known of those read and of those kept."""
+    """Counts of pairs: read, kept, dropped for each reason and repaired, with a few of the latter two as samples, and
+    what is known of the text that was read and of the text that is kept."""
 
     read: int = 0
     kept: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
     repaired: dict[str, int] = field(default_factory=dict)
-    """Pairs by what was repaired in them."""
+    """Pairs by kind of repair, also of those that were dropped after it."""
+    repaired_samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
+    """A few of their sides, with the line number: before and after."""
     mix: dict[str, dict[str, int]] = field(default_factory=dict)
     """By language of a side, the number of lines by the language that they were identified as; empty if they were
     not."""
@@ -42,13 +44,16 @@ class CleanReport:
     def drop(self, reason: str, line: int, src: str, tgt: str) -> None:
         """Count a dropped pair, and keep the first few as samples; `line` is its line number, from 1."""
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
-        samples = self.samples.setdefault(reason, [])
-        if len(samples) < _N_SAMPLES:
-            samples.append((line, src[:_SAMPLE_CHARS], tgt[:_SAMPLE_CHARS]))
+        _add_sample(self.samples, reason, (line, src, tgt))
+
+    def repair(self, kind: str, line: int, before: str, after: str) -> None:
+        """Count a pair with a side that was repaired, and keep the first few sides as samples."""
+        self.repaired[kind] = self.repaired.get(kind, 0) + 1
+        _add_sample(self.repaired_samples, kind, (line, before, after))
 
     def keep(self, line: int, src: str, tgt: str) -> None:
-        """Add a pair that is kept after all cleaning to the histograms and perhaps to the samples; `kept` is not
-        changed. `line` is its line number, from 1."""
+        """Add a pair that is left after all cleaning to the histograms, and perhaps to the samples; `kept` does not
+        change. `line` is its line number, from 1."""
         self.kept_lengths.count(len(src), len(tgt))
         value = line * _ODD & _MASK
         if len(self.kept_samples) < _N_KEPT_SAMPLES or value < self.kept_samples[-1][0]:
@@ -59,17 +64,14 @@ class CleanReport:
         """Add the counts of the part of the corpus that follows this one."""
         self.read += other.read
         self.kept += other.kept
-        for reason, n in other.dropped.items():
-            self.dropped[reason] = self.dropped.get(reason, 0) + n
-        for reason, samples in other.samples.items():
-            own = self.samples.setdefault(reason, [])
-            own += samples[: _N_SAMPLES - len(own)]
-        for step, n in other.repaired.items():
-            self.repaired[step] = self.repaired.get(step, 0) + n
+        _add_counts(self.dropped, other.dropped)
+        _add_counts(self.repaired, other.repaired)
         for side, counts in other.mix.items():
-            mix = self.mix.setdefault(side, {})
-            for language, n in counts.items():
-                mix[language] = mix.get(language, 0) + n
+            _add_counts(self.mix.setdefault(side, {}), counts)
+        for own, others in ((self.samples, other.samples), (self.repaired_samples, other.repaired_samples)):
+            for kind, samples in others.items():
+                for sample in samples:
+                    _add_sample(own, kind, sample)
         self.read_lengths.add(other.read_lengths)
         self.kept_lengths.add(other.kept_lengths)
         self.kept_samples = sorted(self.kept_samples + other.kept_samples)[:_N_KEPT_SAMPLES]
@@ -92,6 +94,19 @@ class CleanReport:
 
 
 _REPORT = TypeAdapter(CleanReport)
+_Samples = dict[str, list[tuple[int, str, str]]]
+
+
+def _add_counts(counts: dict[str, int], others: Mapping[str, int]) -> None:
+    for kind, n in others.items():
+        counts[kind] = counts.get(kind, 0) + n
+
+
+def _add_sample(samples: _Samples, kind: str, sample: tuple[int, str, str]) -> None:
+    own = samples.setdefault(kind, [])
+    if len(own) < _N_SAMPLES:
+        line, first, second = sample
+        own.append((line, first[:_SAMPLE_CHARS], second[:_SAMPLE_CHARS]))
 
 
 def total(reports: Iterable[CleanReport]) -> CleanReport:
@@ -100,8 +115,8 @@ def total(reports: Iterable[CleanReport]) -> CleanReport:
     for report in reports:
         result.read += report.read
         result.kept += report.kept
-        for reason, n in report.dropped.items():
-            result.dropped[reason] = result.dropped.get(reason, 0) + n
+        _add_counts(result.dropped, report.dropped)
+        _add_counts(result.repaired, report.repaired)
     return result
 
 

@@ -18,6 +18,15 @@ REASONS = {
 }
 """Description of each reason in reports, in the order in which reasons are tried."""
 
+REPAIRS = {
+    "encoding": "wrong encoding",
+    "entities": "HTML entities",
+    "control": "control characters",
+    "unicode": "Unicode form",
+    "spaces": "white space",
+}
+"""Description of each repair in reports, in the order in which repairs are made."""
+
 HINTS = {
     "control": "is it text, with a line feed at the end of each line?",
     "long": "data.max_chars is the limit; is there a sentence on each line?",

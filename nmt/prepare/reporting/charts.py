@@ -27,7 +27,7 @@ def histogram(title: str, read: Sequence[int], kept: Sequence[int], ticks: Mappi
         f'<text x="{_WIDTH}" y="11" text-anchor="end">highest bar: {most:,} pairs</text>',
     ]
     for name, counts in (("read", read), ("kept", kept)):
-        heights = [round(_HEIGHT * n / most, 1) for n in counts[first:last]]
+        heights = [max(_HEIGHT * n / most, 1.0 if n else 0.0) for n in counts[first:last]]
         outline = "".join(f"V{_TOP + _HEIGHT - high:.1f}h{step:.2f}" for high in heights)
         parts.append(f'<path class="{name}" d="M0 {_TOP + _HEIGHT}{outline}V{_TOP + _HEIGHT}Z"/>')
     parts.append(f'<path class="axis" d="M0 {_TOP + _HEIGHT}H{_WIDTH}"/>')

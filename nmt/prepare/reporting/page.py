@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from nmt.config.yaml12 import dump_yaml
 from nmt.console import printable, printable_sentence
-from nmt.prepare.cleaning.reasons import REASONS
+from nmt.prepare.cleaning.reasons import REASONS, REPAIRS
 from nmt.prepare.report import length_of_pieces
 from nmt.prepare.reporting.charts import histogram
-from nmt.prepare.reporting.report import CorpusReport, Histograms, Report, TokenizerReport
+from nmt.prepare.reporting.report import CorpusReport, Histograms, Report, TokenizerReport, dropped_of
 from nmt.prepare.reporting.style import STYLE
+
+_REPAIRED_SAMPLES = 5
+_MOST_CORPORA = 3  # that are named for each reason
 
 
 def report_page(report: Report) -> str:
@@ -27,10 +32,10 @@ def report_page(report: Report) -> str:
             *_summary(report),
             *_warnings(report.warnings),
             *_corpora(report.corpora),
-            *_reasons("Why pairs were dropped", report.dropped, report.read, "h2"),
+            *_reasons("Why pairs were dropped", report.corpora, "h2"),
             *_repairs(report.corpora),
             *_lengths(report, [c.lengths_read for c in report.corpora], [c.lengths_kept for c in report.corpora], "h2"),
-            *_mix(report.corpora),
+            *_mix(report),
             *_each(report),
             *_tokenizer(report.tokenizer),
             "<h2>Settings</h2>\n<details><summary>The settings that determine the data directory</summary>",
@@ -83,26 +88,38 @@ def _corpora(corpora: Sequence[CorpusReport]) -> Iterator[str]:
             yield f"<p>{_text(corpus.corpus)}: skipped, since they are no pair: {_counted(corpus.skipped)}.</p>"
 
 
-def _reasons(title: str, dropped: Mapping[str, int], read: int, level: str) -> Iterator[str]:
-    """Yield a table of the pairs dropped by reason. `level`: h2 or h3."""
+def _reasons(title: str, corpora: Sequence[CorpusReport], level: str) -> Iterator[str]:
+    """Yield a table of the pairs dropped of these corpora by reason. `level`: h2 or h3."""
     yield f"<{level}>{title}</{level}>"
+    read, dropped = sum(corpus.read for corpus in corpora), dropped_of(corpora)
     if not dropped:
         yield "<p>No pair was dropped.</p>"
         return
     yield '<table>\n<tr><th>reason</th><th class="n">pairs</th><th class="n">of all read</th><th></th></tr>'
-    most = max(dropped.values())
     for reason, n in dropped.items():
         name = f'{_text(_named(reason))} <span class="soft">{_text(reason)}</span>'
-        yield _row(name, (f"{n:,}", _share(n, read)), _bar(n, most, "dropped"))
+        if len(corpora) > 1:
+            most = sorted(corpora, key=lambda corpus: -corpus.dropped.get(reason, 0))[:_MOST_CORPORA]
+            counts = (f"{_text(each.corpus)} {each.dropped[reason]:,}" for each in most if reason in each.dropped)
+            name += f'<br/><span class="soft">{", ".join(counts)}</span>'
+        yield _row(name, (f"{n:,}", _share(n, read)), _bar(n, max(dropped.values()), "dropped"))
     yield "</table>"
 
 
 def _repairs(corpora: Sequence[CorpusReport]) -> Iterator[str]:
-    repaired = _sum(corpus.repaired for corpus in corpora)
-    if repaired:
-        yield "<h2>Repairs</h2>\n<p>Pairs that were changed, and not dropped for it:</p>\n<ul>"
-        yield from (f"<li>{_text(step)}: {n:,}</li>" for step, n in repaired.items())
-        yield "</ul>"
+    repaired = Counter[str]()
+    for corpus in corpora:
+        repaired.update(corpus.repaired)
+    if not repaired:
+        return
+    yield "<h2>Repairs</h2>\n<p>Pairs that were changed:</p>\n<dl>"
+    for kind, n in repaired.items():
+        yield f"<dt>{_text(REPAIRS.get(kind, kind))}, {n:,} pairs</dt>"
+        samples = [sample for corpus in corpora for sample in corpus.repaired_samples.get(kind, [])]
+        for sample in samples[:_REPAIRED_SAMPLES]:
+            for name, style in (("before", "dropped"), ("after", "kept")):
+                yield f'<dd class="{style}" dir="auto">{_line(sample[name])}</dd>'
+    yield "</dl>"
 
 
 def _lengths(report: Report, read: Sequence[Histograms], kept: Sequence[Histograms], level: str) -> Iterator[str]:
@@ -110,40 +127,40 @@ def _lengths(report: Report, read: Sequence[Histograms], kept: Sequence[Histogra
     yield f'<{level}>Lengths</{level}>\n<p><span class="key" style="background: var(--read)"></span> read'
     yield '<span class="key" style="background: var(--kept); margin-left: 1rem"></span> kept</p>\n<div class="charts">'
     first, second = report.languages
-    ticks = {
-        number: f"{edge:,}" for number, edge in enumerate(report.character_edges, start=1) if edge.bit_count() == 1
-    }
+    ticks = {i: f"{edge:,}" for i, edge in enumerate(report.character_edges, start=1) if edge.bit_count() == 1}
     for language in report.languages:
-        sides = ([each.characters[language] for each in histograms] for histograms in (read, kept))
-        yield histogram(f"{language}: characters a line", *map(_added, sides), ticks)
-    ratios = ([each.ratio for each in histograms] for histograms in (read, kept))
-    ticks = {number: _ratio(edge) for number, edge in enumerate(report.ratio_edges, start=1) if _is_power(edge)}
-    yield histogram(f"length of {second} in lengths of {first}", *map(_added, ratios), ticks)
+        sides = [_added(each.characters[language] for each in histograms) for histograms in (read, kept)]
+        yield histogram(f"{language}: characters a line", sides[0], sides[1], ticks)
+    ratios = [_added(each.ratio for each in histograms) for histograms in (read, kept)]
+    ticks = {i: _ratio(edge) for i, edge in enumerate(report.ratio_edges, start=1) if math.log2(edge).is_integer()}
+    yield histogram(f"length of {second} in lengths of {first}", ratios[0], ratios[1], ticks)
     yield "</div>"
 
 
-def _mix(corpora: Sequence[CorpusReport]) -> Iterator[str]:
-    yield "<h2>Scripts and languages</h2>\n<table>\n<tr><th>corpus</th><th>side</th><th>scripts, in a sample</th>"
-    is_identified = any(corpus.identified for corpus in corpora)
-    yield "<th>languages identified</th></tr>" if is_identified else "</tr>"
-    for corpus in corpora:
+def _mix(report: Report) -> Iterator[str]:
+    """Yield a table of the scripts of both sides, and of the languages that lines were identified as."""
+    heads = "".join(f"<th>{_text(language)}</th>" for language in report.languages)
+    yield f"<h2>Scripts and languages</h2>\n<table>\n<tr><th>corpus</th>{heads}</tr>"
+    for corpus in report.corpora:
+        cells = [_text(corpus.corpus)]
         for language, scripts in corpus.scripts.items():
-            cells = [_text(corpus.corpus), _text(language), _shares(scripts)]
-            if is_identified:
-                cells.append(_shares(corpus.identified.get(language, {})))
-            yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-    yield "</table>"
+            identified = corpus.identified.get(language)
+            more = f"<br/>identified as {_shares(identified)}" if identified else ""
+            cells.append(f"{_shares(scripts)}{more}")
+        yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    yield '</table>\n<p class="soft">Scripts are those of most letters of a line, in a sample of what is kept.</p>'
 
 
 def _each(report: Report) -> Iterator[str]:
     """Yield the details of each corpus."""
     yield "<h2>Samples</h2>" if len(report.corpora) == 1 else "<h2>Corpus by corpus</h2>"
+    yield '<p class="soft">Long lines are cut.</p>'
     for corpus in report.corpora:
         numbers = f"{corpus.kept:,} of {corpus.read:,} pairs kept"
         yield '<details open="open">' if len(report.corpora) == 1 else "<details>"
         yield f'<summary>{_text(corpus.corpus)} <span class="soft">{_text(corpus.key)}: {numbers}</span></summary>'
         if len(report.corpora) > 1:
-            yield from _reasons("Dropped", corpus.dropped, corpus.read, "h3")
+            yield from _reasons("Dropped", [corpus], "h3")
             yield from _lengths(report, [corpus.lengths_read], [corpus.lengths_kept], "h3")
         yield '<div class="beside">\n<div>\n<h3>Some of the pairs dropped</h3>\n<dl>'
         for reason, samples in corpus.dropped_samples.items():
@@ -159,8 +176,7 @@ def _sample(title: str, sample: Mapping[str, str | int], languages: Sequence[str
     yield f"<dt>{_text(title)}</dt>"
     for language in languages:
         code = escape(language.replace("_", "-"))
-        text = escape(printable_sentence(str(sample[language]))) or '<span class="soft">(no text)</span>'
-        yield f'<dd class="{kind}" lang="{code}" dir="auto">{text}</dd>'
+        yield f'<dd class="{kind}" lang="{code}" dir="auto">{_line(sample[language])}</dd>'
 
 
 def _tokenizer(tokenizer: TokenizerReport | None) -> Iterator[str]:
@@ -196,6 +212,11 @@ def _text(text: str, keep_lines: bool = False) -> str:
     return "\n".join(escape(printable(line)) for line in lines)
 
 
+def _line(text: str | int) -> str:
+    """Escape a line of a sample."""
+    return escape(printable_sentence(str(text))) or '<span class="soft">(no text)</span>'
+
+
 def _named(reason: str) -> str:
     return REASONS.get(reason, reason)
 
@@ -213,20 +234,8 @@ def _counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{_text(name)} {n:,}" for name, n in sorted(counts.items()))
 
 
-def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for each in counts:
-        for name, n in each.items():
-            total[name] = total.get(name, 0) + n
-    return total
-
-
 def _added(histograms: Iterable[Sequence[int]]) -> list[int]:
     return [sum(counts) for counts in zip(*histograms, strict=True)]
-
-
-def _is_power(edge: float) -> bool:
-    return edge in (0.125, 0.25, 0.5, 1, 2, 4, 8)
 
 
 def _ratio(edge: float) -> str:

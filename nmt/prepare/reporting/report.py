@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from nmt.data.manifest import Record, SourceRecord
@@ -38,7 +38,9 @@ class CorpusReport(Record):
     skipped: dict[str, int]
     """Units of the files that are no pair, by reason."""
     repaired: dict[str, int]
-    """Pairs by what was repaired in them."""
+    """Pairs by kind of repair, also of those that were dropped after it."""
+    repaired_samples: dict[str, list[dict[str, str | int]]]
+    """A few of their sides by kind of repair: line, before, after."""
     dropped_samples: dict[str, list[dict[str, str | int]]]
     """A few of the dropped pairs by reason: line, and the text by language."""
     kept_samples: list[dict[str, str | int]]
@@ -82,10 +84,7 @@ class Report(Record):
     @property
     def dropped(self) -> dict[str, int]:
         """Pairs dropped of all training corpora by reason, in the order in which reasons are tried."""
-        counts: Counter[str] = Counter()
-        for corpus in self.corpora:
-            counts.update(corpus.dropped)
-        return {reason: counts[reason] for reason in REASONS if reason in counts}
+        return dropped_of(self.corpora)
 
     @property
     def read(self) -> int:
@@ -96,6 +95,14 @@ class Report(Record):
     def kept(self) -> int:
         """Pairs kept of all training corpora."""
         return sum(corpus.kept for corpus in self.corpora)
+
+
+def dropped_of(corpora: Iterable[CorpusReport]) -> dict[str, int]:
+    """Return the pairs dropped of these corpora by reason, in the order in which reasons are tried."""
+    counts = Counter[str]()
+    for corpus in corpora:
+        counts.update(corpus.dropped)
+    return {reason: counts[reason] for reason in REASONS if reason in counts}
 
 
 def corpus_report(
@@ -111,6 +118,10 @@ def corpus_report(
         dropped=counts.dropped_in_order,
         skipped=record.skipped or {},
         repaired=counts.repaired,
+        repaired_samples={
+            kind: [{"line": line, "before": before, "after": after} for line, before, after in samples]
+            for kind, samples in counts.repaired_samples.items()
+        },
         dropped_samples={
             reason: [_sample(languages, *sample) for sample in counts.samples[reason]]
             for reason in counts.dropped_in_order

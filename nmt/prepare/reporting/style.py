@@ -22,13 +22,14 @@ td.bar { width: 35%; min-width: 6rem; }
   -webkit-print-color-adjust: exact; }
 .bar i { display: block; height: 100%; background: var(--kept); print-color-adjust: exact;
   -webkit-print-color-adjust: exact; }
+.bar.dropped div { background: none; }
 .bar.dropped i { background: var(--dropped); }
 .warnings { background: var(--warn); padding: .6rem 1rem; margin: 1rem 0; border-radius: 4px; }
 .warnings h2 { margin: 0; }
 .warnings ul { margin: .3rem 0; padding-left: 1.2rem; }
 .charts, .beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(19rem, 1fr)); gap: 1rem 2rem; }
 .beside { grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); }
-svg { width: 100%; height: auto; }
+svg { width: 100%; max-width: 26rem; height: auto; }
 svg text { font: 10px system-ui, sans-serif; fill: var(--soft); }
 svg .title { font-weight: 600; fill: var(--ink); }
 svg .read { fill: var(--read); }

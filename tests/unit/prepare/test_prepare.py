@@ -50,9 +50,10 @@ def test_the_report_on_screen(place: Folder) -> None:
         train=[*TRAIN, TRAIN[0], VALID[3], TEST[4], ("leer", " "), ("Berlin", "Berlin"), ("x" * 1001, "y" * 900)]
     )
     said = place.prepare(tokenizer__vocab_size=300)
-    assert [" ".join(line.split()) for line in said.split("\n")[:5]] == [
+    assert [" ".join(line.split()) for line in said.split("\n")[:6]] == [
         "split read kept dropped",
-        "train 246 240 6 empty side 1, in a dev or test set 2, too long (characters) 1, copied source 1, duplicate 1",
+        "train 246 240 6",
+        "empty side 1, in a dev or test set 2, too long (characters) 1, copied source 1, duplicate 1",
         "valid 30 30 0",
         "test 30 30 0",
         "vocabulary: 300 pieces for de and en",
