@@ -29,12 +29,12 @@ td.bar { width: 35%; min-width: 6rem; }
 .warnings ul { margin: .3rem 0; padding-left: 1.2rem; }
 .charts, .beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(19rem, 1fr)); gap: 1rem 2rem; }
 .beside { grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); }
-svg { width: 100%; max-width: 26rem; height: auto; }
-svg text { font: 10px system-ui, sans-serif; fill: var(--soft); }
-svg .title { font-weight: 600; fill: var(--ink); }
-svg .read { fill: var(--read); }
-svg .kept { fill: var(--kept); }
-svg .axis { stroke: var(--soft); }
+.charts svg { width: 100%; max-width: 26rem; height: auto; }
+.charts text { font: 10px system-ui, sans-serif; fill: var(--soft); }
+.charts .title { font-weight: 600; fill: var(--ink); }
+.charts .read { fill: var(--read); }
+.charts .kept { fill: var(--kept); }
+.charts .axis { stroke: var(--soft); }
 .key { display: inline-block; width: .8rem; height: .8rem; vertical-align: -.1rem; print-color-adjust: exact;
   -webkit-print-color-adjust: exact; }
 details { border: 1px solid var(--line); border-radius: 4px; padding: .4rem 1rem; margin: .5rem 0; }
