@@ -124,7 +124,7 @@ def _repairs(corpora: Sequence[CorpusReport]) -> Iterator[str]:
 
 def _lengths(report: Report, read: Sequence[Histograms], kept: Sequence[Histograms], level: str) -> Iterator[str]:
     """Yield the charts of the lengths of all these corpora together."""
-    yield f'<{level}>Lengths</{level}>\n<p><span class="key" style="background: var(--read)"></span> read'
+    yield f'<{level}>Lengths</{level}>\n<p class="legend"><span class="key" style="background: var(--read)"></span> read'
     yield '<span class="key" style="background: var(--kept); margin-left: 1rem"></span> kept</p>\n<div class="charts">'
     first, second = report.languages
     ticks = {i: f"{edge:,}" for i, edge in enumerate(report.character_edges, start=1) if edge.bit_count() == 1}

@@ -46,5 +46,6 @@ dd { margin: 0; padding-left: .6rem; border-left: 3px solid var(--kept); }
 dd.dropped { border-color: var(--dropped); }
 dd + dd { margin-top: .15rem; }
 pre { background: var(--panel); padding: .6rem 1rem; white-space: pre-wrap; border-radius: 4px; }
-@media print { body { max-width: none; padding: 0; font-size: 11px; } tr, dl, svg { break-inside: avoid; } }
+@media print { body { max-width: none; padding: 0; font-size: 11px; } tr, dl, svg { break-inside: avoid; }
+  h1, h2, h3, .legend { break-after: avoid; } .charts { grid-template-columns: repeat(3, 1fr); } }
 """

@@ -45,11 +45,12 @@ def report_on(pairs: list[tuple[str, str]], first: int = 0) -> CleanReport:
 def test_the_parts_add_up_to_the_whole(pairs: list[tuple[str, str]], one: int, other: int) -> None:
     cuts = [0, *sorted(min(cut, len(pairs)) for cut in (one, other)), len(pairs)]
     parts = [report_on(pairs[start:end], start) for start, end in pairwise(cuts)]
-    added = CleanReport()
+    added, copied = CleanReport(), CleanReport()
     for part in parts:
-        added.add(CleanReport.from_json(json.loads(json.dumps(part.to_json()))))
+        added.add(part)
+        copied.add(CleanReport.from_json(json.loads(json.dumps(part.to_json()))))
     whole = report_on(pairs)
-    assert added.to_json() == whole.to_json()
+    assert added.to_json() == copied.to_json() == whole.to_json()
     assert sum(whole.read_lengths.src) == sum(whole.read_lengths.tgt) == len(pairs)
     assert sum(whole.kept_lengths.src) == sum(whole.kept_lengths.ratio) == whole.kept
 

@@ -26,7 +26,8 @@ def counts(text: str = "ein Satz", n: int = 12_345, kept: int = 9) -> CleanRepor
     for line in range(7):
         report.repair("encoding", line, "davor", text)
     for line, reason in enumerate(REASONS, start=1):
-        report.drop(reason, line, text, text)
+        for again in (0, 100):
+            report.drop(reason, line + again, text, text)
     for line in range(1, kept + 1):
         report.read_lengths.count(len(text), 2 * len(text))
         report.keep(line, text, f"kept {line}")
@@ -151,7 +152,7 @@ def test_the_screen_is_a_hundred_columns_wide(text: str) -> None:
 
 def test_each_reason_is_shown_with_a_sample_of_each_corpus_in_turn() -> None:
     lines = list(screen(report(kind="dry run", n_corpora=4)))
-    start = lines.index("length ratio: 4 of 49,380 pairs (0.0%), such as")
+    start = lines.index("length ratio: 8 of 49,380 pairs (0.0%), such as")
     assert [line for line in lines[start + 1 : start + 10] if "line" in line] == [
         f"  ein Satz {number}, line 5" for number in (0, 1, 2)
     ]
