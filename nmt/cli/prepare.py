@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.options import ConfigOption, DataOption, SetOption
+from nmt.cli.options import AddressOption, ConfigOption, DataOption, SetOption, TasksOption, WorkersOption
 from nmt.config.load import load_config
 from nmt.errors import ConfigError
 
@@ -21,6 +21,9 @@ def prepare(
         Path | None,
         typer.Option("--tokenizer-from", metavar="RUN", help="Use this run's tokenizer instead of training one."),
     ] = None,
+    engine: TasksOption = "local",
+    workers: WorkersOption = None,
+    address: AddressOption = None,
     overrides: SetOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Clean the training text and report on it; prepare nothing.")
@@ -41,11 +44,11 @@ def prepare(
     Reads the corpora named in the config, drops unusable pairs and counts them by reason, removes training pairs that
     occur in a development or test set, splits off a development set if the config names none, trains a SentencePiece
     tokenizer on the training text, and writes text, ids and a manifest. The directory serves both translation
-    directions. If nothing has changed since the last time, it does nothing. report.html in it shows what was dropped
-    and what was kept, with samples, and report.json is the same for programs.
+    directions. If nothing has changed since the last time, it does nothing. Large corpora are prepared by a process for
+    each core; a preparation that was stopped goes on where it was when the command is repeated.
 
-    --dry-run shows the same before anything is prepared, and --sample 1000 does so in seconds, for the settings of
-    cleaning to be tried out.
+    report.html in the directory shows what was dropped and what was kept, with samples. --dry-run shows the same before
+    anything is prepared, and --sample 1000 does so in seconds, for the settings of cleaning to be tried out.
 
     \b
     Examples:
@@ -57,15 +60,16 @@ def prepare(
     is_dry = dry_run or sample is not None
     if problems := _refused(is_dry, {"--data": data, "--tokenizer-from": tokenizer_from}, report):
         raise ConfigError(problems)
-    settings = load_config(config, overrides or ())
-    if is_dry:
-        from nmt.prepare.dry_run import dry_run as run_dry
-
-        run_dry(settings, sample, report)
-        return
+    from nmt.prepare.dry_run import dry_run as run_dry
     from nmt.prepare.prepare import prepare as run_stage
+    from nmt.tasks.engines import open_engine
 
-    run_stage(settings, data or settings.data.directory, tokenizer_from)
+    settings = load_config(config, overrides or ())
+    with open_engine(engine, workers, address) as tasks:
+        if is_dry:
+            run_dry(settings, sample, report, engine=tasks)
+            return
+        run_stage(settings, data or settings.data.directory, tokenizer_from, engine=tasks)
 
 
 def _refused(is_dry: bool, directories: dict[str, Path | None], report: Path | None) -> list[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import TypeAdapter
 
 from nmt.errors import DataError
@@ -16,7 +17,7 @@ from nmt.tasks.task import Json
 _N_SAMPLES = 3
 _SAMPLE_CHARS = 120
 _N_KEPT_SAMPLES = 10
-_ODD, _MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1  # Fibonacci hashing: products with 2^64 over the golden ratio
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing: 2^64 over the golden ratio
 
 
 @dataclass
@@ -31,7 +32,7 @@ class CleanReport:
     repaired: dict[str, int] = field(default_factory=dict)
     """Pairs by kind of repair, also of those that were dropped after it."""
     repaired_samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
-    """A few of their sides, with the line number: before and after."""
+    """A few of their sides from where they differ, with the line number: before and after."""
     mix: dict[str, dict[str, int]] = field(default_factory=dict)
     """By language of a side, the number of lines by the language that they were identified as; empty if they were
     not."""
@@ -49,16 +50,19 @@ class CleanReport:
     def repair(self, kind: str, line: int, before: str, after: str) -> None:
         """Count a pair with a side that was repaired, and keep the first few sides as samples."""
         self.repaired[kind] = self.repaired.get(kind, 0) + 1
-        _add_sample(self.repaired_samples, kind, (line, before, after))
+        same = next((i for i, (old, new) in enumerate(zip(before, after, strict=False)) if old != new), 0)
+        start = max(0, same - _SAMPLE_CHARS // 3)
+        _add_sample(self.repaired_samples, kind, (line, before[start:], after[start:]))
 
-    def keep(self, line: int, src: str, tgt: str) -> None:
-        """Add a pair that is left after all cleaning to the histograms, and perhaps to the samples; `kept` does not
-        change. `line` is its line number, from 1."""
-        self.kept_lengths.count(len(src), len(tgt))
-        value = line * _ODD & _MASK
-        if len(self.kept_samples) < _N_KEPT_SAMPLES or value < self.kept_samples[-1][0]:
-            bisect.insort(self.kept_samples, (value, line, src[:_SAMPLE_CHARS], tgt[:_SAMPLE_CHARS]))
-            del self.kept_samples[_N_KEPT_SAMPLES:]
+    def keep(self, lines: npt.NDArray[np.int64], src: Sequence[str], tgt: Sequence[str]) -> None:
+        """Add pairs (N,) that are left to the histograms, and perhaps to the samples; `kept` does not change. `lines`
+        (N,): their line numbers, from 1."""
+        self.kept_lengths.count_all(src, tgt)
+        hashes = lines.astype(np.uint64) * _GOLDEN
+        for i in np.argsort(hashes, kind="stable")[:_N_KEPT_SAMPLES].tolist():
+            sample = (int(hashes[i]), int(lines[i]), src[i][:_SAMPLE_CHARS], tgt[i][:_SAMPLE_CHARS])
+            self.kept_samples.append(sample)
+        self.kept_samples = sorted(self.kept_samples)[:_N_KEPT_SAMPLES]
 
     def add(self, other: CleanReport) -> None:
         """Add the counts of the part of the corpus that follows this one."""
@@ -66,15 +70,26 @@ class CleanReport:
         self.kept += other.kept
         _add_counts(self.dropped, other.dropped)
         _add_counts(self.repaired, other.repaired)
-        for side, counts in other.mix.items():
-            _add_counts(self.mix.setdefault(side, {}), counts)
         for own, others in ((self.samples, other.samples), (self.repaired_samples, other.repaired_samples)):
             for kind, samples in others.items():
                 for sample in samples:
                     _add_sample(own, kind, sample)
+        for side, counts in other.mix.items():
+            _add_counts(self.mix.setdefault(side, {}), counts)
         self.read_lengths.add(other.read_lengths)
         self.kept_lengths.add(other.kept_lengths)
         self.kept_samples = sorted(self.kept_samples + other.kept_samples)[:_N_KEPT_SAMPLES]
+
+    def shift(self, n: int) -> None:
+        """Add `n`, the number of pairs of the corpus before this part, to the line numbers."""
+        self.renumber(lambda line: line + n)
+
+    def renumber(self, number: Callable[[int], int]) -> None:
+        """Replace the line numbers of all samples."""
+        for own in (self.samples, self.repaired_samples):
+            for kind, samples in own.items():
+                own[kind] = [(number(line), first, second) for line, first, second in samples]
+        self.kept_samples = [(value, number(line), src, tgt) for value, line, src, tgt in self.kept_samples]
 
     def to_json(self) -> Json:
         """Return plain values."""

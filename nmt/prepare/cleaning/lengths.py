@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,7 +43,13 @@ class Lengths:
         """Bring the histograms up to date with all pairs counted."""
         packed = np.array(self._waiting, np.int64)
         self._waiting.clear()
-        src, tgt = packed >> 32, packed & 0xFFFFFFFF
+        self._count(packed >> 32, packed & 0xFFFFFFFF)
+
+    def count_all(self, src: Sequence[str], tgt: Sequence[str]) -> None:
+        """Count pairs, by the lengths of these sides."""
+        self._count(*(np.fromiter(map(len, side), np.int64, len(side)) for side in (src, tgt)))
+
+    def _count(self, src: npt.NDArray[np.int64], tgt: npt.NDArray[np.int64]) -> None:
         both = (src > 0) & (tgt > 0)
         self.src = _added(self.src, CHARS, src)
         self.tgt = _added(self.tgt, CHARS, tgt)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.config import DataConfig
@@ -42,6 +44,17 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
     return work.stage("clean", "cleaning", tasks, lambda done: int(str(done.summary["read"])))
 
 
+def write_held_out_lines(work: Work, pairs: Sequence[SentencePair]) -> Path:
+    """Write the text of all development and test sets for the tasks of this stage. Returns its folder."""
+    folder = work.folder / "held-out"
+    folder.mkdir(exist_ok=True)
+    for side in SIDES:
+        write_side(folder, side, [pair[side] for pair in pairs])
+    text = b"".join((folder / f"text.{side}").read_bytes() for side in SIDES)
+    work.versions["held-out"] = hashlib.sha256(text).hexdigest()[:16]
+    return folder
+
+
 def clean_part(folder: Path, arguments: Json) -> Json:
     """Clean a part: write the text of the pairs that are kept, their line numbers and hashes. Returns the report."""
     task = _Arguments.model_validate(arguments)
@@ -60,15 +73,21 @@ def clean_part(folder: Path, arguments: Json) -> Json:
     scores = None
     if any(pair.score is not None for pair in kept):
         scores = np.array([np.nan if pair.score is None else pair.score for pair in kept], np.float32)
+    hashes = _keys(pair_hash, sides)
+    np.save(folder / "hashes.npy", hashes[:, 0])
     for number, grouping in enumerate(groupings(task.config)):
-        keys = b"".join(map(grouping.key, *sides))
-        write_keys(folder / f"keys-{number}", np.frombuffer(keys, ">u8").reshape(-1, 2), scores)
-    hashes = b"".join(map(pair_hash, *sides))
-    np.save(folder / "hashes.npy", np.frombuffer(hashes, ">u8")[::2].astype(np.uint64))
+        keys = hashes if grouping.key is pair_hash else _keys(grouping.key, sides)
+        write_keys(folder / f"keys-{number}", keys, scores)
     cleaner.report.shift(task.part.first)
     return cleaner.report.to_json()
 
 
+def _keys(key: Callable[[str, str], bytes], sides: Sequence[Sequence[str]]) -> npt.NDArray[np.uint64]:
+    """Return the keys (N, 2) of pairs."""
+    return np.frombuffer(b"".join(map(key, *sides)), ">u8").reshape(-1, 2).astype(np.uint64)
+
+
 @lru_cache(maxsize=1)
 def _held_out(folder: Path) -> HeldOut:
-    return HeldOut.of(SentencePair(*pair, "") for pair in zip(*(read_side(folder, side) for side in SIDES), strict=True))
+    src, tgt = (read_side(folder, side) for side in SIDES)
+    return HeldOut.of(SentencePair(*pair, "") for pair in zip(src, tgt, strict=True))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from pydantic import BaseModel
 
-from nmt.config import DataConfig
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.languages import Sample
 from nmt.prepare.pairs import SentencePair
@@ -18,7 +17,7 @@ from nmt.prepare.pipeline.files import SIDES, Drops, part_folder, read_side, wri
 from nmt.prepare.pipeline.work import Work
 from nmt.prepare.split_off import Draw
 from nmt.tasks.task import Done, Json, Task
-from nmt.text.characters import count_characters
+from nmt.text.alphabet import count_characters
 
 
 class _Arguments(BaseModel):
@@ -55,12 +54,10 @@ def settle_parts(
     return work.stage("settle", "settling", tasks, lambda done: int(str(done.summary["kept"])))
 
 
-def split_off(
-    work: Work, cleaned: Sequence[Done], drops: Drops, amount: int | float
-) -> tuple[list[SentencePair], int]:
+def split_off(work: Work, cleaned: Sequence[Done], drops: Drops, amount: int | float) -> tuple[list[SentencePair], int]:
     """Choose the development set among the pairs that are left. Returns it, and the number of those pairs."""
     draw = Draw(amount)
-    for part, done in enumerate(cleaned):
+    for part in range(len(cleaned)):
         hashes = np.load(part_folder(work.folder, "clean", part) / "hashes.npy")
         left = drops.left(part, len(hashes))
         draw.offer(part, left, hashes[left])
@@ -85,24 +82,31 @@ def settle_part(folder: Path, arguments: Json) -> Json:
     for reason, rows in task.drops.by_reason(task.part).items():
         reason_of |= dict.fromkeys(rows.tolist(), reason)
     sample = Sample()
-    for row, pair in enumerate(zip(*sides, strict=True)):
-        if row not in reason_of:
-            sample.add(*pair)
+    for row in _left(len(lines), reason_of):
+        sample.add(sides[0][row], sides[1][row])
     if task.split_off is not None:
         reason_of |= _shared(sides, reason_of, *_chosen(Path(task.split_off)))
     report = task.report
     for row in sorted(reason_of):
         report.kept -= 1
         report.drop(reason_of[row], int(lines[row]), sides[0][row], sides[1][row])
-    left = [row for row in range(len(lines)) if row not in reason_of]
+    left = _left(len(lines), reason_of)
+    kept = [[texts[row] for row in left] for texts in sides] if reason_of else sides
     for side in SIDES:
-        kept = [sides[side][row] for row in left]
-        write_side(folder, side, kept)
-        (folder / f"characters.{side}.json").write_text(json.dumps(count_characters(kept)), encoding="utf-8")
+        write_side(folder, side, kept[side])
+        (folder / f"characters.{side}.json").write_text(json.dumps(count_characters(kept[side])), encoding="utf-8")
+    report.keep(lines[left], kept[0], kept[1])
     np.save(folder / "lines.npy", lines[left])
     np.save(folder / "hashes.npy", hashes[left])
     (folder / "sample.json").write_text(json.dumps(sample.pairs), encoding="utf-8")
     return report.to_json()
+
+
+def _left(n: int, gone: Collection[int]) -> list[int]:
+    """Return the rows, of `n`, that are left."""
+    is_left = np.ones(n, np.bool_)
+    is_left[np.fromiter(gone, np.int64, len(gone))] = False
+    return np.flatnonzero(is_left).tolist()
 
 
 def _shared(
@@ -110,9 +114,7 @@ def _shared(
 ) -> dict[int, str]:
     """Return the reason of each row that is in the development set, or shares a side with it."""
     rows = (row for row, pair in enumerate(zip(*sides, strict=True)) if pair[0] in src or pair[1] in tgt)
-    return {
-        row: "valid" if (sides[0][row], sides[1][row]) in chosen else "shared" for row in rows if row not in gone
-    }
+    return {row: "valid" if (sides[0][row], sides[1][row]) in chosen else "shared" for row in rows if row not in gone}
 
 
 @lru_cache(maxsize=1)

@@ -29,13 +29,15 @@ class _Arguments(BaseModel):
     """The number of pairs of each part."""
 
 
-def learn_vocabulary(work: Work, config: TokenizerConfig, languages: tuple[str, str], counts: Sequence[int]) -> Tokenizers:
+def learn_vocabulary(
+    work: Work, config: TokenizerConfig, languages: tuple[str, str], counts: Sequence[int]
+) -> Tokenizers:
     """Learn the vocabulary or vocabularies from the text of all parts."""
     arguments = _Arguments(config=config, languages=languages, work=str(work.folder), counts=list(counts))
     task = Task("tokenizer/00000", learn, arguments.model_dump(mode="json"), work.version("settle"))
     with Progress("learning a vocabulary") as progress:
         progress.say(f"learning a vocabulary for {' and '.join(languages)} …")  # SentencePiece reports no progress
-        done = work.stage("tokenizer", "", [task], lambda done: 0)[0]
+        done = work.stage("tokenizer", "", [task], lambda _done: 0)[0]
     return Tokenizers.load(TokenizerDir(done.folder), languages)
 
 

@@ -26,6 +26,10 @@ class Sizes:
     """Pairs of a shard, about; a training text of at most so many pairs is one file."""
 
 
+SIZES = Sizes()
+"""The usual division."""
+
+
 @dataclass
 class Work:
     """The folder in which a preparation is under way. Stages that are complete are not done again."""

@@ -54,13 +54,14 @@ def _summary(report: Report) -> Iterator[str]:
     )
     if report.kind == "dry run":
         yield (
-            "<p>This was a dry run: no data directory was written. The last steps were left out: splitting off a "
-            "development set, and dropping pairs with too many pieces.</p>"
+            "<p>This was a dry run: no data directory was written, and pairs with too many pieces are not dropped "
+            "yet.</p>"
         )
     if report.sample is not None:
         yield (
             f"<p>Only a sample was read, at most {report.sample:,} pairs of each corpus, spread over it. Shares are "
-            "estimates, and most duplicates are not seen: both copies are rarely in a sample.</p>"
+            "estimates, and most duplicates are not seen: both copies are rarely in a sample. No development set is "
+            "split off.</p>"
         )
     held_out = ", ".join(f"{_text(name)} {n:,}" for name, n in report.held_out.items())
     if held_out:
@@ -124,7 +125,8 @@ def _repairs(corpora: Sequence[CorpusReport]) -> Iterator[str]:
 
 def _lengths(report: Report, read: Sequence[Histograms], kept: Sequence[Histograms], level: str) -> Iterator[str]:
     """Yield the charts of the lengths of all these corpora together."""
-    yield f'<{level}>Lengths</{level}>\n<p class="legend"><span class="key" style="background: var(--read)"></span> read'
+    yield f'<{level}>Lengths</{level}>\n<p class="legend">'
+    yield '<span class="key" style="background: var(--read)"></span> read'
     yield '<span class="key" style="background: var(--kept); margin-left: 1rem"></span> kept</p>\n<div class="charts">'
     first, second = report.languages
     ticks = {i: f"{edge:,}" for i, edge in enumerate(report.character_edges, start=1) if edge.bit_count() == 1}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from nmt.data.manifest import Record, SourceRecord
@@ -105,33 +105,50 @@ def dropped_of(corpora: Iterable[CorpusReport]) -> dict[str, int]:
     return {reason: counts[reason] for reason in REASONS if reason in counts}
 
 
-def corpus_report(
-    key: str, record: SourceRecord, counts: CleanReport, sample: Sample, languages: tuple[str, str]
-) -> CorpusReport:
-    """Return the report on a training corpus. `sample`: of its cleaned text."""
-    sides = zip(*sample.pairs, strict=True) if sample.pairs else [(), ()]
-    return CorpusReport(
-        key=key,
-        corpus=record.corpus,
-        read=counts.read,
-        kept=counts.kept,
-        dropped=counts.dropped_in_order,
-        skipped=record.skipped or {},
-        repaired=counts.repaired,
-        repaired_samples={
-            kind: [{"line": line, "before": before, "after": after} for line, before, after in samples]
-            for kind, samples in counts.repaired_samples.items()
-        },
-        dropped_samples={
-            reason: [_sample(languages, *sample) for sample in counts.samples[reason]]
-            for reason in counts.dropped_in_order
-        },
-        kept_samples=[_sample(languages, *sample[1:]) for sample in sorted(counts.kept_samples, key=lambda s: s[1])],
-        lengths_read=_histograms(languages, counts.read_lengths),
-        lengths_kept=_histograms(languages, counts.kept_lengths),
-        scripts={language: script_counts(lines) for language, lines in zip(languages, sides, strict=True)},
-        identified=counts.mix,
-    )
+def corpus_reports(
+    reports: Mapping[str, CleanReport],
+    records: Mapping[str, SourceRecord],
+    samples: Mapping[str, Sample],
+    languages: tuple[str, str],
+) -> list[CorpusReport]:
+    """Return the reports on training corpora.
+
+    Args:
+        reports: by the keys of the corpora.
+        records, samples: those of all corpora, and of their cleaned text, by key.
+    """
+    found = []
+    for key, counts in reports.items():
+        sample = samples.get(key, Sample())
+        sides = zip(*sample.pairs, strict=True) if sample.pairs else [(), ()]
+        found.append(
+            CorpusReport(
+                key=key,
+                corpus=records[key].corpus,
+                read=counts.read,
+                kept=counts.kept,
+                dropped=counts.dropped_in_order,
+                skipped=records[key].skipped or {},
+                repaired=counts.repaired,
+                repaired_samples={
+                    kind: [{"line": line, "before": before, "after": after} for line, before, after in samples]
+                    for kind, samples in counts.repaired_samples.items()
+                },
+                dropped_samples={
+                    reason: [_sample(languages, *sample) for sample in counts.samples[reason]]
+                    for reason in counts.dropped_in_order
+                    if reason != "valid"  # they are not lost
+                },
+                kept_samples=[
+                    _sample(languages, *sample[1:]) for sample in sorted(counts.kept_samples, key=lambda one: one[1])
+                ],
+                lengths_read=_histograms(languages, counts.read_lengths),
+                lengths_kept=_histograms(languages, counts.kept_lengths),
+                scripts={language: script_counts(lines) for language, lines in zip(languages, sides, strict=True)},
+                identified=counts.mix,
+            )
+        )
+    return found
 
 
 def tokenizer_report(tokenizers: Tokenizers, text: dict[str, TextRecord]) -> TokenizerReport:

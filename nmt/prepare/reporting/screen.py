@@ -26,9 +26,10 @@ def screen(report: Report) -> Iterator[str]:
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(one.skipped.items()))
             yield f"{one.key} {one.corpus}: skipped, since they are no pair: {reasons}"
     for reason, n in report.dropped.items():
-        yield ""
-        yield f"{REASONS[reason]}: {n:,} of {report.read:,} pairs ({n / report.read:.1%}), such as"
-        yield from _samples(report, reason)
+        if samples := list(_samples(report, reason)):
+            yield ""
+            yield f"{REASONS[reason]}: {n:,} of {report.read:,} pairs ({n / report.read:.1%}), such as"
+            yield from samples
     yield ""
     for warning in report.warnings:
         yield from textwrap.wrap(
@@ -36,7 +37,8 @@ def screen(report: Report) -> Iterator[str]:
         )
     if report.sample is not None:
         yield f"at most {report.sample:,} pairs of each corpus: duplicates in all of it cannot be judged from a sample"
-    yield "nothing was prepared; not judged: pairs with too many pieces, and splitting off a development set"
+    more = ", and splitting off a development set" if report.sample is not None else ""
+    yield f"nothing was prepared; not judged: pairs with too many pieces{more}"
 
 
 def _samples(report: Report, reason: str) -> Iterator[str]:

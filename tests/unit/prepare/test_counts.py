@@ -6,6 +6,7 @@ import json
 import random
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,17 +26,15 @@ PAIRS = st.lists(st.tuples(TEXTS, TEXTS), max_size=60)
 def report_on(pairs: list[tuple[str, str]], first: int = 0) -> CleanReport:
     """The report on a part; `first` lines are before it."""
     cleaner = Cleaner(CONFIG, "train.0", HeldOut.of([]))
-    for line, pair in enumerate(pairs, start=first + 1):
-        cleaned = cleaner.clean(SentencePair(*pair, "c"))
-        if cleaned is not None:
-            cleaner.report.keep(line, *cleaned[:2])
+    cleaned = [(line, cleaner.clean(SentencePair(*pair, "c"))) for line, pair in enumerate(pairs, start=first + 1)]
     report = cleaner.report
-    report.samples = {
-        reason: [(line + first, *texts) for line, *texts in samples] for reason, samples in report.samples.items()
-    }
-    for line, (src, _) in enumerate(pairs, start=first + 1):
+    for line, (src, _) in enumerate(pairs, start=1):
         if "ß" in src:
             report.repair("encoding", line, src, "")
+    report.shift(first)
+    kept = [(line, pair) for line, pair in cleaned if pair is not None]
+    lines = np.array([line for line, _ in kept], np.int64)
+    report.keep(lines, [pair.src for _, pair in kept], [pair.tgt for _, pair in kept])
     report.mix = {"de": {"de": len(pairs)}, "en": {"en": sum("a" in tgt for _, tgt in pairs)}}
     return report
 
@@ -88,8 +87,9 @@ def test_the_samples_of_what_is_kept_are_spread_over_the_corpus(n: int) -> None:
     report = CleanReport()
     order = list(range(1, n + 1))
     random.Random(1).shuffle(order)
-    for line in order:
-        report.keep(line, "x" * 500, str(line))
+    for start in range(0, n, 1000):
+        own = order[start : start + 1000]
+        report.keep(np.array(own), ["x" * 500] * len(own), list(map(str, own)))
     lines = sorted(line for _, line, *_ in report.kept_samples)
     assert len(lines) == 10
     assert max(b - a for a, b in zip([0, *lines], [*lines, n], strict=True)) < n / 4

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,10 +18,8 @@ from folders import PAIRS, TEST, TRAIN, VALID, Folder, files
 from nmt.config.load import check_config
 from nmt.errors import DataError
 from nmt.layout import DataDir
-from nmt.prepare import dry_run as module
-from nmt.prepare.cleaning.grouping import Grouping
 from nmt.prepare.dry_run import dry_run, spread
-from nmt.prepare.write import content_fingerprint, file_facts
+from nmt.prepare.files import content_fingerprint, file_facts
 
 LONG = (" ".join(pair[0] for pair in TRAIN[:6]), TRAIN[0][1])
 BAD = [("leer", ""), ("Berlin", "Berlin"), LONG, TRAIN[3], VALID[5], ("x" * 1001, "y" * 900)]
@@ -154,9 +150,15 @@ def test_a_sample_of_every_kind_of_source(
 
 
 def test_a_corpus_that_splits_off_its_development_set(place: Folder) -> None:
-    report, _ = run(place, data__valid=50, data__test={})
-    assert report["held_out"] == {}
-    assert report["corpora"][0]["kept"] == 240
+    changes = {"data__valid": 20, "data__test": {}}
+    report, said = run(place, **changes)
+    dropped = [corpus["dropped"] for corpus in report["corpora"]]
+    assert report["held_out"] == {"valid": 20} and sum(counts.get("valid", 0) for counts in dropped) == 20
+    assert "valid" not in report["corpora"][0]["dropped_samples"]
+    assert said[-2] == "nothing was prepared; not judged: pairs with too many pieces"
+    report, said = run(place, 50, **changes)
+    assert report["held_out"] == {} and "valid" not in report["corpora"][0]["dropped"]
+    assert said[-2].endswith("not judged: pairs with too many pieces, and splitting off a development set")
 
 
 def test_what_would_stop_prepare_stops_it_too(place: Folder) -> None:
@@ -167,46 +169,6 @@ def test_what_would_stop_prepare_stops_it_too(place: Folder) -> None:
     report, said = run(place)
     assert report["corpora"][1]["kept"] == 0
     assert any("none of its pairs is kept" in line for line in said)
-
-
-def test_several_rules_are_applied_in_their_order(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = [
-        Grouping("duplicate", lambda src, tgt: f"{src} {tgt}".encode()),
-        Grouping("shared", lambda src, _: src.encode(), most=2),
-    ]
-    monkeypatch.setattr(module, "groupings", lambda _: rules)
-    place.write(train=[("Hund", "dog"), ("Hund", "dog"), ("Hund", "hound"), ("Hund", "mutt"), ("Hund", "pup")])
-    report, _ = run(place, data__train=[files("train")])
-    assert report["corpora"][0]["dropped"] == {"duplicate": 1, "shared": 2}
-    assert [sample["line"] for sample in report["corpora"][0]["dropped_samples"]["shared"]] == [4, 5]
-
-
-class Longest:
-    """Drops the pairs with the longest source of those that it has learned from."""
-
-    def __init__(self, per_corpus: bool) -> None:
-        self.reason, self.per_corpus = "shared", per_corpus
-
-    def learn(self, pairs: Sequence[tuple[str, str]]) -> bytes:
-        return b"%d" % max(len(src) for src, _ in pairs)
-
-    def dropped(self, learned: bytes, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.bool_]:
-        return np.array([len(src) == int(learned) for src, _ in pairs], np.bool_)
-
-
-@pytest.mark.parametrize(("per_corpus", "dropped"), [(True, [1, 2]), (False, [0, 2])])
-@pytest.mark.parametrize("sample", [None, 100])
-def test_filters_learn_and_judge(
-    place: Folder, monkeypatch: pytest.MonkeyPatch, per_corpus: bool, dropped: list[int], sample: int | None
-) -> None:
-    monkeypatch.setattr(module, "corpus_filters", lambda _config, _key: [Longest(per_corpus)])
-    monkeypatch.setattr(module, "_BLOCK", 2)
-    place.write(train=[("aa", "x"), ("bbb", "x"), ("c", "x"), ("c", "x")])
-    place.write(more=[("aaaa", "y"), ("b", "y"), ("bbbb", "y")])
-    report, _ = run(place, sample)
-    assert [corpus["dropped"].get("shared", 0) for corpus in report["corpora"]] == dropped
-    assert [corpus["kept"] for corpus in report["corpora"]] == [3 - dropped[0], 3 - dropped[1]]
-    assert report["corpora"][0]["dropped"]["duplicate"] == 1
 
 
 @pytest.mark.parametrize(
