@@ -179,6 +179,12 @@ def _script(lines: Iterable[str]) -> str | None:
     return script if n and n >= _MOST * counts.total() else None
 
 
+def script_counts(lines: Iterable[str]) -> dict[str, int]:
+    """Count lines by the script of most of their letters, the most frequent first; `other` have none or are mixed."""
+    scripts = map(_script, lines)
+    return dict(Counter("other" if script is None else _named(script) for script in scripts).most_common())
+
+
 def _named(script: str) -> str:
     return script if script == "CJK" else script.capitalize()
 

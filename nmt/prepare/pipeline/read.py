@@ -117,15 +117,19 @@ def write_lines(folder: Path, arguments: Json) -> Json:
     task, units, counts = _Arguments.model_validate(arguments), Units(), list[int]()
     pairs = read_part(task.part, task.languages, Path(task.root), units)
     while block := list(islice(pairs, task.part_pairs)):
-        part = folder / f"{len(counts):05}"
-        part.mkdir()
-        write_side(part, 0, [pair.src for pair in block])
-        write_side(part, 1, [pair.tgt for pair in block])
-        if any(pair.score is not None for pair in block):
-            scores = [math.nan if pair.score is None else pair.score for pair in block]
-            np.save(part / _SCORES, np.array(scores, np.float32))
+        write_part(folder / f"{len(counts):05}", block)
         counts.append(len(block))
     return _Summary(counts=counts, skipped=units.skipped).model_dump()
+
+
+def write_part(folder: Path, pairs: Sequence[SentencePair]) -> None:
+    """Write pairs as files of lines, and their scores if there are any, into a new folder."""
+    folder.mkdir(parents=True)
+    write_side(folder, 0, [pair.src for pair in pairs])
+    write_side(folder, 1, [pair.tgt for pair in pairs])
+    if any(pair.score is not None for pair in pairs):
+        scores = [math.nan if pair.score is None else pair.score for pair in pairs]
+        np.save(folder / _SCORES, np.array(scores, np.float32))
 
 
 def _is_plain(part: Source) -> bool:

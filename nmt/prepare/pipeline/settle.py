@@ -109,10 +109,11 @@ def settle_part(folder: Path, arguments: Json) -> Json:
         report.kept -= 1
         report.drop(reason_of[row], int(lines[row]), sides[0][row], sides[1][row])
     left = _left(len(lines), reason_of)
+    kept = [[texts[row] for row in left] for texts in sides] if reason_of else sides
     for side in SIDES:
-        kept = [sides[side][row] for row in left] if reason_of else sides[side]
-        write_side(folder, side, kept)
-        (folder / f"characters.{side}.json").write_text(json.dumps(count_characters(kept)), encoding="utf-8")
+        write_side(folder, side, kept[side])
+        (folder / f"characters.{side}.json").write_text(json.dumps(count_characters(kept[side])), encoding="utf-8")
+    report.keep(lines[left], kept[0], kept[1])
     np.save(folder / "lines.npy", lines[left])
     np.save(folder / "hashes.npy", hashes[left])
     (folder / "sample.json").write_text(json.dumps(sample.pairs), encoding="utf-8")
