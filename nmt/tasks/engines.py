@@ -25,7 +25,13 @@ def open_engine(name: EngineName = "local", workers: int | None = None, address:
     Raises ConfigError if there is no such cluster, or Ray is not installed.
     """
     if name == "ray":
-        raise ConfigError([f"--engine ray: not there yet, {address or 'auto'}"])
+        from nmt.tasks.ray_engine import RayEngine
+
+        with closing(RayEngine(workers, address)) as cluster:
+            yield cluster
+        return
+    if address is not None:
+        raise ConfigError([f"--address {address} needs --engine ray"])
     n_workers = workers or usable_cores()
     if n_workers == 1:
         yield InProcess()
