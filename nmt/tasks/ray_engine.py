@@ -89,19 +89,20 @@ class _Remote:
 class RayEngine:
     """Runs tasks on a Ray cluster, which all see the folder of work under the same name."""
 
-    def __init__(self, n_workers: int | None = None, address: str | None = None, n_gpus: int = 0) -> None:
+    def __init__(self, n_workers: int | None = None, address: str | None = None, gpus: bool = False) -> None:
         """Connect to the cluster.
 
         Args:
             n_workers: by default as many as the cluster has CPUs, or GPUs if the workers use them.
             address: by default RAY_ADDRESS or the cluster that runs on this machine.
-            n_gpus: number of GPUs of each worker.
+            gpus: whether each worker gets a GPU, if the cluster has any.
 
         Raises ConfigError if there is none.
         """
         self._ray = library()
         self._connect(address or os.environ.get("RAY_ADDRESS") or "auto")
         resources = self._ray.cluster_resources()
+        n_gpus = int(gpus and resources.get("GPU", 0) >= 1)
         self._n_workers = n_workers or max(1, int(resources.get("GPU" if n_gpus else "CPU", 0)))
         self._new_actor = self._ray.remote(
             num_cpus=1, num_gpus=n_gpus, max_restarts=0, max_task_retries=0
