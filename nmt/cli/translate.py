@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,9 +21,6 @@ from nmt.cli.options import (
 )
 from nmt.console import say
 from nmt.errors import ConfigError
-
-if TYPE_CHECKING:
-    from nmt.translate.files import Files
 
 
 @app.command()
@@ -138,7 +135,11 @@ def translate(
     if workers is not None or engine == "ray":
         if engine == "ctranslate2":
             raise ConfigError(["--workers needs --engine native or ray; CTranslate2 uses all cores in one process"])
-        _check_parts(source, target, files)
+        if "-" in (source, target):
+            raise ConfigError(["--workers and --engine ray translate a file into a file: name --input and --output"])
+        if files != Files():
+            others = "--prefix, --constraints, --glossary, --alignments and --attention"
+            raise ConfigError([f"--workers and --engine ray do not take {others}; translate in one process"])
         saved = open_ensemble(paths, checkpoint, weights)
         search = search_settings(saved[0].config, beam, length_penalty, overrides or ())
         for note in filter(None, (each.note for each in saved)):
@@ -153,12 +154,3 @@ def translate(
         translator = Translator.load(paths, checkpoint, weights, precision=precision)
     search = search_settings(translator.config, beam, length_penalty, overrides or ())
     translate_file(translator, source, target, search, n_best, files)
-
-
-def _check_parts(source: str, target: str, files: Files) -> None:
-    """Raise ConfigError for what cannot be translated in parts."""
-    if "-" in (source, target):
-        raise ConfigError(["--workers and --engine ray translate a file into a file: name both, --input and --output"])
-    if files != Files():
-        options = "--prefix, --constraints, --glossary, --alignments and --attention"
-        raise ConfigError([f"--workers and --engine ray do not take {options}; translate in one process"])

@@ -121,7 +121,7 @@ class RayEngine:
         on_sigterm = signal.getsignal(signal.SIGTERM)
         try:
             self._ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (ConnectionError, RuntimeError, ValueError, self._ray.exceptions.RayError) as error:
             where = "on this machine" if address == "auto" else f"at {address}"
             raise ConfigError([f"--engine ray: no Ray cluster {where} ({error_text(error)}); {START}"]) from error
         finally:

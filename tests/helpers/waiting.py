@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def until(condition: Callable[[], object], seconds: float = 60) -> None:
+def until(condition: Callable[[], object], seconds: float = 120) -> None:
     """Wait until it is true; fail after so many seconds."""
     end = time.monotonic() + seconds
     while not condition():

@@ -25,8 +25,14 @@ from nmt.tasks.in_process import InProcess
 from nmt.tasks.ray_engine import RayEngine
 from nmt.tasks.ray_nodes import Node, node_problem
 from nmt.tasks.task import Task, run_all
+from nmt.text.tokenizer import Tokenizer
+from nmt.translate import files
+from nmt.translate.files import translate_file
+from nmt.translate.parts import Models, translate_in_parts
+from nmt.translate.translator import Translator, open_ensemble
 from places import ROOT
 from tasks import left, numbered
+from tiny_run import GREEDY, PLAIN, write_run
 from waiting import until
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray, which nmt imports in its own way")
@@ -128,6 +134,19 @@ def test_a_node_that_does_not_see_the_folder_is_refused(
     monkeypatch.setattr(ray_engine, "check_nodes", lambda *_: None)  # as for one that joins later
     with pytest.raises(DataError, match=rf"node \S+ of the Ray cluster does not see {tmp_path}/work"):
         run_all(engine, tmp_path / "work", numbered(2, tmp_path / "log"))
+
+
+def test_a_text_is_translated_on_two_nodes(
+    engine: RayEngine, tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_run(tmp_path / "run", translator.config, tokenizer, translator.searcher.models[0])
+    source, target = tmp_path / "in", tmp_path / "out"
+    source.write_text("".join(f"{line}\n" for line in PLAIN))
+    translate_file(Translator.load(run), source, tmp_path / "whole", GREEDY)
+    monkeypatch.setattr(files, "WINDOW", 2)
+    translate_in_parts(engine, Models.of(open_ensemble(run), "best", "auto", "auto"), source, target, GREEDY)
+    assert target.read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not target.with_name("out.work").exists()
 
 
 def test_a_node_is_removed_and_then_the_other(
