@@ -55,6 +55,8 @@ class Processes:
     def start(self, index: int, work: Path, task: Task) -> None:
         """See `Workers`."""
         request = pickle.dumps((work, task))
+        while self._idle and not self._idle[-1].is_alive:
+            self._idle.pop().end()
         process = self._idle.pop() if self._idle else self._new_process()
         self._busy[process] = index
         with suppress(OSError):  # it has died, as `wait` will find
@@ -113,6 +115,10 @@ class _Process:
                 env={**os.environ, **environment},
             )
         self.connection = Connection(ours.detach())
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
 
     def end(self) -> None:
         """Kill the process."""

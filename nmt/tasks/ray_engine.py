@@ -195,17 +195,18 @@ class RayEngine:
             return index, Outcome(error=str(error))
         except errors.RayError as error:
             self._ray.kill(worker.actor)
+            alive = self._alive()
+            self._idle = [other for other in self._idle if other.node in alive]
             what = "ran out of memory" if isinstance(error, errors.OutOfMemoryError) else "has died"
-            return index, Lost(f"its worker on node {self._name(worker.node)} {what}")
+            return index, Lost(f"its worker on node {alive.get(worker.node, '(removed)')} {what}")
         self._idle.append(worker)
         return index, outcome
 
     def _lost_unnoticed(self) -> list[tuple[int, Outcome | Lost]]:
         """Return the tasks whose nodes are gone without a word, and raise DataError if no node is left."""
-        nodes = [node for node in self._ray.nodes() if node["Alive"]]
-        alive = {node["NodeID"] for node in nodes}
+        alive = self._alive()
         lost = [reference for reference, (_, worker) in self._busy.items() if worker.node not in alive]
-        if not self._busy and not any(node["Resources"].get("CPU") for node in nodes):
+        if not self._busy and not alive:
             raise DataError(
                 f"no node with CPUs is left in the Ray cluster; add one, and start again: {self._probe.parent}"
             )
@@ -214,9 +215,10 @@ class RayEngine:
             self._has_told = True
         return [(self._busy.pop(reference)[0], Lost("its node was removed")) for reference in lost]
 
-    def _name(self, node_id: str) -> str:
-        names: dict[str, str] = {node["NodeID"]: node["NodeManagerHostname"] for node in self._ray.nodes()}
-        return names.get(node_id, "?")
+    def _alive(self) -> dict[str, str]:
+        """Return the host names of the nodes with CPUs by their ids."""
+        nodes = [node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+        return {node["NodeID"]: node["NodeManagerHostname"] for node in nodes}
 
     def end_busy(self) -> None:
         """See `Workers`."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.text.word_cache import Ids, Numbers, WordCache, id_dtype
@@ -54,17 +55,16 @@ class BlockEncoder:
         if self._words is None or not lines:
             return self._encode_whole(lines)
         blocks = [self._block(self._words, lines[start : start + _LINES]) for start in range(0, len(lines), _LINES)]
-        ids, lengths, words, characters = zip(*blocks, strict=True)
-        ends = np.cumsum(np.concatenate(lengths))
+        ids, _, words, characters = zip(*blocks, strict=True)
+        ends = np.cumsum(np.concatenate([block.lengths for block in blocks]))
         return Encoded(np.concatenate(ids), ends, np.concatenate(words), np.concatenate(characters))
 
     def _encode_whole(self, lines: Sequence[str]) -> Encoded:
         ids = self._tokenizer.encode_all(lines)
-        flat = np.fromiter(itertools.chain.from_iterable(ids), id_dtype(len(self._tokenizer)))
+        flat: npt.NDArray[Any] = np.fromiter(itertools.chain.from_iterable(ids), id_dtype(len(self._tokenizer)))
         return Encoded(flat, np.cumsum([len(line) for line in ids], dtype=np.int64), *_counts(lines))
 
-    def _block(self, cache: WordCache, lines: Sequence[str]) -> tuple[Ids, Numbers, Numbers, Numbers]:
-        """Return ids, numbers of ids, words and characters."""
+    def _block(self, cache: WordCache, lines: Sequence[str]) -> Encoded:
         raw = _joined(lines)
         has_control = _has_control(raw, len(lines))
         if has_control:
@@ -73,13 +73,13 @@ class BlockEncoder:
         stops = np.flatnonzero((text == ord(" ")) | (text == ord("\n")))  # a word is what is before one of them
         starts = np.concatenate([np.zeros(1, np.int64), stops[:-1] + 1])
         last = np.flatnonzero(text[stops] == ord("\n"))  # the last word of each line
-        known, facts = cache.find(raw, starts, stops)
+        facts = cache.find(raw, starts, stops)
         first = np.concatenate([np.zeros(1, np.int64), last[:-1] + 1])
         is_empty = starts[first] == stops[last]
         facts[last[is_empty], 1] = 0
-        ids, ends = _concatenated(known, facts[:, 0], facts[:, 1])
-        lengths, words, characters = np.add.reduceat(facts[:, 1:], first).T
-        return (ids, lengths, *_counts(lines)) if has_control else (ids, lengths, words, characters)
+        ids, ends = _concatenated(cache.ids, facts[:, 0], facts[:, 1])
+        words, characters = _counts(lines) if has_control else np.add.reduceat(facts[:, 2:], first).T
+        return Encoded(ids, ends[last], words, characters)
 
 
 def _joined(lines: Sequence[str]) -> bytes:
@@ -95,12 +95,10 @@ def _has_control(raw: bytes, n_lines: int) -> bool:
     return bool(((text[:-1] == 0xC2) & (text[1:] < 0xA0)).any())
 
 
-def _counts(lines: Sequence[str]) -> tuple[Numbers, Numbers]:
-    """Return the number of words of each line, and of their characters; control characters may be of either kind."""
-    split = [line.split() for line in lines]
-    return np.array([len(line) for line in split], np.int64), np.array(
-        [sum(map(len, line)) for line in split], np.int64
-    )
+def _counts(lines: Sequence[str]) -> Numbers:
+    """Return (2, N) words and characters of lines; control characters may be white space or not."""
+    counts = [(len(words), sum(map(len, words))) for words in map(str.split, lines)]
+    return np.array(counts, np.int64).reshape(-1, 2).T
 
 
 def _concatenated(ids: Ids, starts: Numbers, lengths: Numbers) -> tuple[Ids, Numbers]:

@@ -1,4 +1,8 @@
-"""The words of a language with their ids, which are found by the bytes of the words, many at a time."""
+"""Words with their ids, which are found by the bytes of the words, many at a time.
+
+A word has one slot in a table, given by a hash of its bytes. It is there unless it is long, or another word has taken
+the slot; then it is looked up in a dictionary, which has all words.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,15 @@ import itertools
 from array import array
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from nmt.text.tokenizer import Tokenizer
 
-Ids: TypeAlias = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
+Ids: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
+"""In the smallest type that holds every id of the vocabulary, see `id_dtype`."""
 Numbers: TypeAlias = npt.NDArray[np.int64]
 _Keys: TypeAlias = npt.NDArray[np.uint64]
 
@@ -50,32 +55,35 @@ class WordCache:
         self._n_bytes = 0
         self._slots = np.zeros((1 << _SLOT_BITS, _WINDOWS + 1), np.uint64)  # the bytes of a word, and its number + 1
 
-    def find(self, text: bytes, starts: Numbers, stops: Numbers) -> tuple[Ids, Numbers]:
-        """Return the ids of all known words, and of each word text[start:stop] the following (N, 4).
+    @property
+    def ids(self) -> Ids:
+        """The ids of all words. To be let go before the next call of `find`."""
+        return np.frombuffer(self._ids, self._dtype)
 
-        The start of its ids, the number of its ids, of words if it is divided at any white space, and of its characters
-        without white space.
+    def find(self, text: bytes, starts: Numbers, stops: Numbers) -> Numbers:
+        """Return (N, 4) of each word text[start:stop] the start and number of its ids, and two counts of its text.
+
+        These are words, if it is divided at any white space, and characters without white space.
         """
         if self._n_bytes > _CACHED_BYTES:
             self._clear()
-        keys = _keys(text, starts, stops)
+        keys, lengths = _keys(text, starts, stops), stops - starts
         slots = _hashed(keys)
         rows = self._slots.take(slots, axis=0)
-        hit = rows[:, _WINDOWS] > 0
-        hit &= stops - starts <= _MOST_BYTES
+        hit = (rows[:, _WINDOWS] > 0) & (lengths <= _MOST_BYTES)
         for i, key in enumerate(keys):
             hit &= rows[:, i] == key
         numbers = rows[:, _WINDOWS].astype(np.int64) - 1
         missed = np.flatnonzero(~hit)
         if len(missed):
-            words = [text[a:b] for a, b in zip(starts[missed].tolist(), stops[missed].tolist(), strict=True)]
+            words = [
+                text[start:stop] for start, stop in zip(starts[missed].tolist(), stops[missed].tolist(), strict=True)
+            ]
             numbers[missed] = self._find_one_by_one(words)
-            new = missed[stops[missed] - starts[missed] <= _MOST_BYTES]  # of words in one slot the last stays
-            for i, key in enumerate(keys):
-                self._slots[slots[new], i] = key[new]
-            self._slots[slots[new], _WINDOWS] = numbers[new] + 1
-        facts = np.frombuffer(self._facts, np.int64).reshape(-1, 4).take(numbers, axis=0)
-        return np.frombuffer(self._ids, self._dtype), facts
+            new = missed[lengths[missed] <= _MOST_BYTES]
+            columns = [*(key[new] for key in keys), numbers[new].astype(np.uint64) + 1]
+            self._slots[slots[new]] = np.stack(columns, axis=1)  # of words in one slot the last stays
+        return np.frombuffer(self._facts, np.int64).reshape(-1, 4).take(numbers, axis=0)
 
     def _find_one_by_one(self, words: Sequence[bytes]) -> Numbers:
         """Return the numbers of words, after encoding those that are new."""
@@ -98,7 +106,12 @@ def _keys(text: bytes, starts: Numbers, stops: Numbers) -> list[_Keys]:
     padded = text + bytes(_MOST_BYTES)
     windows = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))  # one begins at each byte
     lengths = np.minimum(stops - starts, _MOST_BYTES)
-    return [windows[starts + 8 * i] & masks[lengths] for i, masks in enumerate(_MASKS)]
+    keys = [windows[starts] & _MASKS[0][lengths]]
+    for i in range(1, _WINDOWS):
+        longer = np.flatnonzero(lengths > 8 * i)
+        keys.append(np.zeros(len(starts), np.uint64))
+        keys[i][longer] = windows[starts[longer] + 8 * i] & _MASKS[i][lengths[longer]]
+    return keys
 
 
 def _hashed(keys: Sequence[_Keys]) -> Numbers:

@@ -76,9 +76,10 @@ def failing(folder: Path, arguments: Json) -> Json:
 
 
 def whereabouts(folder: Path, arguments: Json) -> Json:
-    """Report the process and its number of threads."""
+    """Report the process, its number of threads and its GPU."""
     time.sleep(0.1)
-    return write(folder, arguments) | {"pid": os.getpid(), "threads": os.environ.get("OMP_NUM_THREADS")}
+    seen = {"threads": os.environ.get("OMP_NUM_THREADS"), "gpu": os.environ.get("CUDA_VISIBLE_DEVICES")}
+    return write(folder, arguments) | {"pid": os.getpid(), **seen}
 
 
 def numbered(n: int, log: Path) -> list[Task]:

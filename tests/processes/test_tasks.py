@@ -59,6 +59,17 @@ def test_processes_live_until_the_engine_is_closed(tmp_path: Path) -> None:
     assert children() == before
 
 
+def test_processes_share_gpus_and_those_that_died_idle_are_replaced(tmp_path: Path) -> None:
+    log, before, seen = str(tmp_path / "log"), children(), []
+    with open_engine("local", 2, gpus=["3", "GPU-5"]) as engine:
+        for stage in range(2):
+            todo = [Task(f"{stage}/{n}", tasks.whereabouts, {"number": n, "log": log}) for n in range(4)]
+            seen.append({done.summary["gpu"] for done in run_all(engine, tmp_path, todo)})
+            for pid in children() - before:
+                os.kill(pid, signal.SIGKILL)
+    assert seen == [{"3", "GPU-5"}] * 2
+
+
 def test_a_killed_worker_is_replaced(engine: Processes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lives = tmp_path / "lives"
     lives.mkdir()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.config import DataConfig
@@ -26,6 +27,7 @@ class _Arguments(BaseModel):
     part: Part
     held_out: str
     """The folder with the text of all development and test sets."""
+    held_out_version: str
 
 
 def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out: Path) -> list[Done]:
@@ -35,8 +37,13 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
         Task(
             f"clean/{number:05}",
             clean_part,
-            {"config": settings, "part": part.model_dump(mode="json"), "held_out": str(held_out)},
-            version=f"{part.version} {work.versions['held-out']}",
+            {
+                "config": settings,
+                "part": part.model_dump(mode="json"),
+                "held_out": str(held_out),
+                "held_out_version": work.versions["held-out"],
+            },
+            version=f"{part.version} {work.versions['block lists']}",
         )
         for number, part in enumerate(parts)
     ]
@@ -57,7 +64,7 @@ def write_held_out_lines(work: Work, pairs: Sequence[SentencePair]) -> Path:
 def clean_part(folder: Path, arguments: Json) -> Json:
     """Clean a part: write the text of the pairs that are kept, their line numbers and hashes. Returns the report."""
     task = _Arguments.model_validate(arguments)
-    cleaner = Cleaner(task.config, task.part.key, _held_out(Path(task.held_out)))
+    cleaner = Cleaner(task.config, task.part.key, _held_out(Path(task.held_out), task.held_out_version))
     kept: list[SentencePair] = []
     lines: list[int] = []
     for pair in task.part.pairs():
@@ -72,16 +79,23 @@ def clean_part(folder: Path, arguments: Json) -> Json:
     scores = None
     if any(pair.score is not None for pair in kept):
         scores = np.array([np.nan if pair.score is None else pair.score for pair in kept], np.float32)
+    hashes = _keys(pair_hash, sides)
+    np.save(folder / "hashes.npy", hashes[:, 0])
     for number, grouping in enumerate(groupings(task.config)):
-        keys = b"".join(map(grouping.key, *sides))
-        write_keys(folder / f"keys-{number}", np.frombuffer(keys, ">u8").reshape(-1, 2), scores)
-    hashes = b"".join(map(pair_hash, *sides))
-    np.save(folder / "hashes.npy", np.frombuffer(hashes, ">u8")[::2].astype(np.uint64))
+        keys = hashes if grouping.key is pair_hash else _keys(grouping.key, sides)
+        write_keys(folder / f"keys-{number}", keys, scores)
     cleaner.report.shift(task.part.first)
     return cleaner.report.to_json()
 
 
+def _keys(key: Callable[[str, str], bytes], sides: Sequence[Sequence[str]]) -> npt.NDArray[np.uint64]:
+    """Return the keys (N, 2) of pairs."""
+    return np.frombuffer(b"".join(map(key, *sides)), ">u8").reshape(-1, 2).astype(np.uint64)
+
+
 @lru_cache(maxsize=1)
-def _held_out(folder: Path) -> HeldOut:
+def _held_out(folder: Path, version: str) -> HeldOut:
+    """Read the development and test sets; `version` identifies the content of the folder."""
+    del version
     src, tgt = (read_side(folder, side) for side in SIDES)
     return HeldOut.of(SentencePair(*pair, "") for pair in zip(src, tgt, strict=True))

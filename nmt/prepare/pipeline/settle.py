@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from nmt.prepare.pipeline.files import SIDES, Drops, part_folder, read_side, wri
 from nmt.prepare.pipeline.work import Work
 from nmt.prepare.split_off import Draw
 from nmt.tasks.task import Done, Json, Task
-from nmt.text.characters import count_characters
+from nmt.text.alphabet import count_characters
 
 
 class _Arguments(BaseModel):
@@ -27,6 +27,7 @@ class _Arguments(BaseModel):
     drops: Drops
     split_off: str | None
     """The folder with the development set that was split off."""
+    version: str
 
 
 def settle_parts(
@@ -45,7 +46,7 @@ def settle_parts(
             settle_part,
             {
                 "part": number, "report": done.summary, "drops": drops.model_dump(mode="json"),
-                "split_off": None if folder is None else str(folder),
+                "split_off": None if folder is None else str(folder), "version": before,
             },
             version=before,
         )
@@ -82,24 +83,30 @@ def settle_part(folder: Path, arguments: Json) -> Json:
     for reason, rows in task.drops.by_reason(task.part).items():
         reason_of |= dict.fromkeys(rows.tolist(), reason)
     sample = Sample()
-    for row, pair in enumerate(zip(*sides, strict=True)):
-        if row not in reason_of:
-            sample.add(*pair)
+    for row in _left(len(lines), reason_of):
+        sample.add(sides[0][row], sides[1][row])
     if task.split_off is not None:
-        reason_of |= _shared(sides, reason_of, *_chosen(Path(task.split_off)))
+        reason_of |= _shared(sides, reason_of, *_chosen(Path(task.split_off), task.version))
     report = task.report
     for row in sorted(reason_of):
         report.kept -= 1
         report.drop(reason_of[row], int(lines[row]), sides[0][row], sides[1][row])
-    left = [row for row in range(len(lines)) if row not in reason_of]
+    left = _left(len(lines), reason_of)
     for side in SIDES:
-        kept = [sides[side][row] for row in left]
+        kept = [sides[side][row] for row in left] if reason_of else sides[side]
         write_side(folder, side, kept)
         (folder / f"characters.{side}.json").write_text(json.dumps(count_characters(kept)), encoding="utf-8")
     np.save(folder / "lines.npy", lines[left])
     np.save(folder / "hashes.npy", hashes[left])
     (folder / "sample.json").write_text(json.dumps(sample.pairs), encoding="utf-8")
     return report.to_json()
+
+
+def _left(n: int, gone: Collection[int]) -> list[int]:
+    """Return the rows, of `n`, that are left."""
+    is_left = np.ones(n, np.bool_)
+    is_left[np.fromiter(gone, np.int64, len(gone))] = False
+    return np.flatnonzero(is_left).tolist()
 
 
 def _shared(
@@ -111,6 +118,8 @@ def _shared(
 
 
 @lru_cache(maxsize=1)
-def _chosen(folder: Path) -> tuple[set[tuple[str, str]], set[str], set[str]]:
+def _chosen(folder: Path, version: str) -> tuple[set[tuple[str, str]], set[str], set[str]]:
+    """Read the development set; `version` identifies the content of the folder."""
+    del version
     src, tgt = (read_side(folder, side) for side in SIDES)
     return set(zip(src, tgt, strict=True)), set(src), set(tgt)
