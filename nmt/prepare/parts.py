@@ -43,6 +43,9 @@ class Range(BaseModel, frozen=True):
     line: int
     """Number of the first line, from 1."""
     n_lines: int
+    is_verbatim: bool = False
+    """Whether the files were written by nmt: no byte order mark and no carriage return is removed, unlike those of
+    users' files."""
 
 
 def cut_aligned(
@@ -51,12 +54,14 @@ def cut_aligned(
     languages: tuple[str | None, str | None] = (None, None),
     n_lines: int = RANGE_LINES,
     scores: Path | None = None,
+    is_verbatim: bool = False,
 ) -> list[Range]:
     """Cut two aligned files, which are not compressed, into ranges of `n_lines` lines; the last one has fewer.
 
     Args:
         languages: as in `read_aligned`.
         scores: a file with a number for each pair.
+        is_verbatim: see `Range`.
 
     Raises DataError if they have different numbers of lines, or one cannot be read.
     """
@@ -70,25 +75,30 @@ def cut_aligned(
     for i in range(len(cuts[0][0]) - 1):
         sides = [
             Side(path=str(path), language=language, start=offsets[i], end=offsets[i + 1])
-            for path, language, (offsets, _) in zip(paths, (*languages, None), cuts)  # noqa: B905  (scores may be missing)
+            for path, language, (offsets, _) in zip(paths, [*languages, None][: len(paths)], cuts, strict=True)
         ]
-        n = min(n_lines, total - i * n_lines)
-        ranges.append(
-            Range(first=sides[0], second=sides[1], scores=(*sides[2:], None)[0], line=1 + i * n_lines, n_lines=n)
+        one = Range(
+            first=sides[0],
+            second=sides[1],
+            scores=sides[2] if scores is not None else None,
+            line=1 + i * n_lines,
+            n_lines=min(n_lines, total - i * n_lines),
+            is_verbatim=is_verbatim,
         )
+        ranges.append(one)
     return ranges
 
 
 def read_range(part: Range) -> Iterator[tuple[str, str]]:
     """Yield the pairs of a range, as `read_aligned` does, and raise what it raises."""
-    first, second = (_blocks(side, part.line, part.n_lines) for side in (part.first, part.second))
-    return zip(chain.from_iterable(first), chain.from_iterable(second), strict=True)
+    first, second = (chain.from_iterable(_blocks(part, side)) for side in (part.first, part.second))
+    return zip(first, second, strict=True)
 
 
 def read_range_scores(part: Range) -> Iterator[float]:
     """Yield the scores of a range that has some. Raises DataError for a line that is not a number."""
     assert part.scores is not None
-    lines = chain.from_iterable(_blocks(part.scores, part.line, part.n_lines))
+    lines = chain.from_iterable(_blocks(part, part.scores))
     return read_scores(lines, part.scores.path, part.line)
 
 
@@ -114,27 +124,26 @@ def _offsets(path: Path, n_lines: int) -> tuple[list[int], int]:
     return offsets, n + (end != b"\n")
 
 
-def _blocks(side: Side, number: int, n_lines: int) -> Iterator[list[str]]:
-    """Yield the lines of a side in lists; `number` is that of the first."""
-    path = Path(side.path)
-    last = number + n_lines
+def _blocks(part: Range, side: Side) -> Iterator[list[str]]:
+    """Yield the lines of a side in lists."""
+    path, number, after = Path(side.path), part.line, part.line + part.n_lines
     with reading(path), open_regular(path, READ_TWICE) as file:
         file.seek(side.start)
         while (position := file.tell()) < side.end:
             data = file.read(min(_READ_BYTES, side.end - position))
-            data += b"" if data.endswith(b"\n") else file.readline(LINE_BYTES)
-            lines = _decoded(data, path, number)
+            data += b"" if data.endswith(b"\n") else file.readline(-1 if part.is_verbatim else LINE_BYTES)
+            lines = _verbatim(data) if part.is_verbatim else _decoded(data, path, number)
             if lines is None:
                 file.seek(position)
                 raw = bounded_lines(file, path, number)
                 careful = decode_lines(raw, path, side.language, number, _is_mixed(path, position))
-                yield from ([line] for line in islice(careful, last - number))
+                yield from ([line] for line in islice(careful, after - number))
                 return
             number += len(lines)
-            if not lines or number > last:
+            if not data or number > after:
                 break
             yield lines
-    if number != last:
+    if number != after:
         raise DataError(f"{path}: it changes while it is read; prepare it again when it is complete")
 
 
@@ -142,14 +151,20 @@ def _decoded(data: bytes, path: Path, number: int) -> list[str] | None:
     """Decode whole lines of a file, the first of which has this number; None if a line may be an error."""
     if len(data) > LINE_BYTES or (number == 1 and text_problem(path, data[: data.find(b"\n") + 1] or data)):
         return None
+    if number == 1:
+        data = data.removeprefix(codecs.BOM_UTF8)
+    lines = _verbatim(data)
+    return [line.removesuffix("\r") for line in lines] if lines is not None and b"\r" in data else lines
+
+
+def _verbatim(data: bytes) -> list[str] | None:
     try:
-        text = data.decode("utf-8")
+        lines = data.decode("utf-8").split("\n")
     except UnicodeDecodeError:
         return None
-    lines = (text.removeprefix("\ufeff") if number == 1 else text).split("\n")
-    if not lines[-1]:
+    if data.endswith(b"\n"):
         lines.pop()
-    return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
+    return lines
 
 
 def _is_mixed(path: Path, end: int) -> bool:
