@@ -131,8 +131,6 @@ def _blocks(part: Range, side: Side) -> Iterator[list[str]]:
         file.seek(side.start)
         while (position := file.tell()) < side.end:
             data = file.read(min(_READ_BYTES, side.end - position))
-            if not data:
-                break
             data += b"" if data.endswith(b"\n") else file.readline(-1 if part.is_verbatim else LINE_BYTES)
             lines = _verbatim(data) if part.is_verbatim else _decoded(data, path, number)
             if lines is None:
