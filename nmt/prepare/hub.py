@@ -124,6 +124,7 @@ def _digests(source: Source, paths: list[str], commit: str) -> dict[str, str]:
 def _rows(part: Source) -> Iterator[dict[str, object]]:
     """Yield the rows of a file."""
     import datasets
+    from huggingface_hub.errors import HfHubHTTPError
 
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are reported once, below
     (path,) = part.paths
@@ -137,6 +138,8 @@ def _rows(part: Source) -> Iterator[dict[str, object]]:
             if row is None:
                 return
             yield row
+    except (ConnectionError, HfHubHTTPError) as error:  # of a file that is streamed, after many tries
+        raise _unreachable(part, error, path) from error
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         raise DataError(f"{_place(part)}: not readable as {kind}: {error_text(error)}") from error
 
