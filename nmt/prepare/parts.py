@@ -43,9 +43,6 @@ class Range(BaseModel, frozen=True):
     line: int
     """Number of the first line, from 1."""
     n_lines: int
-    is_verbatim: bool = False
-    """Whether the files were written by nmt: no byte order mark and no carriage return is removed, unlike those of
-    users' files."""
 
 
 def cut_aligned(
@@ -54,14 +51,12 @@ def cut_aligned(
     languages: tuple[str | None, str | None] = (None, None),
     n_lines: int = RANGE_LINES,
     scores: Path | None = None,
-    is_verbatim: bool = False,
 ) -> list[Range]:
     """Cut two aligned files, which are not compressed, into ranges of `n_lines` lines; the last one has fewer.
 
     Args:
         languages: as in `read_aligned`.
         scores: a file with a number for each pair.
-        is_verbatim: see `Range`.
 
     Raises DataError if they have different numbers of lines, or one cannot be read.
     """
@@ -83,7 +78,6 @@ def cut_aligned(
             scores=sides[2] if scores is not None else None,
             line=1 + i * n_lines,
             n_lines=min(n_lines, total - i * n_lines),
-            is_verbatim=is_verbatim,
         )
         ranges.append(one)
     return ranges
@@ -131,8 +125,8 @@ def _blocks(part: Range, side: Side) -> Iterator[list[str]]:
         file.seek(side.start)
         while (position := file.tell()) < side.end:
             data = file.read(min(_READ_BYTES, side.end - position))
-            data += b"" if data.endswith(b"\n") else file.readline(-1 if part.is_verbatim else LINE_BYTES)
-            lines = _verbatim(data) if part.is_verbatim else _decoded(data, path, number)
+            data += b"" if data.endswith(b"\n") else file.readline(LINE_BYTES)
+            lines = _decoded(data, path, number)
             if lines is None:
                 file.seek(position)
                 raw = bounded_lines(file, path, number)
@@ -153,18 +147,13 @@ def _decoded(data: bytes, path: Path, number: int) -> list[str] | None:
         return None
     if number == 1:
         data = data.removeprefix(codecs.BOM_UTF8)
-    lines = _verbatim(data)
-    return [line.removesuffix("\r") for line in lines] if lines is not None and b"\r" in data else lines
-
-
-def _verbatim(data: bytes) -> list[str] | None:
     try:
         lines = data.decode("utf-8").split("\n")
     except UnicodeDecodeError:
         return None
     if data.endswith(b"\n"):
         lines.pop()
-    return lines
+    return [line.removesuffix("\r") for line in lines] if b"\r" in data else lines
 
 
 def _is_mixed(path: Path, end: int) -> bool:

@@ -121,21 +121,6 @@ def test_advice_for_an_encoding_looks_at_the_lines_before(tmp_path: Path) -> Non
         assert ("the lines before are" in problem) == (start[:1] == b"\xc3")
 
 
-ODD = ["\ufeffBOM", "a\r", "", "\r", "\u2028", "\x1f\x8b not gzip", "x" * 50, "größer"]
-
-
-@given(texts=st.lists(st.sampled_from(ODD), max_size=12), n_lines=st.integers(1, 5), block=st.integers(1, 30))
-def test_verbatim_lines_are_read_as_they_were_written(folder: Path, texts: list[str], n_lines: int, block: int) -> None:
-    """Whatever a line begins and ends with, and however long it is."""
-    data = "".join(f"{text}\n" for text in texts).encode()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "LINE_BYTES", 40)
-        patch.setattr(parts, "_READ_BYTES", block)
-        ranges = cut_aligned(*write(folder, data, data), LANGUAGES, n_lines, is_verbatim=True)
-        pairs = list(chain.from_iterable(map(read_range, ranges)))
-    assert pairs == [(text, text) for text in texts]
-
-
 def test_scores_of_a_range(tmp_path: Path) -> None:
     paths = write(tmp_path, b"a\nb\nc\n", b"1\n2\n3\n")
     scores = tmp_path / "a.scores"
