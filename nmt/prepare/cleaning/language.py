@@ -7,9 +7,9 @@ from collections.abc import Callable
 from nmt.errors import DataError
 from nmt.prepare.cleaning.encoding import needs_extra
 
-_MARGIN = 5.0
-"""Nats by which another language must be more probable. So short text and text alike in many languages is kept: of good
-lines of 30 to 170 characters at most 0.4 % are dropped, of those in another language 99.5 %."""
+_MARGIN, _MARGIN_CHARS = 5.0, 50.0
+"""Nats by which another language must be more probable, and what is added to them, divided by the characters. So short
+text and text alike in many languages is kept."""
 _CHARS = 128
 """Characters that are judged; more would take time and change little."""
 _NO_LANGUAGE = "zxx"  # markup, code, numbers
@@ -43,6 +43,6 @@ def in_other_language(language: str) -> Callable[[str], bool]:
         scores = rank(text)
         expected = next(score for code, score in scores if code in own)
         other = next(score for code, score in scores if code not in own and code != _NO_LANGUAGE)
-        return bool(other - expected > _MARGIN)
+        return bool(other - expected > _MARGIN + _MARGIN_CHARS / len(text))
 
     return test

@@ -31,7 +31,7 @@ _WRITTEN_IN = {
     "MALAYALAM": "ml",
     "SINHALA": "si",
     "THAANA": "dv",
-    "MEETEI MEETEI_MAYEK BENGALI": "mni",
+    "MEETEI BENGALI": "mni",
     "OL": "sat",
     "THAI": "th",
     "LAO": "lo",
