@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from nmt.errors import DataError
 
-# what UTF-8 becomes in an 8-bit encoding: two characters beyond ASCII side by side, or one and a lost no-break space;
-# ftfy takes far longer to see that a line has none
-_SUSPECT = re.compile(r"[\x80-\x9f]|[^\x00-\x7f]{2}|[ÂÃ] ")
+# what UTF-8 becomes in an 8-bit encoding: two characters beyond ASCII side by side, not both small letters, or one and
+# a lost no-break space; ftfy takes far longer to see that a line has none
+_SUSPECT = re.compile(r"[\x80-\x9f]|(?![ß-öø-ÿ]{2})[^\x00-\x7f]{2}|[ÂÃ] ")
 _NO_TEXT = re.compile("[\ufffd\ue000-\uf8ff]")
 
 

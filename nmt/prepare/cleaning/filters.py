@@ -84,7 +84,8 @@ def longer_word(language: str, most: int) -> SideTest:
         return _no
 
     def test(text: str) -> bool:
-        return len(text) > most and any(len(word) > most and not LINK.search(word) for word in text.split())
+        words = text.split()
+        return max(map(len, words)) > most and any(len(word) > most and not LINK.search(word) for word in words)
 
     return test
 

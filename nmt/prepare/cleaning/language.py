@@ -43,6 +43,6 @@ def in_other_language(language: str) -> Callable[[str], bool]:
         scores = rank(text)
         expected = next(score for code, score in scores if code in own)
         other = next(score for code, score in scores if code not in own and code != _NO_LANGUAGE)
-        return bool(other - expected > _MARGIN + _MARGIN_CHARS / len(text))
+        return bool(other - expected > _MARGIN + _MARGIN_CHARS / max(1, len(text)))
 
     return test

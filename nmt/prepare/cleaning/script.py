@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable
 from functools import cache
@@ -74,6 +75,7 @@ def script_of(char: str) -> str | None:
     return "CJK" if script in ("HIRAGANA", "KATAKANA", "IDEOGRAPHIC", "BOPOMOFO") else script
 
 
+_BEYOND_LATIN = re.compile("[^\x00-\u024f\u1e00-\u1eff\u2000-\u206f]")
 _OWN, _OTHER = "a", "b"
 
 
@@ -95,7 +97,7 @@ def in_other_script(scripts: frozenset[str], least: float) -> Callable[[str], bo
     has_latin = "LATIN" in scripts
 
     def test(text: str) -> bool:
-        if has_latin and text.isascii():
+        if has_latin and not _BEYOND_LATIN.search(text):
             return False
         letters = text.translate(kinds)
         return letters.count(_OWN) < least * len(letters)
