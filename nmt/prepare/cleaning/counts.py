@@ -51,6 +51,12 @@ class CleanReport:
                 for sample in samples:
                     _add_sample(own, kind, sample)
 
+    def shift(self, n: int) -> None:
+        """Add `n`, the number of pairs of the corpus before this part, to the line numbers."""
+        for own in (self.samples, self.repaired_samples):
+            for kind, samples in own.items():
+                own[kind] = [(line + n, first, second) for line, first, second in samples]
+
     def to_json(self) -> Json:
         """Return plain values."""
         return asdict(self)
