@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.config import DataConfig
+from nmt.prepare.cleaning.block_lists import checksums
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import groupings, pair_hash
 from nmt.prepare.pairs import SentencePair
@@ -19,6 +20,7 @@ from nmt.prepare.pipeline.files import SIDES, read_side, write_side
 from nmt.prepare.pipeline.keys import write_keys
 from nmt.prepare.pipeline.read import Part
 from nmt.prepare.pipeline.work import Work
+from nmt.prepare.sources import text_folder
 from nmt.tasks.task import Done, Json, Task
 
 
@@ -31,13 +33,14 @@ class _Arguments(BaseModel):
 
 def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out: Path) -> list[Done]:
     """Clean all parts."""
-    settings = config.model_dump(mode="json")
+    settings = config.model_dump(mode="json") | {"root": str(text_folder(config.root).absolute())}
+    lists = " ".join(checksums(config).values())
     tasks = [
         Task(
             f"clean/{number:05}",
             clean_part,
             {"config": settings, "part": part.model_dump(mode="json"), "held_out": str(held_out)},
-            version=f"{part.version} {work.versions['held-out']}",
+            version=f"{part.version} {work.versions['held-out']} {lists}",
         )
         for number, part in enumerate(parts)
     ]
