@@ -17,7 +17,7 @@ def pairs(*lengths: tuple[int, int]) -> list[tuple[str, str]]:
     return [("x" * src, "y" * tgt) for src, tgt in lengths]
 
 
-USUAL = pairs(*((185 + n, 85) for n in range(31)))
+USUAL = pairs(*((185 + n, 85) for n in range(31))) * 4
 """200 to 230 characters to 100, with 15 added to each side."""
 
 
@@ -31,8 +31,8 @@ def test_pairs_far_from_the_median_are_dropped() -> None:
     assert rule.dropped(learned, []).tolist() == []
 
 
-@pytest.mark.parametrize("usual", [pairs((50, 50)) * 9, []])
-def test_a_corpus_without_spread_does_not_lose_all_others(usual: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize("usual", [pairs((50, 50)) * 200, USUAL[:99], []])
+def test_a_corpus_without_spread_or_with_few_pairs_does_not_lose_all_others(usual: list[tuple[str, str]]) -> None:
     rule = LengthRatio(6.0)
     assert rule.dropped(rule.learn(usual), pairs((50, 50), (50, 54), (50, 120))).tolist()[:2] == [False, False]
 
