@@ -16,6 +16,7 @@ _WRITTEN_IN = {
     "LATIN CYRILLIC": "cnr crh sh sr tk uz",
     "ARABIC": "ar arz azb bal ckb fa glk lrc mzn pnb ps sd ug ur",
     "LATIN ARABIC": "ku",
+    "LATIN CJK": "hak nan",
     "HEBREW": "he iw lad yi",
     "GREEK": "el grc pnt",
     "ARMENIAN": "hy hyw",
@@ -43,8 +44,8 @@ _WRITTEN_IN = {
     "TIFINAGH": "ber tzm zgh",
     "CHEROKEE": "chr",
     "CANADIAN": "cr iu",
-    "CJK": "zh yue wuu lzh gan hak nan ja",
-    "HANGUL CJK": "ko",
+    "CJK": "zh yue wuu lzh gan ja",
+    "HANGUL": "ko",
 }
 _SCRIPTS = {language: scripts.split() for scripts, all_ in _WRITTEN_IN.items() for language in all_.split()}
 """Language code -> its scripts: first words of the names of their letters in Unicode."""
@@ -110,4 +111,4 @@ _UNSPACED = {"CJK", "THAI", "LAO", "TIBETAN", "MYANMAR", "KHMER"}
 
 def is_spaced(language: str) -> bool:
     """Whether the words of a language are separated by spaces; true of languages that are not known."""
-    return not scripts_of(language) & _UNSPACED or "HANGUL" in scripts_of(language)
+    return not scripts_of(language) & _UNSPACED

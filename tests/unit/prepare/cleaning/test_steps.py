@@ -231,15 +231,38 @@ def test_a_missing_package_is_named(clean: CleanConfig, package: str, monkeypatc
 
 
 def test_block_lists_are_found_under_the_root(tmp_path: Path) -> None:
-    (tmp_path / "bad.en").write_text("# words\nDarn it\nheck\n/\\d{3}-\\d{4}/\n\n", encoding="utf-8")
+    (tmp_path / "bad.en").write_text("# words\nDarn it\nheck\n/\\d{3}-\\d{4}/\n\nc++\n$$$\n", encoding="utf-8")
     (tmp_path / "bad.zh").write_text("坏话\n", encoding="utf-8")
     data = config(CleanConfig(block_lists={"en": "bad.en", "zh": "bad.zh"}), "en-zh")
     cleaner = Cleaner(data.model_copy(update={"root": str(tmp_path)}), "train.0", HELD_OUT)
     kept = [("oh darn that", "好"), ("Hecklers shout", "好"), ("heck", "坏人说话"), ("12-3456", "一二")]
-    dropped = [("DARN  it!", "好"), ("what the Heck.", "好"), ("call 555-1234 now", "好"), ("fine", "他说坏话了")]
-    assert [cleaner.clean(SentencePair(*pair, "")) is None for pair in kept] == [False, False, True, False]
+    kept += [("c and ac++", "好"), ("a $$ b", "好")]
+    dropped = [
+        ("in C++, say", "好"),
+        ("a$$$b", "好"),
+        ("DARN  it!", "好"),
+        ("what the Heck.", "好"),
+        ("call 555-1234 now", "好"),
+        ("fine", "他说坏话了"),
+    ]
+    assert [cleaner.clean(SentencePair(*pair, "")) is None for pair in kept] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
     assert all(cleaner.clean(SentencePair(*pair, "")) is None for pair in dropped)
-    assert cleaner.report.dropped == {"blocked": 5}
+    assert cleaner.report.dropped == {"blocked": 7}
+
+
+def test_a_word_of_a_block_list_has_all_its_marks(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text("हम\n", encoding="utf-8")
+    data = config(CleanConfig(block_lists={"hi": "bad"}), "en-hi").model_copy(update={"root": str(tmp_path)})
+    cleaner = Cleaner(data, "train.0", HELD_OUT)
+    assert cleaner.clean(SentencePair("for us", "यह हमें मिला", "")) is not None
+    assert cleaner.clean(SentencePair("we are here", "यहाँ हम हैं।", "")) is None
 
 
 @pytest.mark.parametrize(
