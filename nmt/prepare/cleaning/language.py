@@ -33,7 +33,7 @@ def in_other_language(language: str) -> Callable[[str], bool]:
     known = dict(rank(""))
     own = {code}.union(*(codes for codes in _ALIKE if code in codes)) & known.keys()
     if not own:
-        raise DataError(f"data.clean: language needs a model of {language}, which py3langid does not have")
+        raise DataError(f"clean.language needs a model of {language}, which py3langid does not have; set it to false")
 
     def test(text: str) -> bool:
         text = text[:_CHARS]

@@ -64,6 +64,7 @@ def test_overlap_with_held_out_sets(src: str, tgt: str, clean: CleanConfig, expe
         (CleanConfig(broken=True), "schöne Grüße – „ja“", "kind regards", None),
         (CleanConfig(max_words=3), "eins zwei drei", "one two three", None),
         (CleanConfig(max_words=3), "eins zwei drei", "one two three four", "words"),
+        (CleanConfig(max_words=3), "eins  zwei  drei", "one two three", None),
         (CleanConfig(max_words=0), "eins zwei drei vier", "one two three four", None),
         (CleanConfig(max_word_chars=9), "abcdefghi j", "abcdefghi j", "copied"),
         (CleanConfig(max_word_chars=9), "abcdefghi ja", "abcdefghi j", None),
@@ -110,6 +111,7 @@ def test_overlap_with_held_out_sets(src: str, tgt: str, clean: CleanConfig, expe
         (CleanConfig(truncated=True), "Das ist gut", "This is good", None),
         (CleanConfig(truncated=True), "Das ist gut.", "This is good?", None),
         (CleanConfig(truncated=True), "Das ist so:", "This is how.", None),
+        (CleanConfig(truncated=True), "Das ist so.", "This is how:", None),
         (CleanConfig(truncated=True), "„Das ist gut.“", 'This is "good".', None),
     ],
 )  # fmt: skip
@@ -207,6 +209,11 @@ def test_a_corpus_has_its_own_steps() -> None:
     strict = Cleaner(config(CleanConfig(), own=CorpusClean(max_ratio=1.4)), "train.1", HELD_OUT)
     assert strict.clean(SentencePair("a" * 16, "b" * 6, "")) is None
     assert data.clean_of("train.0").max_chars == data.max_chars
+
+
+def test_sentences_without_final_marks_are_not_judged_by_them() -> None:
+    with pytest.raises(DataError, match="no final mark in th"):
+        Cleaner(config(CleanConfig(truncated=True), "en-th"), "train.0", HELD_OUT)
 
 
 @pytest.mark.parametrize("clean", [CleanConfig(min_script=0.5), CleanConfig(language=True)])
