@@ -8,7 +8,8 @@ from typing import TypeAlias
 from nmt.config import Config, DataConfig, Section, Source, TokenizerConfig
 from nmt.config.clean import CleanConfig
 from nmt.config.messages import differences
-from nmt.prepare.cleaning.block_lists import checksums
+from nmt.files.read import checksum
+from nmt.prepare.sources import text_folder
 from nmt.text.tokenizer import Tokenizers
 
 Recipe: TypeAlias = dict[str, object]
@@ -47,9 +48,16 @@ def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
     if reused is not None:
         tokenizer = {"joint": reused.joint, "reused": reused.fingerprint}
     made_from: Recipe = {"languages": list(config.data.languages), "data": data, "tokenizer": tokenizer}
-    if lists := checksums(config.data):
+    if lists := _block_lists(config.data):
         made_from["block_lists"] = lists
     return made_from
+
+
+def _block_lists(data: DataConfig) -> dict[str, object]:
+    """Return the checksum of each block list; without those that are not here, such as on a machine that trains."""
+    root, steps = text_folder(data.root), [data.clean, *(source.clean for source in data.train)]
+    names = {name for clean in steps if clean is not None for name in (clean.block_lists or {}).values()}
+    return {name: checksum(root / name) for name in sorted(names) if (root / name).is_file()}
 
 
 def changes(old: Recipe, new: Recipe) -> Iterator[str]:

@@ -8,11 +8,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
-from nmt.config import DataConfig
 from nmt.errors import DataError
-from nmt.files.read import checksum
 from nmt.prepare.cleaning.script import is_spaced
-from nmt.prepare.sources import text_folder
 from nmt.text.lines import read_lines
 
 
@@ -87,10 +84,3 @@ def _whole_words(entries: Iterable[str]) -> Callable[[str], bool]:
         return any(entry in line for first in found for entry in by_first[first])
 
     return test
-
-
-def checksums(data: DataConfig) -> dict[str, str]:
-    """Return the checksum of each block list by its name, except of those that are not on this machine."""
-    root, steps = text_folder(data.root), [data.clean, *(source.clean for source in data.train)]
-    names = {name for clean in steps if clean is not None for name in (clean.block_lists or {}).values()}
-    return {name: checksum(root / name) for name in sorted(names) if (root / name).is_file()}

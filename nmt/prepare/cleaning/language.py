@@ -37,12 +37,10 @@ def in_other_language(language: str) -> Callable[[str], bool]:
 
     def test(text: str) -> bool:
         text = text[:_CHARS]
-        best, _ = classify(text)
-        if best in own:
+        best, score = classify(text)
+        if best in own or best == _NO_LANGUAGE:
             return False
-        scores = rank(text)
-        expected = next(score for code, score in scores if code in own)
-        other = next(score for code, score in scores if code not in own and code != _NO_LANGUAGE)
-        return bool(other - expected > _MARGIN + _MARGIN_CHARS / max(1, len(text)))
+        expected = next(own_score for code, own_score in rank(text) if code in own)
+        return bool(score - expected > _MARGIN + _MARGIN_CHARS / max(1, len(text)))
 
     return test

@@ -27,6 +27,7 @@ class _Arguments(BaseModel):
     drops: Drops
     split_off: str | None
     """The folder with the development set that was split off."""
+    version: str
 
 
 def settle_parts(
@@ -45,7 +46,7 @@ def settle_parts(
             settle_part,
             {
                 "part": number, "report": done.summary, "drops": drops.model_dump(mode="json"),
-                "split_off": None if folder is None else str(folder),
+                "split_off": None if folder is None else str(folder), "version": before,
             },
             version=before,
         )
@@ -85,7 +86,7 @@ def settle_part(folder: Path, arguments: Json) -> Json:
     for row in _left(len(lines), reason_of):
         sample.add(sides[0][row], sides[1][row])
     if task.split_off is not None:
-        reason_of |= _shared(sides, reason_of, *_chosen(Path(task.split_off)))
+        reason_of |= _shared(sides, reason_of, *_chosen(Path(task.split_off), task.version))
     report = task.report
     for row in sorted(reason_of):
         report.kept -= 1
@@ -117,6 +118,8 @@ def _shared(
 
 
 @lru_cache(maxsize=1)
-def _chosen(folder: Path) -> tuple[set[tuple[str, str]], set[str], set[str]]:
+def _chosen(folder: Path, version: str) -> tuple[set[tuple[str, str]], set[str], set[str]]:
+    """Read the development set; `version` identifies the content of the folder."""
+    del version
     src, tgt = (read_side(folder, side) for side in SIDES)
     return set(zip(src, tgt, strict=True)), set(src), set(tgt)

@@ -16,7 +16,18 @@ LINES = {
     "ar": "يلعب الأطفال بعد الظهر في الحديقة خلف المنزل.",
     "hi": "बच्चे दोपहर में घर के पीछे बगीचे में खेलते हैं।",
 }
-SHORT = ["OK", "Berlin", "NATO 1990", "12:30", "https://example.org/a/b", "<b>{0}</b>", "", "🙂", "Taxi Hotel"]
+SHORT = [
+    "OK",
+    "Berlin",
+    "NATO 1990",
+    "12:30",
+    "https://example.org/a/b",
+    "<b>{0}</b>",
+    "",
+    "🙂",
+    "Taxi Hotel",
+    "=SUM(A1:B7)*$C$3/100",
+]
 
 
 @pytest.mark.parametrize("language", LINES)
