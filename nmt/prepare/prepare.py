@@ -140,7 +140,8 @@ class _Build:
         """Record the training set and its sources."""
         for key, report, skipped in zip(self.train_keys, encoded.reports, text.skipped, strict=True):
             counts = {"read": report.read, "kept": report.kept, "dropped": report.dropped_in_order}
-            self.records[key] = self.records[key].model_copy(update=counts | ({"skipped": skipped} if skipped else {}))
+            given = {name: n for name, n in (("skipped", skipped), ("repaired", report.repaired)) if n}
+            self.records[key] = self.records[key].model_copy(update=counts | given)
         labels = [source.label for source in self.config.data.train]
         report = total(encoded.reports)
         clean = CleanRecord(

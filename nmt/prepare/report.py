@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from nmt.data.manifest import SourceRecord
-from nmt.prepare.cleaning.reasons import counted
+from nmt.prepare.cleaning.reasons import REPAIRS, counted
 from nmt.prepare.records import CleanRecord, PreparedSplit, SplitOffRecord, TextRecord
 from nmt.text.tokenizer import Tokenizers
 
@@ -37,6 +37,11 @@ def table(
         if record.skipped:
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(record.skipped.items()))
             yield f"{key} {record.corpus}: skipped, since they are no pair: {reasons}"
+        if record.repaired:
+            kinds = ", ".join(
+                f"{name} {record.repaired[kind]:,}" for kind, name in REPAIRS.items() if kind in record.repaired
+            )
+            yield f"{key} {record.corpus}: repaired: {kinds}"
     if split_off := splits["valid"].split_off:
         yield _split_off_line(split_off, splits["valid"].pairs)
     for group in [tokenizers.languages] if tokenizers.joint else [(name,) for name in tokenizers.languages]:
