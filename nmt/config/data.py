@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
+from nmt.config.clean import CleanConfig, CorpusClean
 from nmt.config.section import Section, raise_together
 
 DIRECTION = re.compile(r"^([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)$")
@@ -47,6 +48,8 @@ class Source(Section):
     weight: float | None = Field(None, gt=0.0)
     """For a training corpus: its share of what is learned from, relative to the weights of the others; null: by its
     size. A change needs no new preparation."""
+    clean: CorpusClean | None = None
+    """For a training corpus: cleaning that differs from `data.clean`."""
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -149,6 +152,8 @@ class DataConfig(Section):
     max_ratio: float = Field(4.0, ge=1.0)
     """Maximum length ratio of the sides in characters, after adding 15 to each so that short pairs may differ more;
     other training pairs are dropped."""
+    clean: CleanConfig = CleanConfig()
+    """Further cleaning of the training text."""
 
     @field_validator("valid", mode="before")
     @classmethod
@@ -178,6 +183,12 @@ class DataConfig(Section):
                      if source.repeat > 1 and not key.startswith("train.")]  # fmt: skip
         problems += [f"{key}.weight: only training corpora have a weight" for key, source in self.sources()
                      if source.weight is not None and not key.startswith("train.")]  # fmt: skip
+        problems += [f"{key}.clean: only training corpora are cleaned" for key, source in self.sources()
+                     if source.clean is not None and not key.startswith("train.")]  # fmt: skip
+        for where, clean in [("", self.clean), *((f"{key}.", source.clean) for key, source in self.sources())]:
+            for language in (clean and clean.block_lists) or ():
+                if match and language not in match.groups():
+                    problems.append(f"{where}clean.block_lists: must name {match[1]} or {match[2]}, found {language}")
         for name in self.test:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or name in ("train", "valid"):
                 problems.append(
@@ -194,6 +205,12 @@ class DataConfig(Section):
             yield "valid", self.valid
         for name, source in self.test.items():
             yield f"test.{name}", source
+
+    def clean_of(self, key: str) -> CorpusClean:
+        """Return the cleaning of a training corpus, `train.0`, in full."""
+        own = self.train[int(key.removeprefix("train."))].clean or CorpusClean()
+        limits = {"max_chars": own.max_chars or self.max_chars, "max_ratio": own.max_ratio or self.max_ratio}
+        return own.over(self.clean).model_copy(update=limits)
 
     @property
     def src(self) -> str:

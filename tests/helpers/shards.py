@@ -11,7 +11,7 @@ from nmt.data.corpus import Corpus, Lines
 from nmt.data.manifest import SHARDED_FORMAT, ShardRecord, SplitRecord
 from nmt.data.mixing import train_corpora
 from nmt.layout import DataDir
-from nmt.prepare.write import content_fingerprint, file_facts
+from nmt.prepare.files import content_fingerprint, file_facts
 
 
 def divide(one_file: Path, folder: Path, shard_pairs: int) -> Path:
