@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
+from pydantic import BaseModel
 
+from nmt.console import printable
 from nmt.errors import DataError
 from nmt.files.read import open_regular, reading
+from nmt.prepare.pairs import parse_score
 from nmt.text.formats import text_problem
 from nmt.text.lines import LINE_BYTES, READ_TWICE, bounded_lines, decode_lines, unequal
 
@@ -21,8 +23,7 @@ _CUT_BYTES = 1 << 24  # that are searched for line feeds at a time
 _READ_BYTES = 1 << 20  # that are decoded at a time: their lines fit a processor's cache
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(BaseModel, frozen=True):
     """Lines of one file that follow each other."""
 
     path: str
@@ -33,40 +34,48 @@ class Side:
     """Offset after the last byte."""
 
 
-@dataclass(frozen=True)
-class Range:
-    """Pairs of lines of two aligned files."""
+class Range(BaseModel, frozen=True):
+    """Pairs of lines of two aligned files, and perhaps the lines of a file with their scores."""
 
     first: Side
     second: Side
+    scores: Side | None
     line: int
     """Number of the first line, from 1."""
     n_lines: int
 
 
 def cut_aligned(
-    first: Path, second: Path, languages: tuple[str | None, str | None] = (None, None), n_lines: int = RANGE_LINES
+    first: Path,
+    second: Path,
+    languages: tuple[str | None, str | None] = (None, None),
+    n_lines: int = RANGE_LINES,
+    scores: Path | None = None,
 ) -> list[Range]:
     """Cut two aligned files, which are not compressed, into ranges of `n_lines` lines; the last one has fewer.
 
-    languages: as in `read_aligned`.
+    Args:
+        languages: as in `read_aligned`.
+        scores: a file with a number for each pair.
 
     Raises DataError if they have different numbers of lines, or one cannot be read.
     """
-    starts, totals = [], []
-    for path in (first, second):
-        offsets, total = _offsets(path, n_lines)
-        starts.append(offsets)
-        totals.append(total)
-    if totals[0] != totals[1]:
-        raise unequal(first, totals[0], second, totals[1])
+    paths = [first, second] if scores is None else [first, second, scores]
+    cuts = [_offsets(path, n_lines) for path in paths]
+    total = cuts[0][1]
+    for path, (_, n) in zip(paths, cuts, strict=True):
+        if n != total:
+            raise unequal(first, total, path, n)
     ranges = []
-    for i in range(len(starts[0]) - 1):
+    for i in range(len(cuts[0][0]) - 1):
         sides = [
-            Side(str(path), language, offsets[i], offsets[i + 1])
-            for path, language, offsets in zip((first, second), languages, starts, strict=True)
+            Side(path=str(path), language=language, start=offsets[i], end=offsets[i + 1])
+            for path, language, (offsets, _) in zip(paths, (*languages, None), cuts)  # noqa: B905  (scores may be missing)
         ]
-        ranges.append(Range(sides[0], sides[1], 1 + i * n_lines, min(n_lines, totals[0] - i * n_lines)))
+        n = min(n_lines, total - i * n_lines)
+        ranges.append(
+            Range(first=sides[0], second=sides[1], scores=(*sides[2:], None)[0], line=1 + i * n_lines, n_lines=n)
+        )
     return ranges
 
 
@@ -74,6 +83,22 @@ def read_range(part: Range) -> Iterator[tuple[str, str]]:
     """Yield the pairs of a range, as `read_aligned` does, and raise what it raises."""
     first, second = (_blocks(side, part.line, part.n_lines) for side in (part.first, part.second))
     return zip(chain.from_iterable(first), chain.from_iterable(second), strict=True)
+
+
+def read_range_scores(part: Range) -> Iterator[float]:
+    """Yield the scores of a range that has some. Raises DataError for a line that is not a number."""
+    assert part.scores is not None
+    lines = chain.from_iterable(_blocks(part.scores, part.line, part.n_lines))
+    return read_scores(lines, part.scores.path, part.line)
+
+
+def read_scores(lines: Iterable[str], name: Path | str, first_number: int = 1) -> Iterator[float]:
+    """Yield the number in each line; `name` and `first_number`, of the first line, are for messages."""
+    for number, line in enumerate(lines, start=first_number):
+        score = parse_score(line)
+        if score is None:
+            raise DataError(f"{name}: line {number}: {printable(line[:40])!r}, where a score, a number, is needed")
+        yield score
 
 
 def _offsets(path: Path, n_lines: int) -> tuple[list[int], int]:
@@ -130,6 +155,9 @@ def _decoded(data: bytes, path: Path, number: int) -> list[str] | None:
 def _is_mixed(path: Path, end: int) -> bool:
     """Whether the first `end` bytes of a file have characters beyond ASCII, the first of which are in UTF-8."""
     with open_regular(path) as file:
+        if end > 0 and file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+            file.seek(0)
+        end -= file.tell()
         while end > 0 and (block := file.read(min(_CUT_BYTES, end))):
             end -= len(block)
             if not block.isascii():

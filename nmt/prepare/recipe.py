@@ -18,6 +18,9 @@ Recipe: TypeAlias = dict[str, object]
 # not part of a recipe: one directory serves both directions, may be moved, and is mixed by the training
 _LOCATIONS = {"direction", "dir", "root", "temperature", "weight"}
 
+_CHECKS = ("sha256", "pairs", "stream")
+"""Settings of a source that do not determine what is read."""
+
 
 def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
     """Return the settings that a data directory is made from; the content of the source files is not part of them, but
@@ -26,6 +29,10 @@ def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
     reused: the tokenizers, where they are taken from another directory and not learned.
     """
     data = config.data.model_dump(mode="json", exclude=_LOCATIONS)
+    for source in (*data["train"], data["valid"], *data["test"].values()):
+        if isinstance(source, dict):
+            for name in _CHECKS:
+                del source[name]
     for source in data["train"]:
         del source["weight"]
         if source["repeat"] == 1:  # manifests older than this setting lack it

@@ -53,8 +53,9 @@ class CleanReport:
 
     def shift(self, n: int) -> None:
         """Add `n`, the number of pairs of the corpus before this part, to the line numbers."""
-        for reason, samples in self.samples.items():
-            self.samples[reason] = [(line + n, src, tgt) for line, src, tgt in samples]
+        for own in (self.samples, self.repaired_samples):
+            for kind, samples in own.items():
+                own[kind] = [(line + n, first, second) for line, first, second in samples]
 
     def to_json(self) -> Json:
         """Return plain values."""

@@ -1,7 +1,7 @@
 """The stage `read`: what the training corpora consist of, as parts that are cleaned independently.
 
-Aligned files that are plain text are cut where they are. All other sources, which can only be read from front to back,
-are written as files of lines first.
+Aligned files that are plain text are cut where they are. All others, which can only be read from front to back, are
+written as files of lines first.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from pydantic import BaseModel
 
 from nmt.config import DataConfig, Source
 from nmt.console import COMPRESSED
-from nmt.prepare.pairs import OpenSource, SentencePair
-from nmt.prepare.parts import Range, cut_aligned, read_range
+from nmt.prepare.pairs import OpenSource, SentencePair, Units
+from nmt.prepare.parts import Range, cut_aligned, read_range, read_range_scores
 from nmt.prepare.pipeline.files import SIDES, read_side, write_side
 from nmt.prepare.pipeline.work import Work
-from nmt.prepare.sources import open_source, text_folder
+from nmt.prepare.readers import read_part
+from nmt.prepare.sources import check_count, text_folder
 from nmt.tasks.task import Done, Json, Task
 
-SCORES = "scores.npy"
+_SCORES = "scores.npy"
 
 
-class Part(BaseModel):
+class Part(BaseModel, frozen=True):
     """Pairs of a training corpus that follow each other."""
 
     key: str
@@ -42,99 +43,109 @@ class Part(BaseModel):
 
     def pairs(self) -> Iterator[SentencePair]:
         """Yield the pairs. Raises DataError."""
+        scores: Iterator[float] = itertools.repeat(math.nan)
         if isinstance(self.lines, Range):
-            for src, tgt in read_range(self.lines):
-                yield SentencePair(src, tgt, self.corpus)
-            return
-        folder = Path(self.lines)
-        texts = zip(*(read_side(folder, side) for side in SIDES), strict=True)
-        scores = np.load(folder / SCORES).tolist() if (folder / SCORES).exists() else itertools.repeat(math.nan)
-        for (src, tgt), score in zip(texts, scores, strict=False):
-            yield SentencePair(src, tgt, self.corpus, None if math.isnan(score) else score)
+            pairs = read_range(self.lines)
+            if self.lines.scores is not None:
+                scores = read_range_scores(self.lines)
+        else:
+            folder = Path(self.lines)
+            src, tgt = (read_side(folder, side) for side in SIDES)
+            pairs = zip(src, tgt, strict=True)
+            if (folder / _SCORES).exists():
+                scores = iter(np.load(folder / _SCORES).tolist())
+        for (one, other), score in zip(pairs, scores, strict=False):
+            yield SentencePair(one, other, self.corpus, None if math.isnan(score) else score)
 
 
 class _Arguments(BaseModel):
-    source: Source
+    part: Source
     languages: tuple[str, str]
     root: str
     part_pairs: int
 
 
-def training_parts(
-    work: Work, data: DataConfig, sources: Sequence[OpenSource]
-) -> tuple[list[Part], list[dict[str, int]]]:
-    """Return the parts of all training corpora, and what was skipped of each, by reason."""
-    root = text_folder(data.root)
-    streamed = [i for i, source in enumerate(data.train) if not _is_plain(source)]
-    tasks = [
-        Task(
-            f"read/{i:05}",
-            read_source,
-            _Arguments(
-                source=_pinned(data.train[i], sources[i].record.commit),
-                languages=data.languages,
-                root=str(root),
-                part_pairs=work.sizes.part_pairs,
-            ).model_dump(mode="json"),
-            version=sources[i].record.model_dump_json(),
-        )
-        for i in streamed
-    ]
-    done = dict(zip(streamed, work.stage("read", "reading", tasks, _n_read), strict=True))
-    parts: list[Part] = []
-    for i, (source, opened) in enumerate(zip(data.train, sources, strict=True)):
-        version = opened.record.model_dump_json()
-        lines: Sequence[Range | str]
-        if i in done:
-            n = len(_Summary.model_validate(done[i].summary).counts)
-            lines = [str(done[i].folder / f"{k:05}") for k in range(n)]
-        else:
-            files = source.files or {}
-            first, second = (root / files[language] for language in data.languages)
-            lines = cut_aligned(first, second, data.languages, work.sizes.part_pairs)
-        parts += [
-            Part(key=f"train.{i}", corpus=source.label, first=k * work.sizes.part_pairs, lines=each, version=version)
-            for k, each in enumerate(lines)
-        ]
-    skipped = [_skipped(done[i]) if i in done else {} for i in range(len(sources))]
-    return parts, skipped
-
-
-def read_source(folder: Path, arguments: Json) -> Json:
-    """Write the pairs of a source as files of lines. Returns the number of pairs of each, and what was skipped."""
-    task = _Arguments.model_validate(arguments)
-    source = open_source(task.source, task.languages, Path(task.root))
-    pairs, counts = source.pairs(), list[int]()
-    while block := list(islice(pairs, task.part_pairs)):
-        part = folder / f"{len(counts):05}"
-        part.mkdir()
-        for side in SIDES:
-            write_side(part, side, [pair[side] for pair in block])
-        if any(pair.score is not None for pair in block):
-            scores = [np.nan if pair.score is None else pair.score for pair in block]
-            np.save(part / SCORES, np.array(scores, np.float32))
-        counts.append(len(block))
-    return {"counts": counts, "skipped": source.units.skipped}
-
-
 class _Summary(BaseModel):
     counts: list[int]
+    """Pairs of each folder with text."""
     skipped: dict[str, int]
 
 
-def _pinned(source: Source, commit: str | None) -> Source:
-    """Return a source whose content cannot change any more between now and when it is read."""
-    return source if commit is None else source.model_copy(update={"revision": commit})
+def training_parts(
+    work: Work, data: DataConfig, sources: Sequence[OpenSource]
+) -> tuple[list[Part], list[dict[str, int]]]:
+    """Return the parts of all training corpora, and what was skipped of each, by reason.
+
+    Raises DataError, also for a corpus that does not have as many pairs as the config expects.
+    """
+    root = text_folder(data.root)
+    tasks: list[Task] = []
+    for source in sources:
+        for part in source.parts:
+            if not _is_plain(part):
+                arguments = _Arguments(
+                    part=part, languages=data.languages, root=str(root), part_pairs=work.sizes.part_pairs
+                )
+                name, version = f"read/{len(tasks):05}", source.record.model_dump_json()
+                tasks.append(Task(name, write_lines, arguments.model_dump(mode="json"), version))
+    done = iter(work.stage("read", "reading", tasks, lambda each: sum(_Summary.model_validate(each.summary).counts)))
+    parts: list[Part] = []
+    skipped: list[dict[str, int]] = []
+    for number, (source, config) in enumerate(zip(sources, data.train, strict=True)):
+        units, n = Units(), 0
+        for own in source.parts:
+            lines, counts = (
+                _cut(own, data, root, work.sizes.part_pairs) if _is_plain(own) else _written(next(done), units)
+            )
+            firsts = itertools.accumulate(counts, initial=n)
+            parts += [
+                Part(
+                    key=f"train.{number}", corpus=config.label, first=first, lines=each,
+                    version=source.record.model_dump_json(),
+                )
+                for each, first in zip(lines, firsts, strict=False)
+            ]  # fmt: skip
+            n += sum(counts)
+        check_count(config, n)
+        skipped.append(units.skipped)
+    return parts, skipped
 
 
-def _n_read(done: Done) -> int:
-    return sum(_Summary.model_validate(done.summary).counts)
+def write_lines(folder: Path, arguments: Json) -> Json:
+    """Write the pairs of a part of a source as files of lines, in folders of their own. Returns a `_Summary`."""
+    task, units, counts = _Arguments.model_validate(arguments), Units(), list[int]()
+    pairs = read_part(task.part, task.languages, Path(task.root), units)
+    while block := list(islice(pairs, task.part_pairs)):
+        part = folder / f"{len(counts):05}"
+        part.mkdir()
+        write_side(part, 0, [pair.src for pair in block])
+        write_side(part, 1, [pair.tgt for pair in block])
+        if any(pair.score is not None for pair in block):
+            scores = [math.nan if pair.score is None else pair.score for pair in block]
+            np.save(part / _SCORES, np.array(scores, np.float32))
+        counts.append(len(block))
+    return _Summary(counts=counts, skipped=units.skipped).model_dump()
 
 
-def _skipped(done: Done) -> dict[str, int]:
-    return _Summary.model_validate(done.summary).skipped
+def _is_plain(part: Source) -> bool:
+    """Whether a part is aligned files that can be read from anywhere."""
+    if part.files is None:
+        return False
+    return not any(name.lower().endswith(COMPRESSED) for name in (*part.files.values(), part.score or ""))
 
 
-def _is_plain(source: Source) -> bool:
-    """Whether a source is aligned files that can be read from anywhere."""
-    return source.files is not None and not any(name.lower().endswith(COMPRESSED) for name in source.files.values())
+def _cut(part: Source, data: DataConfig, root: Path, n: int) -> tuple[list[Range], list[int]]:
+    """Return ranges of at most `n` lines of aligned files, and how many lines they have."""
+    files = part.files or {}
+    first, second = (root / files[language] for language in data.languages)
+    scores = None if part.score is None else root / part.score
+    ranges = cut_aligned(first, second, data.languages, n, scores)
+    return ranges, [each.n_lines for each in ranges]
+
+
+def _written(done: Done, units: Units) -> tuple[list[str], list[int]]:
+    """Return the folders that a task has written, and how many pairs they have; count what it skipped."""
+    summary = _Summary.model_validate(done.summary)
+    for reason, n in summary.skipped.items():
+        units.skipped[reason] = units.skipped.get(reason, 0) + n
+    return [str(done.folder / f"{number:05}") for number in range(len(summary.counts))], summary.counts

@@ -17,7 +17,7 @@ from nmt.prepare.pipeline.files import SIDES, Drops, part_folder, read_side, wri
 from nmt.prepare.pipeline.work import Work
 from nmt.prepare.split_off import Draw
 from nmt.tasks.task import Done, Json, Task
-from nmt.text.characters import count_characters
+from nmt.text.alphabet import count_characters
 
 
 class _Arguments(BaseModel):

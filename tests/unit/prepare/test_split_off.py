@@ -152,12 +152,12 @@ def test_several_corpora_give_in_proportion(place: Folder) -> None:
         ("data.valid=200000", "data.valid: must be less than or equal to 100000, found 200000"),
         (
             "data.valid=dev.de",
-            "data.valid: must be a source with files, path or hub, or what to split off the training text: a number of "
-            "lines such as 300 or a share such as 0.01, found 'dev.de'",
+            "data.valid: must be a source with files, path, opus or hub, or what to split off the training text: a "
+            "number of lines such as 300 or a share such as 0.01, found 'dev.de'",
         ),
         (
             "data.valid=true",
-            "data.valid: must be a source with files, path or hub, or what to split off the training text: a",
+            "data.valid: must be a source with files, path, opus or hub, or what to split off the training text: a",
         ),
         (
             "data.train.0.repeat=0.5",
