@@ -192,6 +192,14 @@ class Corpus:
             raise DataError(f"{self.directory.path}: no split {name}; there are {', '.join(self.splits)}")
         return Split(self.directory, name, pairs[name])
 
+    def in_one_file(self, name: str) -> Split:
+        """Return a split whose text is to be read as a whole. Raises DataError for a training set in shards."""
+        if name in self.splits and self.manifest.splits[name].shards is not None:
+            raise DataError(
+                f"{self.directory.path}: the text of {name} is divided into shards, and only training reads them"
+            )
+        return self.split(name)
+
     def verify(self, name: str, kinds: Iterable[Literal["text", "ids", "ends"]] = ("text", "ids", "ends")) -> None:
         """Raise DataError unless the checksums of these files of a split are those that prepare recorded."""
         for language in self.languages:

@@ -90,16 +90,20 @@ class Windows:
 
     def sample(self) -> Pairs:
         """Return the pairs of the first window, before BPE-dropout, to measure what the longest ones need."""
-        return self._whole or self._pairs(self._segments(Position(), _never), _never, None)
+        if self._whole is not None:
+            return self._whole
+        return self._pairs(self._segments(Position(), _never), _never, None)
 
     def longest(self) -> int:
         """Return the length of the longest side of all training pairs, end of sentence counted.
 
         Shards are not searched for it: there it is the longest that prepare has kept.
         """
-        languages, recorded = self._corpus.languages, (self._corpus.manifest.config or {}).get("data")
+        if self._whole is not None:
+            return self._whole.lengths.max()
         if not self._is_sharded:
-            return 1 + max(int(self._splits[0].lengths(language).max()) for language in languages)
+            return 1 + max(int(self._splits[0].lengths(language).max()) for language in self._corpus.languages)
+        recorded = (self._corpus.manifest.config or {}).get("data")
         limit = recorded.get("max_pieces") if isinstance(recorded, dict) else None
         return 1 + limit if isinstance(limit, int) else self.sample().lengths.max()
 
