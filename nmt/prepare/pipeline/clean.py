@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.config import DataConfig
@@ -72,13 +73,18 @@ def clean_part(folder: Path, arguments: Json) -> Json:
     scores = None
     if any(pair.score is not None for pair in kept):
         scores = np.array([np.nan if pair.score is None else pair.score for pair in kept], np.float32)
+    hashes = _keys(pair_hash, sides)
+    np.save(folder / "hashes.npy", hashes[:, 0])
     for number, grouping in enumerate(groupings(task.config)):
-        keys = b"".join(map(grouping.key, *sides))
-        write_keys(folder / f"keys-{number}", np.frombuffer(keys, ">u8").reshape(-1, 2), scores)
-    hashes = b"".join(map(pair_hash, *sides))
-    np.save(folder / "hashes.npy", np.frombuffer(hashes, ">u8")[::2].astype(np.uint64))
+        keys = hashes if grouping.key is pair_hash else _keys(grouping.key, sides)
+        write_keys(folder / f"keys-{number}", keys, scores)
     cleaner.report.shift(task.part.first)
     return cleaner.report.to_json()
+
+
+def _keys(key: Callable[[str, str], bytes], sides: Sequence[Sequence[str]]) -> npt.NDArray[np.uint64]:
+    """Return the keys (N, 2) of pairs."""
+    return np.frombuffer(b"".join(map(key, *sides)), ">u8").reshape(-1, 2).astype(np.uint64)
 
 
 @lru_cache(maxsize=1)

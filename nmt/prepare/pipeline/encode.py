@@ -91,9 +91,14 @@ def encode_part(folder: Path, arguments: Json) -> Json:
         rows = rows[by_order]
         np.save(folder / "order.npy", order[by_order])
     text = {}
+    is_whole = np.array_equal(rows, np.arange(len(sides[0])))
     for side, language in enumerate(task.languages):
-        raw = [f"{sides[side][row]}\n".encode() for row in rows.tolist()]
-        text[language] = write_side(DataDir(folder), PART, language, raw, encoded[side].take(rows))
+        raw = [line + b"\n" for line in (settled / f"text.{side}").read_bytes().split(b"\n")[:-1]]
+        if not is_whole:
+            raw = [raw[row] for row in rows.tolist()]
+        text[language] = write_side(
+            DataDir(folder), PART, language, raw, encoded[side] if is_whole else encoded[side].take(rows)
+        )
         if task.is_shuffled:
             np.save(text_ends(DataDir(folder), language), np.cumsum([len(line) for line in raw], dtype=np.int64))
     return EncodeSummary(n=len(rows), report=report, text=text).model_dump(mode="json")

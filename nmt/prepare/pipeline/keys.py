@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from nmt.prepare.pipeline.files import Rows
 
-_Keys = npt.NDArray[np.uint64]
+_Keys: TypeAlias = npt.NDArray[np.uint64]
+_Scores: TypeAlias = npt.NDArray[np.float32]
+_Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
-def write_keys(folder: Path, keys: npt.NDArray[np.unsignedinteger], scores: npt.NDArray[np.float32] | None) -> None:
+def write_keys(folder: Path, keys: npt.NDArray[np.uint64], scores: _Scores | None) -> None:
     """Write the keys (N, 2) of a part, sorted, with their rows and the scores (N,) of the pairs, if they have any."""
     folder.mkdir()
-    order = np.lexsort((keys[:, 1], keys[:, 0]))
-    np.save(folder / "keys.npy", keys[order].astype(np.uint64))
+    high, low = keys.T.astype(np.uint64)
+    order = _sorted(high, low)
+    np.save(folder / "keys.npy", np.stack([high[order], low[order]]))
     np.save(folder / "rows.npy", order.astype(np.uint32))
     if scores is not None:
         np.save(folder / "scores.npy", scores[order])
 
 
 def duplicates(
-    folders: Sequence[Path], bucket: int, n_buckets: int, most: int, gone: Mapping[int, npt.NDArray[np.bool_]]
+    folders: Sequence[Path], bucket: int, n_buckets: int, most: int, gone: Mapping[int, _Mask]
 ) -> tuple[dict[int, Rows], int]:
     """Find the rows to drop among the keys of one range of all parts, and count those keys.
 
@@ -35,28 +39,55 @@ def duplicates(
         bucket: number of the range; there are `n_buckets` of them.
         gone: for some of the parts, whether a row has been dropped before; such rows are no part of a group.
     """
-    keys, places, scores = [np.zeros((0, 2), np.uint64)], [np.zeros((0, 2), np.int64)], [np.zeros(0, np.float32)]
-    bounds = [(number << 64) // n_buckets for number in (bucket, bucket + 1)]
-    for part, folder in enumerate(folders):
-        own = np.load(folder / "keys.npy", mmap_mode="r")
-        start = int(np.searchsorted(own[:, 0], np.uint64(bounds[0])))
-        end = len(own) if bounds[1] == 1 << 64 else int(np.searchsorted(own[:, 0], np.uint64(bounds[1])))
-        rows = np.load(folder / "rows.npy", mmap_mode="r")[start:end].astype(np.int64)
-        is_left = ~gone[part][rows] if part in gone else np.ones(len(rows), np.bool_)
-        keys.append(own[start:end][is_left])
-        places.append(np.stack([np.full(int(is_left.sum()), part, np.int64), rows[is_left]], axis=1))
-        path = folder / "scores.npy"
-        has_scores = path.exists()
-        own_scores = np.load(path, mmap_mode="r")[start:end] if has_scores else np.full(end - start, np.nan, np.float32)
-        scores.append(own_scores[is_left])
-    key, place = np.concatenate(keys), np.concatenate(places)
-    worse = -np.nan_to_num(np.concatenate(scores), nan=-np.inf)
-    order = np.lexsort((place[:, 1], place[:, 0], worse, key[:, 1], key[:, 0]))
-    key, place = key[order], place[order]
-    is_first = np.ones(len(key), np.bool_)
-    is_first[1:] = (key[1:] != key[:-1]).any(axis=1)
-    firsts = np.flatnonzero(is_first)
-    rank = np.arange(len(key)) - np.repeat(firsts, np.diff(np.append(firsts, len(key))))
-    found = place[rank >= most]
-    drops = {int(part): np.sort(found[found[:, 0] == part, 1]) for part in np.unique(found[:, 0])}
-    return drops, len(key)
+    bounds = (bucket << 64) // n_buckets, ((bucket + 1) << 64) // n_buckets
+    slices = [_read(folder, *bounds, gone.get(part)) for part, folder in enumerate(folders)]
+    sizes = [len(each.rows) for each in slices]
+    if not sum(sizes):
+        return {}, 0
+    high, low, rows, scores = (np.concatenate(column) for column in zip(*slices, strict=True))
+    order = _sorted(high, low)  # equal keys in the order of parts and rows
+    high, low = high[order], low[order]
+    is_first = np.concatenate([[True], (high[1:] != high[:-1]) | (low[1:] != low[:-1])])
+    size = np.diff(np.append(np.flatnonzero(is_first), len(order)))
+    is_crowded = np.repeat(size > most, size)
+    crowded, group = order[is_crowded], np.repeat(np.arange(np.count_nonzero(size > most)), size[size > most])
+    if not np.isnan(scores[crowded]).all():
+        crowded = crowded[np.lexsort((-scores[crowded], group))]  # those without a score are last
+    firsts = np.flatnonzero(np.diff(group, prepend=-1))
+    rank = np.arange(len(group)) - firsts[group]
+    dropped = np.sort(crowded[rank >= most])
+    starts = np.cumsum([0, *sizes])
+    ends = np.searchsorted(dropped, starts)
+    found = {part: np.sort(rows[dropped[ends[part] : ends[part + 1]]]) for part in range(len(folders))}
+    return {part: own for part, own in found.items() if len(own)}, len(order)
+
+
+class _Slice(NamedTuple):
+    """The keys of a range in one part."""
+
+    high: _Keys
+    low: _Keys
+    rows: Rows
+    scores: _Scores
+
+
+def _read(folder: Path, start: int, stop: int, gone: _Mask | None) -> _Slice:
+    """Read the keys whose first half is at least `start` and below `stop`."""
+    keys = np.load(folder / "keys.npy", mmap_mode="r")
+    first = int(np.searchsorted(keys[0], np.uint64(start)))
+    end = keys.shape[1] if stop == 1 << 64 else int(np.searchsorted(keys[0], np.uint64(stop)))
+    rows = np.load(folder / "rows.npy", mmap_mode="r")[first:end].astype(np.int64)
+    path = folder / "scores.npy"
+    has_scores = path.exists()
+    scores = np.load(path, mmap_mode="r")[first:end] if has_scores else np.full(len(rows), np.nan, np.float32)
+    is_left = np.ones(len(rows), np.bool_) if gone is None else ~gone[rows]
+    return _Slice(keys[0, first:end][is_left], keys[1, first:end][is_left], rows[is_left], scores[is_left])
+
+
+def _sorted(high: _Keys, low: _Keys) -> Rows:
+    """Return the order of keys by `high`, `low` and index."""
+    order = np.argsort(high, kind="stable")
+    after, before = order[1:], order[:-1]
+    if ((high[after] == high[before]) & (low[after] < low[before])).any():  # unlikely, and takes much longer
+        order = np.lexsort((low, high))
+    return order

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -82,24 +82,30 @@ def settle_part(folder: Path, arguments: Json) -> Json:
     for reason, rows in task.drops.by_reason(task.part).items():
         reason_of |= dict.fromkeys(rows.tolist(), reason)
     sample = Sample()
-    for row, pair in enumerate(zip(*sides, strict=True)):
-        if row not in reason_of:
-            sample.add(*pair)
+    for row in _left(len(lines), reason_of):
+        sample.add(sides[0][row], sides[1][row])
     if task.split_off is not None:
         reason_of |= _shared(sides, reason_of, *_chosen(Path(task.split_off)))
     report = task.report
     for row in sorted(reason_of):
         report.kept -= 1
         report.drop(reason_of[row], int(lines[row]), sides[0][row], sides[1][row])
-    left = [row for row in range(len(lines)) if row not in reason_of]
+    left = _left(len(lines), reason_of)
     for side in SIDES:
-        kept = [sides[side][row] for row in left]
+        kept = [sides[side][row] for row in left] if reason_of else sides[side]
         write_side(folder, side, kept)
         (folder / f"characters.{side}.json").write_text(json.dumps(count_characters(kept)), encoding="utf-8")
     np.save(folder / "lines.npy", lines[left])
     np.save(folder / "hashes.npy", hashes[left])
     (folder / "sample.json").write_text(json.dumps(sample.pairs), encoding="utf-8")
     return report.to_json()
+
+
+def _left(n: int, gone: Collection[int]) -> list[int]:
+    """Return the rows, of `n`, that are left."""
+    is_left = np.ones(n, np.bool_)
+    is_left[np.fromiter(gone, np.int64, len(gone))] = False
+    return np.flatnonzero(is_left).tolist()
 
 
 def _shared(

@@ -67,6 +67,12 @@ def test_several_blocks(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -
     check(BlockEncoder(tokenizer).encode(LINES), LINES, tokenizer)
 
 
+def test_long_words_with_the_same_beginning(tokenizer: Tokenizer) -> None:
+    encoder = BlockEncoder(tokenizer)
+    for n in (24, 25, 60, 24, 25, 60):
+        check(encoder.encode(["x" * n]), ["x" * n], tokenizer)
+
+
 def test_words_that_share_a_slot(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_cache, "_SLOT_BITS", 2)
     encoder = BlockEncoder(tokenizer)
