@@ -17,7 +17,7 @@ from nmt.data.streams import Run
 from nmt.errors import ConfigError
 
 WINDOW_PAIRS = 1 << 20
-"""Pairs of a window, about: what is mapped of them takes 100 to 150 MB, and planning them a second."""
+"""Most pairs of a window: what is mapped of them takes 100 to 200 MB, and planning them a second."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def make_mix(config: Config, manifest: Manifest) -> Mix:
     stages = [_plan(config, stage, corpora) for stage in config.training.stages or [Stage()]]
     is_whole = manifest.splits["train"].shards is None and not is_mixed(config)
     n_pairs = sum(corpus.n * corpus.repeat for corpus in corpora)
-    return Mix(corpora, stages, 1 if is_whole else max(1, round(n_pairs / WINDOW_PAIRS)))
+    return Mix(corpora, stages, 1 if is_whole else -(-n_pairs // WINDOW_PAIRS))
 
 
 def _plan(config: Config, stage: Stage, corpora: Sequence[TrainCorpus]) -> StagePlan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from nmt.layout import DataDir, RunDir
 from nmt.prepare.checks import changes_since
 from nmt.prepare.prepare import prepare
 from nmt.prepare.recipe import recipe
-from nmt.runs.state import TrainState, load_state
+from nmt.runs.state import load_state, read_seal, state_text
 from nmt.training import loop
 from nmt.training.loop import Session, fit
 from nmt.training.setup.start import start
@@ -212,8 +213,21 @@ def test_stages_end_where_they_say(folder, tmp_path, monkeypatch, capsys):
     assert f"more ({more} pairs): 0 of the pairs" in said
 
 
-def test_a_state_of_an_earlier_version_is_one_of_the_first_window() -> None:
-    assert vars(Position(epoch=3)).items() <= (vars(TrainState(epoch=3)) | {"drawn": ()}).items()
+@pytest.mark.parametrize("where", ["data", "shards"])
+def test_a_checkpoint_of_an_earlier_version_goes_on(folder, tmp_path, monkeypatch, where):
+    """Its state lacks the window and the stage: it is in the first of both."""
+    config = config_of(folder, max_steps=4, save_every_steps=2, keep_last=2, validate_every_steps=4, average_last=1)
+    fit(config, folder / where, tmp_path / "whole")
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        die_before(3, patch)
+        fit(config, folder / where, tmp_path / "parts")
+    saved = RunDir(tmp_path / "parts").step(2)
+    document, names = read_seal(saved), {field.name for field in fields(Position)} - {"epoch"}
+    state = {key: value for key, value in document.state.items() if key not in names}
+    assert len(state) == len(document.state) - len(names)
+    saved.state.write_text(state_text(document.checksums, state))
+    fit(config, folder / where, tmp_path / "parts", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts", but=("checkpoints/step-00000002/state.json",))
 
 
 # --- files --------------------------------------------------------------------------------------

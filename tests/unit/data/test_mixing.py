@@ -170,7 +170,7 @@ def test_stages_of_a_config() -> None:
 
 def test_a_large_epoch_has_several_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixing, "WINDOW_PAIRS", 10)
-    assert make_mix(config_of(None), manifest_of([101], [1], True)).n_windows == 10
-    assert make_mix(config_of(1.0), manifest_of([101], [1], False)).n_windows == 10
+    assert make_mix(config_of(None), manifest_of([101], [1], True)).n_windows == 11
+    assert make_mix(config_of(1.0), manifest_of([100], [1], False)).n_windows == 10
     assert make_mix(config_of(None), manifest_of([101], [1], False)).n_windows == 1
     assert make_mix(config_of(None), manifest_of([2], [1], True)).n_windows == 1

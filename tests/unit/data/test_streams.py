@@ -54,6 +54,12 @@ def test_the_rows_of_a_block_stay_together_and_its_place_is_drawn() -> None:
     assert {row < 20 for row in rows[:18]} in ({True}, {False})  # one shard after the other
 
 
+def test_the_shards_of_each_pass_come_in_another_order() -> None:
+    stream = Stream(runs_of([1] * 20), (1, 0))
+    one, two = rows_of(stream, 0, 20), rows_of(stream, 20, 40)
+    assert one != two and sorted(one) == sorted(two) and sorted(one) not in (one, two)
+
+
 @given(sizes, st.integers(1, 9))
 def test_segments_name_the_rows_of_a_window(sizes: list[int], block: int) -> None:
     stream, n = Stream(runs_of(sizes), (3, 0), block), sum(sizes)
