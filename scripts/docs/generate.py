@@ -21,7 +21,7 @@ from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
 from nmt.cli import app
-from nmt.config import Config, Source
+from nmt.config import Config, Source, Stage
 from nmt.config.clean import CleanConfig, CleanSteps, CorpusClean
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
@@ -78,6 +78,9 @@ def settings_page() -> str:
             text = "`clean` of a training corpus has the settings of `data.clean`, except the last three, and:"
             own = [name for name in CorpusClean.model_fields if name not in CleanSteps.model_fields]
             lines += [text, "", *_settings(CorpusClean, "clean", own)]
+        if name == "training":
+            text = "Each entry of `training.stages`:"
+            lines += ["### A stage", "", _escaped(_joined(Stage.__doc__)) + " " + text, "", *_settings(Stage, "")]
     return "\n".join(lines)
 
 
@@ -117,7 +120,9 @@ def _values(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
         section = schema["$ref"].rpartition("/")[2]
         schema = definitions[section]
         if schema.get("type") == "object":
-            return "[a source](#a-source)" if section == "Source" else "[cleaning](#cleaning)"
+            return {"Source": "[a source](#a-source)", "Stage": "[a stage](#a-stage)"}.get(
+                section, "[cleaning](#cleaning)"
+            )
     for options in (schema.get("anyOf"), schema.get("oneOf")):
         if options:
             return " or ".join(dict.fromkeys(_values(option, definitions) for option in options))
