@@ -13,6 +13,7 @@ from nmt.config.data import DataConfig, Source
 from nmt.config.model import ModelConfig
 from nmt.config.search import BatchSize, SearchConfig
 from nmt.config.section import Section, raise_together
+from nmt.config.stages import Stage, mixing_problems
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig
 
@@ -24,6 +25,7 @@ __all__ = [
     "SearchConfig",
     "Section",
     "Source",
+    "Stage",
     "TokenizerConfig",
     "TrainingConfig",
 ]
@@ -61,6 +63,7 @@ class Config(Section):
                 problems.append("training.consistency: rdrop compares two dropouts, but model.*_dropout are all 0")
             if self.training.consistency == "simcut" and not self.training.cut_rate:
                 problems.append("training.cut_rate: simcut compares nothing with 0 and all model.*_dropout 0")
+        problems += mixing_problems(self.data, self.training.stages)
         raise_together(problems)
         return self
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import reprlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -43,11 +42,6 @@ def _describe(details: ErrorDetails) -> Iterator[str]:
     is_or_auto = parts[-1:] == ["constrained-int"]
     key = ".".join(parts[:-1] if is_or_auto else parts)
     match details["type"]:
-        case "extra_forbidden" if re.fullmatch(r"data\.train\.\d+\.weight", key):
-            yield (
-                f"{key}: no such setting; the nearest is repeat: 2, which puts each pair into the training text twice "
-                "(whole numbers only; to give a corpus less weight, repeat the others)"
-            )
         case "extra_forbidden" if "." in str(details["loc"][-1]):
             yield f"{key}: a dotted key is for --set; in a file, nest it by indentation"
         case "extra_forbidden":

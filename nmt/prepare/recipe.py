@@ -12,8 +12,8 @@ from nmt.text.tokenizer import Tokenizers
 Recipe: TypeAlias = dict[str, object]
 """Plain values, as they stand in the manifest."""
 
-# not part of a recipe: one directory serves both directions, and may be moved
-_LOCATIONS = {"direction", "dir", "root"}
+# not part of a recipe: one directory serves both directions, may be moved, and is mixed by the training
+_LOCATIONS = {"direction", "dir", "root", "temperature", "weight"}
 
 
 def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
@@ -23,11 +23,12 @@ def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
     """
     data = config.data.model_dump(mode="json", exclude=_LOCATIONS)
     for source in data["train"]:
+        del source["weight"]
         if source["repeat"] == 1:  # manifests older than this setting lack it
             del source["repeat"]
     for source in (data["valid"], *data["test"].values()):
         if isinstance(source, dict):
-            del source["repeat"]
+            del source["repeat"], source["weight"]
     tokenizer: dict[str, object] = config.tokenizer.model_dump(mode="json")
     if reused is not None:
         tokenizer = {"joint": reused.joint, "reused": reused.fingerprint}
