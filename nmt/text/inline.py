@@ -23,7 +23,7 @@ _SPLIT = re.compile(f"([{''.join(MARKS)}])")
 def mark_terms(text: str, terms: Iterable[Span]) -> str:
     """Mark terms with their translations; they are in order and do not overlap."""
     text = CONTROL.sub(" ", text)
-    parts, end = [], 0
+    parts, end = list[str](), 0
     for term in terms:
         start = term.start - (term.start > end and text[term.start - 1] == " ")  # the space is part of a word's pieces
         parts += text[end:start], TERM, text[start : term.end], TRANSLATION, " ", CONTROL.sub(" ", term.wanted), END

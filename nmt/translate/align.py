@@ -134,10 +134,12 @@ def word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
 def src_word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
     """Like `word_shares`, for a source: the translation of a term inline belongs to the words of the term."""
     terms = marked(ids)
-    of_line = np.delete(np.arange(len(ids)), [i for _, translation in terms for i in range(len(ids))[translation]])
-    of_words = word_shares(tokenizer, [ids[i] for i in of_line])
+    is_given = np.zeros(len(ids), np.bool_)
+    for _, translation in terms:
+        is_given[translation] = True
+    of_words = word_shares(tokenizer, without_translations(ids))
     shares = np.zeros((len(of_words), len(ids)), dtype=np.float32)
-    shares[:, of_line] = of_words
+    shares[:, ~is_given] = of_words
     for term, translation in terms:
         by_word = shares[:, term].sum(1, keepdims=True)
         shares[:, translation] = by_word / np.maximum(by_word.sum(), 1.0)

@@ -106,7 +106,7 @@ def _places(text: str) -> dict[str, list[Place]]:
 
 def _replaced(text: str, new: Mapping[Place, str]) -> str:
     """Return the text with other texts in these places, which do not overlap."""
-    parts, position = [], 0
+    parts, position = list[str](), 0
     for (start, end), other in sorted(new.items()):
         parts += text[position:start], other
         position = end

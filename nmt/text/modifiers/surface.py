@@ -54,8 +54,8 @@ def _without_end_marks(text: str) -> str:
 
 def _has_case(text: str) -> bool:
     """Whether most letters are of a script with case: a name in Latin letters is no reason to change the rest."""
-    letters = [character for character in text if character.isalpha()]
-    return 2 * sum(letter.lower() != letter.upper() for letter in letters) > len(letters)
+    letters = [*filter(str.isalpha, text)]
+    return 2 * sum(map(str.__ne__, map(str.lower, letters), map(str.upper, letters))) > len(letters)
 
 
 def _titled(text: str, language: str) -> str:
@@ -85,7 +85,7 @@ def _is_dotted(language: str) -> bool:
 
 def _outside_spans(text: str, change: Callable[[str], str]) -> str:
     """Change the text around protected spans."""
-    parts, end = [], 0
+    parts, end = list[str](), 0
     for span in spans(text):
         parts += change(text[end : span.start]), text[span.start : span.end]
         end = span.end

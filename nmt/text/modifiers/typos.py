@@ -31,7 +31,7 @@ def typos(src: str, tgt: str, rng: Random) -> tuple[str, str]:
     words = [match for match in _WORD.finditer(src) if protected.isdisjoint(range(match.start(), match.end()))]
     if not words:
         return src, tgt
-    parts, end = [], 0
+    parts, end = list[str](), 0
     for match in some(rng, words, SHARE):
         parts += src[end : match.start()], _mistyped(match[0], rng)
         end = match.end()
@@ -41,7 +41,7 @@ def typos(src: str, tgt: str, rng: Random) -> tuple[str, str]:
 def _mistyped(word: str, rng: Random) -> str:
     """Return the word with one typo; its first letter is right."""
     i = 1 + below(rng, len(word) - 2)
-    first, second = word[i : i + 2]
+    first, second = word[i], word[i + 1]
     kind = pick(rng, ("swapped", "left out", "doubled", "neighbour"))
     if kind == "swapped" and first != second:
         wrong = second + first
