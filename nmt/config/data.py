@@ -9,37 +9,50 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
+from nmt.config.clean import CleanConfig, CorpusClean
 from nmt.config.section import Section, raise_together
 
 DIRECTION = re.compile(r"^([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)$")
 
 
 class Source(Section):
-    """Where one corpus comes from: aligned files, files that hold both languages, or a dataset on the Hugging Face
-    hub."""
+    """Where one corpus comes from: aligned files, files that hold both languages, a corpus of OPUS, or a dataset on the
+    Hugging Face hub."""
 
     files: dict[str, str] | None = None
-    """Aligned files: language code -> file name under `data.root`, line n of one with line n of the other. Names ending
-    in .gz, .bz2, .xz or .zst are decompressed. Give this, `path` or `hub`."""
+    """Aligned files: language code -> file name under `data.root`, or URL, line n of one with line n of the other.
+    Names ending in .gz, .bz2, .xz or .zst are decompressed. Give this, `path`, `opus` or `hub`."""
     path: str | None = None
     """A file that holds both languages, a folder of such files, or a pattern such as `memories/*.tmx`, under
-    `data.root`: TMX, XLIFF, PO, TSV, CSV, JSON Lines, Parquet or Arrow; perhaps compressed, or in a .zip or .tar
-    archive."""
-    format: Literal["tmx", "xliff", "po", "tsv", "csv", "jsonl", "parquet", "arrow"] | None = None
-    """The format of `path`; null: each file by its name."""
+    `data.root`; or a URL. TMX, XLIFF, PO, TSV, CSV, JSON Lines, Parquet or Arrow; perhaps compressed, or in a .zip or
+    .tar archive."""
+    format: Literal["tmx", "xliff", "po", "tsv", "csv", "jsonl", "parquet", "arrow", "moses"] | None = None
+    """The format of `path`; null: each file by its name. `moses` is a .zip with two aligned files, NAME.de and NAME.en,
+    as OPUS has them."""
     members: str = "*"
     """The files to read of a folder or an archive, by their names in it; `*` matches any text."""
+    opus: str | None = None
+    """A corpus of OPUS (opus.nlpl.eu) with its version, such as `Europarl/v8`; without one, the newest."""
     hub: str | None = None
     """A dataset repository on the hub, `owner/name`."""
     revision: str = "main"
     """The branch, tag or commit of the hub repository."""
     paths: list[str] = Field([])
-    """Files within the hub repository, all .parquet or all .jsonl, `*` allowed."""
+    """Files within the hub repository, all in one format of `path`, `*` allowed."""
+    stream: bool = False
+    """Read the .parquet or .jsonl files of the hub over the network each time, rather than keep a copy of them."""
     column: str | None = None
     """The column that contains a mapping from language code to text, such as `translation`."""
     columns: dict[str, str] | None = None
     """Language code -> column with its text, if the columns are not named after the language codes. In TSV and CSV a
     number counts columns from 1, and the file has no header."""
+    score: str | None = None
+    """For a training corpus: the column with a number for each pair, the greater the better; for `files`, the name of a
+    file with a number per line; for `moses` and `opus`, the ending of such a file in the archive."""
+    sha256: str | dict[str, str] | None = None
+    """The expected SHA-256 of the file or the archive of `opus`, of `files` by language; other content is refused."""
+    pairs: int | None = Field(None, ge=1)
+    """The expected number of pairs that are read; another number is an error."""
     name: str | None = None
     """The corpus name in reports; by default the file or repository name."""
     repeat: int = Field(1, ge=1, le=1000)
@@ -47,14 +60,28 @@ class Source(Section):
     weight: float | None = Field(None, gt=0.0)
     """For a training corpus: its share of what is learned from, relative to the weights of the others; null: by its
     size. A change needs no new preparation."""
+    clean: CorpusClean | None = None
+    """For a training corpus: cleaning that differs from `data.clean`."""
 
     @field_validator("columns", mode="before")
     @classmethod
     def _numbers_are_names(cls, columns: object) -> object:
         if not isinstance(columns, dict):
             return columns
-        is_number = {key: isinstance(value, int) and not isinstance(value, bool) for key, value in columns.items()}
-        return {key: str(value) if is_number[key] else value for key, value in columns.items()}
+        return {key: _number_as_name(value) for key, value in columns.items()}
+
+    @field_validator("score", mode="before")
+    @classmethod
+    def _number_is_name(cls, score: object) -> object:
+        return _number_as_name(score)
+
+    @field_validator("sha256", mode="before")
+    @classmethod
+    def _check_sha256(cls, sha256: object) -> object:
+        for value in sha256.values() if isinstance(sha256, dict) else [sha256]:
+            if value is not None and not (isinstance(value, str) and re.fullmatch("[0-9a-fA-F]{64}", value)):
+                raise ValueError(f"must be 64 hexadecimal digits, by language for files; found {value!r}")
+        return sha256
 
     @field_validator("repeat", mode="before")
     @classmethod
@@ -69,29 +96,68 @@ class Source(Section):
     @model_validator(mode="after")
     def _check(self) -> Source:
         problems = []
-        if sum(given is not None for given in (self.files, self.path, self.hub)) != 1:
-            problems.append("give one of files, path and hub")
+        if sum(given is not None for given in (self.files, self.path, self.opus, self.hub)) != 1:
+            problems.append("give one of files, path, opus and hub")
+        if self.hub is None and (self.paths or self.stream):
+            problems.append("paths and stream belong to hub")
         if self.hub is not None:
-            if not self.paths:
-                problems.append("hub needs paths: the .parquet or .jsonl files within the repository")
-            endings = {Path(path).suffix for path in self.paths}
-            if self.paths and endings not in ({".parquet"}, {".jsonl"}):
-                problems.append(f"paths must all end in .parquet or all in .jsonl, found {sorted(endings)}")
-        elif self.paths:
-            problems.append("paths belongs to hub")
+            problems += self._problems_of_hub()
+        if self.opus is not None and not re.fullmatch(r"[^/\s]+(/[^/\s]+)?", self.opus):
+            problems.append(
+                f"opus: must be a corpus, perhaps with its version, such as Europarl/v8; found {self.opus!r}"
+            )
         if self.column is not None and self.columns is not None:
             problems.append("give either column or columns")
-        if self.files is not None and (self.column or self.columns):
+        if (self.files is not None or self.opus is not None) and (self.column or self.columns):
             problems.append("column and columns belong to path and hub")
         if self.path is None and (self.format is not None or self.members != "*"):
             problems.append("format and members belong to path")
+        if self.sha256 is not None and (self.hub or isinstance(self.sha256, str) == bool(self.files)):
+            problems.append(
+                "sha256 is text for path and opus, a mapping from language to text for files; "
+                "for hub, set revision to a commit"
+            )
+        problems += [problem for name in (self.path, *(self.files or {}).values()) if (problem := _url_problem(name))]
         raise_together(problems)
         return self
+
+    def _problems_of_hub(self) -> Iterator[str]:
+        if not self.paths:
+            yield "hub needs paths: the files within the repository, such as data/*.parquet"
+        endings = {Path(path).suffix for path in self.paths}
+        if len(endings) > 1:
+            yield f"paths must all end alike, found {sorted(endings)}"
+        if self.stream and not endings <= {".parquet", ".jsonl"}:
+            yield f"only .parquet and .jsonl are streamed, found {sorted(endings)}"
 
     @property
     def label(self) -> str:
         """The corpus name used in reports."""
+        if self.opus is not None:
+            return self.name or self.opus.replace("/", "-")
         return self.name or self.hub or Path(self.path or next(iter((self.files or {"": "?"}).values()))).name
+
+
+def is_url(name: str) -> bool:
+    """Whether the name of a file is a URL."""
+    return "://" in name
+
+
+def _url_problem(name: str | None) -> str | None:
+    if name is None or not is_url(name):
+        return None
+    if not name.startswith(("https://", "http://")):
+        return f"{name}: only files at https:// and http:// are downloaded"
+    host = name.split("/")[2]
+    return (
+        f"{host.rpartition('@')[2]}: a URL with a password, which would be recorded; download the file yourself"
+        if "@" in host
+        else None
+    )
+
+
+def _number_as_name(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _kind_of_valid(value: object) -> str | None:
@@ -111,8 +177,8 @@ Valid = Annotated[
     Discriminator(
         _kind_of_valid,
         custom_error_type="kind_of_valid",
-        custom_error_message="be a source with files, path or hub, or what to split off the training text: a number of "
-        "lines such as 300 or a share such as 0.01",
+        custom_error_message="be a source with files, path, opus or hub, or what to split off the training text: a "
+        "number of lines such as 300 or a share such as 0.01",
     ),
 ]
 
@@ -149,6 +215,8 @@ class DataConfig(Section):
     max_ratio: float = Field(4.0, ge=1.0)
     """Maximum length ratio of the sides in characters, after adding 15 to each so that short pairs may differ more;
     other training pairs are dropped."""
+    clean: CleanConfig = CleanConfig()
+    """Further cleaning of the training text."""
 
     @field_validator("valid", mode="before")
     @classmethod
@@ -169,15 +237,23 @@ class DataConfig(Section):
             problems.append(f"direction: {self.direction!r} names one language twice")
         else:
             for where, source in self.sources():
-                for field in ("files", "columns"):
+                for field in ("files", "columns", "sha256"):
                     given = getattr(source, field)
-                    if given is not None and set(given) != {match[1], match[2]}:
+                    if isinstance(given, dict) and set(given) != {match[1], match[2]}:
                         wanted = " and ".join(sorted({match[1], match[2]}))
                         problems.append(f"{where}.{field}: must name {wanted}, found {', '.join(given) or 'none'}")
         problems += [f"{key}.repeat: only training corpora are repeated" for key, source in self.sources()
                      if source.repeat > 1 and not key.startswith("train.")]  # fmt: skip
         problems += [f"{key}.weight: only training corpora have a weight" for key, source in self.sources()
                      if source.weight is not None and not key.startswith("train.")]  # fmt: skip
+        problems += [f"{key}.clean: only training corpora are cleaned" for key, source in self.sources()
+                     if source.clean is not None and not key.startswith("train.")]  # fmt: skip
+        for where, clean in [("", self.clean), *((f"{key}.", source.clean) for key, source in self.sources())]:
+            for language in (clean and clean.block_lists) or ():
+                if match and language not in match.groups():
+                    problems.append(f"{where}clean.block_lists: must name {match[1]} or {match[2]}, found {language}")
+        problems += [f"{key}.score: only of training corpora" for key, source in self.sources()
+                     if source.score is not None and not key.startswith("train.")]  # fmt: skip
         for name in self.test:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or name in ("train", "valid"):
                 problems.append(
@@ -194,6 +270,12 @@ class DataConfig(Section):
             yield "valid", self.valid
         for name, source in self.test.items():
             yield f"test.{name}", source
+
+    def clean_of(self, key: str) -> CorpusClean:
+        """Return the cleaning of a training corpus, `train.0`, in full."""
+        own = self.train[int(key.removeprefix("train."))].clean or CorpusClean()
+        limits = {"max_chars": own.max_chars or self.max_chars, "max_ratio": own.max_ratio or self.max_ratio}
+        return own.over(self.clean).model_copy(update=limits)
 
     @property
     def src(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from nmt.config import Config, Section, Source
+from nmt.config import Config, ModifiersConfig, Section, Source, Stage
 from nmt.config.messages import problems_in, shown
 from nmt.config.yaml12 import dump_yaml, parse_yaml
 from nmt.console import printable
@@ -117,9 +117,9 @@ def _commented(config: Config, tree: dict[str, dict[str, object]]) -> Iterator[s
         yield f"{section}:"
         for key, value in values.items():
             yield from _comment(model.model_fields[key].description, "  # ")
-            inner = Source if key == "train" else model.model_fields[key].annotation
-            if isinstance(inner, type) and issubclass(inner, Section):
-                for name, field in inner.model_fields.items():
+            entries: dict[str, type[Section]] = {"train": Source, "stages": Stage, "modifiers": ModifiersConfig}
+            if key in entries:
+                for name, field in entries[key].model_fields.items():
                     yield from _comment(f"{name}: {field.description}", "  #   ")
             yield from (f"  {line}" for line in dump_yaml({key: value}).rstrip("\n").split("\n"))
         yield ""

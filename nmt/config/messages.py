@@ -121,7 +121,8 @@ def _nearest(key: str) -> str:
         return did_you_mean(meant)
     if near := misspelt(name, own):
         return did_you_mean([own[near[0]]])
-    elsewhere = [path for path in paths if path.rpartition(".")[2] == plain(name)]
+    # not a stage's end, which has the names of the training's own
+    elsewhere = [p for p in paths if p.rpartition(".")[2] == plain(name) and not p.startswith("training.stages.")]
     if elsewhere or meant:
         return did_you_mean([*elsewhere, *meant])
     if note := advice_on(name):

@@ -85,8 +85,12 @@ class SourceRecord(Record):
     hub: str | None = None
     revision: str | None = None
     commit: str | None = None
+    opus: str | None = None
+    """The name of a corpus of OPUS."""
+    version: str | None = None
+    """The version of a corpus of OPUS."""
     files: dict[str, SourceFile]
-    """By language, by path within a dataset on the hub, or by path."""
+    """By language and `score`, by path within a dataset on the hub, by path, or by URL."""
     skipped: dict[str, int] | None = None
     """Units of the files that are no pair, by reason; None if there are none."""
     read: int | None = None

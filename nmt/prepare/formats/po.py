@@ -16,7 +16,7 @@ from nmt.files.read import DOCUMENT_BYTES
 from nmt.prepare.formats.encoding import extends_ascii
 from nmt.prepare.formats.language import side_in_columns, side_of_source
 from nmt.prepare.inputs import Input
-from nmt.prepare.pairs import Layout, Units, one_line
+from nmt.prepare.pairs import Layout, Row, Units, one_line
 
 _HEADER_BYTES = 1 << 16
 _CHARSET = re.compile(rb"Content-Type:[^\n]{0,200}?charset=([\w.:-]{1,40})", re.IGNORECASE)
@@ -58,7 +58,7 @@ class _Message:
         return {keyword: "".join(parts) for keyword, parts in self.parts.items()}
 
 
-def read_po(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, str]]:
+def read_po(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """Yield the pairs of a PO file.
 
     Fuzzy, obsolete and untranslated messages are skipped. A message with a plural gives a pair for the singular and one
@@ -79,7 +79,7 @@ def read_po(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, st
             for source, target in _pairs(texts, units):
                 if target:
                     pair = one_line(source), one_line(target)
-                    yield pair if side == 0 else pair[::-1]
+                    yield pair[side], pair[1 - side], None
                 else:
                     units.skip(f"no text in {layout.languages[1 - side]}")
 

@@ -10,6 +10,7 @@ import pytest
 
 from folders import TEST, TRAIN, VALID, Folder, files
 from nmt.errors import ConfigError, DataError
+from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.records import CleanRecord, PreparedSplit, TextRecord
 from nmt.prepare.report import table
 from nmt.text.tokenizer import EOS, UNK, Tokenizer, Tokenizers
@@ -106,6 +107,8 @@ def unequal(place: Folder) -> None:
 def not_utf8(place: Folder) -> None:
     with (place.folder / "text" / "train.en").open("ab") as file:
         file.write(b"caf\xe9\n")
+    with (place.folder / "text" / "train.de").open("ab") as file:
+        file.write(b"Kaffee\n")
 
 
 @pytest.mark.parametrize(
@@ -185,11 +188,11 @@ def test_a_reference_that_does_not_come_back_stops_it(place: Folder, monkeypatch
     assert place.left() == set()
 
 
-def test_several_sources_each_with_its_counts(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.prepare.encode._CHUNK", 7)
+def test_several_sources_each_with_its_counts(place: Folder) -> None:
     long = (" ".join(pair[0] for pair in TRAIN[:6]), " ".join(pair[1] for pair in TRAIN[:6]))
     place.write(train=TRAIN[:100], more=[long, *TRAIN[90:], long[::-1]], last=[("eins", "one"), long])
-    said = place.prepare(data__train=[files("train"), files("more"), files("last")], data__max_pieces=60)
+    sources = [files("train"), files("more"), files("last")]
+    said = place.prepare(sizes=Sizes(part_pairs=7), data__train=sources, data__max_pieces=60)
     manifest = place.manifest()
     counts = [(manifest["sources"][f"train.{i}"]["read"], manifest["sources"][f"train.{i}"]["kept"]) for i in range(3)]
     assert counts == [(100, 100), (152, 140), (2, 1)]
@@ -212,10 +215,9 @@ def test_several_sources_each_with_its_counts(place: Folder, monkeypatch: pytest
     assert place.corpus().split("train").lengths("de").max() <= 60
 
 
-def test_a_corpus_that_repeats(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.prepare.encode._CHUNK", 7)
+def test_a_corpus_that_repeats(place: Folder) -> None:
     place.write(train=TRAIN[:100], more=[*TRAIN[90:], ("eins", "one")])
-    place.prepare(data__train=[{**files("train"), "repeat": 3}, files("more")])
+    place.prepare(sizes=Sizes(part_pairs=7), data__train=[{**files("train"), "repeat": 3}, files("more")])
     train = place.corpus().split("train")
     n_other = len(TRAIN) - 100 + 1  # those that both have are of the first
     assert train.n == 3 * 100 + n_other
