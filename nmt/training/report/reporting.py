@@ -57,8 +57,10 @@ def announce_modifiers(session: Session, modifiers: Modifiers, log: TrainingLog)
     """Say which modifiers are on, and log an example of each; say which have no effect."""
     rates = ", ".join(f"{name} {rate:g}" for name, rate in modifiers.rates.items())
     log.say(f"modifiers: {rates} (shares of the pairs; log.jsonl has an example of each)")
+    n_tried = min(len(session.pairs), N_TRIED)
     for name, example in modifiers.examples(session.pairs).items():
         if example is None:
-            log.say(f"training.modifiers.{name} has no effect on the {N_TRIED} pairs that were tried")
+            log.say(f"warning: training.modifiers.{name} has no effect on any of {n_tried} pairs that were tried")
         elif session.state.step == 0:
-            log.log({"kind": "modifier", "step": 0, "modifier": name, "src": example[0], "tgt": example[1]})
+            record = {"kind": "modifier", "step": 0, "minutes": 0.0, "modifier": name}
+            log.log({**record, "src": example[0], "tgt": example[1]})
