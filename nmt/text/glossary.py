@@ -47,6 +47,8 @@ class Glossary:
         for source in self._terms:
             lengths[source[0]].add(len(source))
         self._lengths = dict(lengths)
+        self.translations = sorted(set(self._terms.values()))
+        """All translations."""
 
     @classmethod
     def of(cls, terms: AnyGlossary) -> Glossary:

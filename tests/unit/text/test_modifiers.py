@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from random import Random
 
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.text.glossary import Glossary
-from nmt.text.inline import MARKS, TERM, TRANSLATION
+from nmt.text.inline import END, MARKS, TERM, TRANSLATION
 from nmt.text.modifiers.copied import noise, placeholders, tags
 from nmt.text.modifiers.surface import drop_end_punctuation, lower_case, title_case, upper_case
 from nmt.text.modifiers.terms import terms
@@ -168,11 +169,24 @@ def test_tags_are_around_the_same_on_both_sides() -> None:
 
 def test_terms_are_marked_with_their_translations() -> None:
     modify = partial(terms, glossary=GLOSSARY)
-    one = "Der\x01 Hund\x02 dog\x03 schläft."
-    assert modify("Der Hund schläft.", "The dog sleeps.", Random(0)) == (one, "The dog sleeps.")
-    assert modify("Hund!", "dog!", Random(0)) == ("\x01Hund\x02 dog\x03!", "dog!")
+    found = draws(modify, "Der Hund schläft.", "The dog sleeps.", n=200)
+    told = {
+        other: (f"Der\x01 Hund\x02 {other}\x03 schläft.", f"The {other} sleeps.") for other in GLOSSARY.translations
+    }
+    assert found == set(told.values()) and set(others) == {"dog", "red cat", "mouse", "words"}
+    usual = [modify("Der Hund schläft.", "The dog sleeps.", Random(seed)) for seed in range(400)].count(told["dog"])
+    assert 0.7 < usual / 400 < 0.85
+    assert ("\x01Hund\x02 dog\x03!", "dog!") in draws(modify, "Hund!", "dog!")
     for tgt in ("The hound sleeps.", "The dogs sleep."):
         assert modify("Der Hund schläft.", tgt, Random(0)) == ("Der Hund schläft.", tgt)
-    found = draws(modify, "Hund, rote Katze und Hund", "dog and red cat")
-    assert {src.count(TERM) for src, _ in found} == {1, 2} and {tgt for _, tgt in found} == {"dog and red cat"}
+
+
+def test_some_of_the_terms_are_marked() -> None:
+    found = draws(partial(terms, glossary=GLOSSARY), "Hund, rote Katze und Hund", "dog and red cat", n=200)
+    assert {src.count(TERM) for src, _ in found} == {1, 2}
     assert all(src.count("Hund\x02") <= 1 and src.count(TRANSLATION) == src.count(TERM) for src, _ in found)
+    for src, tgt in found:
+        assert all(re.search(rf"\b{part.split(END)[0].strip()}\b", tgt) for part in src.split(TRANSLATION)[1:])
+    # which of the two dogs it is cannot be known
+    both = draws(partial(terms, glossary=Glossary({"Hund": "dog", "Maus": "mouse"})), "Hund, Hund", "dog, dog", n=200)
+    assert {tgt for _, tgt in both} == {"dog, dog"}
