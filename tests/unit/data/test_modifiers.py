@@ -138,7 +138,7 @@ def test_in_the_other_direction_the_source_is_the_other_side(tokenizer: Tokenize
     one, other = ([new != old for (new, _), old in zip(half, texts, strict=True)]
                   for half, texts in ((drawn[:N], GERMAN), (drawn[N:], ENGLISH)))  # fmt: skip
     assert one != other, "each direction draws for itself"
-    (tmp_path / "g.tsv").write_text("the\tthe\nis\tis\na\ta\n", encoding="utf-8")
+    (tmp_path / "g.tsv").write_text(f"{ENGLISH[0].split()[1]}\t{GERMAN[0].split()[1]}\n", encoding="utf-8")
     terms = make(tokenizer, config_of(terms=1.0, glossary=tmp_path / "g.tsv"))
     assert ids_of(terms.modified(pairs, np.arange(N, 2 * N), 0)) == ids_of(pairs, np.arange(N, 2 * N))
 

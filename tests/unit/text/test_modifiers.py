@@ -173,7 +173,7 @@ def test_terms_are_marked_with_their_translations() -> None:
     told = {
         other: (f"Der\x01 Hund\x02 {other}\x03 schläft.", f"The {other} sleeps.") for other in GLOSSARY.translations
     }
-    assert found == set(told.values()) and set(others) == {"dog", "red cat", "mouse", "words"}
+    assert found == set(told.values()) and set(told) == {"dog", "red cat", "mouse", "words"}
     usual = [modify("Der Hund schläft.", "The dog sleeps.", Random(seed)) for seed in range(400)].count(told["dog"])
     assert 0.7 < usual / 400 < 0.85
     assert ("\x01Hund\x02 dog\x03!", "dog!") in draws(modify, "Hund!", "dog!")

@@ -75,11 +75,12 @@ def test_a_model_that_was_not_trained_for_it_is_refused() -> None:
 def test_files_report_the_terms_and_align_the_words_of_the_text(
     translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "in").write_text(f"{PLAIN[1]} {WORD} x\n", encoding="utf-8")
+    lines = [f"{WORD} {line}" for line in PLAIN if WORD not in line.split()]
+    (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (tmp_path / "g.tsv").write_text(f"{WORD}\tZürich Zürich Zürich\n", encoding="utf-8")
     files = Files(glossary=tmp_path / "g.tsv", alignments=tmp_path / "a")
     translate_file(translator, tmp_path / "in", tmp_path / "out", INLINE, files=files)
-    assert "glossary: 1 term in 1 line\n" in capsys.readouterr().err
-    n_words = len(PLAIN[1].split()) + 2
-    pairs = (tmp_path / "a").read_text(encoding="utf-8").split()
-    assert pairs and all(int(pair.partition("-")[0]) < n_words for pair in pairs)
+    assert f"glossary: {len(lines)} terms in {len(lines)} lines\n" in capsys.readouterr().err
+    aligned = (tmp_path / "a").read_text(encoding="utf-8").splitlines()
+    words = [[int(pair.partition("-")[0]) for pair in pairs.split()] for pairs in aligned]
+    assert all(max(of_line) < len(line.split()) for of_line, line in zip(words, lines, strict=True))
