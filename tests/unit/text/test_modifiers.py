@@ -123,6 +123,7 @@ def test_without_case_in_the_source_nothing_is_in_upper_case() -> None:
         ("...", "Good.", ("...", "Good.")),
         ("Gut,", "Good,", ("Gut,", "Good,")),
         ("Nimm {a.b}.", "Take {a.b}.", ("Nimm {a.b}", "Take {a.b}")),
+        ("Nimm https://a.de\u061f", "Take https://a.de.", ("Nimm https://a.de\u061f", "Take https://a.de.")),
     ],
 )
 def test_final_punctuation_goes_on_both_sides_or_on_none(src: str, tgt: str, new: tuple[str, str]) -> None:
