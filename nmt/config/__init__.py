@@ -11,6 +11,7 @@ from pydantic import model_validator
 
 from nmt.config.data import DataConfig, Source
 from nmt.config.model import ModelConfig
+from nmt.config.modifiers import ModifiersConfig
 from nmt.config.search import BatchSize, SearchConfig
 from nmt.config.section import Section, raise_together
 from nmt.config.stages import Stage, mixing_problems
@@ -22,6 +23,7 @@ __all__ = [
     "Config",
     "DataConfig",
     "ModelConfig",
+    "ModifiersConfig",
     "SearchConfig",
     "Section",
     "Source",

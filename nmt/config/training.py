@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from nmt.config.modifiers import ModifiersConfig
 from nmt.config.section import Section, raise_together
 from nmt.config.stages import Stage
 
@@ -62,6 +63,9 @@ class TrainingConfig(Section):
     every epoch; 0.1 is usual. Translation and validation are without it."""
     tgt_bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """The same for the target."""
+    modifiers: ModifiersConfig = ModifiersConfig()
+    """Shares of the training pairs that are modified, drawn again in every epoch; a pair has at most one
+    modification."""
     both_directions: bool = False
     """Learn from every pair in both directions with one model, without a language tag: pre-training for a fine-tuning
     in one direction (init_from). Needs a joint vocabulary. Validation is in data.direction."""

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from nmt.config import DataConfig, TrainingConfig
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Integers, Lines, Side, Split, TwoSides
+from nmt.data.random_numbers import Hashes, hashed
 from nmt.data.shards import WindowText
 from nmt.data.streams import Segments
 from nmt.text.tokenizer import N_SPECIAL, Tokenizer, Tokenizers
@@ -36,7 +37,6 @@ _BLOCK = 1 << 15  # lines processed together
 _MAX_CACHED_IDS = 1 << 24  # ids of cached segmentations
 
 _Numbers = npt.NDArray[np.int64]
-_Hashes = npt.NDArray[np.uint64]
 
 
 class BpeDropout:
@@ -187,27 +187,27 @@ class _Cuts:
         n_ids = [len(word) // words.dtype.itemsize for word in words.different]
         self._bounds = array("q", np.cumsum([0, *n_ids]).astype(np.int64).tobytes())
 
-    def lines(self, key: _Hashes, rows: Callable[[int, int], _Numbers], max_pieces: int) -> Lines:
+    def lines(self, key: Hashes, rows: Callable[[int, int], _Numbers], max_pieces: int) -> Lines:
         """Segment all lines with random numbers of (`key` (1,), row); `rows` returns those from one line to another."""
         if len(self._ids) > max(_MAX_CACHED_IDS, 2 * self._words.n_ids):  # without spaces in a script, few words repeat
             self._forget()
         n_lines = len(self._words.ends)
         blocks = [
-            self._block(start, stop, _hashed(key, rows(start, stop)), max_pieces)
+            self._block(start, stop, hashed(key, rows(start, stop)), max_pieces)
             for start in range(0, n_lines, _BLOCK)
             for stop in (min(start + _BLOCK, n_lines),)
         ]
         ids, n_ids = zip(*blocks, strict=True)
         return Lines(np.concatenate(ids), np.cumsum(np.concatenate(n_ids), dtype=np.int64))
 
-    def _block(self, start: int, stop: int, rows: _Hashes, max_pieces: int) -> tuple[Integers, _Numbers]:
+    def _block(self, start: int, stop: int, rows: Hashes, max_pieces: int) -> tuple[Integers, _Numbers]:
         """Return the ids of lines `start` to `stop`, and the number of ids of each; `rows`: the key of each line."""
         ends, first = self._words.ends[start:stop], int(self._words.ends[start - 1]) if start else 0
         n_words = np.diff(ends, prepend=first)
         line = np.repeat(np.arange(stop - start), n_words)
         position = np.arange(len(line)) - np.repeat(ends - n_words - first, n_words)
         words = self._words.numbers[first : ends[-1]].astype(np.int64)
-        cuts = self._drawn(N_CUTS * words + (_hashed(rows[line], position) % N_CUTS).astype(np.int64))
+        cuts = self._drawn(N_CUTS * words + (hashed(rows[line], position) % N_CUTS).astype(np.int64))
         bounds = np.frombuffer(self._bounds, np.int64)
         n_ids = np.bincount(line, bounds[cuts + 1] - bounds[cuts], stop - start)
         cuts = np.where(n_ids[line] > max_pieces, words, cuts)
@@ -236,12 +236,3 @@ def _random_numbers(key: bytes) -> Iterator[int]:
     """Yield random 32-bit integers, a function of `key`; seeding `random` takes longer than segmenting a word."""
     for i in count():
         yield from memoryview(blake2b(b"%d " % i + key).digest()).cast("I")
-
-
-def _hashed(keys: _Hashes, counters: _Numbers) -> _Hashes:
-    """Return random numbers (N,) of keys (N,) or (1,) and counters (N,): SplitMix64 (Steele et al., 2014)."""
-    x: _Hashes = keys + counters.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
-    return x

@@ -60,7 +60,7 @@ class TrainState:
     drawn: list[Count] = field(default_factory=list)
     """The same by corpus; empty in the first stage."""
     n_tokens: Count = 0
-    """Target tokens trained on so far."""
+    """Target tokens trained on so far, as they are before training.modifiers."""
     seconds: Seconds = 0.0
     """Training time, summed over resumes."""
     n_skipped: Count = 0

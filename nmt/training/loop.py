@@ -2,6 +2,7 @@
 
     window = the next part of the epoch, planned by a thread; a small training set is one window
     for update in updates of the window, from update_in_epoch:
+        with training.modifiers: some of its pairs in another form
         n = target tokens of the update, over all its micro-batches and ranks
         for batch in this rank's share: (loss_sum / n).backward()   # in halves again if out of memory
         all-reduce the gradients; clip; lr = schedule(step)
@@ -107,6 +108,9 @@ def train(session: Session, meter: Meter) -> None:
 def train_step(session: Session, update: Update) -> Outcome:
     """Learn from one update. If its loss or gradient is not finite, it changes neither weights nor moments."""
     config, state, model, optimizer = session.config.training, session.state, session.model, session.optimizer
+    n_planned = update.n_tokens
+    with making_batches():
+        update = session.modify(update)
     stats = accumulate_gradients(session, update)
     if not session.is_sharded:  # else the backward pass has reduced them
         session.world.all_reduce_gradients(model.parameters())
@@ -127,7 +131,7 @@ def train_step(session: Session, update: Update) -> Outcome:
     optimizer.zero_grad(set_to_none=True)
     state.step += 1
     state.update_in_epoch += 1
-    state.n_tokens += update.n_tokens
+    state.n_tokens += n_planned
     n_src_tokens = int(session.pairs.lengths.src[update.rows].sum())
     corpus_rows = session.pairs.corpus_rows(update.rows)
     return Outcome(Update(corpus_rows, update.n_tokens), state.step, state.epoch, n_src_tokens + update.n_tokens, stats)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from nmt.config import Config
-from nmt.data.batching import Batch, EpochUpdates, Indices, Pairs
+from nmt.data.batching import Batch, EpochUpdates, Indices, Pairs, Update
 from nmt.data.mixing import Position
+from nmt.data.modifiers import Modifiers
 from nmt.data.packing import PackedBatch, Packing
 from nmt.data.windows import Window, Windows
 from nmt.layout import RunDir
@@ -52,6 +54,10 @@ class Session:
     averages of schedule_free, or the moving average."""
     ema: Ema | None = None
     """The moving average of the weights, with training.ema."""
+    modifiers: Modifiers | None = None
+    """Modify some of the pairs of each update, with training.modifiers."""
+    modified: Pairs | None = None
+    """The pairs of the update that is learned from, modified."""
     window: Window | None = None
     """The pairs and updates that the run stands in, once they are loaded."""
     packing: Packing | None = None
@@ -79,10 +85,10 @@ class Session:
         """Load the pairs and updates of the window that the run stands in; BPE-dropout segments them again."""
         if self.window is not None and self.window.position == self.position:
             return
-        self.window = self.packing = None  # they are large, and so are the next ones
+        self.window = self.packing = self.modified = None  # they are large, and so are the next ones
         self.window = self.windows.load(self.position)
         if self.is_packed:
-            longest = 0 if self.windows.is_fixed else self.config.data.max_pieces + 1
+            longest = 0 if self.windows.is_fixed and self.modifiers is None else self.config.data.max_pieces + 1
             self.packing = Packing(self.window.pairs, max_len=longest)
 
     def updates(self) -> EpochUpdates:
@@ -91,6 +97,18 @@ class Session:
         n_updates = self.windows.mix.stages[state.stage].n_updates
         left = None if n_updates is None else max(0, state.stage_step + n_updates - state.step)
         return self._window.updates[first : None if left is None else first + left]
+
+    def modify(self, update: Update) -> Update:
+        """Load the pairs of an update as `training.modifiers` have them; returns it with its rows and tokens in these.
+
+        Every rank modifies all pairs, since the loss is divided by the target tokens of all ranks.
+        """
+        if self.modifiers is None:
+            return update
+        self.modified = self.modifiers.modified(self._window.pairs, update.rows, self.state.epoch)
+        if self.packing is not None:
+            self.packing = Packing(self.modified, max_len=self.packing.max_len)
+        return Update(np.arange(len(self.modified)), self.modified.lengths.tgt.sum())
 
     def end_window(self) -> None:
         """Go on to the next window once its updates are made, or to the next stage, which may end within a window."""
@@ -105,8 +123,8 @@ class Session:
 
     @property
     def pairs(self) -> Pairs:
-        """The pairs that the updates of the window are learned from."""
-        return self._window.pairs
+        """The pairs that the rows of an update are of: those of the window, or its own if they are modified."""
+        return self._window.pairs if self.modified is None else self.modified
 
     @property
     def n_epoch_updates(self) -> int:
@@ -116,7 +134,7 @@ class Session:
     @property
     def n_epoch_tokens(self) -> int:
         """Target tokens of an epoch, about, if there are several windows."""
-        return self._per_epoch(self.pairs.lengths.tgt.sum())
+        return self._per_epoch(self._window.pairs.lengths.tgt.sum())
 
     def _per_epoch(self, n: int) -> int:
         """Scale a number of the window to an epoch."""

@@ -86,16 +86,25 @@ def settings_page() -> str:
 
 def _settings(section: type[BaseModel], prefix: str, names: Sequence[str] | None = None) -> Iterator[str]:
     """The table of a section's fields, or of those with these names, ended by a blank line."""
-    schema = section.model_json_schema()
     yield "| setting | values | default | meaning |"
     yield "|---|---|---|---|"
+    yield from _rows(section, prefix, names)
+    yield ""
+
+
+def _rows(section: type[BaseModel], prefix: str, names: Sequence[str] | None = None) -> Iterator[str]:
+    """A row for each field, and for the fields of a section within this one."""
+    schema = section.model_json_schema()
     for name, field in section.model_fields.items():
         if names is not None and name not in names:
             continue
         key = f"{prefix}.{name}" if prefix else name
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield f"| `{key}` | the rows below | | {_escaped(_joined(field.description))} |"
+            yield from _rows(field.annotation, key)
+            continue
         values = _values(schema["properties"][name], schema.get("$defs", {}))
         yield f"| `{key}` | {values} | {_default(field.default)} | {_escaped(_joined(field.description))} |"
-    yield ""
 
 
 def _default(value: Any) -> str:

@@ -9,6 +9,7 @@ import torch
 from nmt.config import Config
 from nmt.console import say
 from nmt.data.corpus import Corpus
+from nmt.data.modifiers import Modifiers
 from nmt.data.windows import Windows
 from nmt.errors import DataError
 from nmt.layout import DataDir
@@ -20,10 +21,14 @@ from nmt.training.setup.init_from import freeze
 
 @dataclass(frozen=True)
 class Inputs:
-    """Corpus, its windows, device and model. If the model is `to_shard`, rank 0 has an unsharded `copy` to validate."""
+    """Corpus, its windows, modifiers of pairs, device and model.
+
+    If the model is `to_shard`, rank 0 has an unsharded `copy` to validate.
+    """
 
     corpus: Corpus
     windows: Windows
+    modifiers: Modifiers | None
     device: torch.device
     model: Transformer
     copy: Transformer | None
@@ -49,7 +54,8 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
         copy = Transformer(config.model, n_src, n_tgt).to(device)
     if settings.parallel == "fsdp" and world.size == 1:
         say("training.parallel: fsdp has no effect: it shards a model over several processes, and there is only one")
-    return Inputs(corpus, windows, device, model, copy, to_shard)
+    modifiers = Modifiers(corpus, config) if settings.modifiers.rates else None
+    return Inputs(corpus, windows, modifiers, device, model, copy, to_shard)
 
 
 def _read_corpus(config: Config, data: DataDir) -> Corpus:

@@ -38,7 +38,7 @@ def start(
 
     def check_and_choose() -> Choices:
         nonlocal initial  # on rank 0
-        before = check_resume(config, run, corpus) if resume else None
+        before = check_resume(config, run, inputs) if resume else None
         warn_of_unused(config, corpus)
         initial = read_initial(config, run, corpus, model, before)
         return choose(config, before, inputs, world)
@@ -67,6 +67,7 @@ def start(
         is_packed=choices.layout == "packed",
         forward=compiled(model) if choices.compiled else None,
         copy=inputs.copy,
+        modifiers=inputs.modifiers,
     )
     if resume:
         restore(session)
