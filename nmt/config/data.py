@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
+from nmt.config.clean import CleanConfig, CorpusClean
 from nmt.config.section import Section, raise_together
 
 DIRECTION = re.compile(r"^([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)$")
@@ -44,6 +45,8 @@ class Source(Section):
     """The corpus name in reports; by default the file or repository name."""
     repeat: int = Field(1, ge=1, le=1000)
     """For a training corpus: how many times each of its pairs that is kept occurs in the training text."""
+    clean: CorpusClean | None = None
+    """For a training corpus: cleaning that differs from `data.clean`."""
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -142,6 +145,8 @@ class DataConfig(Section):
     max_ratio: float = Field(4.0, ge=1.0)
     """Maximum length ratio of the sides in characters, after adding 15 to each so that short pairs may differ more;
     other training pairs are dropped."""
+    clean: CleanConfig = CleanConfig()
+    """Further cleaning of the training text."""
 
     @field_validator("valid", mode="before")
     @classmethod
@@ -169,6 +174,12 @@ class DataConfig(Section):
                         problems.append(f"{where}.{field}: must name {wanted}, found {', '.join(given) or 'none'}")
         problems += [f"{key}.repeat: only training corpora are repeated" for key, source in self.sources()
                      if source.repeat > 1 and not key.startswith("train.")]  # fmt: skip
+        problems += [f"{key}.clean: only training corpora are cleaned" for key, source in self.sources()
+                     if source.clean is not None and not key.startswith("train.")]  # fmt: skip
+        for where, clean in [("", self.clean), *((f"{key}.", source.clean) for key, source in self.sources())]:
+            for language in (clean and clean.block_lists) or ():
+                if match and language not in match.groups():
+                    problems.append(f"{where}clean.block_lists: must name {match[1]} or {match[2]}, found {language}")
         for name in self.test:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or name in ("train", "valid"):
                 problems.append(
@@ -185,6 +196,12 @@ class DataConfig(Section):
             yield "valid", self.valid
         for name, source in self.test.items():
             yield f"test.{name}", source
+
+    def clean_of(self, key: str) -> CorpusClean:
+        """Return the cleaning of a training corpus, `train.0`, in full."""
+        own = self.train[int(key.removeprefix("train."))].clean or CorpusClean()
+        limits = {"max_chars": own.max_chars or self.max_chars, "max_ratio": own.max_ratio or self.max_ratio}
+        return own.over(self.clean).model_copy(update=limits)
 
     @property
     def src(self) -> str:

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from nmt.config import Config, DataConfig, Section, Source, TokenizerConfig
+from nmt.config.clean import CleanConfig
 from nmt.config.messages import differences
+from nmt.files.read import checksum
+from nmt.prepare.sources import text_folder
 from nmt.text.tokenizer import Tokenizers
 
 Recipe: TypeAlias = dict[str, object]
@@ -17,7 +20,8 @@ _LOCATIONS = {"direction", "dir", "root"}
 
 
 def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
-    """Return the settings that a data directory is made from; the content of the source files is not part of them.
+    """Return the settings that a data directory is made from; the content of the source files is not part of them, but
+    that of block lists is.
 
     reused: the tokenizers, where they are taken from another directory and not learned.
     """
@@ -28,10 +32,25 @@ def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
     for source in (data["valid"], *data["test"].values()):
         if isinstance(source, dict):
             del source["repeat"]
+            del source["clean"]
+    for section in (data, *data["train"]):  # as above
+        section["clean"] = {name: value for name, value in (section["clean"] or {}).items() if value is not None}
+        if not section["clean"]:
+            del section["clean"]
     tokenizer: dict[str, object] = config.tokenizer.model_dump(mode="json")
     if reused is not None:
         tokenizer = {"joint": reused.joint, "reused": reused.fingerprint}
-    return {"languages": list(config.data.languages), "data": data, "tokenizer": tokenizer}
+    made_from: Recipe = {"languages": list(config.data.languages), "data": data, "tokenizer": tokenizer}
+    if lists := _block_lists(config.data):
+        made_from["block_lists"] = lists
+    return made_from
+
+
+def _block_lists(data: DataConfig) -> dict[str, object]:
+    """Return the checksum of each block list; without those that are not here, such as on a machine that trains."""
+    root, steps = text_folder(data.root), [data.clean, *(source.clean for source in data.train)]
+    names = {name for clean in steps if clean is not None for name in (clean.block_lists or {}).values()}
+    return {name: checksum(root / name) for name in sorted(names) if (root / name).is_file()}
 
 
 def changes(old: Recipe, new: Recipe) -> Iterator[str]:
@@ -41,6 +60,9 @@ def changes(old: Recipe, new: Recipe) -> Iterator[str]:
         taken, trained = "taken from elsewhere (--tokenizer-from)", "trained on this text"
         yield f"the tokenizer was {taken if is_reused(old) else trained}, is {taken if is_reused(new) else trained}"
         new = {**new, "tokenizer": old["tokenizer"]}
+    old_lists, new_lists = old.pop("block_lists", None), new.pop("block_lists", None)
+    if isinstance(old_lists, dict) and isinstance(new_lists, dict):
+        yield from (f"{name} has changed" for name in old_lists if new_lists.get(name, "") not in ("", old_lists[name]))
     for key, was, wanted in differences(old, new):
         if was is None or wanted is None:
             yield f"{key} was {'added' if was is None else 'removed'}"
@@ -61,6 +83,7 @@ def _completed(made_from: Recipe) -> Recipe:
         tokenizer = _with_defaults(tokenizer, TokenizerConfig)
     if isinstance(data, dict):
         train, test = data.get("train"), data.get("test")
+        data["clean"] = _with_defaults(data["clean"] if isinstance(data["clean"], dict) else {}, CleanConfig)
         data["valid"] = _with_defaults(data.get("valid"), Source)
         if isinstance(train, list):
             data["train"] = [_with_defaults(source, Source) for source in train]

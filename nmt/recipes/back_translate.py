@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.config import Config, DataConfig, SearchConfig, Source
+from nmt.config.clean import CleanConfig
 from nmt.config.load import changed_config, load_config
 from nmt.console import say
 from nmt.data.corpus import read_manifest
@@ -17,6 +18,7 @@ from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.prepare.checks import unlike
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
+from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.cleaning.reasons import REASONS
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.sources import open_source
@@ -101,7 +103,11 @@ class PairRules:
 
     def __init__(self, data: DataConfig, held_out: Collection[str], held_out_sources: Collection[str] = ()) -> None:
         """`held_out`, `held_out_sources`: the target and the source lines of the development and test sets."""
-        self._data = data
+        own = [source.model_copy(update={"clean": None}) for source in data.train]  # this text is a corpus of its own
+        data = data.model_copy(update={"train": own})
+        self._is_in_order = data.src == data.languages[0]
+        self._pairs = Cleaner(data, "train.0", HeldOut.of(()))
+        self._lines = Cleaner(data.model_copy(update={"clean": CleanConfig()}), "train.0", HeldOut.of(()))
         self._held_out_sources = {line.strip() for line in held_out_sources}
         self._held_out = {line.strip() for line in held_out}
         self.held_out = sha256("\n".join(sorted(self._held_out)).encode()).hexdigest()
@@ -113,7 +119,7 @@ class PairRules:
             return "not translated: blank"
         if line.strip() in self._held_out:
             return f"not translated: {REASONS['overlap']}"
-        reason = self._reason(line, line)  # "copied" if nothing else is wrong
+        reason = _reason(self._lines, line, line)  # "copied" if nothing else is wrong
         return f"not translated: {REASONS[reason]}" if reason is not None and reason != "copied" else None
 
     def may_be_source(self, translation: str) -> bool:
@@ -126,13 +132,15 @@ class PairRules:
             return reason
         if not translation.strip():
             return UNFINISHED
-        reason = self._reason(translation, line)
+        sides = (translation, line) if self._is_in_order else (line, translation)
+        reason = _reason(self._pairs, *sides)
         return None if reason is None else f"nmt prepare will drop: {REASONS[reason]}"
 
-    def _reason(self, src: str, tgt: str) -> str | None:
-        cleaner = Cleaner(self._data, "train.0", HeldOut.of(()))
-        cleaner.clean(SentencePair(src, tgt, ""))
-        return next(iter(cleaner.report.dropped), None)
+
+def _reason(cleaner: Cleaner, src: str, tgt: str) -> str | None:
+    cleaner.report = CleanReport()
+    cleaner.clean(SentencePair(src, tgt, ""))
+    return next(iter(cleaner.report.dropped), None)
 
 
 def _n_lines(mono: Path) -> int:

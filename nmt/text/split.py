@@ -70,6 +70,11 @@ def split(text: str, n_pieces: CountPieces, longest: int, whole: int | None = No
     return result
 
 
+def n_sentences(text: str) -> int:
+    """Count the sentences of a line, at least one."""
+    return sum(1 for _ in _between(text, (0, len(text)), _sentence_ends))
+
+
 Fragment = tuple[Span, int, int]
 """A span, its number of pieces, and the start of its sentence."""
 

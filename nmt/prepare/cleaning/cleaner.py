@@ -1,17 +1,36 @@
 """Cleaning of training pairs: each dropped pair is counted under one reason, the first that applies.
 
-The reasons, in the order in which they are tried, after both sides have been stripped of white space:
+Both sides are stripped of white space and repaired as `data.clean` has it (see `repairs`). The reasons, in the order in
+which they are tried, with the settings of those that are off by default:
 
-empty       a side has no text
-overlap     the source occurs in a development or test set, and so does the target: training on it would be cheating
-control     a side has a control character other than the tab, such as NUL or a form feed: mostly broken text
-long        a side has more than `data.max_chars` characters
-ratio       the sides differ in length by more than `data.max_ratio`
-copied      both sides are the same text
-duplicate   the same pair was kept before
-valid       it was split off as the development set (a number in `data.valid`)
-shared      it has a side in common with a pair that was split off
-pieces      a side has more than `data.max_pieces` pieces, found when the pairs that are left have been encoded
+empty           a side has no text
+overlap         the source occurs in a development or test set, and so does the target: training on it would be cheating
+control         a side has a control character other than the tab, such as NUL or a form feed: mostly broken text
+long            a side has more than `data.max_chars` characters
+ratio           the sides differ in length by more than `data.max_ratio`
+copied          both sides are the same text
+unscored        the pair has no score, but its corpus has a `clean.min_score`
+score           the score is below it
+broken          a side has characters that are no text (`clean.broken`)
+words           a side has more than `clean.max_words` words
+word            a side has a word of more than `clean.max_word_chars` characters
+shouted         a side is all in capitals (`clean.shouted`)
+script          few letters of a side are in a script of its language (`clean.min_script`)
+blocked         a side has a word or expression of `clean.block_lists`
+links           the sides do not have as many links (`clean.same_links`)
+tags            the sides do not have the same tags and placeholders (`clean.same_tags`)
+numbers         a number of one side is not on the other (`clean.same_numbers`)
+sentences       the sides do not have as many sentences (`clean.same_sentences`)
+truncated       one side ends with a final mark, the other with none (`clean.truncated`)
+language        a side is in another language (`clean.language`)
+duplicate       the same pair was kept before
+near_duplicate  a pair was kept that is the same in normal form (`data.clean.near_duplicates`)
+targets         `data.clean.max_targets` other targets of the source were kept
+sources         `data.clean.max_sources` other sources of the target were kept
+spread          the length ratio is unusual in this corpus (`clean.max_ratio_spread`)
+valid           it was split off as the development set (a number in `data.valid`)
+shared          it has a side in common with a pair that was split off
+pieces          a side has more than `data.max_pieces` pieces, found when the pairs that are left have been encoded
 
 Development and test sets are references: they are never dropped or altered.
 """
@@ -20,10 +39,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from nmt.config import DataConfig
+from nmt.config.clean import CorpusClean
 from nmt.prepare.cleaning.counts import CleanReport
+from nmt.prepare.cleaning.filters import filters
+from nmt.prepare.cleaning.normal_form import normal_form
+from nmt.prepare.cleaning.repairs import repairs
 from nmt.prepare.pairs import SentencePair
+from nmt.prepare.sources import text_folder
 from nmt.text.tokenizer import CONTROL
 
 _RATIO_OFFSET = 15
@@ -42,39 +67,79 @@ class HeldOut:
         pairs = list(pairs)
         return cls(frozenset(pair.src.strip() for pair in pairs), frozenset(pair.tgt.strip() for pair in pairs))
 
+    @cached_property
+    def in_normal_form(self) -> HeldOut:
+        """The same lines in their normal form."""
+        return HeldOut(frozenset(map(normal_form, self.src)), frozenset(map(normal_form, self.tgt)))
+
+    def has(self, src: str, tgt: str, clean: CorpusClean) -> bool:
+        """Whether training on a pair would be cheating, as the settings have it."""
+        held_out = self
+        if clean.overlap == "normal":
+            held_out, src, tgt = self.in_normal_form, normal_form(src), normal_form(tgt)
+        if clean.overlap_sides == "either":
+            return src in held_out.src or tgt in held_out.tgt
+        return src in held_out.src and tgt in held_out.tgt
+
 
 class Cleaner:
     """Cleans the training pairs of one corpus, one by one."""
 
     def __init__(self, config: DataConfig, key: str, held_out: HeldOut) -> None:
-        """`key`: that of the corpus, `train.0`."""
-        self._config, self._key, self._held_out = config, key, held_out
+        """`key`: that of the corpus, `train.0`.
+
+        Raises DataError if a package or file that the settings need is missing.
+        """
+        self._clean, self._held_out = config.clean_of(key), held_out
+        self._max_chars, self._max_ratio = self._clean.max_chars or 0, self._clean.max_ratio or 0.0
+        self._repairs = repairs(self._clean)
+        self._filters = list(filters(self._clean, config.languages, text_folder(config.root)))
         self.report = CleanReport()
         """The counts so far."""
 
     def clean(self, pair: SentencePair) -> SentencePair | None:
-        """Return the pair with both sides stripped, or None if it is dropped; count it in either case."""
-        src, tgt = pair.src.strip(), pair.tgt.strip()
-        self.report.read += 1
-        reason = self._reason(src, tgt)
+        """Return the pair with both sides stripped and repaired, or None if it is dropped; count it in either case."""
+        report = self.report
+        report.read += 1
+        before, after, corpus, score = pair
+        src, tgt = before.strip(), after.strip()
+        if self._repairs:
+            src, tgt = self._repaired(src, tgt)
+        reason = self._reason(src, tgt, score)
         if reason is not None:
-            self.report.drop(reason, self.report.read, src, tgt)
+            report.drop(reason, report.read, src, tgt)
             return None
-        self.report.kept += 1
-        return SentencePair(src, tgt, pair.corpus, pair.score)
+        report.kept += 1
+        return pair if src is before and tgt is after else SentencePair(src, tgt, corpus, score)
 
-    def _reason(self, src: str, tgt: str) -> str | None:
+    def _repaired(self, src: str, tgt: str) -> tuple[str, str]:
+        for kind, repair in self._repairs:
+            new_src, new_tgt = repair(src).strip(), repair(tgt).strip()
+            if new_src != src:
+                self.report.repair(kind, self.report.read, src, new_src)
+            elif new_tgt != tgt:
+                self.report.repair(kind, self.report.read, tgt, new_tgt)
+            src, tgt = new_src, new_tgt
+        return src, tgt
+
+    def _reason(self, src: str, tgt: str, score: float | None) -> str | None:
         if not src or not tgt:
             return "empty"
-        if src in self._held_out.src and tgt in self._held_out.tgt:
+        if self._held_out.has(src, tgt, self._clean):
             return "overlap"
-        if CONTROL.search(src) or CONTROL.search(tgt):
+        if not (src.isprintable() and tgt.isprintable()) and (CONTROL.search(src) or CONTROL.search(tgt)):
             return "control"
-        shorter, longer = sorted((len(src), len(tgt)))
-        if longer > self._config.max_chars:
+        n_src, n_tgt = len(src), len(tgt)
+        shorter, longer = (n_src, n_tgt) if n_src < n_tgt else (n_tgt, n_src)
+        if longer > self._max_chars:
             return "long"
-        if longer + _RATIO_OFFSET > self._config.max_ratio * (shorter + _RATIO_OFFSET):
+        if longer + _RATIO_OFFSET > self._max_ratio * (shorter + _RATIO_OFFSET):
             return "ratio"
         if src == tgt:
             return "copied"
+        if (least := self._clean.min_score) is not None and (score is None or score < least):
+            return "unscored" if score is None else "score"
+        for reason, is_bad in self._filters:
+            if is_bad(src, tgt):
+                return reason
         return None

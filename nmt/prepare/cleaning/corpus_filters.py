@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.config import DataConfig
+from nmt.prepare.cleaning.length_ratio import LengthRatio
 
 SAMPLE_PAIRS = 500_000
 """Maximum number of pairs that a filter learns from."""
@@ -17,10 +18,13 @@ SAMPLE_PAIRS = 500_000
 class CorpusFilter(Protocol):
     """A filter that learns from a sample of the pairs that are left after all other cleaning, and is then applied."""
 
-    reason: str
-    """One of `nmt.prepare.cleaning.reasons.REASONS`."""
-    per_corpus: bool
-    """Whether it learns from each corpus on its own, or from all of them together."""
+    @property
+    def reason(self) -> str:
+        """One of `nmt.prepare.cleaning.reasons.REASONS`."""
+
+    @property
+    def per_corpus(self) -> bool:
+        """Whether it learns from each corpus on its own, or from all of them together."""
 
     def learn(self, pairs: Sequence[tuple[str, str]]) -> bytes:
         """Learn from a sample, at most `SAMPLE_PAIRS` pairs. Returns what it learned, the same bytes each time."""
@@ -31,5 +35,5 @@ class CorpusFilter(Protocol):
 
 def corpus_filters(config: DataConfig, key: str) -> list[CorpusFilter]:
     """Return the filters of a corpus, `train.0`, in the order in which they are applied."""
-    del config, key
-    return []
+    spread = config.clean_of(key).max_ratio_spread
+    return [LengthRatio(spread)] if spread else []

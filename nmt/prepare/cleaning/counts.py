@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
 from pydantic import TypeAdapter
@@ -17,29 +17,39 @@ _SAMPLE_CHARS = 120
 
 @dataclass
 class CleanReport:
-    """Counts of pairs: read, kept, and dropped for each reason, with a few of the dropped ones as samples."""
+    """Counts of pairs: read, kept, dropped for each reason and repaired, with a few of the latter two as samples."""
 
     read: int = 0
     kept: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
+    repaired: dict[str, int] = field(default_factory=dict)
+    """Pairs by kind of repair, also of those that were dropped after it."""
+    repaired_samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
+    """A few of their sides from where they differ, with the line number: before and after."""
 
     def drop(self, reason: str, line: int, src: str, tgt: str) -> None:
         """Count a dropped pair, and keep the first few as samples; `line` is its line number, from 1."""
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
-        samples = self.samples.setdefault(reason, [])
-        if len(samples) < _N_SAMPLES:
-            samples.append((line, src[:_SAMPLE_CHARS], tgt[:_SAMPLE_CHARS]))
+        _add_sample(self.samples, reason, (line, src, tgt))
+
+    def repair(self, kind: str, line: int, before: str, after: str) -> None:
+        """Count a pair with a side that was repaired, and keep the first few sides as samples."""
+        self.repaired[kind] = self.repaired.get(kind, 0) + 1
+        same = next((i for i, (old, new) in enumerate(zip(before, after, strict=False)) if old != new), 0)
+        start = max(0, same - _SAMPLE_CHARS // 3)
+        _add_sample(self.repaired_samples, kind, (line, before[start:], after[start:]))
 
     def add(self, other: CleanReport) -> None:
         """Add the counts of the part of the corpus that follows this one."""
         self.read += other.read
         self.kept += other.kept
-        for reason, n in other.dropped.items():
-            self.dropped[reason] = self.dropped.get(reason, 0) + n
-        for reason, samples in other.samples.items():
-            own = self.samples.setdefault(reason, [])
-            own += samples[: _N_SAMPLES - len(own)]
+        _add_counts(self.dropped, other.dropped)
+        _add_counts(self.repaired, other.repaired)
+        for own, others in ((self.samples, other.samples), (self.repaired_samples, other.repaired_samples)):
+            for kind, samples in others.items():
+                for sample in samples:
+                    _add_sample(own, kind, sample)
 
     def to_json(self) -> Json:
         """Return plain values."""
@@ -57,6 +67,19 @@ class CleanReport:
 
 
 _REPORT = TypeAdapter(CleanReport)
+_Samples = dict[str, list[tuple[int, str, str]]]
+
+
+def _add_counts(counts: dict[str, int], others: Mapping[str, int]) -> None:
+    for kind, n in others.items():
+        counts[kind] = counts.get(kind, 0) + n
+
+
+def _add_sample(samples: _Samples, kind: str, sample: tuple[int, str, str]) -> None:
+    own = samples.setdefault(kind, [])
+    if len(own) < _N_SAMPLES:
+        line, first, second = sample
+        own.append((line, first[:_SAMPLE_CHARS], second[:_SAMPLE_CHARS]))
 
 
 def total(reports: Iterable[CleanReport]) -> CleanReport:
@@ -65,8 +88,8 @@ def total(reports: Iterable[CleanReport]) -> CleanReport:
     for report in reports:
         result.read += report.read
         result.kept += report.kept
-        for reason, n in report.dropped.items():
-            result.dropped[reason] = result.dropped.get(reason, 0) + n
+        _add_counts(result.dropped, report.dropped)
+        _add_counts(result.repaired, report.repaired)
     return result
 
 

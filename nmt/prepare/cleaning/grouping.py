@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nmt.config import DataConfig
+from nmt.prepare.cleaning.normal_form import normal_form
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,26 @@ class Grouping:
 
 def groupings(config: DataConfig) -> list[Grouping]:
     """Return the rules of a config, in the order in which they are applied."""
-    del config
-    return [Grouping("duplicate", pair_hash)]
+    clean = config.clean
+    rules = [Grouping("duplicate", pair_hash)]
+    if clean.near_duplicates:
+        rules.append(Grouping("near_duplicate", normal_hash))
+    if clean.max_targets:
+        rules.append(Grouping("targets", lambda src, _: _hash(src), clean.max_targets))
+    if clean.max_sources:
+        rules.append(Grouping("sources", lambda _, tgt: _hash(tgt), clean.max_sources))
+    return rules
 
 
 def pair_hash(src: str, tgt: str) -> bytes:
     """Return a hash of 16 bytes of a pair of lines."""
-    # a line cannot contain a line feed, so it separates the two sides unambiguously
-    return hashlib.blake2b(f"{src}\n{tgt}".encode(), digest_size=16).digest()
+    return _hash(f"{src}\n{tgt}")  # a line cannot contain a line feed, so it separates the two sides unambiguously
+
+
+def normal_hash(src: str, tgt: str) -> bytes:
+    """Return a hash of 16 bytes of a pair of lines in their normal form."""
+    return _hash(f"{normal_form(src)}\n{normal_form(tgt)}")
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -1,0 +1,108 @@
+"""Filters that judge each pair on its own: tests of both sides together, or of each side in its language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from nmt.config.clean import CorpusClean
+from nmt.errors import DataError
+from nmt.prepare.cleaning.agreement import LINK, is_cut, other_links, other_numbers, other_sentences, other_tags
+from nmt.prepare.cleaning.block_lists import block_list
+from nmt.prepare.cleaning.encoding import is_broken
+from nmt.prepare.cleaning.language import in_other_language
+from nmt.prepare.cleaning.normal_form import normal_form
+from nmt.prepare.cleaning.script import in_other_script, is_spaced, scripts_of
+
+Filter = Callable[[str, str], bool]
+"""Whether a pair is dropped."""
+SideTest = Callable[[str], bool]
+"""Whether a pair is dropped, by one of its sides."""
+
+_SHOUTED_LETTERS = 12  # fewer may be abbreviations
+
+
+def filters(clean: CorpusClean, languages: tuple[str, str], root: Path) -> Iterator[tuple[str, Filter]]:
+    """Yield the filters of a corpus with their reasons, in the order in which they are applied.
+
+    root: the folder of the block lists. Raises DataError if a list, a package or facts about a language are missing.
+    """
+    if clean.copied == "normal":
+        yield "copied", same_letters
+    if clean.broken:
+        broken = is_broken()
+        yield "broken", _either(broken, broken)
+    if clean.max_words:
+        yield "words", _either(*(more_words(language, clean.max_words) for language in languages))
+    if clean.max_word_chars:
+        yield "word", _either(*(longer_word(language, clean.max_word_chars) for language in languages))
+    if clean.shouted:
+        yield "shouted", _either(is_shouted, is_shouted)
+    if clean.min_script:
+        yield "script", _either(*(other_script(language, clean.min_script) for language in languages))
+    if clean.block_lists:
+        paths = {language: root / name for language, name in clean.block_lists.items()}
+        yield "blocked", _either(*(block_list(paths[code], code) if code in paths else _no for code in languages))
+    if clean.same_links:
+        yield "links", other_links
+    if clean.same_tags:
+        yield "tags", other_tags
+    if clean.same_numbers:
+        yield "numbers", other_numbers
+    if clean.same_sentences:
+        yield "sentences", other_sentences
+    if clean.truncated:
+        yield "truncated", is_cut
+    if clean.language:
+        yield "language", _either(*(in_other_language(language) for language in languages))
+
+
+def _either(first: SideTest, second: SideTest) -> Filter:
+    return lambda src, tgt: first(src) or second(tgt)
+
+
+def _no(text: str) -> bool:
+    del text
+    return False
+
+
+def same_letters(src: str, tgt: str) -> bool:
+    """Whether both sides are the same but for case, accents, digits, punctuation and white space."""
+    return normal_form(src) == normal_form(tgt)
+
+
+def more_words(language: str, most: int) -> SideTest:
+    """Return a test for more than `most` words; without effect in languages written without spaces."""
+    if not is_spaced(language):
+        return _no
+    return lambda text: text.count(" ") >= most and len(text.split()) > most
+
+
+def longer_word(language: str, most: int) -> SideTest:
+    """Return a test for a word of more than `most` characters that is no link, where spaces separate words."""
+    if not is_spaced(language):
+        return _no
+
+    def test(text: str) -> bool:
+        return len(text) > most and any(len(word) > most and not LINK.search(word) for word in text.split())
+
+    return test
+
+
+def is_shouted(text: str) -> bool:
+    """Whether all letters that have case are capitals, and are most of the text and more than an abbreviation."""
+    if not text.isupper():
+        return False
+    cased = sum(char.isupper() for char in text)
+    return cased > _SHOUTED_LETTERS and 2 * cased > sum(map(str.isalpha, text))
+
+
+def other_script(language: str, least: float) -> SideTest:
+    """Return a test for less than a share `least` of letters in a script of the language. Raises DataError."""
+    scripts = scripts_of(language)
+    if not scripts:
+        raise DataError(
+            f"data.clean: min_script needs the script of {language}, which is not known; name it in the language code, "
+            f"such as {language}_Latn"
+        )
+    return in_other_script(scripts, least)

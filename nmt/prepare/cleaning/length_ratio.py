@@ -1,0 +1,43 @@
+"""The length ratio that is usual in a corpus, and pairs that are far from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+_OFFSET = 15  # added to both lengths, since short pairs differ more
+_LEAST_SPREAD = 0.02  # below it, most pairs have exactly the same ratio
+
+
+@dataclass(frozen=True)
+class LengthRatio:
+    """Drops pairs whose length ratio is far from the median of their corpus."""
+
+    most: float
+    """Maximum distance, in median absolute deviations."""
+    reason: str = "spread"
+    per_corpus: bool = True
+
+    def learn(self, pairs: Sequence[tuple[str, str]]) -> bytes:
+        """Return the median of the logarithm of the ratio, and its median absolute deviation."""
+        if not pairs:
+            return json.dumps([0.0, 1.0]).encode()
+        ratios = _log_ratios(pairs)
+        median = np.median(ratios)
+        return json.dumps([float(median), float(np.median(np.abs(ratios - median)))]).encode()
+
+    def dropped(self, learned: bytes, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.bool_]:
+        """Return which of the pairs (N,) are to be dropped."""
+        median, spread = json.loads(learned)
+        far: npt.NDArray[np.bool_] = np.abs(_log_ratios(pairs) - median) > self.most * max(spread, _LEAST_SPREAD)
+        return far
+
+
+def _log_ratios(pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
+    lengths = np.array([(len(src), len(tgt)) for src, tgt in pairs], np.float64).reshape(-1, 2) + _OFFSET
+    ratios: npt.NDArray[np.float64] = np.log(lengths[:, 0] / lengths[:, 1])
+    return ratios

@@ -1,0 +1,61 @@
+"""Repairs of training text: each is a function of one side that returns it unchanged if there is nothing to repair."""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+from nmt.config.clean import CorpusClean
+from nmt.prepare.cleaning.encoding import repair_encoding
+from nmt.text.tokenizer import CONTROL
+
+Repair = Callable[[str], str]
+
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
+_ZERO_WIDTH = re.compile("[\u00ad\u200b\u2060\ufeff]")  # not the joiners, which Persian and Hindi need
+
+
+def repairs(clean: CorpusClean) -> list[tuple[str, Repair]]:
+    """Return the repairs of a corpus by their names in `REPAIRS`, in the order in which they are made."""
+    made: list[tuple[str, Repair]] = []
+    if clean.repair_encoding:
+        made.append(("encoding", repair_encoding()))
+    if clean.repair_entities:
+        made.append(("entities", decode_entities))
+    if clean.repair_control:
+        made.append(("control", remove_control))
+    if clean.unicode_form in ("NFC", "NFKC"):
+        made.append(("unicode", partial(to_unicode_form, clean.unicode_form)))
+    if clean.repair_spaces:
+        made.append(("spaces", plain_spaces))
+    return made
+
+
+def decode_entities(text: str) -> str:
+    """Replace HTML entities that end in a semicolon by their characters, also those of entities: `&amp;lt;`."""
+    while _ENTITY.search(text) and (decoded := _ENTITY.sub(lambda match: html.unescape(match[0]), text)) != text:
+        text = decoded
+    return text
+
+
+def remove_control(text: str) -> str:
+    """Remove control characters; those that separate lines or pages become spaces."""
+    if text.isprintable() or not CONTROL.search(text):
+        return text
+    return CONTROL.sub(lambda match: " " if match[0].isspace() else "", text)
+
+
+def to_unicode_form(form: Literal["NFC", "NFKC"], text: str) -> str:
+    """Bring a text into a Unicode normal form."""
+    return text if text.isascii() else unicodedata.normalize(form, text)
+
+
+def plain_spaces(text: str) -> str:
+    """Replace each run of white space by a space, and remove zero-width spaces and soft hyphens."""
+    if not text.isascii():
+        text = _ZERO_WIDTH.sub("", text)
+    return " ".join(text.split())
