@@ -17,12 +17,8 @@ test test-fast check: export OMP_NUM_THREADS = 1
 test test-fast: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help demo test test-fast check bench-train bench-translate bench-prepare compare-engines bad-inputs torture gpu-check clean
-=======
-.PHONY: help demo test test-fast check bench-train bench-translate compare-engines bad-inputs torture task-torture gpu-check memory \
-	clean
->>>>>>> main
+.PHONY: help demo test test-fast check bench-train bench-translate bench-prepare compare-engines bad-inputs torture task-torture \
+	gpu-check memory clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
