@@ -17,7 +17,7 @@ test test-fast check: export OMP_NUM_THREADS = 1
 test test-fast: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check bench-train bench-translate compare-engines bad-inputs torture gpu-check clean
+.PHONY: help demo test test-fast check bench-train bench-translate compare-engines bad-inputs torture task-torture gpu-check clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -62,6 +62,9 @@ bad-inputs: $(READY)  ## Give the command line bad input of every kind and print
 torture: $(READY)  ## Kill training runs 100 times, resume each time, compare with undisturbed runs (three settings)
 	for setting in plain all schedule_free; do \
 		$(BIN)/python -m scripts.checks.torture --setting $$setting || exit 1; done
+
+task-torture: $(READY)  ## Kill workers and drivers of tasks in 50 rounds, compare with undisturbed ones (minutes)
+	$(BIN)/python -m scripts.checks.task_torture --rounds 50
 
 gpu-check: $(READY)  ## Check on one GPU that results are right, and measure the speed (MULTI30K=folder, 9 minutes)
 	$(BIN)/python -m scripts.gpu.check $(if $(wildcard $(MULTI30K)),--data $(MULTI30K))

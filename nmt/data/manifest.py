@@ -99,6 +99,8 @@ class SourceRecord(Record):
     """This and the next are given for sources of training text only."""
     dropped: dict[str, int] | None = None
     """Pairs by reason, see `nmt.prepare.cleaning.reasons`."""
+    repaired: dict[str, int] | None = None
+    """Pairs by kind of repair; None if there are none."""
 
 
 class Manifest(Record):

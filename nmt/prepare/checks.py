@@ -95,6 +95,7 @@ def check_replaceable(directory: DataDir) -> None:
     if directory.manifest.is_file():
         try:
             ours = {*_Owned.model_validate_json(read_text(directory.manifest)).files, directory.manifest.name}
+            ours |= {directory.report.name, directory.report_page.name}
         except (OSError, UnicodeDecodeError, ValidationError) as error:
             raise DataError(
                 f"{directory.manifest}: damaged or not written by nmt, so nothing here is replaced; "

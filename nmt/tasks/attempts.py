@@ -47,7 +47,7 @@ class Workers(Protocol):
         """Start a task on a free worker."""
 
     def wait(self) -> list[tuple[int, Outcome | Lost]]:
-        """Wait until a task has ended or was lost; return the indices of all that have."""
+        """Wait until a task has ended or was lost, or a worker is free; return the indices of those tasks."""
 
     def end_busy(self) -> None:
         """End the workers that do a task."""
@@ -81,7 +81,7 @@ def run_on(workers: Workers, work: Path, tasks: Sequence[Task]) -> Iterator[tupl
                 n_running += 1
             yield from complete  # while the workers go on
             complete = []
-            ended = workers.wait() if n_running else []
+            ended = workers.wait() if n_running or waiting else []
             n_running -= len(ended)
             for index, outcome in ended:
                 if isinstance(outcome, Lost):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Literal, TypeAlias
 
@@ -15,20 +15,32 @@ EngineName: TypeAlias = Literal["local", "ray"]
 
 
 @contextmanager
-def open_engine(name: EngineName = "local", workers: int | None = None, address: str | None = None) -> Iterator[Engine]:
+def open_engine(
+    name: EngineName = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    gpus: Sequence[str] | None = None,
+) -> Iterator[Engine]:
     """Give an engine; its workers are ended with the block.
 
     Args:
         workers: number of processes; by default as many as there are cores.
         address: that of a Ray cluster, by default RAY_ADDRESS or the cluster that runs on this machine.
+        gpus: names of the GPUs of this machine, if the workers use any; each gets one of them, or of its Ray node's.
 
     Raises ConfigError if there is no such cluster, or Ray is not installed.
     """
     if name == "ray":
-        raise ConfigError([f"--engine ray: not there yet, {address or 'auto'}"])
+        from nmt.tasks.ray_engine import RayEngine
+
+        with closing(RayEngine(workers, address, gpus is not None)) as cluster:
+            yield cluster
+        return
+    if address is not None:
+        raise ConfigError([f"--address {address} needs --engine ray"])
     n_workers = workers or usable_cores()
     if n_workers == 1:
         yield InProcess()
         return
-    with closing(Processes(n_workers)) as processes:
+    with closing(Processes(n_workers, gpus or ())) as processes:
         yield processes

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -37,8 +37,9 @@ def usable_cores() -> int:
 class Processes:
     """Runs tasks in processes of this machine, which live until it is closed."""
 
-    def __init__(self, n_workers: int) -> None:
-        self._n_workers = n_workers
+    def __init__(self, n_workers: int, gpus: Sequence[str] = ()) -> None:
+        """`gpus`: names of GPUs for CUDA_VISIBLE_DEVICES, of which each process gets one."""
+        self._n_workers, self._gpus = n_workers, gpus
         self._idle: list[_Process] = []
         self._busy: dict[_Process, int] = {}
 
@@ -54,10 +55,19 @@ class Processes:
     def start(self, index: int, work: Path, task: Task) -> None:
         """See `Workers`."""
         request = pickle.dumps((work, task))
-        process = self._idle.pop() if self._idle else _Process(max(1, usable_cores() // self._n_workers))
+        while self._idle and not self._idle[-1].is_alive:
+            self._idle.pop().end()
+        process = self._idle.pop() if self._idle else self._new_process()
         self._busy[process] = index
         with suppress(OSError):  # it has died, as `wait` will find
             process.connection.send_bytes(request)
+
+    def _new_process(self) -> _Process:
+        environment = dict.fromkeys(_THREADS, str(max(1, usable_cores() // self._n_workers)))
+        if self._gpus:
+            taken = [process.gpu for process in self._busy]
+            environment["CUDA_VISIBLE_DEVICES"] = min(self._gpus, key=taken.count)
+        return _Process(environment)
 
     def wait(self) -> list[tuple[int, Outcome | Lost]]:
         """See `Workers`."""
@@ -89,7 +99,8 @@ class Processes:
 
 
 class _Process:
-    def __init__(self, n_threads: int) -> None:
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.gpu = environment.get("CUDA_VISIBLE_DEVICES")
         ours, theirs = socket.socketpair()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (open until the process ends)
         # not multiprocessing, which imports the driver's main module, and cannot set the environment
@@ -101,9 +112,13 @@ class _Process:
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=self._output,
-                env={**os.environ, **dict.fromkeys(_THREADS, str(n_threads))},
+                env={**os.environ, **environment},
             )
         self.connection = Connection(ours.detach())
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
 
     def end(self) -> None:
         """Kill the process."""

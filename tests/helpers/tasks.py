@@ -9,6 +9,23 @@ from pathlib import Path
 
 from nmt.errors import ConfigError, DataError
 from nmt.tasks.task import Json, Task
+from waiting import until
+
+DRIVER = """
+import sys
+from pathlib import Path
+from nmt.cli.exits import user_errors
+from nmt.tasks.engines import open_engine
+from nmt.tasks.task import run_all
+from tasks import several_slow
+
+if __name__ == "__main__":
+    address, log, work, seconds, n = sys.argv[1:]
+    name, address = ("ray", address) if address else ("local", None)
+    with user_errors(), open_engine(name, 2, address) as engine:
+        run_all(engine, Path(work), several_slow(int(n), Path(log), float(seconds)))
+"""
+"""A program that does tasks in two workers."""
 
 
 def write(folder: Path, arguments: Json) -> Json:
@@ -26,6 +43,13 @@ def slow(folder: Path, arguments: Json) -> Json:
     """The same after some time."""
     (folder / "begun").touch()
     time.sleep(float(str(arguments["seconds"])))
+    return write(folder, arguments)
+
+
+def gated(folder: Path, arguments: Json) -> Json:
+    """The same once a file is there."""
+    (folder / "begun").touch()
+    until(Path(str(arguments["gate"])).exists)
     return write(folder, arguments)
 
 
@@ -52,14 +76,21 @@ def failing(folder: Path, arguments: Json) -> Json:
 
 
 def whereabouts(folder: Path, arguments: Json) -> Json:
-    """Report the process and its number of threads."""
+    """Report the process, its number of threads and its GPU."""
     time.sleep(0.1)
-    return write(folder, arguments) | {"pid": os.getpid(), "threads": os.environ.get("OMP_NUM_THREADS")}
+    seen = {"threads": os.environ.get("OMP_NUM_THREADS"), "gpu": os.environ.get("CUDA_VISIBLE_DEVICES")}
+    return write(folder, arguments) | {"pid": os.getpid(), **seen}
 
 
 def numbered(n: int, log: Path) -> list[Task]:
     """Tasks that write."""
     return [Task(f"part/{number:05d}", write, {"number": number, "log": str(log)}) for number in range(n)]
+
+
+def several_slow(n: int, log: Path, seconds: float) -> list[Task]:
+    """Tasks that take so many seconds each."""
+    arguments = {"log": str(log), "seconds": seconds}
+    return [Task(f"part/{number:05d}", slow, {"number": number, **arguments}) for number in range(n)]
 
 
 def left(work: Path) -> dict[str, bytes]:

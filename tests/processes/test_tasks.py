@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,20 +18,7 @@ from nmt.tasks.in_process import InProcess
 from nmt.tasks.processes import Processes
 from nmt.tasks.task import Task, run_all
 from tasks import left, numbered
-
-DRIVER = """
-import sys
-from pathlib import Path
-from nmt.cli.exits import user_errors
-from nmt.tasks.engines import open_engine
-from nmt.tasks.task import Task, run_all
-import tasks
-
-log, work, seconds, n = sys.argv[1:]
-todo = [Task(f"part/{i:05d}", tasks.slow, {"number": i, "log": log, "seconds": float(seconds)}) for i in range(int(n))]
-with user_errors(), open_engine("local", 2) as engine:
-    run_all(engine, Path(work), todo)
-"""
+from waiting import until
 
 
 @pytest.fixture
@@ -45,13 +31,6 @@ def engine() -> Iterator[Processes]:
 def children() -> set[int]:
     found = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True, text=True, check=False).stdout
     return {int(pid) for pid in found.split()}
-
-
-def until(condition: Callable[[], object], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_same_bytes_in_two_processes(engine: Processes, tmp_path: Path) -> None:
@@ -78,6 +57,17 @@ def test_processes_live_until_the_engine_is_closed(tmp_path: Path) -> None:
         [done, _] = run_all(engine, tmp_path, [Task(f"c/{n}", tasks.whereabouts, {"number": n, **log}) for n in (0, 1)])
         assert done.summary["threads"] == "1"
     assert children() == before
+
+
+def test_processes_share_gpus_and_those_that_died_idle_are_replaced(tmp_path: Path) -> None:
+    log, before, seen = str(tmp_path / "log"), children(), []
+    with open_engine("local", 2, gpus=["3", "GPU-5"]) as engine:
+        for stage in range(2):
+            todo = [Task(f"{stage}/{n}", tasks.whereabouts, {"number": n, "log": log}) for n in range(4)]
+            seen.append({done.summary["gpu"] for done in run_all(engine, tmp_path, todo)})
+            for pid in children() - before:
+                os.kill(pid, signal.SIGKILL)
+    assert seen == [{"3", "GPU-5"}] * 2
 
 
 def test_a_killed_worker_is_replaced(engine: Processes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,20 +126,23 @@ def test_a_worker_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest
 def test_workers_end_with_their_driver(tmp_path: Path, number: signal.Signals, status: int) -> None:
     """And what was done is not done again."""
     log, work = tmp_path / "log", tmp_path / "work"
+
+    def n_done() -> int:
+        return len(list(work.glob("part/?????/record.json")))
+
     environment = {**os.environ, "PYTHONPATH": str(Path(tasks.__file__).parent)}
-    command = [sys.executable, "-c", DRIVER, str(log), str(work)]
+    command = [sys.executable, "-c", tasks.DRIVER, "", str(log), str(work)]
     driver = subprocess.Popen([*command, "0.4", "6"], env=environment, stderr=subprocess.DEVNULL)
-    until(lambda: log.exists() and log.read_text().count("\n") >= 2 and len(list(work.glob("part/*.part-*"))) == 2)
+    until(lambda: n_done() >= 2 and len(list(work.glob("part/*.part-*"))) == 2)
     workers = subprocess.run(["pgrep", "-P", str(driver.pid)], capture_output=True, check=True).stdout.split()
     assert len(workers) == 2
     os.kill(driver.pid, number)
     assert driver.wait(10) == status
     until(lambda: not any(Path(f"/proc/{pid.decode()}").exists() for pid in workers), 2)
-    n_done = len(list(work.glob("part/*/record.json")))
-    assert 2 <= n_done < 6
+    assert 2 <= n_done() < 6
+    n_left = 6 - n_done()
     assert bool(list(work.glob("part/*.part-*"))) == (number == signal.SIGKILL)
     before = log.read_text().count("\n")
-    todo = [Task(f"part/{n:05d}", tasks.slow, {"number": n, "log": str(log), "seconds": 0.4}) for n in range(6)]
-    assert len(run_all(InProcess(), work, todo)) == 6
-    assert log.read_text().count("\n") == before + 6 - n_done
+    assert len(run_all(InProcess(), work, tasks.several_slow(6, log, 0.4))) == 6
+    assert log.read_text().count("\n") == before + n_left
     assert not list(work.glob("part/*.part-*"))

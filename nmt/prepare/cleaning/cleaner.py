@@ -105,6 +105,7 @@ class Cleaner:
         src, tgt = before.strip(), after.strip()
         if self._repairs:
             src, tgt = self._repaired(src, tgt)
+        report.read_lengths.count(len(src), len(tgt))
         reason = self._reason(src, tgt, score)
         if reason is not None:
             report.drop(reason, report.read, src, tgt)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from nmt.errors import DataError
 from nmt.prepare.cleaning.encoding import needs_extra
 
-_MARGIN = 5.0
-"""Nats by which another language must be more probable. So short text and text alike in many languages is kept: of good
-lines of 30 to 170 characters at most 0.4 % are dropped, of those in another language 99.5 %."""
+_MARGIN, _MARGIN_CHARS = 5.0, 50.0
+"""Nats by which another language must be more probable, and what is added to them, divided by the characters. So short
+text and text alike in many languages is kept."""
 _CHARS = 128
 """Characters that are judged; more would take time and change little."""
 _NO_LANGUAGE = "zxx"  # markup, code, numbers
@@ -33,16 +33,14 @@ def in_other_language(language: str) -> Callable[[str], bool]:
     known = dict(rank(""))
     own = {code}.union(*(codes for codes in _ALIKE if code in codes)) & known.keys()
     if not own:
-        raise DataError(f"data.clean: language needs a model of {language}, which py3langid does not have")
+        raise DataError(f"clean.language needs a model of {language}, which py3langid does not have; set it to false")
 
     def test(text: str) -> bool:
         text = text[:_CHARS]
-        best, _ = classify(text)
-        if best in own:
+        best, score = classify(text)
+        if best in own or best == _NO_LANGUAGE:
             return False
-        scores = rank(text)
-        expected = next(score for code, score in scores if code in own)
-        other = next(score for code, score in scores if code not in own and code != _NO_LANGUAGE)
-        return bool(other - expected > _MARGIN)
+        expected = next(own_score for code, own_score in rank(text) if code in own)
+        return bool(score - expected > _MARGIN + _MARGIN_CHARS / max(1, len(text)))
 
     return test

@@ -53,6 +53,7 @@ HINTS = {
     "unscored": "clean.min_score needs a corpus with scores",
     "script": "are the languages of the two sides swapped?",
     "language": "are the languages of the two sides swapped?",
+    "truncated": "does one side have no final marks? clean.truncated is not for such text",
     "blocked": "do the block lists have a common word?",
     "overlap": "is data.train the development or test set?",
     "pieces": "data.max_pieces is the limit",
