@@ -8,8 +8,8 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from nmt.config import Config, Source
-from nmt.config.data import is_url
 from nmt.config.load import load_config
+from nmt.config.source import is_url
 from nmt.data.corpus import ADVICE, Corpus, read_manifest
 from nmt.data.manifest import Manifest
 from nmt.errors import DataError

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.config import Source
-from nmt.config.data import is_url
+from nmt.config.source import is_url
 from nmt.console import say
 from nmt.data.manifest import SourceFile, SourceRecord
 from nmt.errors import DataError
