@@ -93,9 +93,9 @@ class Cleaner:
         self._clean, self._held_out = config.clean_of(key), held_out
         self._max_chars, self._max_ratio = self._clean.max_chars or 0, self._clean.max_ratio or 0.0
         self._repairs = repairs(self._clean)
-        self._filters = list(filters(self._clean, config.languages, text_folder(config.root)))
         self.report = CleanReport()
         """The counts so far."""
+        self._filters = list(filters(self._clean, config.languages, text_folder(config.root), self.report.mix))
 
     def clean(self, pair: SentencePair) -> SentencePair | None:
         """Return the pair with both sides stripped and repaired, or None if it is dropped; count it in either case."""

@@ -211,6 +211,16 @@ def test_a_corpus_has_its_own_steps() -> None:
     assert data.clean_of("train.0").max_chars == data.max_chars
 
 
+def test_the_languages_of_the_lines_are_counted() -> None:
+    english = "The children play in the garden behind the house."
+    cleaner = Cleaner(config(CleanConfig(language=True)), "train.0", HELD_OUT)
+    assert cleaner.clean(SentencePair("Die Kinder spielen im Garten.", english, "")) is not None
+    assert cleaner.clean(SentencePair("Les enfants jouent dans le jardin derrière la maison.", english, "")) is None
+    assert cleaner.clean(SentencePair("12", "14", "")) is not None
+    assert cleaner.report.mix == {"de": {"de": 1, "fr": 1, "unclear": 1}, "en": {"en": 1, "unclear": 1}}
+    assert cleaner.report.dropped == {"language": 1}
+
+
 def test_sentences_without_final_marks_are_not_judged_by_them() -> None:
     with pytest.raises(DataError, match="no final mark in th"):
         Cleaner(config(CleanConfig(truncated=True), "en-th"), "train.0", HELD_OUT)
