@@ -185,12 +185,14 @@ def test_a_pair_is_counted_under_the_first_reason_of_the_list() -> None:
 
 
 def test_scores() -> None:
-    data = config(CleanConfig(), own=CorpusClean(min_score=-0.5))
+    scored = Source(files=dict.fromkeys(("de", "en"), "a"), score="a.scores", clean=CorpusClean(min_score=-0.5))
+    data = config(CleanConfig())
+    data = data.model_copy(update={"train": [*data.train[:1], scored]})
     cleaner, other = Cleaner(data, "train.1", HELD_OUT), Cleaner(data, "train.0", HELD_OUT)
     for score in (-0.5, 0.0, -0.51, None):
         cleaner.clean(SentencePair("ja", "yes", "", score))
         other.clean(SentencePair("ja", "yes", "", score))
-    assert cleaner.report.dropped == {"score": 1, "unscored": 1}
+    assert cleaner.report.dropped == {"score": 2}
     assert other.report.kept == 4
 
 
