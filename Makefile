@@ -17,7 +17,8 @@ test test-fast check: export OMP_NUM_THREADS = 1
 test test-fast: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check bench-train bench-translate compare-engines bad-inputs torture task-torture gpu-check clean
+.PHONY: help demo test test-fast check bench-train bench-translate compare-engines bad-inputs torture task-torture gpu-check memory \
+	clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -68,6 +69,9 @@ task-torture: $(READY)  ## Kill workers and drivers of tasks in 50 rounds, compa
 
 gpu-check: $(READY)  ## Check on one GPU that results are right, and measure the speed (MULTI30K=folder, 9 minutes)
 	$(BIN)/python -m scripts.gpu.check $(if $(wildcard $(MULTI30K)),--data $(MULTI30K))
+
+memory: $(READY)  ## Measure memory, start and speed of training on 20 million pairs (an hour, 3 GB of disk)
+	$(BIN)/python -m scripts.measure.memory
 
 clean:  ## Remove the environment, caches, the prepared sample corpus and the demo's run; other runs stay
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.*

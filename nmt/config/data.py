@@ -57,6 +57,9 @@ class Source(Section):
     """The corpus name in reports; by default the file or repository name."""
     repeat: int = Field(1, ge=1, le=1000)
     """For a training corpus: how many times each of its pairs that is kept occurs in the training text."""
+    weight: float | None = Field(None, gt=0.0)
+    """For a training corpus: its share of what is learned from, relative to the weights of the others; null: by its
+    size. A change needs no new preparation."""
     clean: CorpusClean | None = None
     """For a training corpus: cleaning that differs from `data.clean`."""
 
@@ -86,7 +89,7 @@ class Source(Section):
         if isinstance(repeat, float) and not repeat.is_integer():
             raise ValueError(
                 f"must be a whole number, found {repeat:g}: how many times each pair occurs in the training text; "
-                "to give a corpus less weight, repeat the others, such as repeat: 2"
+                "to give a corpus more or less weight, give each a weight, such as weight: 0.5"
             )
         return repeat
 
@@ -195,6 +198,10 @@ class DataConfig(Section):
     exist, that name stands for the sample corpus installed with nmt."""
     train: list[Source] = Field(min_length=1)
     """The training corpora."""
+    temperature: float | None = Field(None, ge=1.0)
+    """Mix the training corpora by size ** (1 / temperature): 1 is by size, and the higher it is, the more alike are
+    their shares; 5 is usual where small corpora are to count. null: by size, or by the `weight` of each. A change needs
+    no new preparation."""
     valid: Valid = 1000
     """The development set, on which checkpoints are selected. A number splits it off the cleaned training text by a
     hash of each pair: a number of lines, but at most a tenth (`300`), or a share (`0.01`). As the text grows, all pairs
@@ -239,6 +246,8 @@ class DataConfig(Section):
                         problems.append(f"{where}.{field}: must name {wanted}, found {', '.join(given) or 'none'}")
         problems += [f"{key}.repeat: only training corpora are repeated" for key, source in self.sources()
                      if source.repeat > 1 and not key.startswith("train.")]  # fmt: skip
+        problems += [f"{key}.weight: only training corpora have a weight" for key, source in self.sources()
+                     if source.weight is not None and not key.startswith("train.")]  # fmt: skip
         problems += [f"{key}.clean: only training corpora are cleaned" for key, source in self.sources()
                      if source.clean is not None and not key.startswith("train.")]  # fmt: skip
         for where, clean in [("", self.clean), *((f"{key}.", source.clean) for key, source in self.sources())]:

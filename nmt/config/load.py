@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from nmt.config import Config, Source
+from nmt.config import Config, ModifiersConfig, Source, Stage
 from nmt.config.clean import CleanConfig
 from nmt.config.messages import problems_in, shown
 from nmt.config.yaml12 import dump_yaml, parse_yaml
@@ -112,7 +112,12 @@ def dump_config(config: Config, comments: bool = False) -> str:
     return "\n".join(_commented(config, tree)) if comments else dump_yaml(tree)
 
 
-_LISTED = {"train": Source.model_fields.items(), "clean": CleanConfig.model_fields.items()}
+_LISTED = {
+    "train": Source.model_fields.items(),
+    "clean": CleanConfig.model_fields.items(),
+    "stages": Stage.model_fields.items(),
+    "modifiers": ModifiersConfig.model_fields.items(),
+}
 """The settings within a setting, of which a file names only those that are given."""
 
 

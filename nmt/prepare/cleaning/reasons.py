@@ -29,6 +29,7 @@ REASONS = {
     "targets": "too many targets of a source",
     "sources": "too many sources of a target",
     "spread": "unusual length ratio",
+    "misaligned": "misaligned",
     "valid": "split off for development",
     "shared": "shares a side with the development set",
     "pieces": "too long (pieces)",
