@@ -108,6 +108,8 @@ class Source(Section):
             problems.append("give either column or columns")
         if (self.files is not None or self.opus is not None) and (self.column or self.columns):
             problems.append("column and columns belong to path and hub")
+        if self.clean is not None and self.clean.min_score is not None and self.score is None:
+            problems.append("clean.min_score needs score, which says where the scores are")
         if self.path is None and (self.format is not None or self.members != "*"):
             problems.append("format and members belong to path")
         if self.sha256 is not None and (self.hub or isinstance(self.sha256, str) == bool(self.files)):

@@ -34,8 +34,8 @@ class CleanReport:
     repaired_samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
     """A few of their sides from where they differ, with the line number: before and after."""
     mix: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By language of a side, the number of lines by the language that they were identified as; empty if they were
-    not."""
+    """By language of a side, the number of lines by the language that they were identified as, of those that were not
+    dropped before; empty if none were."""
     read_lengths: Lengths = field(default_factory=Lengths)
     kept_lengths: Lengths = field(default_factory=Lengths)
     kept_samples: list[tuple[int, int, str, str]] = field(default_factory=list)
