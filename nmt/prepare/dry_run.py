@@ -49,7 +49,9 @@ def dry_run(
     root = text_folder(config.data.root)
     trial = _Trial(config, {key: open_source(each, config.data.languages, root) for key, each in config.data.sources()})
     with TemporaryDirectory(prefix="nmt-") as folder:
-        text = trial.settle(Work(Path(folder), engine or InProcess(), SIZES), sample)
+        # a sample is cleaned before other processes would have started
+        own = engine if engine is not None and sample is None else InProcess()
+        text = trial.settle(Work(Path(folder), own, SIZES), sample)
         outcome = trial.report(text, sample)
     for line in screen(outcome):
         echo(line)

@@ -27,6 +27,7 @@ class _Arguments(BaseModel):
     part: Part
     held_out: str
     """The folder with the text of all development and test sets."""
+    held_out_version: str
 
 
 def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out: Path) -> list[Done]:
@@ -36,8 +37,13 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
         Task(
             f"clean/{number:05}",
             clean_part,
-            {"config": settings, "part": part.model_dump(mode="json"), "held_out": str(held_out)},
-            version=f"{part.version} {work.versions['held-out']}",
+            {
+                "config": settings,
+                "part": part.model_dump(mode="json"),
+                "held_out": str(held_out),
+                "held_out_version": work.versions["held-out"],
+            },
+            version=f"{part.version} {work.versions['block lists']}",
         )
         for number, part in enumerate(parts)
     ]
@@ -58,7 +64,7 @@ def write_held_out_lines(work: Work, pairs: Sequence[SentencePair]) -> Path:
 def clean_part(folder: Path, arguments: Json) -> Json:
     """Clean a part: write the text of the pairs that are kept, their line numbers and hashes. Returns the report."""
     task = _Arguments.model_validate(arguments)
-    cleaner = Cleaner(task.config, task.part.key, _held_out(Path(task.held_out)))
+    cleaner = Cleaner(task.config, task.part.key, _held_out(Path(task.held_out), task.held_out_version))
     kept: list[SentencePair] = []
     lines: list[int] = []
     for pair in task.part.pairs():
@@ -88,6 +94,8 @@ def _keys(key: Callable[[str, str], bytes], sides: Sequence[Sequence[str]]) -> n
 
 
 @lru_cache(maxsize=1)
-def _held_out(folder: Path) -> HeldOut:
+def _held_out(folder: Path, version: str) -> HeldOut:
+    """Read the development and test sets; `version` identifies the content of the folder."""
+    del version
     src, tgt = (read_side(folder, side) for side in SIDES)
     return HeldOut.of(SentencePair(*pair, "") for pair in zip(src, tgt, strict=True))

@@ -33,6 +33,7 @@ class _Arguments(BaseModel):
     part: int
     tokenizer: str
     """Its folder."""
+    tokenizer_version: str
     max_pieces: int
     repeat: int
     """How often each pair is written."""
@@ -62,6 +63,7 @@ def encode_parts(
             encode_part,
             _Arguments(
                 languages=config.languages, work=str(work.folder), part=number, tokenizer=str(tokenizer.path),
+                tokenizer_version=work.versions["tokenizer"],
                 max_pieces=config.max_pieces, repeat=repeats[part.key], is_shuffled=is_shuffled,
             ).model_dump(mode="json"),
             version=work.version("settle", "tokenizer"),
@@ -76,7 +78,7 @@ def encode_part(folder: Path, arguments: Json) -> Json:
     task = _Arguments.model_validate(arguments)
     settled = part_folder(task.work, "settle", task.part)
     sides = [read_side(settled, side) for side in SIDES]
-    encoders = _encoders(Path(task.tokenizer), task.languages)
+    encoders = _encoders(Path(task.tokenizer), task.tokenizer_version, task.languages)
     encoded = [encoder.encode(lines) for encoder, lines in zip(encoders, sides, strict=True)]
     is_long = np.maximum(encoded[0].lengths, encoded[1].lengths) > task.max_pieces
     report = CleanReport()
@@ -138,8 +140,9 @@ def shuffled(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 @lru_cache(maxsize=1)
-def _encoders(folder: Path, languages: tuple[str, str]) -> tuple[BlockEncoder, BlockEncoder]:
-    """Load the encoders: they remember words from one part to the next."""
+def _encoders(folder: Path, version: str, languages: tuple[str, str]) -> tuple[BlockEncoder, BlockEncoder]:
+    """Load the encoders, which remember words from one part to the next; `version` identifies the content."""
+    del version
     tokenizers = Tokenizers.load(TokenizerDir(folder), languages)
     first = BlockEncoder(tokenizers[languages[0]])
     return first, first if tokenizers.joint else BlockEncoder(tokenizers[languages[1]])

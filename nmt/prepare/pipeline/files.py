@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -54,6 +55,15 @@ class Drops(BaseModel):
             found[reason] = np.load(path) if path.exists() else np.zeros(0, np.int64)
         return found
 
+    def rows(self) -> dict[int, Rows]:
+        """Return the rows that groups have dropped, by part; parts without are left out."""
+        folders = [part_folder(self.work, stage, number) for _, stage, n in self.groups for number in range(n)]
+        table = np.concatenate([np.zeros((0, 2), np.uint32), *(np.load(folder / "drops.npy") for folder in folders)])
+        table = table[np.argsort(table[:, 0], kind="stable")]
+        parts, starts = np.unique(table[:, 0], return_index=True)
+        rows = np.split(table[:, 1].astype(np.int64), starts[1:])
+        return dict(zip(parts.tolist(), rows, strict=False))  # an empty table is split into one empty part
+
     def left(self, part: int, n_rows: int) -> Rows:
         """Return the rows of a part, of `n_rows`, that are left."""
         is_left = np.ones(n_rows, np.bool_)
@@ -71,10 +81,18 @@ def write_drops(path: Path, drops: Mapping[int, Rows]) -> None:
 
 
 def _rows_of(path: Path, part: int) -> Rows:
-    table = np.load(path, mmap_mode="r")
+    table = _table(path, path.stat().st_mtime_ns)
     start, end = np.searchsorted(table[:, 0], [part, part + 1])
     rows: Rows = table[start:end, 1].astype(np.int64)
     return rows
+
+
+@lru_cache(maxsize=256)
+def _table(path: Path, modified: int) -> npt.NDArray[np.uint32]:
+    """Map a file of drops; `modified` is when that was."""
+    del modified
+    table: npt.NDArray[np.uint32] = np.load(path, mmap_mode="r")
+    return table
 
 
 def pick(lines: Sequence[str], rows: Iterable[int]) -> list[str]:

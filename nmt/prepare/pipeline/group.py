@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from pydantic import BaseModel
 
 from nmt.config import DataConfig
@@ -57,17 +56,6 @@ def group_bucket(folder: Path, arguments: Json) -> Json:
     """Find the rows to drop among those whose hashes are in one range."""
     task = _Arguments.model_validate(arguments)
     folders = [part_folder(task.drops.work, "clean", part) / task.keys for part in range(len(task.n_rows))]
-    found, n_compared = duplicates(folders, task.bucket, task.n_buckets, task.most, _gone(task))
+    found, n_compared = duplicates(folders, task.bucket, task.n_buckets, task.most, task.drops.rows())
     write_drops(folder / "drops.npy", found)
     return {"compared": n_compared}
-
-
-def _gone(task: _Arguments) -> dict[int, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """Return, for the parts of which something has been dropped, whether a row is dropped."""
-    masks = {}
-    for part, n in enumerate(task.n_rows):
-        rows = [rows for rows in task.drops.by_reason(part).values() if len(rows)]
-        if rows:
-            masks[part] = np.zeros(n, np.bool_)
-            masks[part][np.concatenate(rows)] = True
-    return masks

@@ -13,7 +13,6 @@ from nmt.prepare.pipeline.files import Rows
 
 _Keys: TypeAlias = npt.NDArray[np.uint64]
 _Scores: TypeAlias = npt.NDArray[np.float32]
-_Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 def write_keys(folder: Path, keys: npt.NDArray[np.uint64], scores: _Scores | None) -> None:
@@ -28,7 +27,7 @@ def write_keys(folder: Path, keys: npt.NDArray[np.uint64], scores: _Scores | Non
 
 
 def duplicates(
-    folders: Sequence[Path], bucket: int, n_buckets: int, most: int, gone: Mapping[int, _Mask]
+    folders: Sequence[Path], bucket: int, n_buckets: int, most: int, gone: Mapping[int, Rows]
 ) -> tuple[dict[int, Rows], int]:
     """Find the rows to drop among the keys of one range of all parts, and count those keys.
 
@@ -37,7 +36,7 @@ def duplicates(
     Args:
         folders: with the keys of each part, in order.
         bucket: number of the range; there are `n_buckets` of them.
-        gone: for some of the parts, whether a row has been dropped before; such rows are no part of a group.
+        gone: the rows of each part that have been dropped before; they are no part of a group.
     """
     bounds = (bucket << 64) // n_buckets, ((bucket + 1) << 64) // n_buckets
     slices = [_read(folder, *bounds, gone.get(part)) for part, folder in enumerate(folders)]
@@ -71,7 +70,7 @@ class _Slice(NamedTuple):
     scores: _Scores
 
 
-def _read(folder: Path, start: int, stop: int, gone: _Mask | None) -> _Slice:
+def _read(folder: Path, start: int, stop: int, gone: Rows | None) -> _Slice:
     """Read the keys whose first half is at least `start` and below `stop`."""
     keys = np.load(folder / "keys.npy", mmap_mode="r")
     first = int(np.searchsorted(keys[0], np.uint64(start)))
@@ -80,7 +79,11 @@ def _read(folder: Path, start: int, stop: int, gone: _Mask | None) -> _Slice:
     path = folder / "scores.npy"
     has_scores = path.exists()
     scores = np.load(path, mmap_mode="r")[first:end] if has_scores else np.full(len(rows), np.nan, np.float32)
-    is_left = np.ones(len(rows), np.bool_) if gone is None else ~gone[rows]
+    is_left = np.ones(len(rows), np.bool_)
+    if gone is not None:
+        is_gone = np.zeros(keys.shape[1], np.bool_)
+        is_gone[gone] = True
+        is_left = ~is_gone[rows]
     return _Slice(keys[0, first:end][is_left], keys[1, first:end][is_left], rows[is_left], scores[is_left])
 
 

@@ -73,8 +73,8 @@ class _Summary(BaseModel):
 
 def training_parts(
     work: Work, data: DataConfig, sources: Sequence[OpenSource]
-) -> tuple[list[Part], list[dict[str, int]]]:
-    """Return the parts of all training corpora, and what was skipped of each, by reason.
+) -> tuple[list[Part], list[dict[str, int]], list[Done]]:
+    """Return the parts of all training corpora, what was skipped of each, by reason, and the tasks that were done.
 
     Raises DataError, also for a corpus that does not have as many pairs as the config expects.
     """
@@ -88,14 +88,15 @@ def training_parts(
                 )
                 name, version = f"read/{len(tasks):05}", source.record.model_dump_json()
                 tasks.append(Task(name, write_lines, arguments.model_dump(mode="json"), version))
-    done = iter(work.stage("read", "reading", tasks, lambda each: sum(_Summary.model_validate(each.summary).counts)))
+    done = work.stage("read", "reading", tasks, lambda each: sum(_Summary.model_validate(each.summary).counts))
+    written = iter(done)
     parts: list[Part] = []
     skipped: list[dict[str, int]] = []
     for number, (source, config) in enumerate(zip(sources, data.train, strict=True)):
         units, n = Units(), 0
         for own in source.parts:
             lines, counts = (
-                _cut(own, data, root, work.sizes.part_pairs) if _is_plain(own) else _written(next(done), units)
+                _cut(own, data, root, work.sizes.part_pairs) if _is_plain(own) else _written(next(written), units)
             )
             firsts = itertools.accumulate(counts, initial=n)
             parts += [
@@ -108,7 +109,7 @@ def training_parts(
             n += sum(counts)
         check_count(config, n)
         skipped.append(units.skipped)
-    return parts, skipped
+    return parts, skipped, done
 
 
 def write_lines(folder: Path, arguments: Json) -> Json:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from nmt.config import Config, DataConfig, Source
 from nmt.data.manifest import ShardRecord
+from nmt.errors import DataError
 from nmt.layout import DataDir, TokenizerDir
 from nmt.prepare.cleaning.counts import CleanReport, refuse_empty, total
 from nmt.prepare.cleaning.lengths import Lengths
@@ -73,23 +74,37 @@ def settle_text(
     work: Work, config: DataConfig, sources: Sequence[OpenSource], held_out: Sequence[SentencePair]
 ) -> TrainingText:
     """Read and clean the training corpora. Raises DataError, also if nothing is left."""
-    parts, skipped = training_parts(work, config, sources)
-    return settle_read(work, config, parts, skipped, held_out)
+    try:
+        return _settle_text(work, config, sources, held_out)
+    except DataError:
+        if not work.do_again():
+            raise
+    return _settle_text(work, config, sources, held_out)
+
+
+def _settle_text(
+    work: Work, config: DataConfig, sources: Sequence[OpenSource], held_out: Sequence[SentencePair]
+) -> TrainingText:
+    parts, skipped, read = training_parts(work, config, sources)
+    text = settle_read(work, config, parts, skipped, held_out)
+    work.remove("read", read)
+    return text
 
 
 def settle_read(
     work: Work, config: DataConfig, parts: list[Part], skipped: list[dict[str, int]], held_out: Sequence[SentencePair]
 ) -> TrainingText:
-    """Clean training corpora that have been read into parts. `skipped`: see `TrainingText`."""
+    """Clean training corpora that have been read into parts; `skipped`: see `TrainingText`. Raises DataError."""
     folder = write_held_out_lines(work, held_out)
     cleaned = clean_parts(work, config, parts, folder)
     drops, _learned = judge_parts(work, config, parts, cleaned, group_parts(work, config, cleaned))
     chosen, n_offered = None, 0
     if not isinstance(config.valid, Source):
         chosen, n_offered = split_off(work, cleaned, drops, config.valid)
-    settled = settle_parts(work, cleaned, drops, chosen)
+    settled = settle_parts(work, cleaned, drops, chosen is not None)
     reports = _by_source(config, parts, [CleanReport.from_json(done.summary) for done in settled])
     refuse_empty(total(reports))
+    work.remove("clean", cleaned)
     return TrainingText(parts, settled, reports, skipped, chosen, n_offered)
 
 

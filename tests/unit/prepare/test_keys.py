@@ -44,8 +44,8 @@ def found(folder: Path, parts: list[_Part], most: int, n_buckets: int) -> tuple[
         keys = np.array([row[:2] for row in rows], np.uint64).reshape(-1, 2)
         write_keys(folder / str(number), keys, np.array([row[2] for row in rows], np.float32) if has_scores else None)
     folders = [folder / str(number) for number in range(len(parts))]
-    gone = {number: np.array([row[3] for row in rows], np.bool_) for number, (_, rows) in enumerate(parts)}
-    gone = {number: mask for number, mask in gone.items() if mask.any()}
+    gone = {number: np.flatnonzero([row[3] for row in rows]) for number, (_, rows) in enumerate(parts)}
+    gone = {number: rows for number, rows in gone.items() if len(rows)}
     dropped, total = defaultdict[int, list[int]](list), 0
     for bucket in range(n_buckets):
         drops, n = duplicates(folders, bucket, n_buckets, most, gone)
