@@ -95,7 +95,7 @@ def _settle_text(
 def settle_read(
     work: Work, config: DataConfig, parts: list[Part], skipped: list[dict[str, int]], held_out: Sequence[SentencePair]
 ) -> TrainingText:
-    """Clean training corpora that have been read into parts. `skipped`: see `TrainingText`."""
+    """Clean training corpora that have been read into parts; `skipped`: see `TrainingText`. Raises DataError."""
     folder = write_held_out_lines(work, held_out)
     work.versions["block lists"] = json.dumps(block_lists(config))
     cleaned = clean_parts(work, config, parts, folder)
