@@ -47,7 +47,8 @@ class Misaligned:
         if share is None:
             return b""
         judge, own, _ = _Judge.learn(pairs, pairs)
-        return judge.to_bytes(float(np.quantile(own, share)))
+        own = np.sort(own)
+        return judge.to_bytes(float(own[int(share * len(own))]))
 
     def dropped(self, learned: bytes, pairs: Pairs) -> Bools:
         """Return which of the pairs (N,) are to be dropped."""
@@ -80,19 +81,20 @@ class _Judge:
     def learn(cls, known: Pairs, unknown: Pairs) -> tuple[_Judge, Floats, Floats]:
         """Learn a lexicon from some pairs, and from others how far it explains them.
 
-        Returns also the scores of some of the others, and of bad pairs made of them.
+        Returns also the scores of some of the others, and of bad pairs made of them, as far as they can be judged.
         """
         entries, lexicon = _learn_lexicon(known)
         sample = _sample(unknown, _WEIGHT_PAIRS)
         weights = Weights.learn(lexicon, lexicon.observe(sample), lexicon.observe(_repaired(sample, 7)))
         sample = _sample(unknown, _FIT_PAIRS)
         own = weights.features(lexicon.observe(sample))
-        made = weights.features(lexicon.observe([*_repaired(sample, 11), *_cut(sample)]))
+        made = weights.features(lexicon.observe(_made(sample)))
         judge = cls(entries, lexicon, weights, _fit(own, made))
         scores = judge.scores(sample)
-        clear = scores > np.quantile(scores, _WORST)  # bad pairs made of bad ones would be too easy to tell
-        good = [pair for pair, is_clear in zip(sample, clear, strict=True) if is_clear]
-        return judge, scores, judge.scores([*_repaired(good, 11), *_cut(good)])
+        # bad pairs made of bad ones would be too easy to tell
+        good = [sample[i] for i in np.sort(np.argsort(scores, kind="stable")[int(_WORST * len(scores)) :])]
+        made_scores = judge.scores(_made(good))
+        return judge, scores[np.isfinite(scores)], made_scores[np.isfinite(made_scores)]
 
     def scores(self, pairs: Pairs) -> Floats:
         """Return how good each pair is; infinite if it cannot be judged."""
@@ -144,6 +146,13 @@ def _sample(pairs: Pairs, most: int) -> Pairs:
     return pairs[:: -(-len(pairs) // most)]
 
 
+def _made(pairs: Pairs) -> list[tuple[str, str]]:
+    """Make bad pairs of good ones: paired anew, with lengths that fit and with any, and cut."""
+    far = len(pairs) // 3
+    crossed = [(src, tgt) for (src, _), (_, tgt) in zip(pairs, [*pairs[far:], *pairs[:far]], strict=True)]
+    return [*_repaired(pairs, 11), *crossed, *_cut(pairs)]
+
+
 def _repaired(pairs: Pairs, distance: int) -> list[tuple[str, str]]:
     """Pair each source with a target of about the same length as its own."""
     order = sorted(range(len(pairs)), key=lambda i: len(pairs[i][1]))
@@ -185,11 +194,13 @@ def _scores(features: Floats, coefficients: Floats) -> Floats:
 def _share(own: Floats, made: Floats, max_loss: float) -> float | None:
     """Return the share of pairs to drop, so that enough bad ones are, or as many as possible if no more good ones are
     lost; None if too few bad ones would be."""
+    if not len(own) or not len(made):
+        return None
     own, made = np.sort(own), np.sort(made)
     below = np.arange(len(own)) / len(own)
     caught = np.searchsorted(made, own) / len(made)
     # hardly any good ones are where most of the bad ones are
-    bad = min(0.5, float(np.searchsorted(own, np.quantile(made, _MOSTLY_BAD))) / len(own) / _MOSTLY_BAD)
+    bad = min(0.5, float(np.searchsorted(own, made[int(_MOSTLY_BAD * len(made))])) / len(own) / _MOSTLY_BAD)
     lost = (below - bad * caught) / (1 - bad)
     most = np.flatnonzero((lost <= max_loss) & (caught <= _MOST_CAUGHT))
     return float(below[most[-1]]) if len(most) and caught[most[-1]] >= _LEAST_CAUGHT else None
