@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from nmt.tasks import ray_engine
 from nmt.tasks.engines import open_engine
 from nmt.tasks.in_process import InProcess
 from nmt.tasks.ray_engine import RayEngine
-from nmt.tasks.ray_nodes import Node, node_problem
+from nmt.tasks.ray_nodes import Node, node_problem, wait_for
 from nmt.tasks.task import Task, run_all
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
@@ -208,6 +209,17 @@ def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"pip install 'ray>=2.50' installs it"), open_engine("ray"):
         pass
+
+
+def test_the_end_by_a_signal_is_not_hidden() -> None:
+    class Ended(BaseException):
+        pass
+
+    def wait(*_: object, **__: object) -> None:
+        raise SystemError("returned a result with an exception set") from Ended(15)
+
+    with pytest.raises(Ended, match="15"):
+        wait_for(SimpleNamespace(wait=wait), [object()], 1, 5.0)  # type: ignore[arg-type]
 
 
 def test_an_address_needs_ray() -> None:
