@@ -72,7 +72,7 @@ def trained_rows(patch: pytest.MonkeyPatch) -> list[tuple[int, list[int]]]:
     real, seen = loop.train_step, []
 
     def train_step(session: Session, update: Update) -> loop.Outcome:
-        seen.append((session.state.epoch, session.pairs.corpus_rows(update.rows).tolist()))
+        seen.append((session.state.epoch, session.window.pairs.corpus_rows(update.rows).tolist()))
         return real(session, update)
 
     patch.setattr(loop, "train_step", train_step)
@@ -87,6 +87,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "plain": {},
     "dropout": {"src_bpe_dropout": 0.2, "tgt_bpe_dropout": 0.1},
     "both directions": {"both_directions": True, "src_bpe_dropout": 0.2},
+    "modifiers": {"modifiers": {"upper_case": 0.3, "typos": 0.3, "tags": 0.1}, "tgt_bpe_dropout": 0.1},
     "weights": {"weights": (1.0, 3.0)},
     "stages": {"stages": STAGES},
     "temperature": {"temperature": 5.0},

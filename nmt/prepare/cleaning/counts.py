@@ -59,7 +59,8 @@ class CleanReport:
         (N,): their line numbers, from 1."""
         self.kept_lengths.count_all(src, tgt)
         hashes = lines.astype(np.uint64) * _GOLDEN
-        for i in np.argsort(hashes, kind="stable")[:_N_KEPT_SAMPLES].tolist():
+        n = min(len(lines), _N_KEPT_SAMPLES)
+        for i in np.argpartition(hashes, n - 1)[:n].tolist() if n else ():
             sample = (int(hashes[i]), int(lines[i]), src[i][:_SAMPLE_CHARS], tgt[i][:_SAMPLE_CHARS])
             self.kept_samples.append(sample)
         self.kept_samples = sorted(self.kept_samples)[:_N_KEPT_SAMPLES]
