@@ -206,6 +206,8 @@ def test_stages_end_where_they_say(folder, tmp_path, monkeypatch, capsys):
     assert state.stage == 2 and n_updates == 30
     assert counts[True] == pytest.approx(1.5 * more, abs=1) and counts[False] == pytest.approx(0.5 * more, abs=1)
     assert all(row < first for _, rows in seen[begin : begin + 3] for row in rows)
+    assert state.stage_pairs == pytest.approx(sum(len(rows) for _, rows in seen[: begin + 3]), abs=2)
+    assert state.drawn == pytest.approx([state.stage_pairs - 1.5 * more, 1.5 * more], abs=2)
     assert any(row >= first for row in seen[begin + 3][1] + seen[begin + 4][1])
     said = capsys.readouterr().err
     assert [f"stage {i} of 3 mixes the training corpora, from step {step}:" in said for i, step in ((1, 0), (2, begin))]
