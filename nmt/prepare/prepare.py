@@ -69,8 +69,7 @@ def prepare(
         echo(f"no {config.data.root} here: using the sample corpus shipped with nmt, {root}")
     sources = {key: open_source(source, config.data.languages, root) for key, source in config.data.sources()}
     with work_directory(data_dir) as folder, staged_directory(data_dir) as staged:
-        versions = {"block lists": json.dumps(wanted.get("block_lists"))}
-        build = _Build(config, Work(folder, engine or InProcess(), sizes, versions), sources, reused)
+        build = _Build(config, Work(folder, engine or InProcess(), sizes), sources, reused)
         report = build.write(DataDir(staged), wanted)
     for line in report:
         echo(line)

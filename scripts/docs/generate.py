@@ -99,7 +99,7 @@ def _rows(section: type[BaseModel], prefix: str, names: Sequence[str] | None = N
         if names is not None and name not in names:
             continue
         key = f"{prefix}.{name}" if prefix else name
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel) and name != "clean":
             yield f"| `{key}` | the rows below | | {_escaped(_joined(field.description))} |"
             yield from _rows(field.annotation, key)
             continue

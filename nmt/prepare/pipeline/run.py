@@ -23,6 +23,7 @@ from nmt.prepare.pipeline.read import Part, training_parts
 from nmt.prepare.pipeline.settle import settle_parts, split_off
 from nmt.prepare.pipeline.vocabulary import learn_vocabulary
 from nmt.prepare.pipeline.work import Work
+from nmt.prepare.recipe import block_lists
 from nmt.prepare.records import TextRecord
 from nmt.tasks.task import Done
 from nmt.text.tokenizer import Tokenizers
@@ -94,8 +95,9 @@ def _settle_text(
 def settle_read(
     work: Work, config: DataConfig, parts: list[Part], skipped: list[dict[str, int]], held_out: Sequence[SentencePair]
 ) -> TrainingText:
-    """Clean training corpora that have been read into parts. `skipped`: see `TrainingText`."""
+    """Clean training corpora that have been read into parts; `skipped`: see `TrainingText`. Raises DataError."""
     folder = write_held_out_lines(work, held_out)
+    work.versions["block lists"] = json.dumps(block_lists(config))
     cleaned = clean_parts(work, config, parts, folder)
     drops, _learned = judge_parts(work, config, parts, cleaned, group_parts(work, config, cleaned))
     chosen, n_offered = None, 0
