@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
@@ -12,7 +11,7 @@ from nmt.console import printable, printable_sentence
 from nmt.prepare.cleaning.reasons import REASONS, REPAIRS
 from nmt.prepare.report import length_of_pieces
 from nmt.prepare.reporting.charts import histogram
-from nmt.prepare.reporting.report import CorpusReport, Histograms, Report, TokenizerReport, dropped_of
+from nmt.prepare.reporting.report import CorpusReport, Histograms, Report, TokenizerReport, dropped_of, repaired_of
 from nmt.prepare.reporting.style import STYLE
 
 _REPAIRED_SAMPLES = 5
@@ -108,14 +107,12 @@ def _reasons(title: str, corpora: Sequence[CorpusReport], level: str) -> Iterato
 
 
 def _repairs(corpora: Sequence[CorpusReport]) -> Iterator[str]:
-    repaired = Counter[str]()
-    for corpus in corpora:
-        repaired.update(corpus.repaired)
+    repaired = repaired_of(corpora)
     if not repaired:
         return
-    yield "<h2>Repairs</h2>\n<p>Pairs that were changed:</p>\n<dl>"
+    yield "<h2>Repairs</h2>\n<p>Pairs that were changed, before and after:</p>\n<dl>"
     for kind, n in repaired.items():
-        yield f"<dt>{_text(REPAIRS.get(kind, kind))}, {n:,} pairs</dt>"
+        yield f"<dt>{_text(REPAIRS[kind])}, {n:,} pairs</dt>"
         samples = [sample for corpus in corpora for sample in corpus.repaired_samples.get(kind, [])]
         for sample in samples[:_REPAIRED_SAMPLES]:
             for name, style in (("before", "dropped"), ("after", "kept")):

@@ -9,7 +9,7 @@ from typing import Literal
 from nmt.data.manifest import Record, SourceRecord
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.cleaning.lengths import CHARS, RATIOS, Lengths
-from nmt.prepare.cleaning.reasons import REASONS
+from nmt.prepare.cleaning.reasons import REASONS, REPAIRS
 from nmt.prepare.languages import Sample, script_counts
 from nmt.prepare.records import TextRecord
 from nmt.text.tokenizer import Tokenizers
@@ -103,6 +103,14 @@ def dropped_of(corpora: Iterable[CorpusReport]) -> dict[str, int]:
     for corpus in corpora:
         counts.update(corpus.dropped)
     return {reason: counts[reason] for reason in REASONS if reason in counts}
+
+
+def repaired_of(corpora: Iterable[CorpusReport]) -> dict[str, int]:
+    """Return the pairs repaired of these corpora by kind, in the order in which repairs are made."""
+    counts = Counter[str]()
+    for corpus in corpora:
+        counts.update(corpus.repaired)
+    return {kind: counts[kind] for kind in REPAIRS if kind in counts}
 
 
 def corpus_reports(

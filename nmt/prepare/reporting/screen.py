@@ -7,9 +7,9 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 
 from nmt.console import printable_sentence
-from nmt.prepare.cleaning.reasons import REASONS
+from nmt.prepare.cleaning.reasons import REASONS, REPAIRS
 from nmt.prepare.report import COLUMNS, count_lines
-from nmt.prepare.reporting.report import Report
+from nmt.prepare.reporting.report import Report, repaired_of
 
 _N_SAMPLES = 3
 
@@ -25,6 +25,8 @@ def screen(report: Report) -> Iterator[str]:
         if one.skipped:
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(one.skipped.items()))
             yield f"{one.key} {one.corpus}: skipped, since they are no pair: {reasons}"
+    if repaired := repaired_of(report.corpora):
+        yield "repaired: " + ", ".join(f"{REPAIRS[kind]} {n:,}" for kind, n in repaired.items())
     for reason, n in report.dropped.items():
         if samples := list(_samples(report, reason)):
             yield ""
