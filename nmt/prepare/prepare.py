@@ -27,8 +27,8 @@ from nmt.prepare.pipeline.run import EncodedText, TrainingText, encode_text, mak
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work
 from nmt.prepare.recipe import Recipe, recipe
 from nmt.prepare.records import CleanRecord, PreparedSplit, PreparedTokenizers, SplitOffRecord
-from nmt.prepare.report import table
 from nmt.prepare.reporting.report import Report, corpus_reports, tokenizer_report
+from nmt.prepare.reporting.table import table
 from nmt.prepare.reporting.warnings import corpus_warnings
 from nmt.prepare.reporting.write import write_report
 from nmt.prepare.sources import open_source, text_folder
