@@ -115,7 +115,7 @@ class _Build:
         data = self.config.data
         held_out = self._read_held_out()
         pairs = [pair for split in held_out.values() for pair in split]
-        text = settle_text(self.work, data, [self.sources[key] for key in self.train_keys], pairs)
+        text = settle_text(self.work, data, {key: self.sources[key] for key in self.train_keys}, pairs)
         self._check_corpora(text, held_out)
         if text.split_off is not None:
             held_out = {"valid": text.split_off, **held_out}
