@@ -107,7 +107,7 @@ def test_a_development_set_that_was_split_off_stays(tmp_path: Path) -> None:
     place.write(more=[*alike, *NEW])
     add(place, data__valid=12)
     assert list(zip(valid.text("de"), valid.text("en"), strict=True)) == chosen
-    assert place.manifest()["sources"]["train.1"]["dropped"] == {"valid": 1, "shared": 2}
+    assert place.manifest()["sources"]["train.1"]["dropped"] == {"overlap": 1, "shared": 2}
     assert set(NEW) <= pairs(place).keys()
 
 
