@@ -9,11 +9,12 @@ from pathlib import Path
 
 from pydantic import model_validator
 
-from nmt.config.data import DataConfig, Source
+from nmt.config.data import DataConfig
 from nmt.config.model import ModelConfig
 from nmt.config.modifiers import ModifiersConfig
 from nmt.config.search import BatchSize, SearchConfig
 from nmt.config.section import Section, raise_together
+from nmt.config.source import Source
 from nmt.config.stages import Stage, mixing_problems
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig

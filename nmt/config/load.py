@@ -118,7 +118,7 @@ _LISTED = {
     "stages": Stage.model_fields.items(),
     "modifiers": ModifiersConfig.model_fields.items(),
 }
-"""The settings within a setting, of which a file names only those that are given."""
+"""The settings within a setting."""
 
 
 def _commented(config: Config, tree: dict[str, dict[str, object]]) -> Iterator[str]:

@@ -12,7 +12,7 @@ Rate = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class ModifiersConfig(Section):
-    """Shares of the training pairs that are modified."""
+    """Shares of the training pairs that are modified, drawn again in every epoch; a pair is modified at most once."""
 
     upper_case: Rate = 0.0
     """Both sides in upper case, if the script of the source has case; 0.07 is usual."""

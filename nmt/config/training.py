@@ -64,8 +64,7 @@ class TrainingConfig(Section):
     tgt_bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """The same for the target."""
     modifiers: ModifiersConfig = ModifiersConfig()
-    """Shares of the training pairs that are modified, drawn again in every epoch; a pair has at most one
-    modification."""
+    """Shares of the training pairs that are modified in every epoch: case, typos, noise, terms …; none by default."""
     both_directions: bool = False
     """Learn from every pair in both directions with one model, without a language tag: pre-training for a fine-tuning
     in one direction (init_from). Needs a joint vocabulary. Validation is in data.direction."""

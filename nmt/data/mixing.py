@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 
 from nmt.config import Config, Stage
 from nmt.data.manifest import Manifest
@@ -28,7 +29,7 @@ class TrainCorpus:
     runs: tuple[Run, ...]
     repeat: int = 1
 
-    @property
+    @cached_property
     def n(self) -> int:
         """The number of its pairs, which is one pass."""
         return sum(run.n for run in self.runs)
@@ -66,10 +67,17 @@ class Mix:
     stages: Sequence[StagePlan]
     n_windows: int
 
-    @property
+    @cached_property
     def n_pairs(self) -> int:
         """Pairs of an epoch."""
         return sum(corpus.n * corpus.repeat for corpus in self.corpora)
+
+    def has(self, at: Position) -> bool:
+        """Whether there is such a window."""
+        if at.window >= self.n_windows or at.stage >= len(self.stages):
+            return False
+        start, stop = self.span(at)
+        return start < stop and len(at.drawn) in (0, len(self.corpora))
 
     def span(self, at: Position) -> tuple[int, int]:
         """Return how many pairs the run has drawn before a window, and after it; the end of a stage cuts it short."""

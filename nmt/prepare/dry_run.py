@@ -49,7 +49,10 @@ def dry_run(
     root = text_folder(config.data.root)
     trial = _Trial(config, {key: open_source(each, config.data.languages, root) for key, each in config.data.sources()})
     with TemporaryDirectory(prefix="nmt-") as folder:
-        text = trial.settle(Work(Path(folder), engine or InProcess(), SIZES), sample)
+        # a sample is cleaned before other processes would have started
+        own = engine if engine is not None and sample is None else InProcess()
+        work = Work(Path(folder), own, SIZES, {"block lists": ""})  # their content: only work that goes on needs it
+        text = trial.settle(work, sample)
         outcome = trial.report(text, sample)
     for line in screen(outcome):
         echo(line)
@@ -71,7 +74,7 @@ class _Trial:
         """Clean the text, or at most `sample` pairs of each corpus."""
         pairs = [pair for own in self._held_out.values() for pair in own]
         if sample is None:
-            return settle_text(work, self._config.data, list(self._train.values()), pairs)
+            return settle_text(work, self._config.data, self._train, pairs)
         parts, skipped, lines = [], [], []
         for key, source in self._train.items():
             with Progress(f"reading {key}", None, "pairs") as progress:

@@ -27,8 +27,8 @@ from nmt.prepare.pipeline.run import EncodedText, TrainingText, encode_text, mak
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work
 from nmt.prepare.recipe import Recipe, recipe
 from nmt.prepare.records import CleanRecord, PreparedSplit, PreparedTokenizers, SplitOffRecord
-from nmt.prepare.report import table
 from nmt.prepare.reporting.report import Report, corpus_reports, tokenizer_report
+from nmt.prepare.reporting.table import table
 from nmt.prepare.reporting.warnings import corpus_warnings
 from nmt.prepare.reporting.write import write_report
 from nmt.prepare.sources import open_source, text_folder
@@ -69,8 +69,7 @@ def prepare(
         echo(f"no {config.data.root} here: using the sample corpus shipped with nmt, {root}")
     sources = {key: open_source(source, config.data.languages, root) for key, source in config.data.sources()}
     with work_directory(data_dir) as folder, staged_directory(data_dir) as staged:
-        versions = {"block lists": json.dumps(wanted.get("block_lists"))}
-        build = _Build(config, Work(folder, engine or InProcess(), sizes, versions), sources, reused)
+        build = _Build(config, Work(folder, engine or InProcess(), sizes), sources, reused)
         report = build.write(DataDir(staged), wanted)
     for line in report:
         echo(line)
@@ -116,7 +115,7 @@ class _Build:
         data = self.config.data
         held_out = self._read_held_out()
         pairs = [pair for split in held_out.values() for pair in split]
-        text = settle_text(self.work, data, [self.sources[key] for key in self.train_keys], pairs)
+        text = settle_text(self.work, data, {key: self.sources[key] for key in self.train_keys}, pairs)
         self._check_corpora(text, held_out)
         if text.split_off is not None:
             held_out = {"valid": text.split_off, **held_out}

@@ -48,12 +48,12 @@ def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
     if reused is not None:
         tokenizer = {"joint": reused.joint, "reused": reused.fingerprint}
     made_from: Recipe = {"languages": list(config.data.languages), "data": data, "tokenizer": tokenizer}
-    if lists := _block_lists(config.data):
+    if lists := block_lists(config.data):
         made_from["block_lists"] = lists
     return made_from
 
 
-def _block_lists(data: DataConfig) -> dict[str, object]:
+def block_lists(data: DataConfig) -> dict[str, object]:
     """Return the checksum of each block list; without those that are not here, such as on a machine that trains."""
     root, steps = text_folder(data.root), [data.clean, *(source.clean for source in data.train)]
     names = {name for clean in steps if clean is not None for name in (clean.block_lists or {}).values()}

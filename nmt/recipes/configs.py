@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.config import Config, DataConfig, Source
-from nmt.config.data import is_url
 from nmt.config.load import changed_config, check_config, load_config
+from nmt.config.source import is_url
 from nmt.errors import CheckpointError, DataError
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.sources import text_folder

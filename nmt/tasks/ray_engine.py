@@ -22,7 +22,7 @@ from typing import Protocol
 from nmt.console import say
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.tasks.attempts import Lost, Outcome, attempt, run_on
-from nmt.tasks.ray_nodes import check_nodes
+from nmt.tasks.ray_nodes import check_nodes, wait_for
 from nmt.tasks.task import Done, Task
 
 INSTALL = "Ray is not installed; pip install 'ray>=2.50' installs it, and so does nmt's extra cluster"
@@ -168,10 +168,10 @@ class RayEngine:
             actor = self._new_actor(str(Path.cwd()))
             self._starting[actor.node.remote()] = _Remote(actor)
         pending = [*self._starting, *self._busy]
-        ready, _ = self._ray.wait(pending, timeout=POLL_SECONDS)
+        ready, _ = wait_for(self._ray, pending, 1, POLL_SECONDS)
         if not ready:
             return self._lost_unnoticed()
-        ready, _ = self._ray.wait(pending, num_returns=len(pending), timeout=0)
+        ready, _ = wait_for(self._ray, pending, len(pending), 0)
         self._collect_started([reference for reference in ready if reference in self._starting])
         return [self._ended(reference) for reference in ready if reference in self._busy]
 

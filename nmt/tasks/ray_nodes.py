@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -58,7 +59,7 @@ def check_nodes(ray: ModuleType, probe: Path) -> None:
             on_node = remote.options(scheduling_strategy=strategy(node["NodeID"], soft=False))
             name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
             asked[on_node.remote(str(probe), str(Path.cwd()), SEEN_SECONDS)] = name
-    ready, silent = ray.wait([*asked], num_returns=len(asked), timeout=ANSWER_SECONDS) if asked else ([], [])
+    ready, silent = wait_for(ray, [*asked], len(asked), ANSWER_SECONDS)
     if silent:
         raise DataError(f"node {asked[silent[0]]} of the Ray cluster does not answer for {ANSWER_SECONDS:.0f} s")
     for reference in ready:
@@ -70,6 +71,19 @@ def check_nodes(ray: ModuleType, probe: Path) -> None:
             continue  # it has been removed
         if problem := node_problem(found, probe.parent):
             raise DataError(f"node {asked[reference]} of the Ray cluster {problem}")
+
+
+def wait_for(
+    ray: ModuleType, references: Sequence[object], n: int, seconds: float
+) -> tuple[list[object], list[object]]:
+    """Wait until `n` results are there, or for so many seconds; return the references of those and of the others."""
+    if not references:
+        return [], []
+    try:
+        ready, others = ray.wait(references, num_returns=n, timeout=seconds)
+    except SystemError as error:  # what a handler of signals has raised, but for KeyboardInterrupt
+        raise (error.__cause__ or error) from None
+    return ready, others
 
 
 def node_problem(node: Node, work: Path) -> str | None:

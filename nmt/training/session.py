@@ -78,8 +78,7 @@ class Session:
     @property
     def position(self) -> Position:
         """Where the run stands in its data."""
-        state = self.state
-        return Position(state.epoch, state.window, state.stage, state.stage_step, state.stage_pairs, tuple(state.drawn))
+        return position_of(self.state)
 
     def load_window(self) -> None:
         """Load the pairs and updates of the window that the run stands in; BPE-dropout segments them again."""
@@ -205,3 +204,8 @@ class Session:
         if self.is_sharded:
             self.world.request(kind)
         return self.gather(kind)
+
+
+def position_of(state: TrainState) -> Position:
+    """Return where a run stands in its data."""
+    return Position(state.epoch, state.window, state.stage, state.stage_step, state.stage_pairs, tuple(state.drawn))

@@ -21,7 +21,7 @@ from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
 from nmt.cli import app
-from nmt.config import Config, Source, Stage
+from nmt.config import Config, ModifiersConfig, Source, Stage
 from nmt.config.clean import CleanConfig, CleanSteps, CorpusClean
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
@@ -79,6 +79,8 @@ def settings_page() -> str:
             own = [name for name in CorpusClean.model_fields if name not in CleanSteps.model_fields]
             lines += [text, "", *_settings(CorpusClean, "clean", own)]
         if name == "training":
+            lines += ["### Modifiers", "", _escaped(_joined(ModifiersConfig.__doc__)), ""]
+            lines += _settings(ModifiersConfig, "training.modifiers")
             text = "Each entry of `training.stages`:"
             lines += ["### A stage", "", _escaped(_joined(Stage.__doc__)) + " " + text, "", *_settings(Stage, "")]
     return "\n".join(lines)
@@ -86,25 +88,16 @@ def settings_page() -> str:
 
 def _settings(section: type[BaseModel], prefix: str, names: Sequence[str] | None = None) -> Iterator[str]:
     """The table of a section's fields, or of those with these names, ended by a blank line."""
+    schema = section.model_json_schema()
     yield "| setting | values | default | meaning |"
     yield "|---|---|---|---|"
-    yield from _rows(section, prefix, names)
-    yield ""
-
-
-def _rows(section: type[BaseModel], prefix: str, names: Sequence[str] | None = None) -> Iterator[str]:
-    """A row for each field, and for the fields of a section within this one."""
-    schema = section.model_json_schema()
     for name, field in section.model_fields.items():
         if names is not None and name not in names:
             continue
         key = f"{prefix}.{name}" if prefix else name
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield f"| `{key}` | the rows below | | {_escaped(_joined(field.description))} |"
-            yield from _rows(field.annotation, key)
-            continue
         values = _values(schema["properties"][name], schema.get("$defs", {}))
         yield f"| `{key}` | {values} | {_default(field.default)} | {_escaped(_joined(field.description))} |"
+    yield ""
 
 
 def _default(value: Any) -> str:
@@ -123,15 +116,20 @@ def _default(value: Any) -> str:
             return f"`{value}`" if str(value) else "none"
 
 
+_SECTIONS = {
+    "Source": "[a source](#a-source)",
+    "Stage": "[a stage](#a-stage)",
+    "ModifiersConfig": "[modifiers](#modifiers)",
+}
+
+
 def _values(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
     """What a JSON schema allows, in words."""
     if "$ref" in schema:
         section = schema["$ref"].rpartition("/")[2]
         schema = definitions[section]
         if schema.get("type") == "object":
-            return {"Source": "[a source](#a-source)", "Stage": "[a stage](#a-stage)"}.get(
-                section, "[cleaning](#cleaning)"
-            )
+            return _SECTIONS.get(section, "[cleaning](#cleaning)")
     for options in (schema.get("anyOf"), schema.get("oneOf")):
         if options:
             return " or ".join(dict.fromkeys(_values(option, definitions) for option in options))

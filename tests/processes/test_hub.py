@@ -22,9 +22,11 @@ import pytest
 from hub_server import Hub, serve
 from nmt.config import Source
 from nmt.data.corpus import Corpus
-from nmt.errors import HubError
+from nmt.errors import DataError, HubError
 from nmt.layout import DataDir
-from nmt.prepare.hub import _download
+from nmt.prepare import hub as hub_module
+from nmt.prepare.hub import _download, read_hub
+from nmt.prepare.pairs import Units
 from sentences import sentence_pairs, write_pairs
 
 PARQUET = "refs/convert/parquet"
@@ -264,6 +266,16 @@ def test_what_the_hub_does_not_have(hub: Hub, client: Client) -> None:
         said = re.sub("[0-9a-f]{40}", "COMMIT", line)
         assert said.startswith(expected.format(hub.endpoint, iwslt=iwslt, valid=valid))
     assert client.left() == set()
+
+
+def test_scores_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"de": "ja", "en": "yes", "s": 0.5}, {"de": "a", "en": "b", "s": None}, {"de": "c", "en": None, "s": "1"}]
+    monkeypatch.setattr(hub_module, "_rows", lambda _: iter(rows))
+    part, units = Source(hub="a/b", paths=["c.jsonl"], score="s"), Units()
+    assert list(read_hub(part, ("de", "en"), units)) == [("ja", "yes", 0.5), ("c", "", 1.0)]
+    assert units.skipped == {"no number as score": 1}
+    with pytest.raises(DataError, match=r"file c\.jsonl: no column t; there are de, en, s"):
+        list(read_hub(part.model_copy(update={"score": "t"}), ("de", "en"), units))
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])

@@ -12,18 +12,22 @@ import threading
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import nmt
 import tasks
+from folders import Folder
 from nmt.errors import ConfigError, DataError
+from nmt.prepare.pipeline.work import Sizes
+from nmt.prepare.prepare import prepare
 from nmt.tasks import ray_engine
 from nmt.tasks.engines import open_engine
 from nmt.tasks.in_process import InProcess
 from nmt.tasks.ray_engine import RayEngine
-from nmt.tasks.ray_nodes import Node, node_problem
+from nmt.tasks.ray_nodes import Node, node_problem, wait_for
 from nmt.tasks.task import Task, run_all
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate import files
@@ -149,6 +153,20 @@ def test_a_text_is_translated_on_two_nodes(
     assert not target.with_name("out.work").exists()
 
 
+def test_a_corpus_is_prepared_on_two_nodes(engine: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Folder(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    config = place.config(data__valid=10, data__root="text", data__clean={"near_duplicates": True})
+    contents = []
+    for name, chosen in (("one", None), ("two", engine)):
+        place.data = tmp_path / name
+        sizes = Sizes(part_pairs=60, bucket_pairs=100, shard_pairs=90)
+        prepare(config, Path(name), echo=place.said.append, engine=chosen, sizes=sizes)
+        contents.append(place.content())
+    assert contents[0] == contents[1]
+    assert place.manifest()["format"] == 2
+
+
 def test_a_node_is_removed_and_then_the_other(
     engine: RayEngine, cluster: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
@@ -208,6 +226,17 @@ def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"pip install 'ray>=2.50' installs it"), open_engine("ray"):
         pass
+
+
+def test_the_end_by_a_signal_is_not_hidden() -> None:
+    class Ended(BaseException):
+        pass
+
+    def wait(*_: object, **__: object) -> None:
+        raise SystemError("returned a result with an exception set") from Ended(15)
+
+    with pytest.raises(Ended, match="15"):
+        wait_for(SimpleNamespace(wait=wait), [object()], 1, 5.0)  # type: ignore[arg-type]
 
 
 def test_an_address_needs_ray() -> None:

@@ -34,8 +34,8 @@ class CleanReport:
     repaired_samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
     """A few of their sides from where they differ, with the line number: before and after."""
     mix: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By language of a side, the number of lines by the language that they were identified as; empty if they were
-    not."""
+    """By language of a side, the number of lines by the language that they were identified as, of those that were not
+    dropped before; empty if none were."""
     read_lengths: Lengths = field(default_factory=Lengths)
     kept_lengths: Lengths = field(default_factory=Lengths)
     kept_samples: list[tuple[int, int, str, str]] = field(default_factory=list)
@@ -59,7 +59,8 @@ class CleanReport:
         (N,): their line numbers, from 1."""
         self.kept_lengths.count_all(src, tgt)
         hashes = lines.astype(np.uint64) * _GOLDEN
-        for i in np.argsort(hashes, kind="stable")[:_N_KEPT_SAMPLES].tolist():
+        n = min(len(lines), _N_KEPT_SAMPLES)
+        for i in np.argpartition(hashes, n - 1)[:n].tolist() if n else ():
             sample = (int(hashes[i]), int(lines[i]), src[i][:_SAMPLE_CHARS], tgt[i][:_SAMPLE_CHARS])
             self.kept_samples.append(sample)
         self.kept_samples = sorted(self.kept_samples)[:_N_KEPT_SAMPLES]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class Lexicon:
             ]
             levels.append((np.digitize(explained[0], LEVELS), np.digitize(explained[1], LEVELS)))
         of_src, of_tgt = (np.concatenate(parts) for parts in zip(*levels, strict=True))
-        return src.with_levels(of_src), tgt.with_levels(of_tgt)
+        return replace(src, levels=of_src), replace(tgt, levels=of_tgt)
 
 
 @dataclass(frozen=True)
@@ -102,33 +102,21 @@ class Weights:
         return np.stack(columns, axis=1).astype(np.float64)
 
 
-def _read(lines: Sequence[str], vocabulary: Vocabulary) -> _Unexplained:
+def _read(lines: Sequence[str], vocabulary: Vocabulary) -> Side:
     words, ends = split_words(lines)
     numbers = vocabulary.numbers(words)
     known = Tokens(numbers, ends).where(numbers >= 0)
     last = numbers[ends - 1] if len(numbers) else np.zeros(len(lines))
     lengths = np.diff(ends, prepend=0)
-    return _Unexplained(
-        known.rarest(_WORDS),
+    tokens = known.rarest(_WORDS)
+    return Side(
+        tokens,
+        np.zeros(len(tokens.ids), np.int64),
         1 - known.lengths / np.maximum(lengths, 1),
         (last < 0) & (lengths > 0),
         np.array([not line[-1:].isalnum() for line in lines]),
         np.array([len(line) for line in lines]),
     )
-
-
-@dataclass(frozen=True)
-class _Unexplained:
-    """`Side` without its levels."""
-
-    tokens: Tokens
-    unknown: Floats
-    last_unknown: Bools
-    marked: Bools
-    chars: Longs
-
-    def with_levels(self, levels: Longs) -> Side:
-        return Side(self.tokens, levels, self.unknown, self.last_unknown, self.marked, self.chars)
 
 
 def _log_ratio(pairs: tuple[Side, Side]) -> Floats:
@@ -145,7 +133,8 @@ def _log_likelihood_ratios(good: Side, bad: Side, vocabulary: Vocabulary) -> Flo
         np.add.at(of_alike, frequency, counts)  # what is usual for words of about this frequency
         usual = (of_alike / of_alike.sum(axis=1, keepdims=True))[frequency]
         shares.append((counts + _SHRINK * usual) / (counts.sum(axis=1, keepdims=True) + _SHRINK))
-    return np.clip(np.log(shares[0] / shares[1]), -_MAX_WEIGHT, _MAX_WEIGHT)
+    ratios = np.clip(np.log(shares[0] / shares[1]), -_MAX_WEIGHT, _MAX_WEIGHT)
+    return np.rint(ratios * 1024) / 1024  # so that sums are exact, in whatever order
 
 
 def _sums(side: Side, weights: Floats) -> list[Floats]:

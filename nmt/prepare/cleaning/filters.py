@@ -22,10 +22,13 @@ SideTest = Callable[[str], bool]
 _SHOUTED_LETTERS = 12  # fewer may be abbreviations
 
 
-def filters(clean: CorpusClean, languages: tuple[str, str], root: Path) -> Iterator[tuple[str, Filter]]:
+def filters(
+    clean: CorpusClean, languages: tuple[str, str], root: Path, mix: dict[str, dict[str, int]]
+) -> Iterator[tuple[str, Filter]]:
     """Yield the filters of a corpus with their reasons, in the order in which they are applied.
 
-    root: the folder of the block lists. Raises DataError if a list, a package or facts about a language are missing.
+    root: the folder of the block lists. mix: `CleanReport.mix`, which the identification of languages fills.
+    Raises DataError if a list, a package or facts about a language are missing.
     """
     if clean.copied == "normal":
         yield "copied", same_letters
@@ -56,7 +59,7 @@ def filters(clean: CorpusClean, languages: tuple[str, str], root: Path) -> Itera
             raise DataError(f"clean.truncated: sentences have no final mark in {without.pop()}; set it to false")
         yield "truncated", is_cut
     if clean.language:
-        yield "language", _either(*(in_other_language(language) for language in languages))
+        yield "language", _either(*(in_other_language(code, mix.setdefault(code, {})) for code in languages))
 
 
 def _either(first: SideTest, second: SideTest) -> Filter:

@@ -20,9 +20,10 @@ _ALIKE = [
 """Codes of languages that are not told apart."""
 
 
-def in_other_language(language: str) -> Callable[[str], bool]:
+def in_other_language(language: str, counts: dict[str, int]) -> Callable[[str], bool]:
     """Return a test whether a text is clearly in another language than this one, by its code `de` or `pt_BR`.
 
+    counts: the texts that are tested are counted here by language, or as `unclear`.
     Raises DataError without py3langid, or if it does not know the language.
     """
     try:
@@ -38,9 +39,14 @@ def in_other_language(language: str) -> Callable[[str], bool]:
     def test(text: str) -> bool:
         text = text[:_CHARS]
         best, score = classify(text)
-        if best in own or best == _NO_LANGUAGE:
-            return False
-        expected = next(own_score for code, own_score in rank(text) if code in own)
-        return bool(score - expected > _MARGIN + _MARGIN_CHARS / max(1, len(text)))
+        is_other = False
+        if best in own:
+            best = language
+        else:
+            expected = next(own_score for code, own_score in rank(text) if code in own)
+            is_other = best != _NO_LANGUAGE and score - expected > _MARGIN + _MARGIN_CHARS / max(1, len(text))
+            best = best if is_other else "unclear"
+        counts[best] = counts.get(best, 0) + 1
+        return is_other
 
     return test

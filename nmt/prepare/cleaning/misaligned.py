@@ -24,7 +24,7 @@ _WEIGHT_PAIRS, _FIT_PAIRS = 100_000, 20_000
 _BLOCK_PAIRS = 8192
 _MIN_WORDS = 2  # a pair with fewer words that are known on a side is not judged
 _MOST_CAUGHT, _LEAST_CAUGHT = 0.99, 0.3  # of pairs made badly; what catches fewer cannot tell good from bad
-_MOSTLY_BAD = 0.7  # below the score of this share of the bad pairs there are hardly any good ones
+_MOSTLY_BAD = 0.8  # below the score of this share of the bad pairs there are hardly any good ones
 _WORST = 0.3  # share of the pairs that may be bad
 _CUTS = (0.3, 0.5, 0.7, 0.4, 0.6)
 
@@ -39,26 +39,25 @@ class Misaligned:
     per_corpus: bool = True
 
     def learn(self, pairs: Pairs) -> bytes:
-        """Return a model of good pairs, the same bytes each time; none of too few pairs, or such that tell nothing."""
+        """Return what good pairs look like, the same bytes each time; nothing if it cannot be told from these pairs."""
         if len(pairs) < MIN_PAIRS:
             return b""
-        # how much may be caught is seen in pairs that the model does not know: the bad ones it knows look better
-        unknown = pairs[1::2]
-        caught = _catch(*_Model.learn(pairs[::2]).scores_of(unknown), self.max_loss)
-        if caught < _LEAST_CAUGHT:
+        # how many can be dropped is seen in pairs that are unknown: a bad pair looks better to what has learned from it
+        share = _share(*_Judge.learn(pairs[::2], pairs[1::2])[1:], self.max_loss)
+        if share is None:
             return b""
-        model = _Model.learn(pairs)
-        _, made = model.scores_of(pairs)
-        return model.to_bytes(float(np.quantile(made, caught)))
+        judge, own, _ = _Judge.learn(pairs, pairs)
+        own = np.sort(own)
+        return judge.to_bytes(float(own[int(share * len(own))]))
 
     def dropped(self, learned: bytes, pairs: Pairs) -> Bools:
         """Return which of the pairs (N,) are to be dropped."""
         result = np.zeros(len(pairs), bool)
         if not learned:
             return result
-        model, threshold = _load(learned)
+        judge, threshold = _judge(learned)
         for start in range(0, len(pairs), _BLOCK_PAIRS):
-            result[start : start + _BLOCK_PAIRS] = model.scores(pairs[start : start + _BLOCK_PAIRS]) < threshold
+            result[start : start + _BLOCK_PAIRS] = judge.scores(pairs[start : start + _BLOCK_PAIRS]) < threshold
         return result
 
 
@@ -70,36 +69,32 @@ def warning(learned: bytes) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Model:
-    """What good pairs look like."""
+class _Judge:
+    """Tells good pairs from bad ones."""
 
+    entries: Entries
     lexicon: Lexicon
     weights: Weights
     coefficients: Floats
-    entries: Entries
 
     @classmethod
-    def learn(cls, pairs: Pairs) -> _Model:
-        vocabularies, tokens = [], []
-        for side in (0, 1):
-            words, ends = split_words([pair[side] for pair in pairs])
-            vocabularies.append(Vocabulary.of(words))
-            numbers = vocabularies[-1].numbers(words)
-            tokens.append(Tokens(numbers, ends).where(numbers >= 0))
-        src, tgt = vocabularies
-        entries = Entries.learn(*tokens, src, tgt)
-        lexicon = Lexicon(src, tgt, Table(entries))
-        sample = _sample(pairs, _WEIGHT_PAIRS)
+    def learn(cls, known: Pairs, unknown: Pairs) -> tuple[_Judge, Floats, Floats]:
+        """Learn a lexicon from some pairs, and from others how far it explains them.
+
+        Returns also the scores of some of the others, and of bad pairs made of them, as far as they can be judged.
+        """
+        entries, lexicon = _learn_lexicon(known)
+        sample = _sample(unknown, _WEIGHT_PAIRS)
         weights = Weights.learn(lexicon, lexicon.observe(sample), lexicon.observe(_repaired(sample, 7)))
-        sample = _sample(pairs, _FIT_PAIRS)
-        own, *parts = (
-            weights.features(lexicon.observe(some)) for some in (sample, _repaired(sample, 11), _cut(sample))
-        )
-        made = np.concatenate(parts)
-        first = _fit(own, made)
-        # once more without those that are most likely bad themselves
-        clear = _scores(own, first) > np.quantile(_scores(made, first), _MOSTLY_BAD)
-        return cls(lexicon, weights, _fit(own[clear], made), entries)
+        sample = _sample(unknown, _FIT_PAIRS)
+        own = weights.features(lexicon.observe(sample))
+        made = weights.features(lexicon.observe(_made(sample)))
+        judge = cls(entries, lexicon, weights, _fit(own, made))
+        scores = judge.scores(sample)
+        # bad pairs made of bad ones would be too easy to tell
+        good = [sample[i] for i in np.sort(np.argsort(scores, kind="stable")[int(_WORST * len(scores)) :])]
+        made_scores = judge.scores(_made(good))
+        return judge, scores[np.isfinite(scores)], made_scores[np.isfinite(made_scores)]
 
     def scores(self, pairs: Pairs) -> Floats:
         """Return how good each pair is; infinite if it cannot be judged."""
@@ -108,16 +103,8 @@ class _Model:
         scores[np.minimum(*(side.tokens.lengths for side in sides)) < _MIN_WORDS] = np.inf
         return scores
 
-    def scores_of(self, pairs: Pairs) -> tuple[Floats, Floats]:
-        """Return the scores of some of the pairs, and of bad ones made of them."""
-        sample = _sample(pairs, _FIT_PAIRS)
-        own = self.scores(sample)
-        better = own > np.quantile(own, _WORST)  # a bad pair made of a bad one would be too easy to tell
-        good = [pair for pair, is_good in zip(sample, better, strict=True) if is_good]
-        return own, np.concatenate((self.scores(_repaired(good, 11)), self.scores(_cut(good))))
-
     def to_bytes(self, threshold: float) -> bytes:
-        """Return the model and a threshold of scores."""
+        """Return the judge, and the score below which pairs are dropped."""
         entries, lexicon, weights = self.entries, self.lexicon, self.weights
         arrays = {"keys": entries.keys, "forward": entries.forward, "backward": entries.backward}
         for name, vocabulary, of_words in (("src", lexicon.src, weights.src), ("tgt", lexicon.tgt, weights.tgt)):
@@ -131,7 +118,7 @@ class _Model:
 
 
 @lru_cache(maxsize=1)
-def _load(learned: bytes) -> tuple[_Model, float]:
+def _judge(learned: bytes) -> tuple[_Judge, float]:
     with np.load(io.BytesIO(learned)) as arrays:
         src, tgt = (
             Vocabulary(arrays[f"{name}_words"].tobytes().decode().split("\n"), arrays[f"{name}_counts"])
@@ -141,11 +128,29 @@ def _load(learned: bytes) -> tuple[_Model, float]:
         entries = Entries(arrays["keys"], arrays["forward"], arrays["backward"])
         median, spread, threshold, *coefficients = arrays["numbers"].tolist()
     lexicon = Lexicon(src, tgt, Table(entries))
-    return _Model(lexicon, Weights(*of_words, median, spread), np.array(coefficients), entries), threshold
+    return _Judge(entries, lexicon, Weights(*of_words, median, spread), np.array(coefficients)), threshold
+
+
+def _learn_lexicon(pairs: Pairs) -> tuple[Entries, Lexicon]:
+    vocabularies, tokens = [], []
+    for side in (0, 1):
+        words, ends = split_words([pair[side] for pair in pairs])
+        vocabularies.append(Vocabulary.of(words))
+        numbers = vocabularies[-1].numbers(words)
+        tokens.append(Tokens(numbers, ends).where(numbers >= 0))
+    entries = Entries.learn(*tokens, *vocabularies)
+    return entries, Lexicon(*vocabularies, Table(entries))
 
 
 def _sample(pairs: Pairs, most: int) -> Pairs:
     return pairs[:: -(-len(pairs) // most)]
+
+
+def _made(pairs: Pairs) -> list[tuple[str, str]]:
+    """Make bad pairs of good ones: paired anew, with lengths that fit and with any, and cut."""
+    far = len(pairs) // 3
+    crossed = [(src, tgt) for (src, _), (_, tgt) in zip(pairs, [*pairs[far:], *pairs[:far]], strict=True)]
+    return [*_repaired(pairs, 11), *crossed, *_cut(pairs)]
 
 
 def _repaired(pairs: Pairs, distance: int) -> list[tuple[str, str]]:
@@ -186,12 +191,16 @@ def _scores(features: Floats, coefficients: Floats) -> Floats:
     return (features * coefficients[:-1]).sum(axis=1) + coefficients[-1]
 
 
-def _catch(own: Floats, made: Floats, max_loss: float) -> float:
-    """Return the share of bad pairs that can be caught: as many as are enough, if no more good ones are lost."""
+def _share(own: Floats, made: Floats, max_loss: float) -> float | None:
+    """Return the share of pairs to drop, so that enough bad ones are, or as many as possible if no more good ones are
+    lost; None if too few bad ones would be."""
+    if not len(own) or not len(made):
+        return None
     own, made = np.sort(own), np.sort(made)
     below = np.arange(len(own)) / len(own)
     caught = np.searchsorted(made, own) / len(made)
     # hardly any good ones are where most of the bad ones are
-    bad = min(0.5, float(np.searchsorted(own, np.quantile(made, _MOSTLY_BAD))) / len(own) / _MOSTLY_BAD)
+    bad = min(0.5, float(np.searchsorted(own, made[int(_MOSTLY_BAD * len(made))])) / len(own) / _MOSTLY_BAD)
     lost = (below - bad * caught) / (1 - bad)
-    return min(float(caught[lost <= max_loss].max(initial=0.0)), _MOST_CAUGHT)
+    most = np.flatnonzero((lost <= max_loss) & (caught <= _MOST_CAUGHT))
+    return float(below[most[-1]]) if len(most) and caught[most[-1]] >= _LEAST_CAUGHT else None

@@ -26,15 +26,17 @@ _UNSPACED = re.compile("[\u3400-\u9fff\U00020000-\U000323af]|[\u0e00-\u109f\u178
 
 def split_words(lines: Sequence[str]) -> tuple[list[str], Longs]:
     """Return the lower-cased words of all lines, and where each line ends among them."""
+    ends = np.zeros(len(lines), np.int64)
+    if not lines:
+        return [], ends
     text = "\n".join(lines).lower()
     for mark in _MARKS:
         text = text.replace(mark, f" {mark} ")
-    text = text.encode().translate(_SPACES).decode()
+    text = text.encode(errors="surrogatepass").translate(_SPACES).decode(errors="surrogatepass")
     if _UNSPACED.search(text):
         text = _UNSPACED.sub(r" \g<0> ", text)
     words: list[str] = []
-    ends = np.zeros(len(lines), np.int64)
-    for i, line in enumerate(text.split("\n")[: len(lines)]):
+    for i, line in enumerate(text.split("\n")):
         words += line.split()
         ends[i] = len(words)
     return words, ends

@@ -87,7 +87,8 @@ def encode_part(folder: Path, arguments: Json) -> Json:
         report.kept -= 1
         report.drop("pieces", int(numbers[row]), sides[0][row], sides[1][row])
     kept = np.flatnonzero(~is_long)
-    report.keep(numbers[kept], *([lines[row] for row in kept.tolist()] for lines in sides))
+    texts = [[lines[row] for row in kept.tolist()] for lines in sides] if is_long.any() else sides
+    report.keep(numbers[kept], texts[0], texts[1])
     rows = np.repeat(kept, task.repeat)
     if task.is_shuffled:
         order = shuffled(np.load(settled / "hashes.npy")[rows])

@@ -27,7 +27,7 @@ from nmt.runs.info import RunInfo, read_info
 from nmt.runs.state import TrainState, load_state
 from nmt.training.limits import LIMITS
 from nmt.training.parallel.shard import shard_like
-from nmt.training.session import Session
+from nmt.training.session import Session, position_of
 from nmt.training.setup.inputs import Inputs
 
 Shape = tuple[str, torch.Size, torch.dtype]
@@ -114,6 +114,8 @@ def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors, Tensors] | 
         where = str(saved.path)
         try:
             state = load_state(saved)
+            if not session.windows.mix.has(position_of(state)):
+                raise CheckpointError(f"{saved.state}: damaged: no window of the training text is where it stands")
             weights, moments, ema = load_weights(saved), load_optimizer(saved), {}
             check_fit(session.model, weights, where)
             if session.ema is not None:

@@ -112,7 +112,7 @@ def test_parts_are_read_independently(folder: Path) -> None:
     (folder / "memories" / "b").mkdir()
     (folder / "memories" / "b" / "c.tmx").write_text(tmx(PAIRS[:5]), encoding="utf-8")
     for settings, n_parts in (
-        ({"path": "memories", "name": "all"}, 2),
+        ({"path": "memories"}, 2),
         ({"path": "agency.zip", "members": "*.tmx"}, 1),
         ({"path": ".", "members": "*.tmx"}, 1),
         ({"path": "table.tsv.gz", "columns": {"de": "2", "en": "1"}}, 1),
@@ -123,6 +123,7 @@ def test_parts_are_read_independently(folder: Path) -> None:
         pairs = [pair for part in parts for pair in read_part(part, ("de", "en"), folder, units)]
         assert len(parts) == n_parts and len(pairs) >= 60
         assert (pairs, units.skipped) == (list(source.pairs()), source.units.skipped)
+        assert {pair.corpus for pair in pairs} == {source.record.corpus}
 
 
 def test_a_recipe_in_another_folder_finds_the_files(folder: Path) -> None:

@@ -32,19 +32,23 @@ SHORT = [
 
 @pytest.mark.parametrize("language", LINES)
 def test_a_sentence_is_in_its_language_alone(language: str) -> None:
-    test = in_other_language(language)
+    counts: dict[str, int] = {}
+    test = in_other_language(language, counts)
     assert [other for other, line in LINES.items() if not test(line)] == [language]
+    assert counts == dict.fromkeys(LINES, 1)
 
 
 def test_what_has_no_clear_language_is_kept() -> None:
     for language in ("de", "en", "fr"):
-        test = in_other_language(language)
+        counts: dict[str, int] = {}
+        test = in_other_language(language, counts)
         assert [text for text in SHORT if test(text)] == []
+        assert set(counts) <= {language, "unclear"} and sum(counts.values()) == len(SHORT)
 
 
 def test_related_languages_are_not_told_apart() -> None:
-    assert not in_other_language("nb")("Barna leker i hagen bak huset om ettermiddagen.")
-    assert not in_other_language("pt_BR")("As crianças brincam no jardim atrás da casa à tarde.")
+    assert not in_other_language("nb", {})("Barna leker i hagen bak huset om ettermiddagen.")
+    assert not in_other_language("pt_BR", {})("As crianças brincam no jardim atrás da casa à tarde.")
 
 
 @pytest.mark.parametrize(

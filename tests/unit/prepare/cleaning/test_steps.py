@@ -185,12 +185,14 @@ def test_a_pair_is_counted_under_the_first_reason_of_the_list() -> None:
 
 
 def test_scores() -> None:
-    data = config(CleanConfig(), own=CorpusClean(min_score=-0.5))
+    scored = Source(files=dict.fromkeys(("de", "en"), "a"), score="a.scores", clean=CorpusClean(min_score=-0.5))
+    data = config(CleanConfig())
+    data = data.model_copy(update={"train": [*data.train[:1], scored]})
     cleaner, other = Cleaner(data, "train.1", HELD_OUT), Cleaner(data, "train.0", HELD_OUT)
     for score in (-0.5, 0.0, -0.51, None):
         cleaner.clean(SentencePair("ja", "yes", "", score))
         other.clean(SentencePair("ja", "yes", "", score))
-    assert cleaner.report.dropped == {"score": 1, "unscored": 1}
+    assert cleaner.report.dropped == {"score": 2}
     assert other.report.kept == 4
 
 
@@ -209,6 +211,16 @@ def test_a_corpus_has_its_own_steps() -> None:
     strict = Cleaner(config(CleanConfig(), own=CorpusClean(max_ratio=1.4)), "train.1", HELD_OUT)
     assert strict.clean(SentencePair("a" * 16, "b" * 6, "")) is None
     assert data.clean_of("train.0").max_chars == data.max_chars
+
+
+def test_the_languages_of_the_lines_are_counted() -> None:
+    english = "The children play in the garden behind the house."
+    cleaner = Cleaner(config(CleanConfig(language=True)), "train.0", HELD_OUT)
+    assert cleaner.clean(SentencePair("Die Kinder spielen im Garten.", english, "")) is not None
+    assert cleaner.clean(SentencePair("Les enfants jouent dans le jardin derrière la maison.", english, "")) is None
+    assert cleaner.clean(SentencePair("12", "14", "")) is not None
+    assert cleaner.report.mix == {"de": {"de": 1, "fr": 1, "unclear": 1}, "en": {"en": 1, "unclear": 1}}
+    assert cleaner.report.dropped == {"language": 1}
 
 
 def test_sentences_without_final_marks_are_not_judged_by_them() -> None:
