@@ -30,6 +30,14 @@ class NmtError(Exception):
     def __str__(self) -> str:
         return "\n".join(self.args)
 
+    def __reduce__(self) -> tuple[object, ...]:  # whatever the arguments of a subclass
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[NmtError], problems: tuple[str, ...]) -> NmtError:
+    """Make an error that another process has sent."""
+    return kind.__new__(kind, *problems)
+
 
 class ConfigError(NmtError):
     """All problems of a configuration, one per line."""

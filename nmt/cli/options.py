@@ -86,3 +86,16 @@ TranslatingOption = Annotated[
 FollowOption = Annotated[
     bool, typer.Option("--train", help="Also run the commands that follow: prepare, train, evaluate.")
 ]
+TasksOption = Annotated[
+    Literal["local", "ray"],
+    typer.Option("--engine", help="Where to work: processes of this machine, or a Ray cluster (an extra)."),
+]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", metavar="N", min=1, help="Processes.  [default: one for each core]")
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--address", metavar="HOST:PORT", help="Of the Ray cluster.  [default: RAY_ADDRESS, or this machine's]"
+    ),
+]

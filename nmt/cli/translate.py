@@ -9,6 +9,7 @@ import typer
 
 from nmt.cli.app import app
 from nmt.cli.options import (
+    AddressOption,
     BeamOption,
     CheckpointOption,
     ModelOption,
@@ -18,6 +19,7 @@ from nmt.cli.options import (
     SearchOption,
     WeightsOption,
 )
+from nmt.console import say
 from nmt.errors import ConfigError
 
 
@@ -64,8 +66,19 @@ def translate(
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
     engine: Annotated[
-        Literal["native", "ctranslate2"], typer.Option("--engine", help="Search engine; ctranslate2 is an extra.")
+        Literal["native", "ctranslate2", "ray"],
+        typer.Option("--engine", help="PyTorch, CTranslate2 (an extra), or PyTorch on a Ray cluster (an extra)."),
     ] = "native",
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            min=1,
+            help="Translate a file in parts with N processes.  [default, with ray: one for each GPU, or CPU]",
+        ),
+    ] = None,
+    address: AddressOption = None,
     int8: Annotated[bool, typer.Option("--int8", help="With ctranslate2: 8-bit weights.")] = False,
 ) -> None:
     """Translate text line by line.
@@ -84,6 +97,13 @@ def translate(
     --glossary F applies to all lines: where the source has a term of F, as whole words with the same case, the
     translation contains the term's translation, equally often. Of overlapping terms the longest wins. A term whose
     translation is the term itself is kept as it is. Blank lines of F and lines that start with "# " are skipped.
+    With search.inline_terms, for models trained with training.modifiers.terms, the source is given the terms instead.
+
+    --workers N, or --engine ray, is for large files: it translates 4,096 lines at a time, on a GPU each if there are
+    any, and goes on where it was stopped. Parts that are done are in OUTPUT.work until the output is complete. The
+    translations are those of one process. It needs --input F and --output F, and takes no --prefix, --constraints,
+    --glossary, --alignments and --attention. On a Ray cluster all machines must see the files, the runs and the folder
+    in which nmt is started under the same names.
 
     \b
     Examples:
@@ -94,22 +114,44 @@ def translate(
       nmt translate --set search.sample=true --set search.mbr=chrf --input news.de
       nmt translate --glossary glossary.tsv --input news.de
       nmt translate --set search.protect=true --constraints terms.txt --alignments words.txt --input news.de
+      nmt translate --workers 8 --input crawl.de --output crawl.en
+      nmt translate --engine ray --address 10.0.0.1:6379 --input crawl.de --output crawl.en
     """
     from nmt.cli.defaults import resolve_models, search_settings
     from nmt.export.cached import engine_for
+    from nmt.model.device import visible_gpus
+    from nmt.tasks.engines import open_engine
     from nmt.translate.files import Files, translate_file
-    from nmt.translate.translator import Translator
+    from nmt.translate.parts import Models, translate_in_parts
+    from nmt.translate.translator import Translator, open_ensemble
 
     if engine == "ctranslate2" and precision != "auto":
         raise ConfigError(["--precision needs --engine native; CTranslate2 has --int8"])
-    if engine == "native" and int8:
+    if engine != "ctranslate2" and int8:
         raise ConfigError(["--int8 needs --engine ctranslate2"])
+    if address is not None and engine != "ray":
+        raise ConfigError([f"--address {address} needs --engine ray"])
+    files = Files(prefix, constraints, glossary, alignments, attention)
     paths = resolve_models(run, model)
+    if workers is not None or engine == "ray":
+        if engine == "ctranslate2":
+            raise ConfigError(["--workers needs --engine native or ray; CTranslate2 uses all cores in one process"])
+        if "-" in (source, target):
+            raise ConfigError(["--workers and --engine ray translate a file into a file: name --input and --output"])
+        if files != Files():
+            others = "--prefix, --constraints, --glossary, --alignments and --attention"
+            raise ConfigError([f"--workers and --engine ray do not take {others}; translate in one process"])
+        saved = open_ensemble(paths, checkpoint, weights)
+        search = search_settings(saved[0].config, beam, length_penalty, overrides or ())
+        for note in filter(None, (each.note for each in saved)):
+            say(note)
+        models = Models.of(saved, checkpoint, weights, precision)
+        with open_engine("ray" if engine == "ray" else "local", workers, address, visible_gpus()) as processes:
+            translate_in_parts(processes, models, Path(source), Path(target), search, n_best)
+        return
     if engine == "ctranslate2":
         translator: Translator = engine_for(paths, checkpoint, weights, int8)
     else:
         translator = Translator.load(paths, checkpoint, weights, precision=precision)
     search = search_settings(translator.config, beam, length_penalty, overrides or ())
-    translate_file(
-        translator, source, target, search, n_best, Files(prefix, constraints, glossary, alignments, attention)
-    )
+    translate_file(translator, source, target, search, n_best, files)

@@ -98,4 +98,4 @@ class CorpusClean(CleanSteps):
     max_ratio: float | None = Field(None, ge=1.0)
     """In place of `data.max_ratio`."""
     min_score: float | None = None
-    """Minimum score of a pair, in a corpus with scores; pairs with a lower one, or without, are dropped."""
+    """Minimum score of a pair, in a corpus with `score`; pairs with a lower one are dropped."""

@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import shutil
 import socket
 import sys
 import time
@@ -17,7 +16,7 @@ from typing import IO
 
 from nmt.console import say
 from nmt.errors import DataError, LockedError, UnsafeFileError
-from nmt.files.read import create, open_own, read_text, refuse_links, remove_tree
+from nmt.files.read import create, open_own, read_text, refuse_links
 
 CHUNK = 1 << 24  # bytes per write; the kernel accepts at most 2 GiB
 
@@ -141,63 +140,6 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def staged_directory(final: Path) -> Iterator[Path]:
-    """Yield an empty directory beside `final`, which replaces `final` if the block succeeds.
-
-    It is locked while its writer lives: the remains of a killed writer are recognised and removed, and a second
-    concurrent writer is refused. Raises DataError if it cannot be written.
-    """
-    final = final.resolve()
-    staged, old = (final.parent / f".{final.name}.{suffix}" for suffix in ("partial", "old"))
-    try:
-        final.parent.mkdir(parents=True, exist_ok=True)
-        lock = _take(staged)
-    except OSError as error:
-        raise DataError(f"{final.parent}: cannot be written: {error.strerror}") from error
-    try:
-        yield staged
-        _sync_tree(staged)
-        remove_tree(old)
-        # a directory cannot be renamed over another one that holds files
-        if final.exists():
-            final.rename(old)
-        staged.rename(final)
-        sync(final.parent)
-        shutil.rmtree(old, ignore_errors=True)
-    except BaseException as error:
-        shutil.rmtree(staged, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise DataError(f"{final}: cannot be written: {error.strerror or error}") from error
-        raise
-    finally:
-        os.close(lock)
-
-
-def _take(staged: Path) -> int:
-    """Create or take over the directory, lock and empty it. Returns the file descriptor that holds the lock."""
-    refuse_links([staged])
-    staged.mkdir(exist_ok=True)
-    lock = os.open(staged, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        taken = staged.exists() and os.fstat(lock).st_ino == staged.lstat().st_ino
-    except BlockingIOError:
-        taken = False
-    if not taken:
-        os.close(lock)
-        raise DataError(f"{staged}: another prepare is writing here; wait for it to end")
-    for path in staged.iterdir():
-        remove_tree(path) if path.is_dir() else path.unlink()
-    return lock
-
-
-def _sync_tree(directory: Path) -> None:
-    """Sync everything to disk, before the directory gets its name."""
-    for path in [*directory.rglob("*"), directory]:
-        sync(path)
 
 
 class Lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import platform
 from pathlib import Path
 
@@ -13,6 +14,12 @@ from nmt.errors import ConfigError
 CUDNN_ATTENTION = False
 """Whether cuDNN's attention may be used. PyTorch prefers it on some GPUs, but it plans again for every new shape, and
 almost every batch of text has one; the flash and memory-efficient kernels do not. `make gpu-check` measures both."""
+
+
+def visible_gpus() -> list[str]:
+    """Return the names of the GPUs of this machine, as CUDA_VISIBLE_DEVICES has them."""
+    names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    return names[: torch.cuda.device_count()] if names != [""] else [str(i) for i in range(torch.cuda.device_count())]
 
 
 def pick_device(name: str) -> torch.device:

@@ -58,6 +58,12 @@ def use_float32_library(library: str) -> None:
     matmul.fp32_precision = "bf16" if library == "onednn" else "none"
 
 
+def float32_library() -> str:
+    """Return the library that multiplies float32 matrices."""
+    matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    return "onednn" if matmul.fp32_precision == "bf16" else "mkl"
+
+
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
     """Return a context in which matrix products run in `precision`."""
     if precision == "float32":

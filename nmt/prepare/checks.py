@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from nmt.config import Config, Source
 from nmt.config.load import load_config
+from nmt.config.source import is_url
 from nmt.data.corpus import ADVICE, Corpus, read_manifest
 from nmt.data.manifest import Manifest
 from nmt.errors import DataError
@@ -16,7 +17,7 @@ from nmt.files.read import checksum, read_text
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.inputs import fingerprints
 from nmt.prepare.recipe import Recipe, changes, is_reused, recipe
-from nmt.prepare.sources import text_folder
+from nmt.prepare.sources import text_folder, wanted_checksums
 from nmt.text.tokenizer import Tokenizers
 
 
@@ -51,19 +52,26 @@ def unlike(directory: DataDir, manifest: Manifest, config: Config) -> str | None
 
 
 def _changed_files(manifest: Manifest, key: str, source: Source, root: Path) -> Iterator[str]:
-    """Describe each file of a source that is not as the manifest has it; the hub is not asked."""
+    """Describe each file of a source that is not as the manifest has it; nothing elsewhere is asked for."""
     record = (manifest.sources or {}).get(key)
     recorded = {name: file.sha256 for name, file in record.files.items()} if record is not None else {}
-    if source.path is not None:
+    if source.path is not None and not is_url(source.path):
         present = fingerprints(source, root)
         for name in sorted(present.keys() | recorded.keys()):
             if name not in present or name not in recorded:
                 yield f"{name} was {'added' if name in present else 'removed'}"
             elif present[name] != recorded[name]:
                 yield f"{name} has changed"
-    for language, name in (source.files or {}).items():
-        if checksum(root / name) != recorded.get(language):
+    scores = {"score": source.score} if source.files and source.score else {}
+    for language, name in {**(source.files or {}), **scores}.items():
+        if not is_url(name) and checksum(root / name) != recorded.get(language):
             yield f"{root / name} has changed"
+    if record is not None:
+        for name, digest in wanted_checksums(source, record).items():
+            if recorded.get(name) != digest:
+                yield f"data.{key}.sha256 is not that of what was read"
+        if record.read is not None and source.pairs not in (None, record.read):
+            yield f"data.{key}.pairs is {source.pairs:,}, and {record.read:,} were read"
 
 
 class _Owned(BaseModel, strict=True):
@@ -87,6 +95,7 @@ def check_replaceable(directory: DataDir) -> None:
     if directory.manifest.is_file():
         try:
             ours = {*_Owned.model_validate_json(read_text(directory.manifest)).files, directory.manifest.name}
+            ours |= {directory.report.name, directory.report_page.name}
         except (OSError, UnicodeDecodeError, ValidationError) as error:
             raise DataError(
                 f"{directory.manifest}: damaged or not written by nmt, so nothing here is replaced; "

@@ -2,7 +2,8 @@
 
 Loading scripts are no longer supported; a repository that relied on one has its data as parquet files at the revision
 `refs/convert/parquet`. So `datasets` does not have to guess: the files are listed at the revision, downloaded into
-the hub's own cache at one commit, and read by `datasets` row by row.
+the hub's own cache at one commit, and read by `datasets` row by row. If they are streamed, it reads them over the
+network, and only checksums are asked for beforehand. Files in other formats are read as local ones are.
 """
 
 from __future__ import annotations
@@ -17,33 +18,53 @@ from nmt.config import Source
 from nmt.data.manifest import SourceFile, SourceRecord
 from nmt.errors import DataError, HubError, error_text
 from nmt.files.read import checksum
-from nmt.prepare.pairs import OpenSource, SentencePair
+from nmt.prepare.pairs import NO_SCORE, Row, Units, parse_score
 
+_KINDS = {".parquet": "parquet", ".jsonl": "json"}
+"""Suffix -> the name that `datasets` has for the format."""
 _TIMEOUT = 10.0  # seconds
 _BREAKS = re.compile(r"\r\n|\r|\n")
 
 
-def open_hub(source: Source, languages: tuple[str, str]) -> OpenSource:
-    """Open a source on the hub and download its files.
+def locate_hub(source: Source) -> tuple[SourceRecord, list[Source]]:
+    """Download the files of a source on the hub, unless they are streamed; return its record and its parts.
 
-    Raises HubError if that fails, DataError if they do not contain what the config says.
+    Raises HubError if that fails.
     """
     commit, paths = _resolve(source)
-    local = [_download(source, path, commit) for path in paths]
-    record = SourceRecord(
-        corpus=source.label,
-        hub=source.hub,
-        revision=source.revision,
-        commit=commit,
-        files={path: SourceFile(sha256=checksum(file)) for path, file in zip(paths, local, strict=True)},
-    )
+    digests = _digests(source, paths, commit) if source.stream else {}
+    files, parts = {}, []
+    for path in paths:
+        is_streamed = path in digests
+        local = None if is_streamed else _download(source, path, commit)
+        files[path] = SourceFile(sha256=digests[path] if local is None else checksum(local))
+        if local is None or Path(path).suffix in _KINDS:
+            part = source.model_copy(update={"revision": commit, "paths": [path], "stream": is_streamed})
+        else:
+            part = Source(
+                path=str(local),
+                column=source.column,
+                columns=source.columns,
+                score=source.score,
+                name=source.label,
+            )
+        parts.append(part)
+    record = SourceRecord(corpus=source.label, hub=source.hub, revision=source.revision, commit=commit, files=files)
+    return record, parts
 
-    def pairs() -> Iterator[SentencePair]:
-        for number, row in enumerate(_rows(source, local), start=1):
-            src, tgt = (_text(source, row, language, number) for language in languages)
-            yield SentencePair(src, tgt, source.label)
 
-    return OpenSource(record, pairs)
+def read_hub(part: Source, languages: tuple[str, str], units: Units) -> Iterator[Row]:
+    """Yield the pairs of one file on the hub, at a commit.
+
+    Raises DataError if it does not contain what the config says, and HubError if it cannot be downloaded.
+    """
+    for number, row in enumerate(_rows(part), start=1):
+        src, tgt = (_text(part, row, language, number) for language in languages)
+        score = None
+        if part.score is not None and (score := parse_score(_value(part, row, part.score, ""))) is None:
+            units.skip(NO_SCORE)
+        else:
+            yield src, tgt, score
 
 
 def _resolve(source: Source) -> tuple[str, list[str]]:
@@ -89,48 +110,62 @@ def _download(source: Source, path: str, commit: str) -> Path:
         raise _unreachable(source, error, path) from error
 
 
-def _rows(source: Source, files: list[Path]) -> Iterator[dict[str, object]]:
-    """Stream the rows of the files."""
+def _digests(source: Source, paths: list[str], commit: str) -> dict[str, str]:
+    """Return the SHA-256 of those files of which the hub knows it: all large ones."""
+    from huggingface_hub import HfApi, RepoFile
+
+    try:
+        found = HfApi().get_paths_info(str(source.hub), paths, revision=commit, repo_type="dataset")
+    except Exception as error:  # of whichever HTTP library the client is built on
+        raise _unreachable(source, error) from error
+    return {one.path: one.lfs.sha256 for one in found if isinstance(one, RepoFile) and one.lfs is not None}
+
+
+def _rows(part: Source) -> Iterator[dict[str, object]]:
+    """Yield the rows of a file."""
     import datasets
+    from huggingface_hub.errors import HfHubHTTPError
 
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are reported once, below
-    kind = {".parquet": "parquet", ".jsonl": "json"}[Path(source.paths[0]).suffix]
+    (path,) = part.paths
+    kind = _KINDS[Path(path).suffix]
+    file = f"hf://datasets/{part.hub}@{part.revision}/{path}" if part.stream else _download(part, path, part.revision)
     try:
-        stream = datasets.load_dataset(kind, data_files=[str(file) for file in files], split="train", streaming=True)
+        stream = datasets.load_dataset(kind, data_files=[str(file)], split="train", streaming=True)
         rows = iter(stream)
         while True:
             row = next(rows, None)
             if row is None:
                 return
             yield row
+    except (ConnectionError, HfHubHTTPError) as error:  # of a file that is streamed, after many tries
+        raise _unreachable(part, error, path) from error
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
-        raise DataError(f"{_where(source)}: not readable as {kind}: {error_text(error)}") from error
+        raise DataError(f"{_place(part)}: not readable as {kind}: {error_text(error)}") from error
 
 
-def _text(source: Source, row: dict[str, object], language: str, number: int) -> str:
+def _text(part: Source, row: dict[str, object], language: str, number: int) -> str:
     """Return the text of one side of a row, with line breaks replaced by spaces."""
-    values, within, name = row, "", (source.columns or {}).get(language, language)
-    if source.column is not None:
-        column, within = _value(source, row, source.column, ""), f" of {source.column}"
+    values, within, name = row, "", (part.columns or {}).get(language, language)
+    if part.column is not None:
+        column, within = _value(part, row, part.column, ""), f" of {part.column}"
         if not isinstance(column, dict):
             raise DataError(
-                f"{_where(source)}: column {source.column} holds no mapping from language to text; "
+                f"{_place(part)}: column {part.column} holds no mapping from language to text; "
                 f"leave column out and name the columns in columns; there are {', '.join(row)}"
             )
         values = column
-    text = _value(source, values, name, within)
+    text = _value(part, values, name, within)
     if text is None:
         return ""
     if not isinstance(text, str):
-        raise DataError(
-            f"{_where(source)}: row {number} has {type(text).__name__} for {language}, where text is needed"
-        )
+        raise DataError(f"{_place(part)}: row {number} has {type(text).__name__} for {language}, where text is needed")
     return _BREAKS.sub(" ", text.rstrip("\r\n"))
 
 
-def _value(source: Source, values: dict[str, object], name: str, within: str) -> object:
+def _value(part: Source, values: dict[str, object], name: str, within: str) -> object:
     if name not in values:
-        raise DataError(f"{_where(source)}: no column {name}{within}; there are {', '.join(values) or 'none'}")
+        raise DataError(f"{_place(part)}: no column {name}{within}; there are {', '.join(values) or 'none'}")
     return values[name]
 
 
@@ -150,9 +185,9 @@ def _unreachable(source: Source, error: Exception, path: str = "") -> HubError:
             problem = f"the hub answered: {error_text(error)}"
         case _:
             problem = f"the hub cannot be reached: {error_text(error)}"
-    file = f", file {path}" if path else ""
+    where = f"{_where(source)}, file {path}" if path else _where(source)
     return HubError(
-        f"{_where(source)}{file}: {problem}; to do without the hub, put files: {{LANG: FILE, LANG: FILE}} in place of "
+        f"{where}: {problem}; to do without the hub, put files: {{LANG: FILE, LANG: FILE}} in place of "
         "hub in data.train, data.valid and data.test"
     )
 
@@ -161,6 +196,10 @@ def _where(source: Source) -> str:
     from huggingface_hub import constants
 
     return f"dataset {source.hub}, revision {source.revision}, at {constants.ENDPOINT}"
+
+
+def _place(part: Source) -> str:
+    return f"{_where(part)}, file {part.paths[0]}"
 
 
 def _some(names: list[str]) -> str:

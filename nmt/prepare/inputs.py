@@ -45,9 +45,11 @@ class Input:
     """One of the formats of `Source.format`."""
     open: Callable[[], AbstractContextManager[IO[bytes]]]
     """Open its decompressed content; not seekable in general."""
+    is_member: bool = False
+    """Whether it is in an archive."""
 
 
-def find_inputs(source: Source, root: Path) -> list[Input]:
+def find_inputs(source: Source, root: Path, is_told: bool = False) -> list[Input]:
     """Find the files of a source with a `path`, relative to `root` or absolute.
 
     The path is a file, a folder with all that is below it, or a pattern (`*` and `?` within a name, `**` for any
@@ -59,6 +61,8 @@ def find_inputs(source: Source, root: Path) -> list[Input]:
     The order is that of the names, with numbers by their value: `file.2` before `file.10`. Only the members of a
     compressed tar come in its own order, since it is read from front to back.
 
+    is_told: what is left out has been said before.
+
     Raises DataError if there are none, one cannot be read, or an archive is damaged.
     """
     files, left_out = find_files(str(source.path), root)
@@ -66,7 +70,7 @@ def find_inputs(source: Source, root: Path) -> list[Input]:
     choice = _Choice(source, left_out, is_single)
     for file in files:
         choice.add(file)
-    choice.tell()
+    choice.tell(is_told)
     return choice.inputs
 
 
@@ -78,10 +82,11 @@ def fingerprints(source: Source, root: Path) -> dict[str, str]:
     files, _ = find_files(str(source.path), root)
     choice = _Choice(source, Counter(), is_single=False)
     wanted = [file.path for file in files if is_archive(file.path.name) or choice.format_of(file.name, file.path.name)]
-    return {_relative(path, root): checksum(path, READ_TWICE) for path in wanted}
+    return {relative_name(path, root): checksum(path, READ_TWICE) for path in wanted}
 
 
-def _relative(path: Path, root: Path) -> str:
+def relative_name(path: Path, root: Path) -> str:
+    """Return the name of a file relative to `root`, or as it is if it is elsewhere."""
     return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
@@ -122,10 +127,11 @@ class _Choice:
                 self._left_out["archives in archives"] += 1
             elif own := self.format_of(name, member.name):
                 label = f"{file.path}/{printable(member.name)}"
-                self.inputs.append(Input(label, own, partial(_open_member, member.open, label)))
+                self.inputs.append(Input(label, own, partial(_open_member, member.open, label), True))
 
-    def tell(self) -> None:
-        """Say what has been left out. Raises DataError if nothing has been chosen, or a file asked for is unknown."""
+    def tell(self, is_told: bool) -> None:
+        """Say what has been left out, unless `is_told`. Raises DataError if nothing has been chosen, or a file asked
+        for is unknown."""
         path, members = self._source.path, self._source.members
         if self._unknown and (self._is_single or members != "*"):
             raise DataError(f"{path}: no format is told by the name of {_some(self._unknown)}; {_SET_FORMAT}")
@@ -136,9 +142,9 @@ class _Choice:
         left_out = ", ".join(f"{kind} ({n:,})" for kind, n in sorted(self._left_out.items()) if n)
         if not self.inputs:
             raise DataError(f"{path}: no files to read in it{f', but {left_out}' if left_out else ''}")
-        if left_out:
+        if left_out and not is_told:
             say(f"{path}: left out: {left_out}")
-        if self._unknown:
+        if self._unknown and not is_told:
             say(f"{path}: left out, since their names tell no format: {_some(self._unknown)}")
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from nmt.config.foreign import did_you_mean, misspelt
-from nmt.console import say
+from nmt.console import printable, say
 from nmt.data.manifest import Record
 from nmt.errors import DataError
 from nmt.files.read import read_regular
@@ -135,6 +135,20 @@ def read_moses(archive: Path, languages: tuple[str, str]) -> Iterator[tuple[str,
             yield from pair_lines(lines, others, archive / first, archive / second)
 
 
+def read_moses_scores(archive: Path, languages: tuple[str, str], ending: str) -> Iterator[str]:
+    """Yield the lines of the file of an archive that is named as the two texts, but for this ending.
+
+    Raises DataError if it is not in it or is damaged.
+    """
+    with _opened(archive) as opened:
+        first, _ = _aligned_members(opened, archive, languages)
+        member = f"{first.removesuffix(languages[0])}{ending}"
+        if member not in opened.namelist():
+            raise DataError(f"{archive}: no {member} with scores in it; it has {_some(opened.namelist())}")
+        with closing(_member_lines(opened, archive, member)) as lines:
+            yield from decode_lines(lines, archive / member)
+
+
 def read_notices(archive: Path) -> dict[str, bytes]:
     """Return the texts LICENSE and README of an archive, as far as it has them. Raises DataError."""
     with _opened(archive) as opened:
@@ -241,8 +255,7 @@ def _aligned_members(opened: zipfile.ZipFile, archive: Path, languages: tuple[st
     both = sorted(stems[0] & stems[1])
     if len(both) != 1:
         wanted = " and ".join(f"NAME.{code}" for code in languages)
-        shown = ", ".join(names[:8]) or "nothing"
-        raise DataError(f"{archive}: not an archive with one {wanted}; it has {shown}")
+        raise DataError(f"{archive}: not an archive with one {wanted}; it has {_some(names)}")
     first, second = (f"{both[0]}.{code}" for code in languages)
     for info in map(opened.getinfo, (first, second)):
         if info.file_size > max(_MAX_RATIO * info.compress_size, _SMALL):
@@ -251,6 +264,10 @@ def _aligned_members(opened: zipfile.ZipFile, archive: Path, languages: tuple[st
                 "text does"
             )
     return first, second
+
+
+def _some(names: list[str]) -> str:
+    return printable(", ".join(names[:8])) or "nothing"
 
 
 def _member_lines(opened: zipfile.ZipFile, archive: Path, member: str) -> Generator[bytes]:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from math import isfinite
+from typing import NamedTuple, TypeAlias
 
+from nmt.config import Source
 from nmt.data.manifest import SourceRecord
+
+Row: TypeAlias = tuple[str, str, float | None]
+"""A pair as it is read of a file: the texts, that of the alphabetically first language first, and its score if the
+source has scores."""
 
 
 class SentencePair(NamedTuple):
@@ -18,6 +24,19 @@ class SentencePair(NamedTuple):
     corpus: str
     score: float | None = None
     """Its quality, the greater the better, if the source has a column or a file of scores."""
+
+
+NO_SCORE = "no number as score"
+"""Why a unit is skipped."""
+
+
+def parse_score(value: object) -> float | None:
+    """Return a score, None if it is not a finite number."""
+    try:
+        score = float(value)  # type: ignore[arg-type]  # what it cannot take is an error
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return score if isfinite(score) else None
 
 
 _BREAKS = re.compile(r"[\r\n]")
@@ -52,6 +71,8 @@ class Layout:
     """Language code -> name or number of its column, from `Source.columns`; empty: the columns have their names."""
     column: str | None
     """`Source.column`."""
+    score: str | None = None
+    """`Source.score`."""
 
 
 @dataclass(frozen=True)
@@ -62,3 +83,5 @@ class OpenSource:
     pairs: Callable[[], Iterator[SentencePair]]
     units: Units = field(default_factory=Units)
     """What is no pair, counted while `pairs` is read."""
+    parts: tuple[Source, ...] = ()
+    """What is read one after the other by `nmt.prepare.sources.read_part`, each independently of the others."""

@@ -1,7 +1,7 @@
 """`nmt prepare`: sources -> cleaning -> tokenizer -> ids, into a data directory that serves both directions.
 
-Training text is read twice and never held in memory: it is cleaned into two files, the vocabulary is learned from
-those, and then they are encoded chunk by chunk. The directory appears only when it is complete.
+Training text goes through the stages of `nmt.prepare.pipeline`, in as many processes as its engine has; what has been
+done is not done again when a preparation that was stopped is repeated. The directory appears only when it is complete.
 """
 
 from __future__ import annotations
@@ -12,35 +12,46 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.config import Config, Source
-from nmt.console import Progress, n_lines, show
+from nmt.console import show
 from nmt.data.corpus import Corpus
-from nmt.data.manifest import FORMAT, Manifest, SourceRecord
-from nmt.errors import DataError
-from nmt.files.write import staged_directory
+from nmt.data.manifest import FORMAT, SHARDED_FORMAT, Manifest, SourceRecord
+from nmt.files.staging import staged_directory, work_directory
 from nmt.layout import DataDir
 from nmt.prepare.checks import changes_since, check_replaceable, reused_tokenizers
-from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
-from nmt.prepare.cleaning.counts import drop_summary, refuse_empty
-from nmt.prepare.cleaning.reasons import HINTS
-from nmt.prepare.encode import encode_held_out, encode_train, train_tokenizers
-from nmt.prepare.languages import Sample, language_warnings
+from nmt.prepare.cleaning.counts import total
+from nmt.prepare.files import content_fingerprint, file_facts, samples_of
+from nmt.prepare.held_out import read_held_out, write_held_out
+from nmt.prepare.languages import Sample
 from nmt.prepare.pairs import OpenSource, SentencePair
+from nmt.prepare.pipeline.run import EncodedText, TrainingText, encode_text, make_vocabulary, settle_text
+from nmt.prepare.pipeline.work import SIZES, Sizes, Work
 from nmt.prepare.recipe import Recipe, recipe
-from nmt.prepare.records import PreparedSplit, PreparedTokenizers, SplitOffRecord
+from nmt.prepare.records import CleanRecord, PreparedSplit, PreparedTokenizers, SplitOffRecord
 from nmt.prepare.report import table
+from nmt.prepare.reporting.report import Report, corpus_reports, tokenizer_report
+from nmt.prepare.reporting.warnings import corpus_warnings
+from nmt.prepare.reporting.write import write_report
 from nmt.prepare.sources import open_source, text_folder
-from nmt.prepare.split_off import Draw
-from nmt.prepare.write import CleanedText, content_fingerprint, file_facts
-from nmt.text.lines import bounded_list
+from nmt.tasks.in_process import InProcess
+from nmt.tasks.task import Engine
 from nmt.text.tokenizer import Tokenizers
 
 
 def prepare(
-    config: Config, data_dir: Path, tokenizer_from: Path | None = None, echo: Callable[[str], None] = show
+    config: Config,
+    data_dir: Path,
+    tokenizer_from: Path | None = None,
+    echo: Callable[[str], None] = show,
+    engine: Engine | None = None,
+    sizes: Sizes = SIZES,
 ) -> None:
     """Make the data directory of a config, unless it exists and is up to date.
 
-    tokenizer_from: a run or data directory whose vocabulary is taken instead of learning one.
+    Args:
+        tokenizer_from: a run or data directory whose vocabulary is taken instead of learning one.
+        engine: does the work; by default this process.
+        sizes: how the work is divided.
+
     Raises DataError for sources, an empty corpus, or a directory that `prepare` did not write; HubError for the hub.
     """
     directory = DataDir(data_dir)
@@ -57,15 +68,16 @@ def prepare(
     if root != Path(config.data.root):
         echo(f"no {config.data.root} here: using the sample corpus shipped with nmt, {root}")
     sources = {key: open_source(source, config.data.languages, root) for key, source in config.data.sources()}
-    with staged_directory(data_dir) as staged:
-        build = _Build(config, DataDir(staged), sources, reused)
-        report = build.write(wanted)
+    with work_directory(data_dir) as folder, staged_directory(data_dir) as staged:
+        build = _Build(config, Work(folder, engine or InProcess(), sizes), sources, reused)
+        report = build.write(DataDir(staged), wanted)
     for line in report:
         echo(line)
     if build.splits["train"].clean.samples:
         where = f"splits.train.clean.samples in {directory.manifest}"
         echo(f"samples of what was dropped, with corpus and line: {where}")
     _echo_warnings(build.warnings, echo)
+    echo(f"report: {directory.report_page}")
     echo(f"wrote {data_dir}")
 
 
@@ -88,7 +100,7 @@ class _Build:
     """Writes one data directory, and collects what its manifest records."""
 
     config: Config
-    directory: DataDir
+    work: Work
     sources: dict[str, OpenSource]
     reused: Tokenizers | None
     splits: dict[str, PreparedSplit] = field(default_factory=dict)
@@ -98,103 +110,90 @@ class _Build:
         self.records: dict[str, SourceRecord] = {key: source.record for key, source in self.sources.items()}
         self.train_keys = [f"train.{i}" for i in range(len(self.config.data.train))]
 
-    def write(self, wanted: Recipe) -> list[str]:
+    def write(self, directory: DataDir, wanted: Recipe) -> list[str]:
         """Write everything. Returns the lines of the report."""
+        data = self.config.data
         held_out = self._read_held_out()
-        cleaned = self._clean_train(held_out)
-        split_off = None
-        if not isinstance(self.config.data.valid, Source):
-            pairs, split_off = self._split_off(cleaned, self.config.data.valid)
-            held_out = {"valid": pairs, **held_out}
-        tokenizers = self.reused or train_tokenizers(self.config.tokenizer, cleaned)
-        tokenizers.save(self.directory.tokenizer)
-        self.splits["train"] = encode_train(self.directory, cleaned, tokenizers, self.config.data)
-        for key, report in zip(self.train_keys, cleaned.reports, strict=True):
-            self._count_skipped(key)
-            counts = {"read": report.read, "kept": report.kept, "dropped": report.dropped_in_order}
-            self.records[key] = self.records[key].model_copy(update=counts)
-        cleaned.remove()
+        pairs = [pair for split in held_out.values() for pair in split]
+        text = settle_text(self.work, data, [self.sources[key] for key in self.train_keys], pairs)
+        self._check_corpora(text, held_out)
+        if text.split_off is not None:
+            held_out = {"valid": text.split_off, **held_out}
+        tokenizers = make_vocabulary(self.work, self.config, text, self.reused)
+        tokenizers.save(directory.tokenizer)
+        encoded = encode_text(self.work, data, text)
+        encoded.put_into(directory)
+        self._record_training(text, encoded)
         for name, pairs in held_out.items():
-            self.splits[name] = encode_held_out(self.directory, name, pairs, tokenizers)
-        if split_off is not None:
+            self.splits[name] = write_held_out(directory, name, pairs, tokenizers)
+        if not isinstance(data.valid, Source):
+            left_out = sum(report.dropped.get("shared", 0) for report in encoded.reports)
+            split_off = SplitOffRecord(asked=data.valid, of=text.n_offered, left_out=left_out)
             self.splits["valid"] = self.splits["valid"].model_copy(update={"split_off": split_off})
-        self._write_manifest(wanted, tokenizers)
+        self._write_manifest(directory, wanted, tokenizers)
+        write_report(directory.path, self._report(encoded, wanted, tokenizers))
         asked = None if self.reused else self.config.tokenizer.vocab_size
         return list(table(self.splits, self.records, tokenizers, asked))
 
+    def _record_training(self, text: TrainingText, encoded: EncodedText) -> None:
+        """Record the training set and its sources."""
+        for key, report, skipped in zip(self.train_keys, encoded.reports, text.skipped, strict=True):
+            counts = {"read": report.read, "kept": report.kept, "dropped": report.dropped_in_order}
+            given = {name: n for name, n in (("skipped", skipped), ("repaired", report.repaired)) if n}
+            self.records[key] = self.records[key].model_copy(update=counts | given)
+        labels = [source.label for source in self.config.data.train]
+        report = total(encoded.reports)
+        clean = CleanRecord(
+            read=report.read,
+            kept=report.kept,
+            dropped=report.dropped_in_order,
+            samples=samples_of(encoded.reports, labels, self.config.data.languages),
+        )
+        train = PreparedSplit(pairs=encoded.pairs, clean=clean, text=encoded.text)
+        self.splits["train"] = train if encoded.shards is None else train.model_copy(update={"shards": encoded.shards})
+
     def _read_held_out(self) -> dict[str, list[SentencePair]]:
         """Read the development and test sets, by split."""
-        keys = {"valid": "valid"} if "valid" in self.sources else {}
-        keys |= {name: f"test.{name}" for name in self.config.data.test}
-        held_out = {}
-        for name, key in keys.items():
-            pairs = held_out[name] = bounded_list(self.sources[key].pairs(), f"data.{key}")
-            corpus = self.records[key].corpus
-            if not pairs:
-                raise DataError(f"data.{key}: {corpus} is empty: 0 pairs were read")
-            if not any(pair.src.strip() and pair.tgt.strip() for pair in pairs):
-                raise DataError(f"data.{key}: {corpus} has no pair with text on both sides, only blank lines")
-            if all(pair.src == pair.tgt for pair in pairs):
-                self.warnings.append(f"data.{key} ({corpus}): {HINTS['copied']}")
+        held_out = read_held_out(self.sources, self.warnings)
+        for key, pairs in held_out.items():
             self.records[key] = self.records[key].model_copy(update={"read": len(pairs)})
             self._count_skipped(key)
-        return held_out
+        return {key.removeprefix("test."): pairs for key, pairs in held_out.items()}
 
     def _count_skipped(self, key: str) -> None:
         """Record the units of a source that were no pair, now that it has been read."""
         if skipped := self.sources[key].units.skipped:
             self.records[key] = self.records[key].model_copy(update={"skipped": dict(skipped)})
 
-    def _clean_train(self, held_out: dict[str, list[SentencePair]]) -> CleanedText:
-        """Write the cleaned training text."""
-        lines = HeldOut.of(pair for split in held_out.values() for pair in split)
-        cleaners = [Cleaner(self.config.data, key, lines) for key in self.train_keys]
-        cleaned = CleanedText(self.directory.path, self.config.data.languages)
-        samples = {key: Sample() for key in self.train_keys}
-        with Progress("cleaning", self._n_train(), "pairs") as progress:
-            sources = (progress.track(self.sources[key].pairs()) for key in self.train_keys)
-            for row in cleaned.write(sources, cleaners):
-                samples[self.train_keys[row.source]].add(row.src, row.tgt)
-        refuse_empty(cleaned.report)
-        self._check_corpora(cleaned, samples, held_out)
-        return cleaned
-
-    def _n_train(self) -> int | None:
-        """Return the number of training pairs to read, if they can be counted quickly."""
-        root, sources = text_folder(self.config.data.root), self.config.data.train
-        counts = [n_lines(root / min(source.files.values())) if source.files else None for source in sources]
-        return None if None in counts else sum(filter(None, counts))
-
-    def _check_corpora(
-        self, cleaned: CleanedText, samples: dict[str, Sample], held_out: dict[str, list[SentencePair]]
-    ) -> None:
+    def _check_corpora(self, text: TrainingText, held_out: dict[str, list[SentencePair]]) -> None:
         """Warn of corpora of which no pair is kept, and of those whose sides are not in their languages."""
+        self.samples = text.samples()
+        others = {
+            "valid" if name == "valid" else f"test.{name}": Sample.of((pair.src, pair.tgt) for pair in pairs)
+            for name, pairs in held_out.items()
+        }
+        reports = dict(zip(self.train_keys, text.reports, strict=True))
         names = {key: record.corpus for key, record in self.records.items()}
-        for key, report in zip(self.train_keys, cleaned.reports, strict=True):
-            if report.kept == 0:
-                reason = drop_summary(report) if report.read else "0 pairs were read"
-                self.warnings.append(f"data.{key} ({names[key]}): none of its pairs is kept: {reason}")
-        for name, pairs in held_out.items():
-            samples["valid" if name == "valid" else f"test.{name}"] = Sample.of((pair.src, pair.tgt) for pair in pairs)
-        self.warnings += language_warnings(samples, self.config.data.languages, names)
+        self.warnings += corpus_warnings(reports, self.samples | others, self.config.data.languages, names)
 
-    def _split_off(self, cleaned: CleanedText, amount: int | float) -> tuple[list[SentencePair], SplitOffRecord]:
-        """Move the development set out of the cleaned training text."""
-        draw = Draw(amount)
-        with Progress("splitting off", 2 * cleaned.report.kept, "pairs") as progress:  # they are read twice
-            for row in progress.track(cleaned.rows()):
-                draw.offer(SentencePair(row.src, row.tgt, ""))
-            pairs = draw.chosen()
-            cleaned.set_aside(pairs, progress)
-        refuse_empty(cleaned.report)
-        left_out = cleaned.report.dropped.get("shared", 0)
-        return pairs, SplitOffRecord(asked=amount, of=draw.n_offered, left_out=left_out)
+    def _report(self, encoded: EncodedText, wanted: Recipe, tokenizers: Tokenizers) -> Report:
+        reports = dict(zip(self.train_keys, encoded.reports, strict=True))
+        return Report(
+            kind="prepared",
+            sample=None,
+            languages=self.config.data.languages,
+            corpora=corpus_reports(reports, self.records, self.samples, self.config.data.languages),
+            held_out={name: split.pairs for name, split in self.splits.items() if name != "train"},
+            warnings=self.warnings,
+            settings=wanted,
+            tokenizer=tokenizer_report(tokenizers, encoded.text),
+        )
 
-    def _write_manifest(self, wanted: Recipe, tokenizers: Tokenizers) -> None:
-        files = file_facts(self.directory.path)
+    def _write_manifest(self, directory: DataDir, wanted: Recipe, tokenizers: Tokenizers) -> None:
+        files = file_facts(directory.path)
         pieces = {language: len(tokenizers[language]) for language in tokenizers.languages}
         manifest = Manifest(
-            format=FORMAT,
+            format=FORMAT if self.splits["train"].shards is None else SHARDED_FORMAT,
             languages=self.config.data.languages,
             fingerprint=content_fingerprint(files),
             config=wanted,
@@ -207,4 +206,4 @@ class _Build:
         # serialize_as_any: splits and tokenizer have more fields than a reader of the manifest needs
         tree = manifest.model_dump(mode="json", exclude_unset=True, serialize_as_any=True)
         text = json.dumps(tree, ensure_ascii=False, indent=1)
-        self.directory.manifest.write_bytes(f"{text}\n".encode())
+        directory.manifest.write_bytes(f"{text}\n".encode())

@@ -1,4 +1,4 @@
-"""Sources of sentence pairs: aligned files, files that hold both languages, or a dataset on the Hugging Face hub."""
+"""Sources of sentence pairs: their files are found or downloaded, and recorded with their checksums."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.config import Source
+from nmt.config.source import is_url
+from nmt.console import say
 from nmt.data.manifest import SourceFile, SourceRecord
+from nmt.errors import DataError
 from nmt.files.read import checksum
-from nmt.prepare.formats.arrow import read_arrow, read_parquet
-from nmt.prepare.formats.json_lines import read_jsonl
-from nmt.prepare.formats.po import read_po
-from nmt.prepare.formats.tables import read_csv, read_tsv
-from nmt.prepare.formats.tmx import read_tmx
-from nmt.prepare.formats.xliff import read_xliff
-from nmt.prepare.inputs import find_inputs, fingerprints
-from nmt.prepare.pairs import Layout, OpenSource, SentencePair, Units
-from nmt.text.lines import READ_TWICE, read_aligned, refuse_other_texts
+from nmt.prepare.download import cached
+from nmt.prepare.inputs import find_inputs, fingerprints, relative_name
+from nmt.prepare.opus import fetch_corpus
+from nmt.prepare.pairs import OpenSource, SentencePair, Units
+from nmt.prepare.readers import read_part
+from nmt.text.lines import READ_TWICE, refuse_other_texts
 
 SAMPLE = Path("data/sample")
-READERS = {
-    "tmx": read_tmx, "xliff": read_xliff, "po": read_po, "tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl,
-    "parquet": read_parquet, "arrow": read_arrow,
-}  # fmt: skip
-"""The reader of each format of `Source.format`."""
+_OF_READING = {
+    *("files", "path", "format", "members", "hub", "revision", "paths", "stream"),
+    *("column", "columns", "score", "name"),
+}
+"""Settings of a source that say how a part of it is read."""
 
 
 def text_folder(root: str) -> Path:
@@ -36,48 +36,135 @@ def text_folder(root: str) -> Path:
 
 
 def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:
-    """Open a source: download its files if they are on the hub, and compute their checksums.
+    """Open a source: download its files if they are elsewhere, and compute their checksums.
 
-    Relative file names are looked up under `root`. Raises DataError, or HubError if a download fails.
+    Relative file names are looked up under `root`. Raises DataError, or HubError if the hub does not provide a file.
     """
-    if source.hub is not None:
-        from nmt.prepare.hub import open_hub  # imports `datasets`, which takes seconds
-
-        return open_hub(source, languages)
-    if source.path is not None:
-        return open_path(source, languages, root)
-    return open_files(source, languages, root)
-
-
-def open_path(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:
-    """Open a source of files that hold both languages. Raises DataError if there are none, or one cannot be read."""
-    files = {name: SourceFile(sha256=digest) for name, digest in fingerprints(source, root).items()}
-    inputs, units = find_inputs(source, root), Units()
-    layout = Layout(languages, source.columns or {}, source.column)
+    record, located = _located(source, languages, root)
+    _check_content(source, record)
+    parts = tuple(Source.model_validate(part.model_dump(include=_OF_READING)) for part in located)
+    units = Units()
 
     def pairs() -> Iterator[SentencePair]:
         units.skipped.clear()
-        for file in inputs:
-            for src, tgt in READERS[file.format](file, layout, units):
-                yield SentencePair(src, tgt, source.label)
+        n = 0
+        for part in parts:
+            for pair in read_part(part, languages, root, units):
+                n += 1
+                yield pair
+        check_count(source, n)
 
-    return OpenSource(SourceRecord(corpus=source.label, files=files), pairs, units)
+    return OpenSource(record, pairs, units, parts)
 
 
-def open_files(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:
-    """Open a source of local aligned files. Raises DataError if one cannot be read."""
-    names = source.files or {}
-    first, second = (root / names[language] for language in languages)
-    files = {
-        language: SourceFile(name=names[language], sha256=checksum(root / names[language], READ_TWICE))
-        for language in languages
-    }
-    for path in (first, second):
-        refuse_other_texts(path)
-    record = SourceRecord(corpus=source.label, files=files)
+def check_count(source: Source, n: int) -> None:
+    """Raise DataError if a source must have another number of pairs than the `n` that were read."""
+    if source.pairs not in (None, n):
+        raise DataError(
+            f"{source.label}: {n:,} pairs, where {source.pairs:,} are expected by pairs in the config: it was changed "
+            "since, and results would not compare"
+        )
 
-    def pairs() -> Iterator[SentencePair]:
-        for src, tgt in read_aligned(first, second, languages):
-            yield SentencePair(src, tgt, source.label)
 
-    return OpenSource(record, pairs)
+def _located(source: Source, languages: tuple[str, str], root: Path) -> tuple[SourceRecord, list[Source]]:
+    """Return the record of a source, and its parts with their files on this machine."""
+    if source.hub is not None:
+        from nmt.prepare.hub import locate_hub  # imports `huggingface_hub`, which takes a second
+
+        return locate_hub(source)
+    if source.opus is not None:
+        return _locate_opus(source, languages)
+    if source.path is None:
+        return _locate_files(source, languages, root)
+    if is_url(source.path):
+        path, digest = cached(source.path, _text_or_none(source.sha256))
+        if source.sha256 is None:
+            _say_unpinned(source.path, f"sha256: {digest}")
+        local = source.model_copy(update={"path": str(path), "name": source.label})
+        record = SourceRecord(corpus=source.label, files={source.path: SourceFile(sha256=digest)})
+        return record, _parts_of_path(local, root)
+    files = {name: SourceFile(sha256=digest) for name, digest in fingerprints(source, root).items()}
+    return SourceRecord(corpus=source.label, files=files), _parts_of_path(source, root)
+
+
+def _parts_of_path(source: Source, root: Path) -> list[Source]:
+    """Return a part for each file of a source with a `path`; archives are not divided, nor what is beside them."""
+    if source.format == "moses":
+        if not (root / str(source.path)).is_file():
+            raise DataError(f"{source.path}: format: moses is for one archive")
+        return [source]
+    inputs = find_inputs(source, root)
+    if any(file.is_member for file in inputs):
+        return [source]
+    return [
+        source.model_copy(
+            update={"path": relative_name(Path(file.name), root), "format": file.format, "name": source.label}
+        )
+        for file in inputs
+    ]
+
+
+def _locate_opus(source: Source, languages: tuple[str, str]) -> tuple[SourceRecord, list[Source]]:
+    name, _, version = str(source.opus).partition("/")
+    archive, found = fetch_corpus(name, languages, version or None, _text_or_none(source.sha256))
+    if source.sha256 is None:
+        _say_unpinned(source.opus, f"opus: {found.corpus}/{found.version} and sha256: {found.sha256}")
+    record = SourceRecord(
+        corpus=source.label,
+        opus=found.corpus,
+        version=found.version,
+        files={found.url: SourceFile(sha256=found.sha256)},
+    )
+    return record, [Source(path=str(archive), format="moses", score=source.score, name=source.label)]
+
+
+def _locate_files(source: Source, languages: tuple[str, str], root: Path) -> tuple[SourceRecord, list[Source]]:
+    names, local, files = source.files or {}, {}, {}
+    pinned = source.sha256 if isinstance(source.sha256, dict) else {}
+    for language in languages:
+        name = names[language]
+        if is_url(name):
+            path, digest = cached(name, pinned.get(language))
+            local[language] = str(path)
+        else:
+            local[language], digest = name, checksum(root / name, READ_TWICE)
+        files[language] = SourceFile(name=name, sha256=digest)
+    if source.sha256 is None and any(map(is_url, names.values())):
+        digests = ", ".join(f"{language}: {file.sha256}" for language, file in files.items())
+        _say_unpinned(source.label, f"sha256: {{{digests}}}")
+    for name in local.values():
+        refuse_other_texts(root / name)
+    if source.score is not None:
+        files["score"] = SourceFile(name=source.score, sha256=checksum(root / source.score, READ_TWICE))
+    part = source.model_copy(update={"files": local, "name": source.label})
+    return SourceRecord(corpus=source.label, files=files), [part]
+
+
+def _text_or_none(sha256: str | dict[str, str] | None) -> str | None:
+    return sha256 if isinstance(sha256, str) else None
+
+
+def _say_unpinned(name: str | None, setting: str) -> None:
+    say(f"{name}: whatever is there is taken; to refuse any other content from now on, add {setting}")
+
+
+def _check_content(source: Source, record: SourceRecord) -> None:
+    """Raise DataError for a file with another checksum than the config expects."""
+    for name, wanted in wanted_checksums(source, record).items():
+        if record.files[name].sha256 != wanted:
+            where = record.files[name].name or name
+            raise DataError(f"{where}: its SHA-256 is {record.files[name].sha256}, where the config expects {wanted}")
+
+
+def wanted_checksums(source: Source, record: SourceRecord) -> dict[str, str]:
+    """Return the checksums that a source expects, in lower case, by the keys of `record.files`.
+
+    Raises DataError if it expects one of several files.
+    """
+    if isinstance(source.sha256, dict):
+        return {language: digest.lower() for language, digest in source.sha256.items()}
+    if source.sha256 is None:
+        return {}
+    if len(record.files) != 1:
+        raise DataError(f"{source.path}: sha256 is for one file, and these are {len(record.files)}")
+    return dict.fromkeys(record.files, source.sha256.lower())

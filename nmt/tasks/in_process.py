@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from nmt.console import say
+from nmt.tasks.perform import perform, remove_remains
 from nmt.tasks.task import Done, Task
 
 
@@ -15,17 +15,9 @@ class InProcess:
 
     def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
         """Do the tasks that are not done yet; yield each with its index."""
+        remove_remains(work, tasks)
         for index, task in enumerate(tasks):
-            final = work / task.name
-            record = final / "record.json"
-            if record.is_file() and (old := json.loads(record.read_bytes()))["key"] == task.key:
-                yield index, Done(final, old["summary"])
-                continue
-            part = final.with_name(f"{final.name}.part")
-            shutil.rmtree(part, ignore_errors=True)
-            part.mkdir(parents=True)
-            summary = task.function(part, dict(task.arguments))
-            (part / "record.json").write_text(json.dumps({"key": task.key, "summary": summary}), encoding="utf-8")
-            shutil.rmtree(final, ignore_errors=True)
-            part.rename(final)
-            yield index, Done(final, summary)
+            done, problem = perform(work, task)
+            if problem is not None:
+                say(f"{problem}; it is done again")
+            yield index, done

@@ -62,18 +62,29 @@ def pair_lines(lines: Iterator[str], others: Iterator[str], first: Path, second:
     for n, line in enumerate(lines, start=1):
         other = next(others, None)
         if other is None:
-            raise _unequal(first, n + sum(1 for _ in lines), second, n - 1)
+            raise unequal(first, n + sum(1 for _ in lines), second, n - 1)
         yield line, other
     rest = sum(1 for _ in others)
     if rest:
-        raise _unequal(first, n, second, n + rest)
+        raise unequal(first, n, second, n + rest)
 
 
-def decode_lines(lines: Iterable[bytes], name: Path | str, language: str | None = None) -> Iterator[str]:
-    """Decode the lines of an open file, as `read_lines` does; `name` and `language` are for messages."""
-    number, is_mixed = 0, False
+def decode_lines(
+    lines: Iterable[bytes],
+    name: Path | str,
+    language: str | None = None,
+    first_number: int = 1,
+    is_mixed: bool = False,
+) -> Iterator[str]:
+    """Decode the lines of an open file, as `read_lines` does; `name` and `language` are for messages.
+
+    Args:
+        first_number: the number of the first of these lines in the file.
+        is_mixed: whether lines before it have characters beyond ASCII in UTF-8.
+    """
+    number = first_number - 1
     try:
-        for number, raw in enumerate(lines, start=1):
+        for number, raw in enumerate(lines, start=first_number):
             if number == 1:
                 _refuse_other_formats(name, raw)
                 raw = raw.removeprefix(codecs.BOM_UTF8)
@@ -90,12 +101,12 @@ def decode_lines(lines: Iterable[bytes], name: Path | str, language: str | None 
         raise error.after(f"line {number}") from error
 
 
-def bounded_lines(file: IO[bytes], name: Path | str) -> Iterator[bytes]:
-    """Yield the lines of an open file with their ends; `name` is for messages.
+def bounded_lines(file: IO[bytes], name: Path | str, first_number: int = 1) -> Iterator[bytes]:
+    """Yield the lines of an open file with their ends; `name` and `first_number`, of the first line, are for messages.
 
     Raises DataError for a line of more than `LINE_BYTES`, while it is read: compressed, any length takes a few bytes.
     """
-    for number in itertools.count(1):
+    for number in itertools.count(first_number):
         line = file.readline(LINE_BYTES + 1)
         if len(line) > LINE_BYTES + line.endswith(b"\n"):
             raise long_line(name, number)
@@ -164,7 +175,8 @@ def _refuse_other_formats(name: Path | str, start: bytes) -> None:
         raise DataError(f"{name}: {problem}")
 
 
-def _unequal(first: Path, n_first: int, second: Path, n_second: int) -> DataError:
+def unequal(first: Path, n_first: int, second: Path, n_second: int) -> DataError:
+    """Return the error for aligned files with different numbers of lines."""
     names = (first.name, second.name) if first.parent == second.parent else (str(first), str(second))
     counts = f"{names[0]} has {n_first} lines, {names[1]} {n_second}"
     where = f" (in {first.parent})" if first.parent == second.parent else ""

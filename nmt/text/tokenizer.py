@@ -1,7 +1,8 @@
 """Lossless SentencePiece BPE: no normalisation, white space preserved, byte fallback.
 
-Ids 0-3 are padding, unknown, `<s>` and `</s>`; 4-19 are reserved for later uses (language tags, separators);
-20-275 are the 256 bytes, which spell every character without a piece; then come the learned pieces.
+Ids 0-3 are padding, unknown, `<s>` and `</s>`; 4-6 mark terms in a source (`nmt.text.inline`); 7-19 are reserved for
+later uses (language tags, separators); 20-275 are the 256 bytes, which spell every character without a piece; then
+come the learned pieces.
 
 Two additions to SentencePiece:
 
@@ -29,8 +30,8 @@ from nmt.files.write import write_file
 from nmt.layout import TokenizerDir
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
-N_RESERVED = 16
-N_SPECIAL = 4 + N_RESERVED
+FIRST_RESERVED, N_RESERVED = 4, 16
+N_SPECIAL = FIRST_RESERVED + N_RESERVED
 
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 """A control character: Unicode category Cc without the tab."""
@@ -103,10 +104,27 @@ class Tokenizer:
     def encode_all(self, lines: Sequence[str]) -> list[list[int]]:
         """Encode lines in parallel, without special ids."""
         # with a space before it, the first word has the same pieces as within a line; decode removes the space
-        texts = [f" {CONTROL.sub(' ', line)}" if line else "" for line in lines]
+        return self._encode([f" {CONTROL.sub(' ', line)}" if line else "" for line in lines], _THREADS)
+
+    def encode_words(self, words: Sequence[str]) -> list[list[int]]:
+        """Encode words without spaces and control characters, each with a space before it; the empty word is a space.
+
+        If `splits_at_spaces`, the ids of a line are those of its words.
+        """
+        return self._encode([f" {word}" for word in words], 1)
+
+    @property
+    def splits_at_spaces(self) -> bool:
+        """Whether no piece spans a space; so it is if SentencePiece has learned them as in `train_tokenizer`."""
+        return not any(_SPACE in piece[1:] for piece in self.pieces(range(len(self))))
+
+    def _encode(self, texts: Sequence[str], threads: int) -> list[list[int]]:
+        """Encode texts, U+2581 in bytes."""
+        if not any(_SPACE in text for text in texts):
+            return list(self._processor.encode(texts, num_threads=threads))
         plain = [text.split(_SPACE) if _SPACE in text else [text] for text in texts]
         parts = [part for parts_of_line in plain for part in parts_of_line]
-        encoded = iter(self._processor.encode(parts, num_threads=_THREADS))
+        encoded = iter(self._processor.encode(parts, num_threads=threads))
         result = []
         for parts_of_line in plain:
             ids = list(next(encoded))
@@ -115,6 +133,10 @@ class Tokenizer:
                 ids += next(encoded)
             result.append(ids)
         return result
+
+    def encode_inner(self, text: str) -> list[int]:
+        """Encode a part of a line, without control characters and without the space that precedes the first word."""
+        return self._encode([text], 1)[0]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to a line. Special ids are skipped, bytes that are not UTF-8 become U+FFFD."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -22,6 +22,9 @@ from nmt.translate.align import alignments, attention_of, pharaoh
 from nmt.translate.sentences import MAX_PIECES_FACTOR
 from nmt.translate.translator import Translator
 from nmt.translate.types import WINDOW, Line, Translation
+
+MAX_NUMBERS = 10
+"""Line numbers in a warning."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ def translate_file(
     UTF-8, if the output cannot be written, or if `prefixes` or `terms` has another number of lines than the text.
     """
     search, files = search or translator.config.search, files or Files()
-    translator.check(search, n_best, has_terms=files.terms is not None or files.glossary is not None)
+    has_terms = files.terms is not None or (files.glossary is not None and not search.inline_terms)
+    translator.check(search, n_best, has_terms=has_terms)
     refuse_overwriting(
         (target, files.alignments, files.attention), (source, files.prefixes, files.terms, files.glossary)
     )
@@ -76,7 +80,7 @@ def translate_file(
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         progress = opened.enter_context(_progress(source, target))
-        for window in _input(source, translator.config.data.src):
+        for window in input_windows(source, translator.config.data.src):
             lines = constraints.next_lines(window)
             by_line = translator.translate_window(lines, search, n_best, n_lines, progress)
             best: list[Translation] = []
@@ -84,7 +88,7 @@ def translate_file(
                 warnings.add(number, line, translations)
                 if applied is not None:
                     applied.add(number, constraint_spans(line.text, search, glossary), translations[0].text)
-                out.writelines(_row(number, translation, n_best) for translation in translations)
+                out.writelines(output_row(number, translation, n_best) for translation in translations)
                 out.flush()
                 if attention is not None:
                     attention.add(translations[0])
@@ -100,7 +104,8 @@ def translate_file(
         say(message)
 
 
-def _row(number: int, translation: Translation, n_best: int) -> bytes:
+def output_row(number: int, translation: Translation, n_best: int) -> bytes:
+    """Return the line of a translation of line `number` (from 1)."""
     scores = f"{number}\t{translation.score:.6f}\t{translation.log_prob:.6f}\t" if n_best > 1 else ""
     return f"{scores}{translation.text}\n".encode()
 
@@ -166,12 +171,17 @@ class AttentionOutput:
         attention_picture(path, attention.src_pieces, attention.tgt_pieces, attention.weights, title)
 
 
+@dataclass
 class Warnings:
     """Counts the warnings about the translations of a text."""
 
-    def __init__(self) -> None:
-        self.n_unfinished = self.n_split = self.n_whole = self.n_blank = self.n_cut = 0
-        self.cut: list[int] = []
+    n_unfinished: int = 0
+    n_split: int = 0
+    n_whole: int = 0
+    n_blank: int = 0
+    n_cut: int = 0
+    cut: list[int] = field(default_factory=list)
+    """Numbers of the first lines of `n_cut`."""
 
     def add(self, number: int, line: Line, translations: Sequence[Translation]) -> None:
         """Add a line, its number (from 1) and its translations."""
@@ -181,8 +191,17 @@ class Warnings:
         self.n_unfinished += not best.finished
         self.n_split += len(best.parts) > 1
         self.n_cut += best.cut
-        if best.cut and len(self.cut) < 10:
+        if best.cut and len(self.cut) < MAX_NUMBERS:
             self.cut.append(number)
+
+    def merge(self, later: Warnings) -> None:
+        """Add the warnings of lines that follow."""
+        self.n_unfinished += later.n_unfinished
+        self.n_split += later.n_split
+        self.n_whole += later.n_whole
+        self.n_blank += later.n_blank
+        self.n_cut += later.n_cut
+        self.cut = [*self.cut, *later.cut][:MAX_NUMBERS]
 
     def lines(self) -> list[str]:
         """Return a message for each kind of warning that occurred."""
@@ -222,7 +241,8 @@ def _progress(source: Path | str, target: Path | str) -> Progress:
     return Progress("translating", total, shown=to_file and not typed)
 
 
-def _input(source: Path | str, language: str) -> Iterator[list[str]]:
+def input_windows(source: Path | str, language: str) -> Iterator[list[str]]:
+    """Yield the lines of a text to translate, `WINDOW` at a time, or fewer of slow standard input. Raises DataError."""
     if str(source) == "-":
         if sys.stdin is None:
             raise DataError("standard input is closed; name a file with --input")

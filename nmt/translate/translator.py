@@ -12,11 +12,14 @@ from itertools import islice
 from pathlib import Path
 from typing import overload
 
+import torch
+
 from nmt.config import Config, SearchConfig
 from nmt.config.load import check_config
 from nmt.console import Progress, say
+from nmt.errors import ConfigError
 from nmt.model.device import pick_device
-from nmt.runs.model import Origin, choose_precision, open_saved
+from nmt.runs.model import Origin, Saved, choose_precision, open_saved
 from nmt.search.forced import ForcedDecoder
 from nmt.search.step import Hypothesis
 from nmt.text.glossary import AnyGlossary, Glossary
@@ -24,7 +27,18 @@ from nmt.text.tokenizer import Tokenizers
 from nmt.translate.score import PairScorer, Scored
 from nmt.translate.searcher import NativeSearcher, Searcher
 from nmt.translate.sentences import Segmenter, n_candidates
-from nmt.translate.types import WINDOW, Line, Translation, check_search
+from nmt.translate.types import NOT_INLINE, WINDOW, Line, Translation, check_search
+
+
+def open_ensemble(
+    path: Path | str | Sequence[Path | str], checkpoint: str = "best", weights: str = "auto"
+) -> list[Saved]:
+    """Read the models of one or several runs or exported folders. Raises what `Translator.load` raises."""
+    paths = [path] if isinstance(path, (Path, str)) else path
+    first, *others = saved = [open_saved(Path(run), checkpoint, weights) for run in paths]
+    for other in others:
+        other.check_goes_with(first)
+    return saved
 
 
 class Translator:
@@ -57,17 +71,20 @@ class Translator:
         auto, float32, bf16 or fp16. Raises CheckpointError if there is no such run or checkpoint or it is damaged,
         DataError for its tokenizer, ConfigError if the runs do not make an ensemble.
         """
-        paths = [path] if isinstance(path, (Path, str)) else path
-        first, *others = all_saved = [open_saved(Path(run), checkpoint, weights) for run in paths]
-        for other in others:
-            other.check_goes_with(first)
+        saved = open_ensemble(path, checkpoint, weights)
         torch_device = pick_device(device)
-        models = [saved.model().to(torch_device) for saved in all_saved]
-        precision = choose_precision(first, precision, torch_device)
-        searcher = NativeSearcher(models, first.tokenizers[first.config.data.tgt], torch_device, precision)
-        for note in filter(None, (saved.note for saved in all_saved)):
+        translator = cls.of(saved, torch_device, choose_precision(saved[0], precision, torch_device))
+        for note in filter(None, (each.note for each in saved)):
             say(note)
-        return cls(searcher, first.tokenizers, first.config, [saved.origin for saved in all_saved])
+        return translator
+
+    @classmethod
+    def of(cls, saved: Sequence[Saved], device: torch.device, precision: str) -> Translator:
+        """Return the translator of models that are read, in a precision that is chosen. Raises CheckpointError."""
+        first = saved[0]
+        models = [each.model().to(device) for each in saved]
+        searcher = NativeSearcher(models, first.tokenizers[first.config.data.tgt], device, precision)
+        return cls(searcher, first.tokenizers, first.config, [each.origin for each in saved])
 
     @property
     def precision(self) -> str:
@@ -111,7 +128,7 @@ class Translator:
         search = self.search_settings(settings)
         terms = Glossary.of(glossary) if glossary is not None else None
         n_wanted = 1 if n_best is None else n_best
-        self.check(search, n_wanted, has_terms=terms is not None)
+        self.check(search, n_wanted, has_terms=terms is not None and not search.inline_terms)
         by_text = self.translate_lines([Line(text, glossary=terms) for text in texts], search, n_wanted)
         if n_best is None:
             return [best.text for best, *_ in by_text]
@@ -125,6 +142,8 @@ class Translator:
     def check(self, search: SearchConfig, n_best: int, has_terms: bool = False) -> None:
         """Raise ConfigError if the settings are incompatible, or not supported by the searcher."""
         check_search(search, n_best)
+        if search.inline_terms and not self.config.training.modifiers.terms:
+            raise ConfigError([NOT_INLINE])
         self.searcher.check(search, has_terms)
 
     def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:

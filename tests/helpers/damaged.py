@@ -65,7 +65,7 @@ def content(data: bytes, name: str = "f") -> Input:
 def pairs(read: Reader, data: bytes, layout: Layout = NAMED) -> tuple[list[tuple[str, str]], dict[str, int]]:
     """The pairs of a file, and the number of skipped units by reason."""
     units = Units()
-    return list(read(content(data), layout, units)), units.skipped
+    return [(src, tgt) for src, tgt, _ in read(content(data), layout, units)], units.skipped
 
 
 def problem(read: Reader, data: bytes, layout: Layout = NAMED) -> str:
@@ -112,7 +112,8 @@ def read_damaged(read: Reader, data: bytes, layout: Layout) -> tuple[int, list[t
     """Read a file of cells: DataError in one line, or pairs. Returns the number of pairs, and those shifted."""
     found = []
     try:
-        for pair in read(content(data), layout, Units()):
+        for src, tgt, _ in read(content(data), layout, Units()):
+            pair = src, tgt
             found.append(pair)
             "".join(pair).encode()
             assert "\n" not in "".join(pair) and "\r" not in "".join(pair)

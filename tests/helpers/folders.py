@@ -10,6 +10,7 @@ from nmt.config import Config
 from nmt.config.load import check_config
 from nmt.data.corpus import Corpus
 from nmt.layout import DataDir
+from nmt.prepare.pipeline.work import SIZES, Sizes
 from nmt.prepare.prepare import prepare
 from sentences import sentence_pairs, write_pairs
 
@@ -41,10 +42,10 @@ class Folder:
             tree.setdefault(section, {})[name] = value
         return check_config(tree, "test.yaml")
 
-    def prepare(self, tokenizer_from: Path | None = None, **changes: Any) -> str:
+    def prepare(self, tokenizer_from: Path | None = None, sizes: Sizes = SIZES, **changes: Any) -> str:
         """Run it; what it said."""
         self.said.clear()
-        prepare(self.config(**changes), self.data, tokenizer_from, echo=self.said.append)
+        prepare(self.config(**changes), self.data, tokenizer_from, echo=self.said.append, sizes=sizes)
         return "\n".join(self.said)
 
     def corpus(self) -> Corpus:

@@ -13,9 +13,9 @@ import pytest
 
 from nmt.errors import DataError
 from nmt.prepare.inputs import Input
-from nmt.prepare.pairs import Layout, Units
+from nmt.prepare.pairs import Layout, Row, Units
 
-Reader = Callable[[Input, Layout, Units], Iterator[tuple[str, str]]]
+Reader = Callable[[Input, Layout, Units], Iterator[Row]]
 Pairs = list[tuple[str, str]]
 
 
@@ -28,10 +28,8 @@ def read_bytes(
     """The pairs of a file called `F`, and the number of skipped units by reason."""
     raw = data.encode() if isinstance(data, str) else data
     units = Units()
-    pairs = list(
-        reader(Input("F", "any", lambda: nullcontext(io.BytesIO(raw))), Layout(languages, columns or {}, None), units)
-    )
-    return pairs, units.skipped
+    file, layout = Input("F", "any", lambda: nullcontext(io.BytesIO(raw))), Layout(languages, columns or {}, None)
+    return [(src, tgt) for src, tgt, _ in reader(file, layout, units)], units.skipped
 
 
 def error_of(reader: Reader, data: bytes | str, columns: Mapping[str, str] | None = None) -> str:

@@ -7,14 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nmt.files.write import staged_directory
+from nmt.files.staging import staged_directory
 
 
 def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     final = tmp_path / "data"
     code = (
         "import os, sys, signal, pathlib\n"
-        "from nmt.files.write import staged_directory\n"
+        "from nmt.files.staging import staged_directory\n"
         "with staged_directory(pathlib.Path(sys.argv[1])) as staged:\n"
         "    (staged / 'half').write_text('1')\n"
         "    (staged / 'folder').mkdir()\n"

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nmt.prepare.write import content_fingerprint, file_facts
 
 from command import Command
 from kept_run import kept, quicken
@@ -24,11 +25,11 @@ from nmt.engine.translator import load_ctranslate2
 from nmt.errors import CheckpointError, DataError, UnsafeFileError
 from nmt.export.cached import engine_folder
 from nmt.export.export import Request, export
-from nmt.files.write import Lock, replace_file, staged_directory, write_file
+from nmt.files.staging import staged_directory
+from nmt.files.write import Lock, replace_file, write_file
 from nmt.layout import DataDir, RunDir
 from nmt.prepare import prepare as prepare_module
 from nmt.prepare import sources
-from nmt.prepare.write import content_fingerprint, file_facts
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.text import lines as text_lines
 from nmt.text import stream

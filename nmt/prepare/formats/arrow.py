@@ -11,9 +11,9 @@ from typing import IO, TYPE_CHECKING
 
 from nmt.console import printable
 from nmt.errors import DataError, error_text
-from nmt.prepare.formats.columns import find_columns, shown, written
+from nmt.prepare.formats.columns import find_columns, find_score, shown, written
 from nmt.prepare.inputs import Input
-from nmt.prepare.pairs import Layout, Units, one_line
+from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +27,7 @@ _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of a stream
 _Path = tuple[str, ...]  # a column, and the fields within it
 
 
-def read_parquet(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, str]]:
+def read_parquet(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """Yield the pairs of a Parquet file, in memory of some pages."""
     with _seekable(file) as stream:
         with _reading(file, "Parquet"):
@@ -42,7 +42,7 @@ def read_parquet(file: Input, layout: Layout, units: Units) -> Iterator[tuple[st
         yield from _pairs(batches, paths, file, layout, units, "Parquet")
 
 
-def read_arrow(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, str]]:
+def read_arrow(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """Yield the pairs of an Arrow file or stream, in memory of one of its batches."""
     with _seekable(file) as stream:
         with _reading(file, "Arrow"):
@@ -75,8 +75,8 @@ def _open_ipc(stream: IO[bytes], name: str, fields: list[int] | None) -> tuple[p
 
 
 def _pairs(
-    batches: Iterator[pa.RecordBatch], paths: tuple[_Path, _Path], file: Input, layout: Layout, units: Units, kind: str
-) -> Iterator[tuple[str, str]]:
+    batches: Iterator[pa.RecordBatch], paths: tuple[_Path, ...], file: Input, layout: Layout, units: Units, kind: str
+) -> Iterator[Row]:
     n_rows = 0
     while True:
         with _reading(file, kind, n_rows):
@@ -90,10 +90,13 @@ def _pairs(
                 sides = [column.slice(start, _ROWS).to_pylist() for column in columns]
             n_rows += len(sides[0])
             for texts in zip(*sides, strict=True):
-                if None in texts:
+                score = None
+                if None in texts[:2]:
                     units.skip(f"no text in {layout.languages[texts.index(None)]}")
+                elif layout.score is not None and (score := parse_score(texts[2])) is None:
+                    units.skip(NO_SCORE)
                 else:
-                    yield one_line(texts[0]), one_line(texts[1])
+                    yield one_line(texts[0]), one_line(texts[1]), score
 
 
 def _column(batch: pa.RecordBatch, path: _Path) -> pa.Array:
@@ -107,9 +110,9 @@ def _column(batch: pa.RecordBatch, path: _Path) -> pa.Array:
 # --- columns --------------------------------------------------------------------------------------
 
 
-def _paths(schema: pa.Schema, layout: Layout, where: str) -> tuple[_Path, _Path]:
-    """Find the columns of both languages, which may be fields of a structure. Raises DataError unless there is one of
-    text for each."""
+def _paths(schema: pa.Schema, layout: Layout, where: str) -> tuple[_Path, ...]:
+    """Find the columns of both languages, which may be fields of a structure, and that of the scores if wanted. Raises
+    DataError unless there is one of text for each."""
     leaves = [(".".join(path), path, kind) for path, kind in _leaves(list(schema), ())]
     above = "" if layout.column is None else f"{layout.column}."
     within = [leaf for leaf in leaves if leaf[0].startswith(above)]
@@ -123,7 +126,8 @@ def _paths(schema: pa.Schema, layout: Layout, where: str) -> tuple[_Path, _Path]
     for name, _, kind in chosen:
         if not _is_text(kind):
             raise DataError(f"{where}: column {shown([name])} is of type {shown([str(kind)])}, where text is needed")
-    return chosen[0][1], chosen[1][1]
+    chosen += [leaves[i] for i in find_score(layout, [name for name, _, _ in leaves], where)]
+    return tuple(path for _, path, _ in chosen)
 
 
 def _leaves(fields: list[pa.Field], above: _Path) -> Iterator[tuple[_Path, pa.DataType]]:

@@ -52,6 +52,18 @@ def _find(layout: Layout, language: str, names: Sequence[str], where: str, remed
     return names.index(found[0])
 
 
+def find_score(layout: Layout, names: Sequence[str], where: str) -> list[int]:
+    """Return the position of the column with the scores, none if there are to be no scores. Raises DataError."""
+    if layout.score is None:
+        return []
+    found = [i for i, name in enumerate(names) if name.strip() == layout.score.strip()]
+    if len(found) != 1:
+        raise DataError(
+            f"{where}: {len(found) or 'no'} columns named {shown([layout.score])} for score; there are {shown(names)}"
+        )
+    return found
+
+
 def written(layout: Layout, first: str, second: str) -> str:
     """Return the setting that gives each language a column."""
     return f"columns: {{{layout.languages[0]}: {first}, {layout.languages[1]}: {second}}}"

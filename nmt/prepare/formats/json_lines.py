@@ -10,13 +10,13 @@ from contextlib import suppress
 from nmt.errors import DataError
 from nmt.prepare.formats.columns import matching, shown, written
 from nmt.prepare.inputs import Input
-from nmt.prepare.pairs import Layout, Units, one_line
+from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 from nmt.text.lines import bounded_lines, decode_lines
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, str]]:
+def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """Yield the pairs of JSON Lines. `Layout.columns` may be paths such as `translation.de`.
 
     Raises DataError with the line that is no object or has no text where text is needed, and at the end if no object
@@ -45,8 +45,12 @@ def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str,
                 units.skip(f"no text in {layout.languages[0 if src is None else 1]}")
             elif _SURROGATE.search(src) or _SURROGATE.search(tgt):
                 units.skip(f"broken Unicode in {layout.languages[0 if _SURROGATE.search(src) else 1]}")
+            elif layout.score is None:
+                yield one_line(src), one_line(tgt), None
+            elif (score := _score(row, layout.score)) is None:
+                units.skip(NO_SCORE)
             else:
-                yield one_line(src), one_line(tgt)
+                yield one_line(src), one_line(tgt), score
     for language in layout.languages:
         if n_objects and language not in present:
             raise DataError(
@@ -112,6 +116,14 @@ def _side(values: dict[str, object], language: str, layout: Layout, where: str) 
     if not names:
         raise KeyError(language)
     return values[names[0]]
+
+
+def _score(row: dict[str, object], path: str) -> float | None:
+    try:
+        value = _follow(row, path)
+    except KeyError:
+        return None
+    return None if isinstance(value, bool) else parse_score(value)
 
 
 def _follow(row: dict[str, object], path: str) -> object:

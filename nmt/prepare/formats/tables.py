@@ -10,23 +10,23 @@ from itertools import chain
 from typing import NamedTuple
 
 from nmt.errors import DataError
-from nmt.prepare.formats.columns import find_columns, written
+from nmt.prepare.formats.columns import find_columns, find_score, written
 from nmt.prepare.inputs import Input
-from nmt.prepare.pairs import Layout, Units, one_line
+from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 from nmt.text.lines import LINE_BYTES, bounded_lines, decode_lines
 
 _DELIMITERS = "\t|;,"  # of those that fit equally well, the first: the others are more common in text
 _SAMPLE_LINES, _SAMPLE_CHARS = 200, 1 << 20  # from which the delimiter is guessed
 
 
-def read_tsv(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, str]]:
+def read_tsv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """Yield the pairs of tab-separated text. A line is a row and a quote is text, whatever they contain."""
     with file.open() as stream:
         lines = decode_lines(bounded_lines(stream, file.name), file.name)
         yield from _pairs((line.split("\t") for line in lines), layout, units, file.name)
 
 
-def read_csv(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, str]]:
+def read_csv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """Yield the pairs of CSV, whose delimiter is guessed. A field in quotes may contain delimiters and line breaks."""
     with file.open() as stream:
         lines = decode_lines(bounded_lines(stream, file.name), file.name)
@@ -36,10 +36,11 @@ def read_csv(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, s
         yield from _pairs(rows, layout, units, f"{file.name}, separated by {delimiter!r}")
 
 
-def _pairs(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) -> Iterator[tuple[str, str]]:
+def _pairs(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) -> Iterator[Row]:
     """Yield the pairs of a table. With a header, a row of another width is skipped: its texts may be anywhere."""
     columns = _numbers(layout, where)
     least, most = (max(columns) + 1, None) if columns else (0, None)
+    score: float | None = None
     for row in rows:
         if row in ([], [""]):
             units.skip("empty line")
@@ -49,32 +50,40 @@ def _pairs(rows: Iterable[list[str]], layout: Layout, units: Units, where: str) 
             units.skip(f"fewer columns than {least}")
         elif most is not None and len(row) > most:
             units.skip(f"more columns than {most}")
+        elif len(columns) > 2 and (score := parse_score(row[columns[2]])) is None:
+            units.skip(NO_SCORE)
         else:
-            yield one_line(row[columns[0]]), one_line(row[columns[1]])
+            yield one_line(row[columns[0]]), one_line(row[columns[1]]), score
     if columns is None:
         raise DataError(f"{where}: empty, where a header with the names of the columns is needed")
 
 
-def _named(layout: Layout, header: list[str], where: str) -> tuple[int, int]:
-    """Return the positions of the columns that the header names."""
+def _named(layout: Layout, header: list[str], where: str) -> tuple[int, ...]:
+    """Return the positions of the columns that the header names: of both languages, and of the scores if wanted."""
     names, numbers = written(layout, "NAME", "NAME"), written(layout, "1", "2")
-    return find_columns(layout, header, where, f"write {names}, or numbers if there is no header: {numbers}")
+    texts = find_columns(layout, header, where, f"write {names}, or numbers if there is no header: {numbers}")
+    return (*texts, *find_score(layout, header, where))
 
 
-def _numbers(layout: Layout, where: str) -> tuple[int, int] | None:
+def _numbers(layout: Layout, where: str) -> tuple[int, ...] | None:
     """Return the positions of the columns if they are numbers, so that there is no header."""
     if layout.column is not None:
         raise DataError(f"{where}: column is for mappings, and this is a table; name its columns in columns")
     if not layout.columns:
         return None
     names = [layout.columns[language] for language in layout.languages]
+    names += [] if layout.score is None else [layout.score]
     are_numbers = [name.isascii() and name.isdecimal() for name in names]
     if not any(are_numbers):
         return None
-    if not all(are_numbers) or "0" in names or len(set(names)) < 2:
-        raise DataError(f"{where}: columns must be two names, or two numbers from 1, found {' and '.join(names)}")
-    first, second = (int(name) - 1 for name in names)
-    return first, second
+    if not all(are_numbers) or "0" in names or len(set(names)) < len(names):
+        what = (
+            "columns must be two names, or two numbers"
+            if layout.score is None
+            else "columns and score must all be names, or different numbers"
+        )
+        raise DataError(f"{where}: {what} from 1, found {' and '.join(names)}")
+    return tuple(int(name) - 1 for name in names)
 
 
 # --- CSV ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from nmt.errors import DataError
 from nmt.prepare.formats.language import side_in_columns, side_of_source
 from nmt.prepare.formats.xml import XML_LANG, XmlUnit, read_units, text_of
 from nmt.prepare.inputs import Input
-from nmt.prepare.pairs import Layout, Units, one_line
+from nmt.prepare.pairs import Layout, Row, Units, one_line
 
 _UNTRANSLATED = {"new", "needs-translation", "needs-adaptation", "needs-l10n", "initial"}
 """Values of `state`; all others, such as `needs-review-translation`, are of translations."""
@@ -17,7 +17,7 @@ _SUGGESTED = {"fuzzy-match", "leveraged-mt", "mt-suggestion", "tm-suggestion"}
 """Values of `state-qualifier` for a target that no translator has confirmed."""
 
 
-def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str, str]]:
+def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """Yield the pairs of an XLIFF file, whose direction may be either.
 
     Segments are the `mrk` elements of a `seg-source` and its target with equal `mid`, or the `segment` elements of a
@@ -35,8 +35,8 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[tuple[str,
                 continue
             side = _source_side(file.name, unit, element, layout, units) if given is None else given
             if side is not None:
-                for pair in _pairs(element, layout.languages[side], layout.languages[1 - side], units):
-                    yield pair if side == 0 else pair[::-1]
+                for texts in _pairs(element, layout.languages[side], layout.languages[1 - side], units):
+                    yield texts[side], texts[1 - side], None
 
 
 def _unconfirmed(unit: XmlUnit, element: Element) -> str | None:

@@ -131,7 +131,7 @@ DROPOUTS = "model.embedding_dropout, model.residual_dropout, model.attention_dro
         ("training.bptt", ""),
         ("training.amount", ""),
         ("search.nest", ""),
-        ("data.weight", ""),
+        ("data.importance", ""),
         ("data.train.0.mass", ""),
         ("banana", ""),
     ],
@@ -163,7 +163,7 @@ def test_all_problems_come_at_once() -> None:
     [
         ("data.direction=deen", ["data.direction: 'deen' is not of the form de-en"]),
         ("data.direction=de-de", ["data.direction: 'de-de' names one language twice"]),
-        ("data.valid={}", ["data.valid: give one of files, path and hub"]),
+        ("data.valid={}", ["data.valid: give one of files, path, opus and hub"]),
         (
             "data.valid=1e3",
             ["data.valid: a number of lines is whole, such as 300; a share is below 1; found 1000.0"],
@@ -173,10 +173,16 @@ def test_all_problems_come_at_once() -> None:
             ["data.valid: a number of lines is whole, such as 300; a share is below 1; found 300.5"],
         ),
         ("data.valid='300'", ["data.valid: must be a number without quotes: write 300, not '300'"]),
-        ("data.valid={hub: a/b}", ["data.valid: hub needs paths: the .parquet or .jsonl files within the repository"]),
         (
-            "data.valid={hub: a/b, paths: [x.csv]}",
-            ["data.valid: paths must all end in .parquet or all in .jsonl, found ['.csv']"],
+            "data.valid={hub: a/b}",
+            ["data.valid: hub needs paths: the files within the repository, such as data/*.parquet"],
+        ),
+        (
+            "data.valid={hub: a/b, paths: [x.csv, y.jsonl], stream: true}",
+            [
+                "data.valid: paths must all end alike, found ['.csv', '.jsonl']",
+                "data.valid: only .parquet and .jsonl are streamed, found ['.csv', '.jsonl']",
+            ],
         ),
         (
             "data.valid={hub: a/b, paths: [x.jsonl], column: t, columns: {de: a, en: b}}",

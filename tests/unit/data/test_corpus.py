@@ -12,8 +12,11 @@ from nmt.data.corpus import Corpus, Split
 from nmt.data.manifest import FORMAT
 from nmt.errors import DataError
 from nmt.layout import DataDir
-from nmt.prepare.write import SplitWriter, content_fingerprint, file_facts, id_dtype
+from nmt.prepare.files import content_fingerprint, file_facts
+from nmt.prepare.pipeline.encode import write_side
+from nmt.text.block_encoder import BlockEncoder
 from nmt.text.tokenizer import Tokenizers, train_tokenizer
+from nmt.text.word_cache import id_dtype
 
 LINES = [["eins  zwei", "", "drei\u2028vier"], ["one\ttwo", "x", ""]]
 
@@ -25,18 +28,18 @@ def directory(tmp_path: Path) -> DataDir:
     tokenizer = train_tokenizer(LINES[0] + LINES[1], 300)
     tokenizers = Tokenizers({"de": tokenizer, "en": tokenizer}, joint=True)
     tokenizers.save(directory.tokenizer)
-    with SplitWriter(directory, "train", tokenizers) as writer:
-        for part in (slice(0, 2), slice(2, 3)):
-            lines = [side[part] for side in LINES]
-            writer.add(lines, [tokenizer.encode_all(side) for side in lines])
-    assert (writer.record()["de"].words, writer.record()["de"].characters) == (4, 16)
+    for language, lines in zip(("de", "en"), LINES, strict=True):
+        encoded = BlockEncoder(tokenizer).encode(lines)
+        counts = write_side(directory, "train", language, [f"{line}\n".encode() for line in lines], encoded)
+        if language == "de":
+            assert (counts.words, counts.characters) == (4, 16)
     files = file_facts(directory.path)
     manifest = {
         "format": FORMAT,
         "languages": ["de", "en"],
         "fingerprint": content_fingerprint(files),
         "tokenizer": {"fingerprint": tokenizers.fingerprint},
-        "splits": {"train": {"pairs": writer.pairs}},
+        "splits": {"train": {"pairs": 3}},
         "files": {name: file.model_dump() for name, file in files.items()},
     }
     directory.manifest.write_text(json.dumps(manifest))

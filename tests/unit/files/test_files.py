@@ -13,7 +13,8 @@ import pytest
 from disk import hook
 from nmt.errors import DataError
 from nmt.files import write as files
-from nmt.files.write import refuse_overwriting, replace_file, staged_directory, write_file
+from nmt.files.staging import staged_directory
+from nmt.files.write import refuse_overwriting, replace_file, write_file
 
 
 def test_it_takes_its_place_at_the_end(tmp_path: Path) -> None:

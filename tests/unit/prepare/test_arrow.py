@@ -171,7 +171,8 @@ def test_files_are_copied_only_if_needed_and_closed(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("nmt.prepare.formats.arrow.tempfile.TemporaryFile", copy)
     file = (tmp_path / "f").open("rb")
     units = Units()
-    assert (list(read_parquet(Input("f", "parquet", lambda: file), NAMED, units)), units.skipped) == EXPECTED
+    rows = read_parquet(Input("f", "parquet", lambda: file), NAMED, units)
+    assert ([row[:2] for row in rows], units.skipped) == EXPECTED
     assert file.closed and not copies
     assert pairs(read_parquet, (tmp_path / "f").read_bytes()) == EXPECTED
     assert [copy.closed for copy in copies] == [True]

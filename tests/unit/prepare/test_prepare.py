@@ -10,6 +10,7 @@ import pytest
 
 from folders import TEST, TRAIN, VALID, Folder, files
 from nmt.errors import ConfigError, DataError
+from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.records import CleanRecord, PreparedSplit, TextRecord
 from nmt.prepare.report import table
 from nmt.text.tokenizer import EOS, UNK, Tokenizer, Tokenizers
@@ -50,9 +51,10 @@ def test_the_report_on_screen(place: Folder) -> None:
         train=[*TRAIN, TRAIN[0], VALID[3], TEST[4], ("leer", " "), ("Berlin", "Berlin"), ("x" * 1001, "y" * 900)]
     )
     said = place.prepare(tokenizer__vocab_size=300)
-    assert [" ".join(line.split()) for line in said.split("\n")[:5]] == [
+    assert [" ".join(line.split()) for line in said.split("\n")[:6]] == [
         "split read kept dropped",
-        "train 246 240 6 empty side 1, in a dev or test set 2, too long (characters) 1, copied source 1, duplicate 1",
+        "train 246 240 6",
+        "empty side 1, in a dev or test set 2, too long (characters) 1, copied source 1, duplicate 1",
         "valid 30 30 0",
         "test 30 30 0",
         "vocabulary: 300 pieces for de and en",
@@ -79,7 +81,7 @@ def test_the_manifest(place: Folder) -> None:
     sample = {"source": "train.0", "corpus": "train.de", "line": 241, "de": VALID[0][0], "en": VALID[0][1]}
     assert manifest["splits"]["train"]["clean"]["samples"]["overlap"] == [sample]
     assert manifest["splits"]["valid"]["round_trip"] == {"lines": 60, "exact": 60, "control": 0}
-    assert set(manifest["files"]) == set(place.content()) - {"manifest.json"}
+    assert set(manifest["files"]) == set(place.content()) - {"manifest.json", "report.json", "report.html"}
 
 
 def test_references_are_never_dropped_or_altered(place: Folder) -> None:
@@ -106,6 +108,8 @@ def unequal(place: Folder) -> None:
 def not_utf8(place: Folder) -> None:
     with (place.folder / "text" / "train.en").open("ab") as file:
         file.write(b"caf\xe9\n")
+    with (place.folder / "text" / "train.de").open("ab") as file:
+        file.write(b"Kaffee\n")
 
 
 @pytest.mark.parametrize(
@@ -185,11 +189,11 @@ def test_a_reference_that_does_not_come_back_stops_it(place: Folder, monkeypatch
     assert place.left() == set()
 
 
-def test_several_sources_each_with_its_counts(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.prepare.encode._CHUNK", 7)
+def test_several_sources_each_with_its_counts(place: Folder) -> None:
     long = (" ".join(pair[0] for pair in TRAIN[:6]), " ".join(pair[1] for pair in TRAIN[:6]))
     place.write(train=TRAIN[:100], more=[long, *TRAIN[90:], long[::-1]], last=[("eins", "one"), long])
-    said = place.prepare(data__train=[files("train"), files("more"), files("last")], data__max_pieces=60)
+    sources = [files("train"), files("more"), files("last")]
+    said = place.prepare(sizes=Sizes(part_pairs=7), data__train=sources, data__max_pieces=60)
     manifest = place.manifest()
     counts = [(manifest["sources"][f"train.{i}"]["read"], manifest["sources"][f"train.{i}"]["kept"]) for i in range(3)]
     assert counts == [(100, 100), (152, 140), (2, 1)]
@@ -212,10 +216,9 @@ def test_several_sources_each_with_its_counts(place: Folder, monkeypatch: pytest
     assert place.corpus().split("train").lengths("de").max() <= 60
 
 
-def test_a_corpus_that_repeats(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.prepare.encode._CHUNK", 7)
+def test_a_corpus_that_repeats(place: Folder) -> None:
     place.write(train=TRAIN[:100], more=[*TRAIN[90:], ("eins", "one")])
-    place.prepare(data__train=[{**files("train"), "repeat": 3}, files("more")])
+    place.prepare(sizes=Sizes(part_pairs=7), data__train=[{**files("train"), "repeat": 3}, files("more")])
     train = place.corpus().split("train")
     n_other = len(TRAIN) - 100 + 1  # those that both have are of the first
     assert train.n == 3 * 100 + n_other

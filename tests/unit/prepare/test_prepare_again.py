@@ -157,7 +157,7 @@ def test_a_manifest_that_has_lost_its_sources(place: Folder, damage: object) -> 
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-@pytest.mark.parametrize("step", ["train_tokenizers", "file_facts"])
+@pytest.mark.parametrize("step", ["settle_text", "file_facts"])
 def test_interrupted_it_leaves_nothing(
     place: Folder, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
 ) -> None:

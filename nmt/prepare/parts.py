@@ -1,0 +1,178 @@
+"""Parts of a source that are read independently of each other: ranges of the lines of aligned files."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel
+
+from nmt.console import printable
+from nmt.errors import DataError
+from nmt.files.read import open_regular, reading
+from nmt.prepare.pairs import parse_score
+from nmt.text.formats import text_problem
+from nmt.text.lines import LINE_BYTES, READ_TWICE, bounded_lines, decode_lines, unequal
+
+RANGE_LINES = 1 << 17
+"""Lines of a range."""
+_CUT_BYTES = 1 << 24  # that are searched for line feeds at a time
+_READ_BYTES = 1 << 20  # that are decoded at a time: their lines fit a processor's cache
+
+
+class Side(BaseModel, frozen=True):
+    """Lines of one file that follow each other."""
+
+    path: str
+    language: str | None
+    start: int
+    """Offset of the first byte."""
+    end: int
+    """Offset after the last byte."""
+
+
+class Range(BaseModel, frozen=True):
+    """Pairs of lines of two aligned files, and perhaps the lines of a file with their scores."""
+
+    first: Side
+    second: Side
+    scores: Side | None
+    line: int
+    """Number of the first line, from 1."""
+    n_lines: int
+
+
+def cut_aligned(
+    first: Path,
+    second: Path,
+    languages: tuple[str | None, str | None] = (None, None),
+    n_lines: int = RANGE_LINES,
+    scores: Path | None = None,
+) -> list[Range]:
+    """Cut two aligned files, which are not compressed, into ranges of `n_lines` lines; the last one has fewer.
+
+    Args:
+        languages: as in `read_aligned`.
+        scores: a file with a number for each pair.
+
+    Raises DataError if they have different numbers of lines, or one cannot be read.
+    """
+    paths = [first, second] if scores is None else [first, second, scores]
+    cuts = [_offsets(path, n_lines) for path in paths]
+    total = cuts[0][1]
+    for path, (_, n) in zip(paths, cuts, strict=True):
+        if n != total:
+            raise unequal(first, total, path, n)
+    ranges = []
+    for i in range(len(cuts[0][0]) - 1):
+        sides = [
+            Side(path=str(path), language=language, start=offsets[i], end=offsets[i + 1])
+            for path, language, (offsets, _) in zip(paths, [*languages, None][: len(paths)], cuts, strict=True)
+        ]
+        one = Range(
+            first=sides[0],
+            second=sides[1],
+            scores=sides[2] if scores is not None else None,
+            line=1 + i * n_lines,
+            n_lines=min(n_lines, total - i * n_lines),
+        )
+        ranges.append(one)
+    return ranges
+
+
+def read_range(part: Range) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of a range, as `read_aligned` does, and raise what it raises."""
+    first, second = (chain.from_iterable(_blocks(part, side)) for side in (part.first, part.second))
+    return zip(first, second, strict=True)
+
+
+def read_range_scores(part: Range) -> Iterator[float]:
+    """Yield the scores of a range that has some. Raises DataError for a line that is not a number."""
+    assert part.scores is not None
+    lines = chain.from_iterable(_blocks(part, part.scores))
+    return read_scores(lines, part.scores.path, part.line)
+
+
+def read_scores(lines: Iterable[str], name: Path | str, first_number: int = 1) -> Iterator[float]:
+    """Yield the number in each line; `name` and `first_number`, of the first line, are for messages."""
+    for number, line in enumerate(lines, start=first_number):
+        score = parse_score(line)
+        if score is None:
+            raise DataError(f"{name}: line {number}: {printable(line[:40])!r}, where a score, a number, is needed")
+        yield score
+
+
+def _offsets(path: Path, n_lines: int) -> tuple[list[int], int]:
+    """Return the offsets of the lines 1, 1 + n_lines, … and of the end of a file, and its number of lines."""
+    offsets, n, size, end = [0], 0, 0, b"\n"
+    with reading(path), open_regular(path, READ_TWICE) as file:
+        while block := file.read(_CUT_BYTES):
+            feeds = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+            offsets += [size + 1 + int(feed) for feed in feeds[-(n + 1) % n_lines :: n_lines]]
+            n, size, end = n + len(feeds), size + len(block), block[-1:]
+    if offsets[-1] != size:
+        offsets.append(size)
+    return offsets, n + (end != b"\n")
+
+
+def _blocks(part: Range, side: Side) -> Iterator[list[str]]:
+    """Yield the lines of a side in lists."""
+    path, number, after = Path(side.path), part.line, part.line + part.n_lines
+    with reading(path), open_regular(path, READ_TWICE) as file:
+        file.seek(side.start)
+        while (position := file.tell()) < side.end:
+            data = file.read(min(_READ_BYTES, side.end - position))
+            data += b"" if data.endswith(b"\n") else file.readline(LINE_BYTES)
+            lines = _decoded(data, path, number)
+            if lines is None:
+                file.seek(position)
+                raw = bounded_lines(file, path, number)
+                careful = decode_lines(raw, path, side.language, number, _is_mixed(path, position))
+                yield from ([line] for line in islice(careful, after - number))
+                return
+            number += len(lines)
+            if number > after:
+                break
+            yield lines
+    if number != after:
+        raise DataError(f"{path}: it changes while it is read; prepare it again when it is complete")
+
+
+def _decoded(data: bytes, path: Path, number: int) -> list[str] | None:
+    """Decode whole lines of a file, the first of which has this number; None if a line may be an error."""
+    if len(data) > LINE_BYTES or (number == 1 and text_problem(path, data[: data.find(b"\n") + 1] or data)):
+        return None
+    if number == 1:
+        data = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        lines = data.decode("utf-8").split("\n")
+    except UnicodeDecodeError:
+        return None
+    if data.endswith(b"\n"):
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines] if b"\r" in data else lines
+
+
+def _is_mixed(path: Path, end: int) -> bool:
+    """Whether the first `end` bytes of a file have characters beyond ASCII, the first of which are in UTF-8."""
+    with open_regular(path) as file:
+        if end > 0 and file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+            file.seek(0)
+        end -= file.tell()
+        while end > 0 and (block := file.read(min(_CUT_BYTES, end))):
+            end -= len(block)
+            if not block.isascii():
+                return _is_utf8(block)
+    return False
+
+
+def _is_utf8(block: bytes) -> bool:
+    """Whether bytes are UTF-8, the last character of which may be cut off."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(block)
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,13 @@
+"""Preparation of the training text as stages of tasks, which any engine runs, in memory that does not grow with it.
+
+read       files that are not plain aligned text become parts of line files
+clean      each part is cleaned; hashes of its pairs are written for the next stage
+group      of alike pairs in all parts, such as duplicates, all but the best are found by sorting the hashes
+judge      filters that learn from a sample of what is left find more pairs to drop
+settle     the development set is split off; what is left of each part is the training text
+tokenizer  the vocabulary is learned
+encode     each part becomes ids
+join       the parts become the files of the data directory: one for each language, or shards
+
+A stage begins when the one before it is complete. Parts are numbered in the order of the training text.
+"""

@@ -1,0 +1,156 @@
+"""The stage `read`: what the training corpora consist of, as parts that are cleaned independently.
+
+Aligned files that are plain text are cut where they are. All others, which can only be read from front to back, are
+written as files of lines first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel
+
+from nmt.config import DataConfig, Source
+from nmt.console import COMPRESSED
+from nmt.prepare.pairs import OpenSource, SentencePair, Units
+from nmt.prepare.parts import Range, cut_aligned, read_range, read_range_scores
+from nmt.prepare.pipeline.files import SIDES, read_side, write_side
+from nmt.prepare.pipeline.work import Work
+from nmt.prepare.readers import read_part
+from nmt.prepare.sources import check_count, text_folder
+from nmt.tasks.task import Done, Json, Task
+
+_SCORES = "scores.npy"
+
+
+class Part(BaseModel, frozen=True):
+    """Pairs of a training corpus that follow each other."""
+
+    key: str
+    """Of the corpus: `train.0`."""
+    corpus: str
+    first: int
+    """Number of pairs of the corpus before it."""
+    lines: Range | str
+    """Of aligned files, or a folder with the text and perhaps the scores."""
+    version: str
+    """Identifies the content."""
+
+    def pairs(self) -> Iterator[SentencePair]:
+        """Yield the pairs. Raises DataError."""
+        scores: Iterator[float] = itertools.repeat(math.nan)
+        if isinstance(self.lines, Range):
+            pairs = read_range(self.lines)
+            if self.lines.scores is not None:
+                scores = read_range_scores(self.lines)
+        else:
+            folder = Path(self.lines)
+            src, tgt = (read_side(folder, side) for side in SIDES)
+            pairs = zip(src, tgt, strict=True)
+            if (folder / _SCORES).exists():
+                scores = iter(np.load(folder / _SCORES).tolist())
+        for (one, other), score in zip(pairs, scores, strict=False):
+            yield SentencePair(one, other, self.corpus, None if math.isnan(score) else score)
+
+
+class _Arguments(BaseModel):
+    part: Source
+    languages: tuple[str, str]
+    root: str
+    part_pairs: int
+
+
+class _Summary(BaseModel):
+    counts: list[int]
+    """Pairs of each folder with text."""
+    skipped: dict[str, int]
+
+
+def training_parts(
+    work: Work, data: DataConfig, sources: Sequence[OpenSource]
+) -> tuple[list[Part], list[dict[str, int]], list[Done]]:
+    """Return the parts of all training corpora, what was skipped of each, by reason, and the tasks that were done.
+
+    Raises DataError, also for a corpus that does not have as many pairs as the config expects.
+    """
+    root = text_folder(data.root)
+    tasks: list[Task] = []
+    for source in sources:
+        for part in source.parts:
+            if not _is_plain(part):
+                arguments = _Arguments(
+                    part=part, languages=data.languages, root=str(root), part_pairs=work.sizes.part_pairs
+                )
+                name, version = f"read/{len(tasks):05}", source.record.model_dump_json()
+                tasks.append(Task(name, write_lines, arguments.model_dump(mode="json"), version))
+    done = work.stage("read", "reading", tasks, lambda each: sum(_Summary.model_validate(each.summary).counts))
+    written = iter(done)
+    parts: list[Part] = []
+    skipped: list[dict[str, int]] = []
+    for number, (source, config) in enumerate(zip(sources, data.train, strict=True)):
+        units, n = Units(), 0
+        for own in source.parts:
+            lines, counts = (
+                _cut(own, data, root, work.sizes.part_pairs) if _is_plain(own) else _written(next(written), units)
+            )
+            firsts = itertools.accumulate(counts, initial=n)
+            parts += [
+                Part(
+                    key=f"train.{number}", corpus=config.label, first=first, lines=each,
+                    version=source.record.model_dump_json(),
+                )
+                for each, first in zip(lines, firsts, strict=False)
+            ]  # fmt: skip
+            n += sum(counts)
+        check_count(config, n)
+        skipped.append(units.skipped)
+    return parts, skipped, done
+
+
+def write_lines(folder: Path, arguments: Json) -> Json:
+    """Write the pairs of a part of a source as files of lines, in folders of their own. Returns a `_Summary`."""
+    task, units, counts = _Arguments.model_validate(arguments), Units(), list[int]()
+    pairs = read_part(task.part, task.languages, Path(task.root), units)
+    while block := list(islice(pairs, task.part_pairs)):
+        write_part(folder / f"{len(counts):05}", block)
+        counts.append(len(block))
+    return _Summary(counts=counts, skipped=units.skipped).model_dump()
+
+
+def write_part(folder: Path, pairs: Sequence[SentencePair]) -> None:
+    """Write pairs as files of lines, and their scores if there are any, into a new folder."""
+    folder.mkdir(parents=True)
+    write_side(folder, 0, [pair.src for pair in pairs])
+    write_side(folder, 1, [pair.tgt for pair in pairs])
+    if any(pair.score is not None for pair in pairs):
+        scores = [math.nan if pair.score is None else pair.score for pair in pairs]
+        np.save(folder / _SCORES, np.array(scores, np.float32))
+
+
+def _is_plain(part: Source) -> bool:
+    """Whether a part is aligned files that can be read from anywhere."""
+    if part.files is None:
+        return False
+    return not any(name.lower().endswith(COMPRESSED) for name in (*part.files.values(), part.score or ""))
+
+
+def _cut(part: Source, data: DataConfig, root: Path, n: int) -> tuple[list[Range], list[int]]:
+    """Return ranges of at most `n` lines of aligned files, and how many lines they have."""
+    files = part.files or {}
+    first, second = (root / files[language] for language in data.languages)
+    scores = None if part.score is None else root / part.score
+    ranges = cut_aligned(first, second, data.languages, n, scores)
+    return ranges, [each.n_lines for each in ranges]
+
+
+def _written(done: Done, units: Units) -> tuple[list[str], list[int]]:
+    """Return the folders that a task has written, and how many pairs they have; count what it skipped."""
+    summary = _Summary.model_validate(done.summary)
+    for reason, n in summary.skipped.items():
+        units.skipped[reason] = units.skipped.get(reason, 0) + n
+    return [str(done.folder / f"{number:05}") for number in range(len(summary.counts))], summary.counts

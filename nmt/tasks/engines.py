@@ -1,0 +1,46 @@
+"""Engines by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Literal, TypeAlias
+
+from nmt.errors import ConfigError
+from nmt.tasks.in_process import InProcess
+from nmt.tasks.processes import Processes, usable_cores
+from nmt.tasks.task import Engine
+
+EngineName: TypeAlias = Literal["local", "ray"]
+
+
+@contextmanager
+def open_engine(
+    name: EngineName = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    gpus: Sequence[str] | None = None,
+) -> Iterator[Engine]:
+    """Give an engine; its workers are ended with the block.
+
+    Args:
+        workers: number of processes; by default as many as there are cores.
+        address: that of a Ray cluster, by default RAY_ADDRESS or the cluster that runs on this machine.
+        gpus: names of the GPUs of this machine, if the workers use any; each gets one of them, or of its Ray node's.
+
+    Raises ConfigError if there is no such cluster, or Ray is not installed.
+    """
+    if name == "ray":
+        from nmt.tasks.ray_engine import RayEngine
+
+        with closing(RayEngine(workers, address, gpus is not None)) as cluster:
+            yield cluster
+        return
+    if address is not None:
+        raise ConfigError([f"--address {address} needs --engine ray"])
+    n_workers = workers or usable_cores()
+    if n_workers == 1:
+        yield InProcess()
+        return
+    with closing(Processes(n_workers, gpus or ())) as processes:
+        yield processes

@@ -1,0 +1,122 @@
+"""Doing one task: written into a folder of its own, synced, recorded, and only then given its name.
+
+A task that has a valid record is not done again, whoever did it: another worker, or a driver that was stopped.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import shutil
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+from nmt.errors import DataError
+from nmt.files.document import Document, Sealed, read_document, sealed_text
+from nmt.files.read import checksum, remove_tree
+from nmt.files.write import sync, write_file
+from nmt.tasks.task import Done, Json, Task
+
+RECORD = "record.json"
+_FORMAT = 1
+_IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+
+
+class _File(Document):
+    bytes: int
+    sha256: str
+
+
+class _Record(Sealed):
+    """What a task has written."""
+
+    key: str
+    summary: dict[str, object]
+    files: dict[str, _File]
+
+
+def perform(work: Path, task: Task) -> tuple[Done, str | None]:
+    """Do a task unless it is done; return it, and what was wrong with the files that it had before, if anything.
+
+    Two processes may do the same task at once: the second finds it done. Raises DataError if something cannot be read
+    or written, and what the task raises.
+    """
+    final = work / task.name
+    done, problem = _finished(final, task.key)
+    if done is not None:
+        return done, None
+    part = final.with_name(f"{final.name}.part-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        part.mkdir(parents=True)
+        summary: Json = json.loads(json.dumps(task.function(part, dict(task.arguments))))
+        _write_record(part, task.key, summary)
+        _rename(part, final, task.key)
+    except OSError as error:
+        name = str(error.filename or final).replace(str(part), str(final))
+        raise DataError(f"{name}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return Done(final, summary), problem
+
+
+def remove_remains(work: Path, tasks: Iterable[Task]) -> None:
+    """Remove what workers left that died while they did tasks like these."""
+    for folder in {(work / task.name).parent for task in tasks}:
+        for path in folder.glob("*.part-*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _write_record(folder: Path, key: str, summary: Json) -> None:
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            name = path.relative_to(folder).as_posix()
+            files[name] = {"bytes": path.stat().st_size, "sha256": checksum(path)}
+        sync(path)
+    content = {"format": _FORMAT, "key": key, "summary": summary, "files": files}
+    write_file(folder / RECORD, sealed_text(content).encode())
+    sync(folder)
+
+
+def _rename(part: Path, final: Path, key: str) -> None:
+    """Give a complete folder its name, unless another process was first."""
+    while True:
+        try:
+            part.rename(final)
+            break
+        except OSError as error:  # a folder that holds files cannot be replaced
+            if error.errno not in _IN_THE_WAY:
+                raise
+        if _finished(final, key)[0] is not None:
+            return
+        aside = part.with_name(f"{part.name}-old")
+        try:
+            final.rename(aside)
+        except FileNotFoundError:  # another process has removed it
+            continue
+        remove_tree(aside) if aside.is_dir() else aside.unlink()
+    sync(final.parent)
+
+
+def _finished(folder: Path, key: str) -> tuple[Done | None, str | None]:
+    """Return a finished task if all its files are there and undamaged, else what is wrong with them."""
+    try:
+        record = read_document(folder / RECORD, _Record, DataError, formats=(_FORMAT,))
+    except FileNotFoundError:
+        return None, f"{folder}: has no {RECORD}" if folder.exists() else None
+    except DataError as error:
+        return None, str(error)
+    if record.key != key:  # of other settings, or of files that have changed
+        return None, None
+    for name, file in record.files.items():
+        path = folder / name
+        try:
+            is_whole = path.stat().st_size == file.bytes and checksum(path) == file.sha256
+        except (OSError, DataError):
+            is_whole = False
+        if not is_whole:
+            return None, f"{path}: missing, or not what was written"
+    return Done(folder, record.summary), None

@@ -1,0 +1,208 @@
+"""Translate a large file in parts, by several workers, and go on after an interruption.
+
+A part is one window of `translate_file`, whose lines are sorted and batched together: so the translations are the same
+whoever translates which part. The parts and their translations are in a folder beside the output until it is complete.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from pydantic import BaseModel
+
+from nmt.config import SearchConfig
+from nmt.console import Progress, say
+from nmt.errors import ConfigError, DataError
+from nmt.files.write import Lock, open_output, refuse_overwriting
+from nmt.model.device import pick_device
+from nmt.model.precision import float32_library, use_float32_library
+from nmt.runs.folder import fingerprint
+from nmt.runs.model import Saved, choose_precision
+from nmt.tasks.task import Done, Engine, Json, Task, run_all
+from nmt.translate.files import Warnings, input_windows, output_row
+from nmt.translate.translator import Translator, open_ensemble
+from nmt.translate.types import Line, check_search
+
+TEXT = "text"
+
+
+class Arithmetic(BaseModel):
+    """How a model computes: chosen once, as it might be chosen otherwise elsewhere."""
+
+    device: str
+    precision: str
+    library: str
+
+
+class Models(BaseModel, frozen=True):
+    """The models to translate with, as every worker opens them."""
+
+    paths: tuple[str, ...]
+    checkpoint: str
+    weights: str
+    precision: str
+    """As asked for: `auto`, float32, bf16 or fp16."""
+    fingerprints: tuple[str, ...]
+    language: str
+    """Of the text to translate."""
+
+    @classmethod
+    def of(cls, saved: Sequence[Saved], checkpoint: str, weights: str, precision: str) -> Models:
+        """Describe models that `open_ensemble` has read."""
+        return cls(
+            paths=tuple(str(each.path.resolve()) for each in saved),
+            checkpoint=checkpoint,
+            weights=weights,
+            precision=precision,
+            fingerprints=tuple(fingerprint(each.weights.tensors) for each in saved),
+            language=saved[0].config.data.src,
+        )
+
+    def open(self) -> list[Saved]:
+        """Read them again. Raises DataError if they are others by now, and what `open_ensemble` raises."""
+        saved = open_ensemble(self.paths, self.checkpoint, self.weights)
+        if tuple(fingerprint(each.weights.tensors) for each in saved) != self.fingerprints:
+            raise DataError(f"{', '.join(self.paths)}: has other weights than a moment ago; start again")
+        return saved
+
+
+class _Request(BaseModel):
+    """What is the same for all parts."""
+
+    models: Models
+    arithmetic: Arithmetic
+    search: SearchConfig
+    n_best: int
+
+
+def translate_in_parts(
+    engine: Engine, models: Models, source: Path, target: Path, search: SearchConfig, n_best: int = 1
+) -> None:
+    """Translate a file into a file as `translate_file` does, on an engine, in parts of `WINDOW` lines.
+
+    What an earlier call has translated with the same models and settings, until it was interrupted, is not translated
+    again; it is in TARGET.work. Raises LockedError if another process writes there, and what `translate_file` raises.
+    """
+    check_search(search, n_best)
+    refuse_overwriting((target,), (source,))
+    with _locked(target) as work:
+        parts = _write_parts(work, source, models.language)
+        of_models: Json = {"models": models.model_dump(mode="json")}
+        [choice] = run_all(engine, work, [Task("arithmetic", choose_arithmetic, of_models)])
+        arithmetic = Arithmetic.model_validate(choice.summary)
+        request = _Request(models=models, arithmetic=arithmetic, search=search, n_best=n_best).model_dump(mode="json")
+        tasks = [
+            Task(f"translated/{part.name}", translate_part, {"first": part.first, "request": request}, part.digest)
+            for part in parts
+        ]
+        n_lines = {part.name: part.n_lines for part in parts}
+        with Progress("translating", sum(n_lines.values())) as progress:
+            results = run_all(engine, work, tasks, lambda done: progress.add(n_lines[done.folder.name]))
+        warnings = _join(target, results)
+        shutil.rmtree(work)
+    for message in warnings.lines():
+        say(message)
+
+
+@contextmanager
+def _locked(target: Path) -> Iterator[Path]:
+    """Give the folder of work beside the output, held by this process alone."""
+    if target.is_dir() or not target.parent.is_dir():
+        with open_output(target):  # which says what is wrong
+            pass
+    work = target.with_name(f"{target.name}.work")
+    try:
+        work.mkdir(exist_ok=True)
+        lock = Lock(work / "lock", "translates")
+    except OSError as error:
+        raise DataError(f"{work}: cannot be written: {error.strerror}") from error
+    try:
+        yield work
+    finally:
+        lock.release()
+
+
+@dataclass(frozen=True)
+class _Part:
+    name: str
+    first: int
+    """Number of the first line, from 0."""
+    n_lines: int
+    digest: str
+
+
+def _write_parts(work: Path, source: Path, language: str) -> list[_Part]:
+    """Divide the text into files of `WINDOW` lines. Raises DataError, also for any line that is not UTF-8."""
+    folder, parts, first = work / "source", list[_Part](), 0
+    try:
+        folder.mkdir(exist_ok=True)
+        for index, window in enumerate(input_windows(source, language)):
+            content = "".join(f"{line}\n" for line in window).encode()
+            path = folder / f"{index:06d}"
+            if not (path.is_file() and path.read_bytes() == content):
+                path.write_bytes(content)
+            parts.append(_Part(path.name, first, len(window), hashlib.sha256(content).hexdigest()))
+            first += len(window)
+    except OSError as error:
+        raise DataError(f"{error.filename or folder}: {error.strerror}") from error
+    return parts
+
+
+def choose_arithmetic(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (a task's)
+    """Choose precision and library of matrix products, where the models will translate. A task."""
+    models, device = Models.model_validate(arguments["models"]), pick_device("auto")
+    saved = models.open()
+    precision = choose_precision(saved[0], models.precision, device)
+    return Arithmetic(device=device.type, precision=precision, library=float32_library()).model_dump()
+
+
+def translate_part(folder: Path, arguments: Json) -> Json:
+    """Translate a part of the text. A task."""
+    first, request = int(str(arguments["first"])), _Request.model_validate(arguments["request"])
+    translator = _translator(request.models, request.arithmetic.device, request.arithmetic.precision)
+    use_float32_library(request.arithmetic.library)
+    # not `read_lines`, which would take something off a line that begins with a byte order mark or ends with \r
+    source = folder.parents[1] / "source" / folder.name.partition(".")[0]
+    lines = source.read_bytes().decode().split("\n")[:-1]
+    warnings, n_rows = Warnings(), 0
+    with (folder / TEXT).open("wb") as out:
+        by_line = translator.translate_window(lines, request.search, request.n_best, first)
+        for number, (line, translations) in enumerate(zip(lines, by_line, strict=True), start=first + 1):
+            warnings.add(number, Line(line), translations)
+            out.writelines(output_row(number, translation, request.n_best) for translation in translations)
+            n_rows += len(translations)
+    return {"rows": n_rows, "warnings": asdict(warnings)}
+
+
+@functools.lru_cache(maxsize=1)
+def _translator(models: Models, device: str, precision: str) -> Translator:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(["there is no GPU, but it was begun with one; remove the folder OUTPUT.work to begin again"])
+    return Translator.of(models.open(), pick_device(device), precision)
+
+
+class _Summary(BaseModel):
+    """Of a part."""
+
+    rows: int
+    warnings: Warnings
+
+
+def _join(target: Path, parts: Sequence[Done]) -> Warnings:
+    """Write the translations of all parts, in order; return their warnings. Raises DataError."""
+    warnings = Warnings()
+    with open_output(target) as out:
+        for part in parts:
+            text, summary = (part.folder / TEXT).read_bytes(), _Summary.model_validate(part.summary)
+            if text.count(b"\n") != summary.rows:
+                raise DataError(f"{part.folder}: damaged while it was used; start again, and it is translated again")
+            out.write(text)
+            warnings.merge(summary.warnings)
+    return warnings

@@ -1,0 +1,131 @@
+"""Kill workers and drivers of tasks at random moments, damage what is done, and compare what is left in the end.
+
+    python -m scripts.checks.task_torture [--rounds 50] [--seed 1] [--workers 3] [--address HOST:PORT]
+
+In each round a driver does the same few dozen tasks in several processes (with --address, on a Ray cluster of this
+machine). It and its workers get SIGKILL at random moments; each time a driver has ended, a file of a finished task may
+be cut off, and another driver goes on, until one ends well. Then every file must be as one process writes it. The exit
+status is 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+from nmt.cli.exits import user_errors
+from nmt.tasks.engines import open_engine
+from nmt.tasks.in_process import InProcess
+from nmt.tasks.task import Json, Task, run_all
+
+N_TASKS = 40
+DRIVER = "import sys; from scripts.checks.task_torture import drive; drive(*sys.argv[1:])"
+
+
+def write(folder: Path, arguments: Json) -> Json:
+    """Write two files, slowly. A task."""
+    number = int(str(arguments["number"]))
+    rng = random.Random(number)
+    digest = hashlib.sha256()
+    for name in ("src", "tgt"):
+        with (folder / name).open("wb") as file:
+            for _ in range(5):
+                data = rng.randbytes(2000)
+                digest.update(data)
+                file.write(data)
+                time.sleep(rng.uniform(0.0, 0.02))
+    return {"number": number, "sha256": digest.hexdigest()}
+
+
+def make_tasks() -> list[Task]:
+    """Return the tasks of a round."""
+    return [Task(f"part/{number:05d}", write, {"number": number}) for number in range(N_TASKS)]
+
+
+def drive(work: str, workers: str, address: str) -> None:
+    """Do the tasks: the main function of a driver."""
+    with user_errors(), open_engine("ray" if address else "local", int(workers), address or None) as engine:
+        run_all(engine, Path(work), make_tasks())
+
+
+def workers_of(driver: subprocess.Popen[bytes], work: Path) -> list[int]:
+    """Return the processes that write now, by the names of their folders; none of an earlier driver's."""
+    pids = {int(path.name.split("-")[-2]) for path in work.glob("part/*.part-*-*-*") if not path.name.endswith("-old")}
+    return [pid for pid in sorted(pids) if pid != driver.pid and Path(f"/proc/{pid}").exists()]
+
+
+def survive(work: Path, options: argparse.Namespace, rng: random.Random, counts: Counter[str]) -> None:
+    """Start drivers until one ends well, and kill it and its workers meanwhile."""
+    patience = rng.randint(2, 12)  # kills in this round
+    while True:
+        driver = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, str(work), str(options.workers), options.address or ""],
+            stderr=subprocess.DEVNULL,
+        )
+        counts["drivers"] += 1
+        while driver.poll() is None:
+            time.sleep(rng.uniform(0.02, 0.5))
+            if patience <= 0:
+                driver.wait()
+                break
+            workers, dice = workers_of(driver, work), rng.random()
+            if dice < (0.3 if workers else 0.03):
+                driver.kill()
+                driver.wait()
+                counts["kills of drivers"] += 1
+                patience -= 1
+            elif workers:
+                with suppress(ProcessLookupError):
+                    os.kill(rng.choice(workers), signal.SIGKILL)
+                    counts["kills of workers"] += 1
+                    patience -= 1
+        if driver.wait() == 0:
+            return
+        finished = sorted(work.glob("part/?????"))
+        if finished and rng.random() < 0.5:
+            victim = rng.choice(sorted(rng.choice(finished).iterdir()))
+            os.truncate(victim, victim.stat().st_size // 2)
+            counts["files cut off"] += 1
+
+
+def left(work: Path) -> dict[str, bytes]:
+    """Return all files below a folder."""
+    return {str(path.relative_to(work)): path.read_bytes() for path in work.rglob("*") if path.is_file()}
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--address", help="of a Ray cluster; by default workers are local processes")
+    options = parser.parse_args()
+    rng, counts, n_wrong = random.Random(options.seed), Counter[str](), 0
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = Path(folder) / "wanted"
+        run_all(InProcess(), wanted, make_tasks())
+        for number in range(options.rounds):
+            work = Path(folder) / f"round-{number}"
+            survive(work, options, rng, counts)
+            is_equal = left(work) == left(wanted)
+            n_wrong += not is_equal
+            print(f"round {number + 1}: {'equal' if is_equal else 'NOT EQUAL'}; so far {dict(counts)}", flush=True)
+    print(f"{options.rounds - n_wrong} of {options.rounds} rounds equal")
+    sys.exit(n_wrong > 0)
+
+
+if __name__ == "__main__":
+    from scripts.checks.task_torture import main as imported_main  # workers cannot import what is in __main__
+
+    imported_main()

@@ -1,0 +1,98 @@
+"""Functions of tasks, for workers in other processes. Each call adds its number to a file, the log, which counts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from nmt.errors import ConfigError, DataError
+from nmt.tasks.task import Json, Task
+from waiting import until
+
+DRIVER = """
+import sys
+from pathlib import Path
+from nmt.cli.exits import user_errors
+from nmt.tasks.engines import open_engine
+from nmt.tasks.task import run_all
+from tasks import several_slow
+
+if __name__ == "__main__":
+    address, log, work, seconds, n = sys.argv[1:]
+    name, address = ("ray", address) if address else ("local", None)
+    with user_errors(), open_engine(name, 2, address) as engine:
+        run_all(engine, Path(work), several_slow(int(n), Path(log), float(seconds)))
+"""
+"""A program that does tasks in two workers."""
+
+
+def write(folder: Path, arguments: Json) -> Json:
+    """Write two files, one of them in a folder."""
+    with Path(str(arguments["log"])).open("a") as log:
+        log.write(f"{arguments['number']}\n")
+    text = f"{arguments['number']}\n" * 1000
+    (folder / "inner").mkdir()
+    (folder / "inner" / "text").write_text(text)
+    (folder / "text").write_text(text[::-1])
+    return {"number": arguments["number"], "shape": (1, 2)}
+
+
+def slow(folder: Path, arguments: Json) -> Json:
+    """The same after some time."""
+    (folder / "begun").touch()
+    time.sleep(float(str(arguments["seconds"])))
+    return write(folder, arguments)
+
+
+def gated(folder: Path, arguments: Json) -> Json:
+    """The same once a file is there."""
+    (folder / "begun").touch()
+    until(Path(str(arguments["gate"])).exists)
+    return write(folder, arguments)
+
+
+def dying(folder: Path, arguments: Json) -> Json:
+    """Die as long as there are files in a folder, one of which is removed each time; then write."""
+    for life in Path(str(arguments["lives"])).iterdir():
+        life.unlink()
+        (folder / "text").write_text("half")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return write(folder, arguments)
+
+
+def failing(folder: Path, arguments: Json) -> Json:
+    """Raise an error after a file was written."""
+    (folder / "text").write_text("half")
+    kind = arguments["kind"]
+    if kind == "data":
+        raise DataError("text.de: not UTF-8 at line 3")
+    if kind == "config":
+        raise ConfigError(["one", "two"])
+    if kind == "full":
+        raise OSError(28, "No space left on device", str(folder / "text"))
+    raise ZeroDivisionError("a bug")
+
+
+def whereabouts(folder: Path, arguments: Json) -> Json:
+    """Report the process, its number of threads and its GPU."""
+    time.sleep(0.1)
+    seen = {"threads": os.environ.get("OMP_NUM_THREADS"), "gpu": os.environ.get("CUDA_VISIBLE_DEVICES")}
+    return write(folder, arguments) | {"pid": os.getpid(), **seen}
+
+
+def numbered(n: int, log: Path) -> list[Task]:
+    """Tasks that write."""
+    return [Task(f"part/{number:05d}", write, {"number": number, "log": str(log)}) for number in range(n)]
+
+
+def several_slow(n: int, log: Path, seconds: float) -> list[Task]:
+    """Tasks that take so many seconds each."""
+    arguments = {"log": str(log), "seconds": seconds}
+    return [Task(f"part/{number:05d}", slow, {"number": number, **arguments}) for number in range(n)]
+
+
+def left(work: Path) -> dict[str, bytes]:
+    """The files below a folder and their content."""
+    return {str(path.relative_to(work)): path.read_bytes() for path in sorted(work.rglob("*")) if path.is_file()}

@@ -1,0 +1,14 @@
+"""Waiting for other processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+def until(condition: Callable[[], object], seconds: float = 120) -> None:
+    """Wait until it is true; fail after so many seconds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)

@@ -1,0 +1,254 @@
+"""Tasks on a Ray cluster of two nodes, both on this machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import nmt
+import tasks
+from nmt.errors import ConfigError, DataError
+from nmt.tasks import ray_engine
+from nmt.tasks.engines import open_engine
+from nmt.tasks.in_process import InProcess
+from nmt.tasks.ray_engine import RayEngine
+from nmt.tasks.ray_nodes import Node, node_problem, wait_for
+from nmt.tasks.task import Task, run_all
+from nmt.text.tokenizer import Tokenizer
+from nmt.translate import files
+from nmt.translate.files import translate_file
+from nmt.translate.parts import Models, translate_in_parts
+from nmt.translate.translator import Translator, open_ensemble
+from places import ROOT
+from tasks import left, numbered
+from tiny_run import GREEDY, PLAIN, write_run
+from waiting import until
+
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray, which nmt imports in its own way")
+MEMORY = 78 * 2**20  # Ray's least, of each node's store of objects
+
+
+class TwoNodes:
+    """A cluster whose nodes can be removed."""
+
+    def __init__(self) -> None:
+        ray_engine.library()
+        from ray.cluster_utils import Cluster
+
+        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": MEMORY}
+        self._cluster = Cluster(initialize_head=True, head_node_args=head)
+        self._nodes = [self._cluster.add_node(num_cpus=1, object_store_memory=MEMORY, wait=False) for _ in range(2)]
+        self._cluster.wait_for_nodes()
+        self.address: str = self._cluster.address
+
+    def remove_one(self) -> None:
+        self._cluster.remove_node(self._nodes.pop(), allow_graceful=False)
+
+    def shutdown(self) -> None:
+        self._cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[TwoNodes]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(Path(tasks.__file__).parent)]))
+        cluster = TwoNodes()
+        yield cluster
+        cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def engine(cluster: TwoNodes) -> Iterator[RayEngine]:
+    with open_engine("ray", address=cluster.address) as engine:
+        assert isinstance(engine, RayEngine)
+        yield engine
+
+
+def test_a_killed_driver_goes_on_where_it_was(
+    cluster: TwoNodes, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first test, before the engine of the others takes the CPUs."""
+    log, work = tmp_path / "log", tmp_path / "work"
+    command = [sys.executable, "-c", tasks.DRIVER, cluster.address, str(log), str(work), "0.5", "6"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(tasks.__file__).parent)}
+    driver = subprocess.Popen(command, env=environment, cwd=tmp_path)
+    until(lambda: len(list(work.glob("part/?????/record.json"))) >= 2)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    workers = [int(path.name.split("-")[2]) for path in work.glob("part/*.part-*")]
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    n_done = len(list(work.glob("part/?????/record.json")))
+    before = log.read_text().count("\n")
+    assert 2 <= n_done < 6
+    engine = request.getfixturevalue("engine")
+    monkeypatch.chdir(tmp_path)
+    todo = tasks.several_slow(6, log, 0.5)
+    found = run_all(engine, Path("work"), todo)
+    assert log.read_text().count("\n") == before + 6 - n_done
+    assert [done.summary for done in found] == [done.summary for done in run_all(InProcess(), tmp_path / "one", todo)]
+    assert left(work) == left(tmp_path / "one")
+
+
+def test_a_killed_worker_is_replaced(engine: RayEngine, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lives = tmp_path / "lives"
+    lives.mkdir()
+    for n in range(2):
+        (lives / str(n)).touch()
+    log = str(tmp_path / "log")
+    todo = [Task("dying", tasks.dying, {"log": log, "lives": str(lives), "number": 1}), *numbered(3, tmp_path / "log")]
+    assert len(run_all(engine, tmp_path / "work", todo)) == 4
+    told = capfd.readouterr()
+    assert told.err.count("dying: its worker on node ") == told.err.count(" has died; it is done again\n") == 2
+    assert (told.out, told.err.count("\n")) == ("", 2)
+    assert not list((tmp_path / "work").rglob("*.part*"))
+
+
+def test_an_error_of_a_task_is_raised_here(engine: RayEngine, tmp_path: Path) -> None:
+    late = Task("late", tasks.slow, {"number": 1, "log": str(tmp_path / "log"), "seconds": 100})
+    todo = [late, Task("bad", tasks.failing, {"kind": "config"}), *numbered(3, tmp_path / "log")]
+    with pytest.raises(ConfigError) as caught:
+        run_all(engine, tmp_path / "work", todo)
+    assert caught.value.problems == ["one", "two"]
+    assert left(tmp_path / "work") == {} and not (tmp_path / "log").exists()
+
+
+def test_a_node_that_does_not_see_the_folder_is_refused(
+    engine: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.tasks.ray_nodes.SEEN_SECONDS", 0.0)
+    monkeypatch.setattr(Path, "touch", lambda _: None)
+    refused = rf"node \S+ \(\S+\) of the Ray cluster does not see {tmp_path}/work: all nodes need the same folder there"
+    with pytest.raises(DataError, match=refused):
+        run_all(engine, tmp_path / "work", numbered(2, tmp_path / "log"))
+    monkeypatch.setattr(ray_engine, "check_nodes", lambda *_: None)  # as for one that joins later
+    with pytest.raises(DataError, match=rf"node \S+ of the Ray cluster does not see {tmp_path}/work"):
+        run_all(engine, tmp_path / "work", numbered(2, tmp_path / "log"))
+
+
+def test_a_text_is_translated_on_two_nodes(
+    engine: RayEngine, tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_run(tmp_path / "run", translator.config, tokenizer, translator.searcher.models[0])
+    source, target = tmp_path / "in", tmp_path / "out"
+    source.write_text("".join(f"{line}\n" for line in PLAIN))
+    translate_file(Translator.load(run), source, tmp_path / "whole", GREEDY)
+    monkeypatch.setattr(files, "WINDOW", 2)
+    translate_in_parts(engine, Models.of(open_ensemble(run), "best", "auto", "auto"), source, target, GREEDY)
+    assert target.read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not target.with_name("out.work").exists()
+
+
+def test_a_node_is_removed_and_then_the_other(
+    engine: RayEngine, cluster: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    """The last test of this cluster."""
+    monkeypatch.setattr(ray_engine, "POLL_SECONDS", 0.5)
+    gate, work = tmp_path / "gate", tmp_path / "work"
+    log = {"log": str(tmp_path / "log")}
+    todo = [Task(f"part/{n}", tasks.gated, {"number": n, "gate": str(gate), **log}) for n in range(4)]
+
+    def remove() -> None:
+        until(lambda: len(list(work.glob("part/*.part-*"))) == 2)
+        workers = [int(path.name.split("-")[2]) for path in work.glob("part/*.part-*")]
+        cluster.remove_one()
+        until(lambda: not all(Path(f"/proc/{pid}").exists() for pid in workers))
+        gate.touch()
+
+    remover = threading.Thread(target=remove)
+    remover.start()
+    assert len(run_all(engine, work, todo)) == 4
+    remover.join()
+    told = capfd.readouterr()
+    assert told.out == "" and told.err.count("; it is done again\n") == told.err.count("\n") == 1, told
+    run_all(InProcess(), tmp_path / "one", todo)
+    assert left(work) == left(tmp_path / "one")
+    cluster.remove_one()
+    with pytest.raises(DataError, match="no node with CPUs is left in the Ray cluster"):
+        run_all(engine, work, numbered(8, tmp_path / "log"))
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("127.0.0.1:1", r"no Ray cluster at 127.0.0.1:1 \(.*refused\); start one with `ray start --head`"),
+        ("ray://10.0.0.1:10001", "--address: must be HOST:PORT, such as 10.0.0.1:6379, found ray://10.0.0.1:10001"),
+        ("10.0.0.1", "--address: must be HOST:PORT"),
+    ],
+)
+def test_no_cluster_there(address: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem), open_engine("ray", address=address):
+        pass
+
+
+def test_no_cluster_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(address: str, **_: object) -> None:
+        raise ConnectionError(f"no {address}\nanywhere")
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray_engine.library(), "init", init)
+    with (
+        pytest.raises(ConfigError, match=r"no Ray cluster on this machine \(no auto anywhere\); start"),
+        open_engine("ray"),
+    ):
+        pass
+
+
+def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ConfigError, match=r"pip install 'ray>=2.50' installs it"), open_engine("ray"):
+        pass
+
+
+def test_the_end_by_a_signal_is_not_hidden() -> None:
+    class Ended(BaseException):
+        pass
+
+    def wait(*_: object, **__: object) -> None:
+        raise SystemError("returned a result with an exception set") from Ended(15)
+
+    with pytest.raises(Ended, match="15"):
+        wait_for(SimpleNamespace(wait=wait), [object()], 1, 5.0)  # type: ignore[arg-type]
+
+
+def test_an_address_needs_ray() -> None:
+    with (
+        pytest.raises(ConfigError, match=r"--address 10.0.0.1:1 needs --engine ray"),
+        open_engine(address="10.0.0.1:1"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({}, None),
+        ({"version": None}, "has no nmt, here it is .*: install the same"),
+        ({"version": "0.0.1"}, "has nmt 0.0.1, here it is"),
+        ({"python": "3.9.1"}, r"has Python 3.9.1, here it is 3\.1"),
+        ({"sees_work": False}, "does not see work: all nodes need the same folder there"),
+        ({"sees_folder": False}, "has no folder .*: start nmt in a folder that all nodes share"),
+    ],
+)
+def test_nodes_must_be_alike(changed: dict[str, Any], problem: str | None) -> None:
+    like_this = {
+        "version": nmt.__version__,
+        "python": platform.python_version(),
+        "sees_work": True,
+        "sees_folder": True,
+    }
+    found = node_problem(Node(**{**like_this, **changed}), Path("work"))
+    assert found is None if problem is None else found is not None
+    if problem is not None:
+        assert re.match(problem, found or "")

@@ -1,0 +1,148 @@
+"""Tasks in several processes of this machine, which are killed, fail, or lose their driver."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tasks
+from nmt.errors import ConfigError, DataError
+from nmt.tasks.engines import open_engine
+from nmt.tasks.in_process import InProcess
+from nmt.tasks.processes import Processes
+from nmt.tasks.task import Task, run_all
+from tasks import left, numbered
+from waiting import until
+
+
+@pytest.fixture
+def engine() -> Iterator[Processes]:
+    with open_engine("local", 2) as engine:
+        assert isinstance(engine, Processes)
+        yield engine
+
+
+def children() -> set[int]:
+    found = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True, text=True, check=False).stdout
+    return {int(pid) for pid in found.split()}
+
+
+def test_same_bytes_in_two_processes(engine: Processes, tmp_path: Path) -> None:
+    parts = numbered(12, tmp_path / "log")
+    expected = run_all(InProcess(), tmp_path / "one", parts)
+    found = run_all(engine, tmp_path / "two", parts)
+    assert [done.summary for done in found] == [done.summary for done in expected]
+    assert left(tmp_path / "two") == left(tmp_path / "one")
+    assert run_all(engine, tmp_path / "two", parts) == found
+    assert (tmp_path / "log").read_text().count("\n") == 24
+
+
+def test_processes_live_until_the_engine_is_closed(tmp_path: Path) -> None:
+    before = children()
+    with open_engine("local", 2) as engine:
+        log = {"log": str(tmp_path / "log")}
+        seen = []
+        for stage in ("a", "b"):
+            todo = [Task(f"{stage}/{n}", tasks.whereabouts, {"number": n, **log}) for n in range(4)]
+            seen.append({done.summary["pid"] for done in run_all(engine, tmp_path, todo)})
+        assert seen[0] == seen[1] == children() - before and len(seen[0]) == 2
+        [alone] = run_all(engine, tmp_path, [Task("alone", tasks.whereabouts, {"number": 0, **log})])
+        assert alone.summary["pid"] == os.getpid()
+        [done, _] = run_all(engine, tmp_path, [Task(f"c/{n}", tasks.whereabouts, {"number": n, **log}) for n in (0, 1)])
+        assert done.summary["threads"] == "1"
+    assert children() == before
+
+
+def test_processes_share_gpus_and_those_that_died_idle_are_replaced(tmp_path: Path) -> None:
+    log, before, seen = str(tmp_path / "log"), children(), []
+    with open_engine("local", 2, gpus=["3", "GPU-5"]) as engine:
+        for stage in range(2):
+            todo = [Task(f"{stage}/{n}", tasks.whereabouts, {"number": n, "log": log}) for n in range(4)]
+            seen.append({done.summary["gpu"] for done in run_all(engine, tmp_path, todo)})
+            for pid in children() - before:
+                os.kill(pid, signal.SIGKILL)
+    assert seen == [{"3", "GPU-5"}] * 2
+
+
+def test_a_killed_worker_is_replaced(engine: Processes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lives = tmp_path / "lives"
+    lives.mkdir()
+    for n in range(2):
+        (lives / str(n)).touch()
+    arguments = {"log": str(tmp_path / "log"), "lives": str(lives), "number": 1}
+    todo = [*numbered(3, tmp_path / "log"), Task("dying", tasks.dying, arguments)]
+    assert len(run_all(engine, tmp_path / "work", todo)) == 4
+    assert capsys.readouterr().err.count("dying: its process was killed (SIGKILL); it is done again\n") == 2
+    assert not list((tmp_path / "work").rglob("*.part*"))
+
+
+def test_a_task_that_kills_every_worker_is_given_up(engine: Processes, tmp_path: Path) -> None:
+    lives = tmp_path / "lives"
+    lives.mkdir()
+    for n in range(9):
+        (lives / str(n)).touch()
+    todo = [Task(f"{n}", tasks.dying, {"log": str(tmp_path / "log"), "lives": str(lives), "number": n}) for n in (0, 1)]
+    with pytest.raises(DataError, match=r"work/[01]: its process was killed \(SIGKILL\), 3 times; .* fewer --workers"):
+        run_all(engine, tmp_path / "work", todo)
+    assert left(tmp_path / "work") == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "text"),
+    [
+        ("data", DataError, "text.de: not UTF-8 at line 3"),
+        ("config", ConfigError, "one\ntwo"),
+        ("bug", RuntimeError, "task bad: ZeroDivisionError: a bug"),
+    ],
+)
+def test_an_error_of_a_task_is_raised_here(
+    engine: Processes, tmp_path: Path, kind: str, error: type[Exception], text: str
+) -> None:
+    log = str(tmp_path / "log")
+    late = Task("late", tasks.slow, {"number": 1, "log": log, "seconds": 100})
+    todo = [late, Task("bad", tasks.failing, {"kind": kind}), *numbered(3, tmp_path / "log")]
+    with pytest.raises(error) as caught:
+        run_all(engine, tmp_path / "work", todo)
+    assert (type(caught.value), str(caught.value)) == (error, text)
+    assert left(tmp_path / "work") == {} and not Path(log).exists()
+    if kind == "bug":
+        assert "in failing\n" in str(caught.value.__cause__)
+    assert len(run_all(engine, tmp_path / "work", numbered(3, tmp_path / "log"))) == 3
+
+
+def test_a_worker_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "nonsense")
+    with open_engine("local", 2) as engine, pytest.raises(DataError, match=r"ended with status 1 \(.*PYTHONHASHSEED"):
+        run_all(engine, tmp_path, numbered(2, tmp_path / "log"))
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_workers_end_with_their_driver(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    """And what was done is not done again."""
+    log, work = tmp_path / "log", tmp_path / "work"
+
+    def n_done() -> int:
+        return len(list(work.glob("part/?????/record.json")))
+
+    environment = {**os.environ, "PYTHONPATH": str(Path(tasks.__file__).parent)}
+    command = [sys.executable, "-c", tasks.DRIVER, "", str(log), str(work)]
+    driver = subprocess.Popen([*command, "0.4", "6"], env=environment, stderr=subprocess.DEVNULL)
+    until(lambda: n_done() >= 2 and len(list(work.glob("part/*.part-*"))) == 2)
+    workers = subprocess.run(["pgrep", "-P", str(driver.pid)], capture_output=True, check=True).stdout.split()
+    assert len(workers) == 2
+    os.kill(driver.pid, number)
+    assert driver.wait(10) == status
+    until(lambda: not any(Path(f"/proc/{pid.decode()}").exists() for pid in workers), 2)
+    assert 2 <= n_done() < 6
+    n_left = 6 - n_done()
+    assert bool(list(work.glob("part/*.part-*"))) == (number == signal.SIGKILL)
+    before = log.read_text().count("\n")
+    assert len(run_all(InProcess(), work, tasks.several_slow(6, log, 0.4))) == 6
+    assert log.read_text().count("\n") == before + n_left
+    assert not list(work.glob("part/*.part-*"))

@@ -1,0 +1,136 @@
+"""Reading aligned files in ranges: together they give what reading the files as a whole gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nmt.errors import DataError
+from nmt.prepare import parts
+from nmt.prepare.parts import Range, cut_aligned, read_range, read_range_scores
+from nmt.text import lines
+from nmt.text.lines import read_aligned
+
+LANGUAGES = ("de", "en")
+
+
+def outcome(pairs: Iterator[tuple[str, str]]) -> tuple[list[tuple[str, str]], str | None]:
+    """Return the pairs, and the error after them."""
+    read = []
+    try:
+        read.extend(pairs)
+    except DataError as error:
+        return read, str(error)
+    return read, None
+
+
+def in_ranges(first: Path, second: Path, n_lines: int) -> tuple[list[tuple[str, str]], str | None]:
+    """Read two files in ranges one after the other."""
+    ranges = cut_aligned(first, second, LANGUAGES, n_lines)
+    assert [part.line for part in ranges] == list(range(1, 1 + n_lines * len(ranges), n_lines))
+    return outcome(chain.from_iterable(map(read_range, ranges)))
+
+
+def write(folder: Path, first: bytes, second: bytes) -> tuple[Path, Path]:
+    paths = folder / "a.de", folder / "a.en"
+    for path, data in zip(paths, (first, second), strict=True):
+        path.write_bytes(data)
+    return paths
+
+
+BOM = b"\xef\xbb\xbf"
+LINE = st.sampled_from(
+    [
+        *(b"", b"a", b"ein Satz", b"\r", b"a\r", b"a\r\r", b"a\x0b\x0cb\x85", b" \t", b"\x00"),
+        *(text.encode() for text in ("größer", "\u2028\u0085", "漢字 😀", "\ufeff", "\ufeffx")),
+        *(b"gr\xf6\xdfer", b"\xe6\xbc", b"\xc3", b"x" * 39, b"x" * 40, b"x" * 41, b"\x1f\x8b", b"\xff\xfea\x00"),
+    ]
+)
+"""Lines, also such as are refused."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("parts")
+
+
+@example(rows=[(BOM, b"x")], ends=(False, True), n_lines=1, block=4)
+@given(
+    rows=st.lists(st.tuples(LINE, LINE), max_size=30),
+    ends=st.tuples(st.booleans(), st.booleans()),
+    n_lines=st.integers(1, 12),
+    block=st.integers(1, 50),
+)
+def test_ranges_give_what_the_whole_gives(
+    folder: Path, rows: list[tuple[bytes, bytes]], ends: tuple[bool, bool], n_lines: int, block: int
+) -> None:
+    """Pairs, and the first error with its line, with small blocks and lines of at most 40 bytes."""
+    sides = (b"\n".join(side) + b"\n" * ends[i] for i, side in enumerate(zip(*rows, strict=True)))
+    paths = write(folder, *(sides if rows else (b"", b"")))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (lines, parts):
+            patch.setattr(module, "LINE_BYTES", 40)
+        patch.setattr(parts, "_READ_BYTES", block)
+        patch.setattr(parts, "_CUT_BYTES", block)
+        whole = outcome(read_aligned(*paths, LANGUAGES))
+        try:
+            in_parts = in_ranges(*paths, n_lines)
+        except DataError as error:
+            assert "must pair line by line" in str(error)
+            assert whole[1] is not None
+            assert str(error) == whole[1] or "must pair line by line" not in whole[1]
+        else:
+            assert in_parts == whole
+
+
+def test_ranges_of_real_size(tmp_path: Path) -> None:
+    """Blocks and ranges as they are: some lines are longer than a block, ends differ."""
+    first = b"".join(b"%d \xc3\xbc%s\r\n" % (n, b"x" * (n % 97)) for n in range(30_000)) + b"y" * 3_000_000
+    second = b"".join(b"%d %s\n" % (n, b"z" * (n % 89)) for n in range(30_000)) + b"end\n"
+    paths = write(tmp_path, first, second)
+    ranges = cut_aligned(*paths, LANGUAGES, 1 << 12)
+    assert [part.n_lines for part in ranges] == [4096] * 7 + [30_001 - 7 * 4096]
+    pairs = list(chain.from_iterable(map(read_range, ranges)))
+    assert pairs == list(read_aligned(*paths, LANGUAGES))
+    assert pairs[4242] == (f"4242 ü{'x' * (4242 % 97)}", f"4242 {'z' * (4242 % 89)}")
+
+
+@pytest.mark.parametrize("change", [b"", b"a\nb\n", b"aaaa\nb\nc\nd\n", b"a\n\nb\nc\n\n"])
+def test_a_file_that_changes(tmp_path: Path, change: bytes) -> None:
+    """Is refused rather than read with pairs that are shifted."""
+    paths = write(tmp_path, b"a\nb\nc\nd\n", b"1\n2\n3\n4\n")
+    ranges = cut_aligned(*paths, LANGUAGES, 3)
+    paths[0].write_bytes(change)
+    with pytest.raises(DataError, match=r"a\.de: it changes while it is read"):
+        list(chain.from_iterable(map(read_range, ranges)))
+
+
+def test_advice_for_an_encoding_looks_at_the_lines_before(tmp_path: Path) -> None:
+    """A range whose own lines before the error are ASCII gives the advice of the whole."""
+    latin = "Größe\n".encode("latin-1")
+    for start in (b"a\nb\n", "ü\nb\n".encode(), latin + b"b\n"):
+        paths = write(tmp_path, start + b"c\n" + latin, b"1\n2\n3\n4\n")
+        _, problem = outcome(read_range(cut_aligned(*paths, LANGUAGES, 2)[1]))
+        assert problem is not None
+        assert "not UTF-8 at line 4" in problem
+        assert ("the lines before are" in problem) == (start[:1] == b"\xc3")
+
+
+def test_scores_of_a_range(tmp_path: Path) -> None:
+    paths = write(tmp_path, b"a\nb\nc\n", b"1\n2\n3\n")
+    scores = tmp_path / "a.scores"
+    scores.write_bytes(b"0.5\r\n -1e-2 \n7\n")
+    ranges = [Range.model_validate(part.model_dump()) for part in cut_aligned(*paths, LANGUAGES, 2, scores)]
+    assert [list(read_range_scores(part)) for part in ranges] == [[0.5, -0.01], [7.0]]
+    assert [list(read_range(part)) for part in ranges] == [[("a", "1"), ("b", "2")], [("c", "3")]]
+    scores.write_bytes(b"1\n2\nnan\n")
+    with pytest.raises(DataError, match=r"a\.scores: line 3: 'nan', where a score, a number, is needed"):
+        list(read_range_scores(cut_aligned(*paths, LANGUAGES, 2, scores)[1]))
+    scores.write_bytes(b"1\n2\n")
+    with pytest.raises(DataError, match=r"a\.de has 3 lines, a\.scores 2: they must pair line by line"):
+        cut_aligned(*paths, LANGUAGES, 2, scores)

@@ -1,0 +1,184 @@
+"""The stages of preparation: however the work is divided or interrupted, the same bytes are written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from folders import TRAIN, Folder, files
+from nmt.errors import DataError
+from nmt.files import staging
+from nmt.prepare.pipeline.work import SIZES, Sizes
+from nmt.prepare.prepare import prepare
+from nmt.tasks.in_process import InProcess
+from nmt.tasks.task import Done, Task
+
+MORE = [(f"{src} Ja.", tgt) for src, tgt in TRAIN[:60]] + [(src.lower(), tgt) for src, tgt in TRAIN[:20]] + TRAIN[:30]
+CLEAN: dict[str, Any] = {"near_duplicates": True, "max_sources": 1, "max_ratio_spread": 3.0, "repair_spaces": True}
+SETTINGS: dict[str, Any] = {
+    "data__train": [files("train"), {**files("more"), "repeat": 2}, {"path": "third.tsv"}],
+    "data__valid": 10,
+    "data__clean": CLEAN,
+}
+SMALL = Sizes(part_pairs=40, bucket_pairs=150)
+SHARDS = Sizes(part_pairs=40, bucket_pairs=150, shard_pairs=60)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Folder:
+    folder = Folder(tmp_path)
+    folder.write(more=MORE)
+    rows = ["de\ten\tquality", *(f"{src} {src}\t{tgt} {tgt}\t0.{i:03}" for i, (src, tgt) in enumerate(TRAIN[100:140]))]
+    (tmp_path / "text" / "third.tsv").write_text("\n".join(rows), encoding="utf-8")
+    return folder
+
+
+def pairs_of(place: Folder, split: str) -> list[tuple[str, str]]:
+    corpus = place.corpus()
+    texts = [
+        corpus.directory.text(split, language).read_text(encoding="utf-8").split("\n")[:-1] for language in ("de", "en")
+    ]
+    return list(zip(*texts, strict=True))
+
+
+def test_the_division_of_the_work_does_not_show(place: Folder) -> None:
+    said = place.prepare(**SETTINGS)
+    content, dropped = place.content(), place.manifest()["splits"]["train"]["clean"]["dropped"]
+    assert {"duplicate", "near_duplicate", "sources", "spread", "valid"} <= dropped.keys()
+    assert {path.name for path in place.folder.iterdir()} == {"text", "data"}
+    for sizes in (SMALL, Sizes(part_pairs=100, bucket_pairs=1000)):
+        again = Folder(place.folder / f"again{sizes.part_pairs}")
+        again.folder = place.folder
+        assert again.prepare(sizes=sizes, **SETTINGS).replace(str(again.data), str(place.data)) == said
+        assert again.content() == content
+
+
+def test_a_large_training_set_is_divided_into_shards(place: Folder) -> None:
+    place.prepare(**SETTINGS)
+    whole = Counter(pairs_of(place, "train"))
+    place.data = place.folder / "shards"
+    place.prepare(sizes=SHARDS, **SETTINGS)
+    manifest = place.manifest()
+    shards = manifest["splits"]["train"]["shards"]
+    sizes = Counter[str]()
+    found = Counter[tuple[str, str]]()
+    orders = []
+    for shard in shards:
+        pairs = pairs_of(place, shard["name"])
+        assert len(pairs) == shard["pairs"]
+        sizes[shard["source"]] += len(pairs)
+        found.update(pairs * (2 if shard["source"] == "train.1" else 1))  # it is repeated
+        orders.append([TRAIN.index(pair) for pair in pairs if pair in TRAIN])
+    assert found == whole
+    assert manifest["format"] == 2
+    assert manifest["splits"]["train"]["pairs"] == sum(whole.values())
+    assert sizes == {key: manifest["sources"][key]["kept"] for key in sizes}
+    assert [shard["name"] for shard in shards][:3] == ["train.0-00000", "train.0-00001", "train.0-00002"]
+    assert all(order != sorted(order) for order in orders[:3])
+    corpus = place.corpus()
+    for language in ("de", "en"):
+        name = shards[1]["name"]
+        ids = np.load(corpus.directory.ids(name, language))
+        ends = np.load(corpus.directory.ends(name, language))
+        assert (ids.dtype, ends.dtype) == (np.uint16, np.uint32)
+        lines = [corpus.tokenizers[language].decode(part) for part in np.split(ids, ends[:-1])]
+        assert lines == [pair[language == "en"] for pair in pairs_of(place, name)]
+
+
+def test_shards_do_not_depend_on_the_division_either(place: Folder) -> None:
+    place.prepare(sizes=SHARDS, **SETTINGS)
+    content = place.content()
+    place.data = place.folder / "again"
+    place.prepare(sizes=Sizes(part_pairs=100, bucket_pairs=1000, shard_pairs=60), **SETTINGS)
+    assert place.content() == content
+
+
+class Stopping:
+    """An engine that stops after a number of tasks, and counts those that it has begun."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+        self.begun: list[str] = []
+
+    def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
+        for number, task in enumerate(tasks):
+            if not (work / task.name).exists():
+                self.begun.append(task.name)
+                if len(self.begun) > self.after:
+                    raise KeyboardInterrupt
+            for _, done in InProcess().run(work, [task]):
+                yield number, done
+
+
+@pytest.mark.parametrize("sizes", [SMALL, SHARDS])
+def test_a_preparation_that_is_stopped_goes_on(place: Folder, monkeypatch: pytest.MonkeyPatch, sizes: Sizes) -> None:
+    everything = Stopping(10**6)
+    prepare(place.config(**SETTINGS), place.data, echo=place.said.append, engine=everything, sizes=sizes)
+    content = place.content()
+    monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
+    place.data = place.folder / "stopped"
+    begun: list[str] = []
+    for _ in range(1000):
+        engine = Stopping(12)
+        try:
+            prepare(place.config(**SETTINGS), place.data, echo=place.said.append, engine=engine, sizes=sizes)
+        except KeyboardInterrupt:
+            assert place.left() == {"data", ".stopped.work"}
+            begun += engine.begun[:-1]
+        else:
+            begun += engine.begun
+            break
+    assert begun == everything.begun
+    assert len(set(begun)) == len(begun) > 40
+    assert place.content() == content
+    assert place.left() == {"data", "stopped"}
+
+
+@pytest.mark.parametrize(
+    "damaged", ["settle/00003/text.1", "settle/00002/lines.npy", "split-off/00000/text.0", "group-1/00000/drops.npy"]
+)
+def test_damaged_parts_are_done_again(place: Folder, monkeypatch: pytest.MonkeyPatch, damaged: str) -> None:
+    place.prepare(**SETTINGS)
+    content = place.content()
+    place.data = place.folder / "stopped"
+    monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt.prepare.pipeline.run.encode_parts", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            place.prepare(sizes=SMALL, **SETTINGS)
+    work = place.folder / ".stopped.work"
+    assert not (work / "clean").exists()
+    with (work / damaged).open("r+b") as file:
+        file.truncate(5)
+    place.prepare(sizes=SMALL, **SETTINGS)
+    assert place.content() == content
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_was_done_with_other_files_or_settings_is_not_used(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
+    for stop in (3, 25):
+        with pytest.raises(KeyboardInterrupt):
+            prepare(place.config(**SETTINGS), place.data, echo=place.said.append, engine=Stopping(stop), sizes=SMALL)
+    place.write(train=[("neu", "new"), *TRAIN])
+    changes = {**SETTINGS, "data__max_chars": 60}
+    place.prepare(sizes=SMALL, **changes)
+    content = place.content()
+    place.data = place.folder / "fresh"
+    place.prepare(sizes=SIZES, **changes)
+    assert place.content() == content
+
+
+def test_work_that_fails_soon_is_not_kept(place: Folder) -> None:
+    place.write(train=[("gleich", "gleich")])
+    with pytest.raises(DataError, match="all 1 training pairs were dropped"):
+        place.prepare()
+    assert place.left() == set()

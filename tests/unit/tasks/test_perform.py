@@ -1,0 +1,175 @@
+"""A task is done once, and its files are whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tasks
+from nmt.errors import ConfigError, DataError
+from nmt.tasks import perform as module
+from nmt.tasks.engines import open_engine
+from nmt.tasks.in_process import InProcess
+from nmt.tasks.perform import perform
+from nmt.tasks.processes import usable_cores
+from nmt.tasks.task import Task, run_all
+from tasks import left, numbered
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def task(log: Path) -> Task:
+    return numbered(1, log)[0]
+
+
+def test_what_is_done_is_not_done_again(work: Path, log: Path) -> None:
+    parts = numbered(3, log)
+    seen: list[Any] = []
+    first = run_all(InProcess(), work, parts, seen.append)
+    assert [done.summary for done in first] == [{"number": n, "shape": [1, 2]} for n in range(3)]
+    assert first == seen and first[2].folder == work / "part/00002"
+    assert (first[2].folder / "inner/text").read_text() == "2\n" * 1000
+    before = left(work)
+    assert run_all(InProcess(), work, parts) == first
+    assert (log.read_text(), left(work)) == ("0\n1\n2\n", before)
+    assert not list(work.rglob("*.part*"))
+
+
+@pytest.mark.parametrize("changed", [{"version": "2"}, {"function": tasks.whereabouts}, {"arguments": {"number": 5}}])
+def test_another_task_of_the_same_name_is_done(work: Path, task: Task, changed: dict[str, Any], log: Path) -> None:
+    perform(work, task)
+    (work / task.name / "old").touch()
+    arguments = {**task.arguments, **changed.pop("arguments", {})}
+    other = replace(task, arguments=arguments, **changed)
+    done, problem = perform(work, other)
+    assert problem is None and done.summary["number"] == other.arguments["number"]
+    assert (log.read_text().count("\n"), (work / task.name / "old").exists()) == (2, False)
+
+
+def cut(folder: Path) -> None:
+    os.truncate(folder / "text", 10)
+
+
+def flip(folder: Path) -> None:
+    content = bytearray((folder / "inner/text").read_bytes())
+    content[7] ^= 1
+    (folder / "inner/text").write_bytes(content)
+
+
+def edit(folder: Path) -> None:
+    record = folder / "record.json"
+    record.write_text(record.read_text().replace('"number": 0', '"number": 7'))
+
+
+@pytest.mark.parametrize(
+    ("damage", "found"),
+    [
+        (cut, r"00000/text: missing, or not what was written"),
+        (flip, r"00000/inner/text: missing, or not what was written"),
+        (lambda folder: (folder / "text").unlink(), r"00000/text: missing, or not what was written"),
+        (lambda folder: (folder / "record.json").unlink(), r"00000: has no record.json"),
+        (lambda folder: os.truncate(folder / "record.json", 50), r"record.json: damaged"),
+        (edit, r"record.json: damaged, its checksum is not what was written"),
+        (shutil.rmtree, None),
+        (lambda folder: (shutil.rmtree(folder), folder.touch()), r"record.json: cannot be read: Not a directory"),
+    ],
+)
+def test_what_is_damaged_is_done_again(
+    work: Path, log: Path, damage: Callable[[Path], None], found: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_all(InProcess(), work, numbered(2, log))
+    before = left(work)
+    damage(work / "part/00000")
+    run_all(InProcess(), work, numbered(2, log))
+    assert (log.read_text(), left(work)) == ("0\n1\n0\n", before)
+    told = capsys.readouterr().err
+    assert told == "" if found is None else (found in told and told.endswith("; it is done again\n")), told
+
+
+def test_the_second_of_two_workers_finds_it_done(work: Path, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = module._write_record
+
+    def other_is_first(*arguments: Any) -> None:
+        monkeypatch.setattr(module, "_write_record", real)
+        perform(work, task)
+        (work / task.name / "first").touch()
+        real(*arguments)
+
+    monkeypatch.setattr(module, "_write_record", other_is_first)
+    assert perform(work, task)[0].summary["number"] == 0
+    assert sorted(path.name for path in (work / task.name).iterdir()) == ["first", "inner", "record.json", "text"]
+    assert [path.name for path in (work / "part").iterdir()] == ["00000"]
+
+
+def test_remains_of_the_dead_are_removed(work: Path, log: Path) -> None:
+    perform(work, numbered(1, log)[0])
+    (work / "part" / "00001.part-other-1").mkdir()
+    (work / "part" / "00001.part-other-1" / "text").touch()
+    run_all(InProcess(), work, numbered(2, log))
+    assert [path.name for path in sorted((work / "part").iterdir())] == ["00000", "00001"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "text"),
+    [
+        ("data", DataError, "text.de: not UTF-8 at line 3"),
+        ("config", ConfigError, "one\ntwo"),
+        ("full", DataError, "{work}/a/text: No space left on device"),
+        ("bug", ZeroDivisionError, "a bug"),
+    ],
+)
+def test_errors_leave_nothing(work: Path, kind: str, error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as caught:
+        perform(work, Task("a", tasks.failing, {"kind": kind}))
+    assert (type(caught.value), str(caught.value)) == (error, text.format(work=work))
+    assert left(work) == {}
+
+
+def test_a_disk_that_is_full_as_the_record_is_written(work: Path, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(DataError, match=r"work/part/00000/record.json: No space left on device$"):
+            perform(work, task)
+    assert left(work) == {}
+    assert perform(work, task)[1] is None
+
+
+def test_a_folder_that_cannot_be_made(work: Path, task: Task) -> None:
+    work.touch()
+    with pytest.raises(DataError, match=r"work: Not a directory|work/part.*: Not a directory"):
+        perform(work, task)
+
+
+def test_files_are_synced_before_they_get_their_name(work: Path, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = []
+    rename = Path.rename
+    monkeypatch.setattr(os, "fsync", lambda fd: events.append(Path(f"/proc/self/fd/{fd}").readlink().name))
+    monkeypatch.setattr(Path, "rename", lambda path, to: (events.append(f"> {to.name}"), rename(path, to))[1])
+    perform(work, task)
+    assert set(events[:4]) >= {"text", "inner"} and events[-4] == "record.json"
+    assert events[-3].startswith("00000.part-") and events[-2:] == ["> 00000", "part"]
+
+
+def test_one_worker_is_this_process() -> None:
+    with open_engine("local", 1) as engine:
+        assert isinstance(engine, InProcess)
+    assert 1 <= usable_cores() <= (os.cpu_count() or 1)

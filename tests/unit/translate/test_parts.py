@@ -1,0 +1,184 @@
+"""A text that is translated in parts is translated as in one piece, and goes on where it was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.config import SearchConfig
+from nmt.errors import ConfigError, DataError, LockedError
+from nmt.files.write import Lock
+from nmt.tasks.in_process import InProcess
+from nmt.tasks.task import Done, Task
+from nmt.text.tokenizer import Tokenizer
+from nmt.translate import files, parts
+from nmt.translate.files import translate_file
+from nmt.translate.parts import Models, translate_in_parts
+from nmt.translate.translator import Translator, open_ensemble
+from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, tiny_model, write_run
+
+SAMPLE = SearchConfig(sample=True, beam=2, max_length_ratio=1.0, seed=5)
+
+
+@pytest.fixture(scope="module")
+def run(tokenizer: Tokenizer, translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run") / "run"
+    return write_run(folder, translator.config, tokenizer, translator.searcher.models[0])
+
+
+@pytest.fixture(autouse=True)
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "WINDOW", 5)
+    parts._translator.cache_clear()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Lines of all kinds, which no end of a part may change."""
+    lines = [
+        *PLAIN,
+        *(line for line in STRANGE if len(line) < 50),
+        "te ra\r",
+        "\ufeffmali",
+        ". ".join(PLAIN[:3] * 8),
+        "",
+    ]
+    (tmp_path / "in").write_bytes("\n".join(lines).encode())
+    return tmp_path / "in"
+
+
+@pytest.fixture
+def n_windows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of lines of each window that is translated."""
+    seen = []
+    real = Translator.translate_window
+
+    def counted(self: Translator, window: Sequence[str], *arguments: Any) -> Iterator[Any]:
+        seen.append(len(window))
+        return real(self, window, *arguments)
+
+    monkeypatch.setattr(Translator, "translate_window", counted)
+    return seen
+
+
+def models(run: Path) -> Models:
+    return Models.of(open_ensemble(run), "best", "auto", "auto")
+
+
+@pytest.mark.parametrize(("search", "n_best"), [(GREEDY, 1), (SAMPLE, 2)])
+def test_the_same_in_parts(
+    run: Path, source: Path, search: SearchConfig, n_best: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = source.with_name("out")
+    target.write_text("before")
+    translate_file(Translator.load(run), source, source.with_name("whole"), search, n_best)
+    told = capsys.readouterr()
+    translate_in_parts(InProcess(), models(run), source, target, search, n_best)
+    assert target.read_bytes() == source.with_name("whole").read_bytes()
+    assert capsys.readouterr() == told and "translations were cut off at the length limit" in told.err
+    assert sorted(path.name for path in source.parent.iterdir()) == ["in", "out", "whole"]
+
+
+class Stopped(Exception):  # noqa: N818
+    """Ctrl-C, say."""
+
+
+class StoppedAfter:
+    """An engine that is stopped."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
+        for index, done in InProcess().run(work, tasks):
+            if index == self._n:
+                raise Stopped
+            yield index, done
+
+
+def test_what_is_translated_is_not_translated_again(run: Path, source: Path, n_windows: list[int]) -> None:
+    target, whole = source.with_name("out"), source.with_name("whole")
+    with pytest.raises(Stopped):
+        translate_in_parts(StoppedAfter(2), models(run), source, target, GREEDY)
+    assert n_windows == [5, 5, 5] and not target.exists()
+    lines = source.read_bytes().split(b"\n")
+    lines[7] = b"ri su"
+    source.write_bytes(b"\n".join(lines))
+    translate_in_parts(InProcess(), models(run), source, target, GREEDY)
+    n_parts = -(-len(lines[:-1]) // 5)
+    assert len(n_windows) == 3 + n_parts - 2
+    translate_file(Translator.load(run), source, whole, GREEDY)
+    assert target.read_bytes() == whole.read_bytes()
+    with pytest.raises(Stopped):
+        translate_in_parts(StoppedAfter(2), models(run), source, target, GREEDY)
+    n_windows.clear()
+    translate_in_parts(InProcess(), models(run), source, target, BEAM)
+    assert len(n_windows) == n_parts
+
+
+def test_one_at_a_time(run: Path, source: Path) -> None:
+    work = source.with_name("out.work")
+    work.mkdir()
+    lock = Lock(work / "lock", "translates")
+    with pytest.raises(LockedError, match=r"out\.work: another process translates here"):
+        translate_in_parts(InProcess(), models(run), source, source.with_name("out"), GREEDY)
+    lock.release()
+    translate_in_parts(InProcess(), models(run), source, source.with_name("out"), GREEDY)
+    assert not work.exists()
+
+
+def test_errors_come_before_the_work(run: Path, source: Path, n_windows: list[int]) -> None:
+    target = source.with_name("out")
+    with source.open("ab") as file:
+        file.write(b"\ncaf\xe9")
+    n_lines = source.read_bytes().count(b"\n") + 1
+    for text, out, error in (
+        (source, target, f"in: not UTF-8 at line {n_lines}, byte 4"),
+        (source.with_name("none"), target, "none: no such file"),
+        (source, source, "in: is an input and would be overwritten"),
+        (source, source.with_name("no") / "out", "the directory .*no does not exist"),
+        (source, source.parent, "a directory, where a file is to be written"),
+    ):
+        with pytest.raises(DataError, match=error):
+            translate_in_parts(InProcess(), models(run), text, out, GREEDY)
+    with pytest.raises(ConfigError, match="needs a beam of at least 2"):
+        translate_in_parts(InProcess(), models(run), source, target, GREEDY, n_best=2)
+    assert n_windows == [] and not target.exists()
+
+
+def test_a_model_that_has_changed(run: Path, source: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    before = models(run)
+    other = Translator.load(run)
+    changed = write_run(tmp_path / "other", other.config, tokenizer, tiny_model(other.config, tokenizer, seed=4))
+    there = before.model_copy(update={"paths": (str(changed),)})
+    with pytest.raises(DataError, match=r"other: has other weights than a moment ago; start again"):
+        translate_in_parts(InProcess(), there, source, source.with_name("out"), GREEDY)
+
+
+def test_a_part_that_is_damaged_as_it_is_joined(run: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(target: Path, results: Sequence[Done]) -> files.Warnings:
+        (results[1].folder / "text").write_bytes(b"one line\n")
+        return join(target, results)
+
+    join = parts._join
+    monkeypatch.setattr(parts, "_join", damaged)
+    with pytest.raises(DataError, match=r"translated/000001: damaged while it was used"):
+        translate_in_parts(InProcess(), models(run), source, source.with_name("out"), GREEDY)
+    monkeypatch.setattr(parts, "_join", join)
+    translate_in_parts(InProcess(), models(run), source, source.with_name("out"), GREEDY)
+    translate_file(Translator.load(run), source, source.with_name("whole"), GREEDY)
+    assert source.with_name("out").read_bytes() == source.with_name("whole").read_bytes()
+
+
+def test_warnings_add_up() -> None:
+    warnings = files.Warnings(n_cut=9, cut=[*range(9)], n_split=2)
+    warnings.merge(files.Warnings(1, 2, 3, 4, 5, [20, 21]))
+    assert warnings == files.Warnings(1, 4, 3, 4, 14, [*range(9), 20])
+
+
+def test_a_run_on_a_gpu_is_not_gone_on_with_without(run: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no GPU, but it was begun with one"):
+        parts._translator(models(run), "cuda", "float32")
