@@ -23,6 +23,9 @@ _SPACES = bytes(32 if i < 128 and not chr(i).isalnum() and chr(i) not in "\n?!" 
 # scripts written without spaces: Han characters one by one, others by three
 _UNSPACED = re.compile("[\u3400-\u9fff\U00020000-\U000323af]|[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff]{1,3}")
 
+# what is none of the first bytes of their characters in UTF-8: a test of all text for one of these is slow otherwise
+_NOT_UNSPACED = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xEA), 0xF0})
+
 
 def split_words(lines: Sequence[str]) -> tuple[list[str], Longs]:
     """Return the lower-cased words of all lines, and where each line ends among them."""
@@ -32,8 +35,9 @@ def split_words(lines: Sequence[str]) -> tuple[list[str], Longs]:
     text = "\n".join(lines).lower()
     for mark in _MARKS:
         text = text.replace(mark, f" {mark} ")
-    text = text.encode(errors="surrogatepass").translate(_SPACES).decode(errors="surrogatepass")
-    if _UNSPACED.search(text):
+    raw = text.encode(errors="surrogatepass").translate(_SPACES)
+    text = raw.decode(errors="surrogatepass")
+    if raw.translate(None, _NOT_UNSPACED):
         text = _UNSPACED.sub(r" \g<0> ", text)
     words: list[str] = []
     for i, line in enumerate(text.split("\n")):

@@ -1,4 +1,4 @@
-"""Pairs whose sides do not translate each other: the words, the lexicon, and what is dropped, with made-up languages."""
+"""Pairs whose sides do not translate each other: words, the lexicon and what is dropped, in made-up languages."""
 
 from __future__ import annotations
 
