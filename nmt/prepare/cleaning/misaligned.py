@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from nmt.prepare.cleaning.evidence import Lexicon, Pairs, Weights
 from nmt.prepare.cleaning.lexicon import Entries, Table
-from nmt.prepare.cleaning.words import Bools, Floats, Tokens, Vocabulary, split_words
+from nmt.prepare.cleaning.words import Bools, Floats, Vocabulary, read_words
 
 MIN_PAIRS = 1000
 """With fewer pairs nothing is learned, and none is dropped."""
@@ -145,17 +145,10 @@ def _unpacked(stems: npt.NDArray[np.uint8]) -> list[str]:
 
 
 def _learn_lexicon(pairs: Pairs) -> tuple[Entries, Lexicon]:
-    src_words, src = _words([src for src, _ in pairs])
-    tgt_words, tgt = _words([tgt for _, tgt in pairs])
+    src_words, src = read_words([src for src, _ in pairs])
+    tgt_words, tgt = read_words([tgt for _, tgt in pairs])
     entries = Entries.learn(src, tgt, src_words, tgt_words)
     return entries, Lexicon(src_words, tgt_words, Table(entries))
-
-
-def _words(lines: list[str]) -> tuple[Vocabulary, Tokens]:
-    words, ends = split_words(lines)
-    vocabulary = Vocabulary.of(words)
-    numbers = vocabulary.numbers(words)
-    return vocabulary, Tokens(numbers, ends).where(numbers >= 0)
 
 
 def _sample(pairs: Pairs, most: int) -> Pairs:
