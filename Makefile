@@ -17,7 +17,7 @@ test test-fast check: export OMP_NUM_THREADS = 1
 test test-fast: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check bench-train bench-translate bench-prepare compare-engines bad-inputs torture task-torture \
+.PHONY: help demo test test-fast check bench-train bench-translate bench-prepare damage compare-engines bad-inputs torture task-torture \
 	gpu-check memory clean
 
 help:  ## Show this list
@@ -57,6 +57,9 @@ bench-translate: $(READY)  ## Compare translation speed with other toolkits (MUL
 bench-prepare: $(READY)  ## Measure the cost of preparing a pair, beside OpusFilter (MULTI30K=folder, 15 minutes)
 	$(BIN)/python -m scripts.bench.prepare $(MULTI30K)/train.de $(MULTI30K)/train.en --pairs 300000 --opusfilter \
 		--workers 1 2 $(if $(BASELINE),--baseline $(BASELINE))
+
+damage: $(READY)  ## Measure how much damage cleaning finds in parallel text (FOLDERS="folder ...", minutes)
+	$(BIN)/python -m scripts.measure.damage $(or $(FOLDERS),$(MULTI30K))
 
 compare-engines: $(READY)  ## Compare PyTorch's translations of Multi30k with CTranslate2's (RUN=run de-en, MULTI30K=folder)
 	$(BIN)/python -m scripts.checks.compare_engines --run $(RUN) \

@@ -134,7 +134,8 @@ def _log_likelihood_ratios(good: Side, bad: Side, vocabulary: Vocabulary) -> Flo
         usual = (of_alike / of_alike.sum(axis=1, keepdims=True))[frequency]
         shares.append((counts + _SHRINK * usual) / (counts.sum(axis=1, keepdims=True) + _SHRINK))
     ratios = np.clip(np.log(shares[0] / shares[1]), -_MAX_WEIGHT, _MAX_WEIGHT)
-    return np.rint(ratios * 1024) / 1024  # so that sums are exact, in whatever order
+    weights: Floats = np.rint(ratios * 1024) / 1024  # so that sums are exact, in whatever order
+    return weights
 
 
 def _sums(side: Side, weights: Floats) -> list[Floats]:

@@ -71,12 +71,12 @@ class Entries:
     @classmethod
     def learn(cls, src: Tokens, tgt: Tokens, src_words: Vocabulary, tgt_words: Vocabulary) -> Entries:
         """Learn the entries from sentences and their translations."""
-        src, tgt = src.rarest(_LEARN_WORDS), tgt.rarest(_LEARN_WORDS)
-        n_cells = int((src.lengths * tgt.lengths).sum())
+        n_cells = int((np.minimum(src.lengths, _LEARN_WORDS) * np.minimum(tgt.lengths, _LEARN_WORDS)).sum())
         if n_cells > _LEARN_CELLS:
             n = len(src.ends) * _LEARN_CELLS // n_cells
             chosen = np.arange(n) * len(src.ends) // n
             src, tgt = src.take(chosen), tgt.take(chosen)
+        src, tgt = src.rarest(_LEARN_WORDS), tgt.rarest(_LEARN_WORDS)
         keys, entry = _different([cells.keys for _, _, cells in chunks(src, tgt)])
         src_counts = np.bincount(src.ids, minlength=len(src_words.stems))[keys >> _SHIFT]
         tgt_counts = np.bincount(tgt.ids, minlength=len(tgt_words.stems))[keys & _LOW]

@@ -9,14 +9,16 @@ from the other.
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from nmt.prepare.cleaning.evidence import Lexicon, Pairs, Weights
 from nmt.prepare.cleaning.lexicon import Entries, Table
-from nmt.prepare.cleaning.words import Bools, Floats, Tokens, Vocabulary, split_words
+from nmt.prepare.cleaning.words import Bools, Floats, Vocabulary, read_words
 
 MIN_PAIRS = 1000
 """With fewer pairs nothing is learned, and none is dropped."""
@@ -106,40 +108,47 @@ class _Judge:
     def to_bytes(self, threshold: float) -> bytes:
         """Return the judge, and the score below which pairs are dropped."""
         entries, lexicon, weights = self.entries, self.lexicon, self.weights
-        arrays = {"keys": entries.keys, "forward": entries.forward, "backward": entries.backward}
-        for name, vocabulary, of_words in (("src", lexicon.src, weights.src), ("tgt", lexicon.tgt, weights.tgt)):
-            arrays[f"{name}_words"] = np.frombuffer("\n".join(vocabulary.stems).encode(), np.uint8)
-            arrays[f"{name}_counts"] = vocabulary.counts
-            arrays[f"{name}_weights"] = of_words.astype(np.float32)
-        numbers = np.array([weights.median, weights.spread, threshold, *self.coefficients])
         file = io.BytesIO()
-        np.savez(file, numbers=numbers, **arrays)
+        np.savez(
+            file,
+            keys=entries.keys,
+            forward=entries.forward,
+            backward=entries.backward,
+            src_stems=_packed(lexicon.src.stems),
+            tgt_stems=_packed(lexicon.tgt.stems),
+            src_counts=lexicon.src.counts,
+            tgt_counts=lexicon.tgt.counts,
+            src_weights=weights.src.astype(np.float32),
+            tgt_weights=weights.tgt.astype(np.float32),
+            numbers=np.array([weights.median, weights.spread, threshold, *self.coefficients]),
+        )
         return file.getvalue()
 
 
 @lru_cache(maxsize=1)
 def _judge(learned: bytes) -> tuple[_Judge, float]:
     with np.load(io.BytesIO(learned)) as arrays:
-        src, tgt = (
-            Vocabulary(arrays[f"{name}_words"].tobytes().decode().split("\n"), arrays[f"{name}_counts"])
-            for name in ("src", "tgt")
-        )
-        of_words = [arrays[f"{name}_weights"].astype(np.float64) for name in ("src", "tgt")]
+        src, tgt = (Vocabulary(_unpacked(arrays[f"{name}_stems"]), arrays[f"{name}_counts"]) for name in ("src", "tgt"))
+        src_weights, tgt_weights = (arrays[f"{name}_weights"].astype(np.float64) for name in ("src", "tgt"))
         entries = Entries(arrays["keys"], arrays["forward"], arrays["backward"])
         median, spread, threshold, *coefficients = arrays["numbers"].tolist()
-    lexicon = Lexicon(src, tgt, Table(entries))
-    return _Judge(entries, lexicon, Weights(*of_words, median, spread), np.array(coefficients)), threshold
+    weights = Weights(src_weights, tgt_weights, median, spread)
+    return _Judge(entries, Lexicon(src, tgt, Table(entries)), weights, np.array(coefficients)), threshold
+
+
+def _packed(stems: Sequence[str]) -> npt.NDArray[np.uint8]:
+    return np.frombuffer("\n".join(stems).encode(errors="surrogatepass"), np.uint8)
+
+
+def _unpacked(stems: npt.NDArray[np.uint8]) -> list[str]:
+    return stems.tobytes().decode(errors="surrogatepass").split("\n")
 
 
 def _learn_lexicon(pairs: Pairs) -> tuple[Entries, Lexicon]:
-    vocabularies, tokens = [], []
-    for side in (0, 1):
-        words, ends = split_words([pair[side] for pair in pairs])
-        vocabularies.append(Vocabulary.of(words))
-        numbers = vocabularies[-1].numbers(words)
-        tokens.append(Tokens(numbers, ends).where(numbers >= 0))
-    entries = Entries.learn(*tokens, *vocabularies)
-    return entries, Lexicon(*vocabularies, Table(entries))
+    src_words, src = read_words([src for src, _ in pairs])
+    tgt_words, tgt = read_words([tgt for _, tgt in pairs])
+    entries = Entries.learn(src, tgt, src_words, tgt_words)
+    return entries, Lexicon(src_words, tgt_words, Table(entries))
 
 
 def _sample(pairs: Pairs, most: int) -> Pairs:
@@ -188,7 +197,8 @@ def _fit(good: Floats, bad: Floats) -> Floats:
 
 def _scores(features: Floats, coefficients: Floats) -> Floats:
     # not by BLAS, whose last bits depend on the number of threads
-    return (features * coefficients[:-1]).sum(axis=1) + coefficients[-1]
+    scores: Floats = (features * coefficients[:-1]).sum(axis=1) + coefficients[-1]
+    return scores
 
 
 def _share(own: Floats, made: Floats, max_loss: float) -> float | None:

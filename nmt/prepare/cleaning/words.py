@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +18,14 @@ ID_BITS = 16
 """Numbers of words have at most this many bits."""
 _STEM = 5  # inflected forms that begin alike share what is learned about them
 _MIN_COUNT = 3
+_BLOCK_LINES = 8192  # the words of all lines would need far more memory than their numbers
 _MARKS = "?!„“”»«’–—…。、，？！"
 _SPACES = bytes(32 if i < 128 and not chr(i).isalnum() and chr(i) not in "\n?!" else i for i in range(256))
 # scripts written without spaces: Han characters one by one, others by three
 _UNSPACED = re.compile("[\u3400-\u9fff\U00020000-\U000323af]|[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff]{1,3}")
+
+# what is none of the first bytes of their characters in UTF-8: a test of all text for one of these is slow otherwise
+_NOT_UNSPACED = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xEA), 0xF0})
 
 
 def split_words(lines: Sequence[str]) -> tuple[list[str], Longs]:
@@ -32,8 +36,9 @@ def split_words(lines: Sequence[str]) -> tuple[list[str], Longs]:
     text = "\n".join(lines).lower()
     for mark in _MARKS:
         text = text.replace(mark, f" {mark} ")
-    text = text.encode(errors="surrogatepass").translate(_SPACES).decode(errors="surrogatepass")
-    if _UNSPACED.search(text):
+    raw = text.encode(errors="surrogatepass").translate(_SPACES)
+    text = raw.decode(errors="surrogatepass")
+    if raw.translate(None, _NOT_UNSPACED):
         text = _UNSPACED.sub(r" \g<0> ", text)
     words: list[str] = []
     for i, line in enumerate(text.split("\n")):
@@ -105,10 +110,10 @@ class Vocabulary:
         self._ids = {stem: i for i, stem in enumerate(stems)}
 
     @classmethod
-    def of(cls, words: Sequence[str]) -> Vocabulary:
-        """Return the vocabulary of some text."""
+    def of(cls, words: Mapping[str, int]) -> Vocabulary:
+        """Return the vocabulary of a text with these words, each so many times."""
         counts: Counter[str] = Counter()
-        for word, n in Counter(words).items():
+        for word, n in words.items():
             counts[word[:_STEM]] += n
         chosen = sorted((n, stem) for stem, n in counts.items() if n >= _MIN_COUNT)[-(2**ID_BITS) :]
         return cls([stem for _, stem in chosen], np.array([n for n, _ in chosen], np.int64))
@@ -117,3 +122,19 @@ class Vocabulary:
         """Return the number of each word; -1 if it is not in this vocabulary."""
         known = {word: self._ids.get(word[:_STEM], -1) for word in set(words)}
         return np.fromiter(map(known.__getitem__, words), np.int64, len(words))
+
+
+def read_words(lines: Sequence[str]) -> tuple[Vocabulary, Tokens]:
+    """Return the vocabulary of many lines, and their words that are in it."""
+    seen: defaultdict[str, int] = defaultdict()
+    seen.default_factory = seen.__len__  # a new word gets the next number
+    parts, ends = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
+    for start in range(0, len(lines), _BLOCK_LINES):
+        words, block_ends = split_words(lines[start : start + _BLOCK_LINES])
+        parts.append(np.fromiter(map(seen.__getitem__, words), np.int32, len(words)))
+        ends.append(block_ends + ends[-1][-1])
+    indices = np.concatenate(parts)
+    counts = np.bincount(indices, minlength=len(seen)).tolist()
+    vocabulary = Vocabulary.of(dict(zip(seen, counts, strict=True)))
+    numbers = vocabulary.numbers(list(seen))[indices]
+    return vocabulary, Tokens(numbers, np.concatenate(ends[1:])).where(numbers >= 0)

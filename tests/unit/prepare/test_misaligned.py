@@ -1,4 +1,4 @@
-"""Pairs whose sides do not translate each other: the words, the lexicon, and what is dropped, with made-up languages."""
+"""Pairs whose sides do not translate each other: words, the lexicon and what is dropped, in made-up languages."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from nmt.config.clean import CleanConfig, CorpusClean
 from nmt.prepare.cleaning.corpus_filters import corpus_filters
 from nmt.prepare.cleaning.lexicon import Cells, Entries, Table
 from nmt.prepare.cleaning.misaligned import MIN_PAIRS, Misaligned, warning
-from nmt.prepare.cleaning.words import Tokens, Vocabulary, split_words
+from nmt.prepare.cleaning.words import Tokens, read_words, split_words
 
-PAIRS, BAD = 2400, 240
+PAIRS, BAD = 3000, 120
 
 
 def translated(n: int, seed: int = 1) -> list[tuple[str, str]]:
@@ -44,7 +44,7 @@ def learned(corpus: list[tuple[str, str]]) -> bytes:
 
 def test_shifted_pairs_are_dropped_and_others_kept(corpus: list[tuple[str, str]], learned: bytes) -> None:
     dropped = Misaligned(0.03).dropped(learned, corpus)
-    assert dropped[-BAD:].mean() > 0.9
+    assert dropped[-BAD:].mean() > 0.85
     assert dropped[:-BAD].mean() < 0.04
     fresh = translated(PAIRS + 300)[PAIRS:]
     crossed = [(src, tgt) for (src, _), (_, tgt) in zip(fresh, reversed(fresh), strict=True)]
@@ -55,7 +55,7 @@ def test_shifted_pairs_are_dropped_and_others_kept(corpus: list[tuple[str, str]]
 def test_a_part_is_judged_as_the_whole_is(corpus: list[tuple[str, str]], learned: bytes) -> None:
     assert Misaligned(0.03).learn(list(corpus)) == learned
     whole = Misaligned(0.03).dropped(learned, corpus)
-    parts = [Misaligned(0.03).dropped(learned, corpus[i : i + 700]) for i in range(0, PAIRS, 700)]
+    parts = [Misaligned(0.03).dropped(learned, corpus[i : i + 1700]) for i in range(0, PAIRS, 1700)]
     assert np.array_equal(np.concatenate(parts), whole)
     assert len(Misaligned(0.03).dropped(learned, [])) == 0
     assert warning(learned) is None
@@ -97,23 +97,19 @@ def test_the_rarest_different_words_stay_in_their_order() -> None:
 
 def test_the_lexicon_knows_which_words_translate_each_other() -> None:
     pairs = translated(600)
-    sides = [split_words([pair[side] for pair in pairs]) for side in (0, 1)]
-    src, tgt = (Vocabulary.of(words) for words, _ in sides)
-    tokens = [
-        Tokens(vocabulary.numbers(words), ends) for vocabulary, (words, ends) in zip((src, tgt), sides, strict=True)
-    ]
-    tokens = [side.where(side.ids >= 0) for side in tokens]
-    entries = Entries.learn(tokens[0], tokens[1], src, tgt)
+    (src, src_tokens), (tgt, tgt_tokens) = (read_words([pair[side] for pair in pairs]) for side in (0, 1))
+    assert [src.stems[i] for i in src_tokens.part(0, 1).ids] == [w for w in pairs[0][0].split() if w in src.stems]
+    entries = Entries.learn(src_tokens, tgt_tokens, src, tgt)
     best = entries.keys[np.argsort(entries.forward)[-100:]].tolist()
     assert np.mean([src.stems[key >> 16][::-1] == tgt.stems[key & 0xFFFF] for key in best]) > 0.9
     table = Table(entries)
     at, forward, _ = table.find(entries.keys)
     assert len(at) > 0.99 * len(entries.keys)
     assert np.abs(forward - entries.forward[at]).max() < 0.01
-    cells = Cells.of(*(side.part(0, 2) for side in tokens))
-    assert len(cells.keys) == (tokens[0].lengths * tokens[1].lengths)[:2].sum()
-    assert (cells.keys >> 16).tolist() == tokens[0].ids[cells.rows].tolist()
-    assert (cells.keys & 0xFFFF).tolist() == tokens[1].ids[cells.columns].tolist()
+    cells = Cells.of(src_tokens.part(0, 2), tgt_tokens.part(0, 2))
+    assert len(cells.keys) == (src_tokens.lengths * tgt_tokens.lengths)[:2].sum()
+    assert (cells.keys >> 16).tolist() == src_tokens.ids[cells.rows].tolist()
+    assert (cells.keys & 0xFFFF).tolist() == tgt_tokens.ids[cells.columns].tolist()
 
 
 def test_the_setting_switches_it_on_for_all_or_off_for_one() -> None:
