@@ -17,7 +17,8 @@ test test-fast check: export OMP_NUM_THREADS = 1
 test test-fast: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check bench-train bench-translate compare-engines bad-inputs torture task-torture gpu-check clean
+.PHONY: help demo test test-fast check bench-train bench-translate bench-prepare compare-engines bad-inputs torture task-torture \
+	gpu-check memory clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -52,6 +53,11 @@ bench-train: $(READY)  ## Compare training speed with other toolkits (MULTI30K=f
 bench-translate: $(READY)  ## Compare translation speed with other toolkits (MULTI30K=folder, 30 minutes, 10 GB of disk)
 	TORCH_INDEX="$(TORCH_INDEX)" $(BIN)/python -m scripts.bench.translate --data $(MULTI30K)
 
+# BASELINE=checkout compares with another version of nmt
+bench-prepare: $(READY)  ## Measure the cost of preparing a pair, beside OpusFilter (MULTI30K=folder, 15 minutes)
+	$(BIN)/python -m scripts.bench.prepare $(MULTI30K)/train.de $(MULTI30K)/train.en --pairs 300000 --opusfilter \
+		--workers 1 2 $(if $(BASELINE),--baseline $(BASELINE))
+
 compare-engines: $(READY)  ## Compare PyTorch's translations of Multi30k with CTranslate2's (RUN=run de-en, MULTI30K=folder)
 	$(BIN)/python -m scripts.checks.compare_engines --run $(RUN) \
 		--src $(MULTI30K)/test_2016_flickr.de --ref $(MULTI30K)/test_2016_flickr.en
@@ -65,9 +71,13 @@ torture: $(READY)  ## Kill training runs 100 times, resume each time, compare wi
 
 task-torture: $(READY)  ## Kill workers and drivers of tasks in 50 rounds, compare with undisturbed ones (minutes)
 	$(BIN)/python -m scripts.checks.task_torture --rounds 50
+	$(BIN)/python -m scripts.checks.task_torture --rounds 50 --prepare
 
 gpu-check: $(READY)  ## Check on one GPU that results are right, and measure the speed (MULTI30K=folder, 9 minutes)
 	$(BIN)/python -m scripts.gpu.check $(if $(wildcard $(MULTI30K)),--data $(MULTI30K))
+
+memory: $(READY)  ## Measure memory, start and speed of training on 20 million pairs (an hour, 3 GB of disk)
+	$(BIN)/python -m scripts.measure.memory
 
 clean:  ## Remove the environment, caches, the prepared sample corpus and the demo's run; other runs stay
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.*

@@ -20,6 +20,7 @@ class DataDir:
     SPLIT.LANG               the text, each line ended by a line feed
     SPLIT.LANG.ids.npy       the concatenated token ids of all lines, without special tokens
     SPLIT.LANG.ends.npy      end offset of each line in the ids
+    report.json, .html       what was read, kept and dropped, for people; not part of the content
 
     A large training set is divided into shards: train.0-00007 in place of train, for shard 7 of source 0. Their end
     offsets are uint32, those of a split are int64.
@@ -30,6 +31,14 @@ class DataDir:
     @property
     def manifest(self) -> Path:
         return self.path / "manifest.json"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.json"
+
+    @property
+    def report_page(self) -> Path:
+        return self.path / "report.html"
 
     @property
     def tokenizer(self) -> TokenizerDir:

@@ -10,6 +10,7 @@ import typer
 from nmt.cli.app import app
 from nmt.cli.options import AddressOption, ConfigOption, DataOption, SetOption, TasksOption, WorkersOption
 from nmt.config.load import load_config
+from nmt.errors import ConfigError
 
 
 @app.command()
@@ -24,6 +25,19 @@ def prepare(
     workers: WorkersOption = None,
     address: AddressOption = None,
     overrides: SetOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Clean the training text and report on it; prepare nothing.")
+    ] = False,
+    sample: Annotated[
+        int | None,
+        typer.Option("--sample", metavar="N", min=1, help="A dry run on N pairs of each corpus, spread over it."),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report", metavar="PATH", help="Of a dry run: write its report to a .html or .json file, or a directory."
+        ),
+    ] = None,
 ) -> None:
     """Prepare raw parallel text for training: write a data directory.
 
@@ -33,15 +47,33 @@ def prepare(
     directions. If nothing has changed since the last time, it does nothing. Large corpora are prepared by a process for
     each core; a preparation that was stopped goes on where it was when the command is repeated.
 
+    report.html in the directory shows what was dropped and what was kept, with samples. --dry-run shows the same before
+    anything is prepared, and --sample 1000 does so in seconds, for the settings of cleaning to be tried out.
+
     \b
     Examples:
       nmt prepare --config sample.yaml
+      nmt prepare --config sample.yaml --sample 1000 --report build/report.html
       nmt prepare --config multi30k.yaml --set data.root=corpora/multi30k
       nmt prepare --config mine.yaml --data data/prepared/mine --tokenizer-from runs/base-de-en
     """
+    is_dry = dry_run or sample is not None
+    if problems := _refused(is_dry, {"--data": data, "--tokenizer-from": tokenizer_from}, report):
+        raise ConfigError(problems)
+    from nmt.prepare.dry_run import dry_run as run_dry
     from nmt.prepare.prepare import prepare as run_stage
     from nmt.tasks.engines import open_engine
 
     settings = load_config(config, overrides or ())
     with open_engine(engine, workers, address) as tasks:
+        if is_dry:
+            run_dry(settings, sample, report, engine=tasks)
+            return
         run_stage(settings, data or settings.data.directory, tokenizer_from, engine=tasks)
+
+
+def _refused(is_dry: bool, directories: dict[str, Path | None], report: Path | None) -> list[str]:
+    """Return what is wrong with the combination of options."""
+    if is_dry:
+        return [f"{name}: a dry run writes no data directory" for name, value in directories.items() if value]
+    return ["--report belongs to --dry-run and --sample; else it is written into the data directory"] if report else []

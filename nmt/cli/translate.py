@@ -97,6 +97,7 @@ def translate(
     --glossary F applies to all lines: where the source has a term of F, as whole words with the same case, the
     translation contains the term's translation, equally often. Of overlapping terms the longest wins. A term whose
     translation is the term itself is kept as it is. Blank lines of F and lines that start with "# " are skipped.
+    With search.inline_terms, for models trained with training.modifiers.terms, the source is given the terms instead.
 
     --workers N, or --engine ray, is for large files: it translates 4,096 lines at a time, on a GPU each if there are
     any, and goes on where it was stopped. Parts that are done are in OUTPUT.work until the output is complete. The

@@ -9,10 +9,13 @@ from pathlib import Path
 
 from pydantic import model_validator
 
-from nmt.config.data import DataConfig, Source
+from nmt.config.data import DataConfig
 from nmt.config.model import ModelConfig
+from nmt.config.modifiers import ModifiersConfig
 from nmt.config.search import BatchSize, SearchConfig
 from nmt.config.section import Section, raise_together
+from nmt.config.source import Source
+from nmt.config.stages import Stage, mixing_problems
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig
 
@@ -21,9 +24,11 @@ __all__ = [
     "Config",
     "DataConfig",
     "ModelConfig",
+    "ModifiersConfig",
     "SearchConfig",
     "Section",
     "Source",
+    "Stage",
     "TokenizerConfig",
     "TrainingConfig",
 ]
@@ -61,6 +66,7 @@ class Config(Section):
                 problems.append("training.consistency: rdrop compares two dropouts, but model.*_dropout are all 0")
             if self.training.consistency == "simcut" and not self.training.cut_rate:
                 problems.append("training.cut_rate: simcut compares nothing with 0 and all model.*_dropout 0")
+        problems += mixing_problems(self.data, self.training.stages)
         raise_together(problems)
         return self
 

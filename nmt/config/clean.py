@@ -67,6 +67,9 @@ class CleanSteps(Section):
     max_ratio_spread: float | None = Field(None, ge=0.0)
     """Maximum distance of the length ratio of a pair from the median of its corpus, in median absolute deviations, such
     as 6; other pairs are dropped."""
+    misaligned: float | None = Field(None, ge=0.0, lt=1.0)
+    """Maximum share of good pairs that may be lost, such as 0.03, in order to drop those whose sides do not translate
+    each other; which do is learned from the corpus itself. Nothing is dropped of a corpus of less than 1,000 pairs."""
 
     def over(self: _Steps, others: CleanSteps) -> _Steps:
         """Return these steps, with those of `others` that are not given here."""
@@ -95,4 +98,4 @@ class CorpusClean(CleanSteps):
     max_ratio: float | None = Field(None, ge=1.0)
     """In place of `data.max_ratio`."""
     min_score: float | None = None
-    """Minimum score of a pair, in a corpus with scores; pairs with a lower one, or without, are dropped."""
+    """Minimum score of a pair, in a corpus with `score`; pairs with a lower one are dropped."""

@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from nmt.config import Config, Source
+from nmt.config import Config, ModifiersConfig, Source, Stage
+from nmt.config.clean import CleanConfig
 from nmt.config.messages import problems_in, shown
 from nmt.config.yaml12 import dump_yaml, parse_yaml
 from nmt.console import printable
@@ -107,7 +108,17 @@ def dump_config(config: Config, comments: bool = False) -> str:
     # of a source only what is given: most of its fields apply to the other kind of source
     tree["data"] |= config.data.model_dump(mode="json", include={"train", "valid", "test"}, exclude_defaults=True)
     tree["data"].setdefault("test", {})
+    tree["data"]["clean"] = config.data.clean.model_dump(mode="json", exclude_none=True)
     return "\n".join(_commented(config, tree)) if comments else dump_yaml(tree)
+
+
+_LISTED = {
+    "train": Source.model_fields.items(),
+    "clean": CleanConfig.model_fields.items(),
+    "stages": Stage.model_fields.items(),
+    "modifiers": ModifiersConfig.model_fields.items(),
+}
+"""The settings within a setting."""
 
 
 def _commented(config: Config, tree: dict[str, dict[str, object]]) -> Iterator[str]:
@@ -117,9 +128,8 @@ def _commented(config: Config, tree: dict[str, dict[str, object]]) -> Iterator[s
         yield f"{section}:"
         for key, value in values.items():
             yield from _comment(model.model_fields[key].description, "  # ")
-            if key == "train":
-                for name, field in Source.model_fields.items():
-                    yield from _comment(f"{name}: {field.description}", "  #   ")
+            for name, field in _LISTED.get(key, ()):
+                yield from _comment(f"{name}: {field.description}", "  #   ")
             yield from (f"  {line}" for line in dump_yaml({key: value}).rstrip("\n").split("\n"))
         yield ""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import reprlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -43,11 +42,6 @@ def _describe(details: ErrorDetails) -> Iterator[str]:
     is_or_auto = parts[-1:] == ["constrained-int"]
     key = ".".join(parts[:-1] if is_or_auto else parts)
     match details["type"]:
-        case "extra_forbidden" if re.fullmatch(r"data\.train\.\d+\.weight", key):
-            yield (
-                f"{key}: no such setting; the nearest is repeat: 2, which puts each pair into the training text twice "
-                "(whole numbers only; to give a corpus less weight, repeat the others)"
-            )
         case "extra_forbidden" if "." in str(details["loc"][-1]):
             yield f"{key}: a dotted key is for --set; in a file, nest it by indentation"
         case "extra_forbidden":
@@ -127,7 +121,8 @@ def _nearest(key: str) -> str:
         return did_you_mean(meant)
     if near := misspelt(name, own):
         return did_you_mean([own[near[0]]])
-    elsewhere = [path for path in paths if path.rpartition(".")[2] == plain(name)]
+    # not a stage's end, which has the names of the training's own
+    elsewhere = [p for p in paths if p.rpartition(".")[2] == plain(name) and not p.startswith("training.stages.")]
     if elsewhere or meant:
         return did_you_mean([*elsewhere, *meant])
     if note := advice_on(name):

@@ -84,6 +84,10 @@ class SearchConfig(Section):
     translation, with or without protect: '[A-Z]{2,}-[0-9]+' for AB-123. Of overlapping matches the longest counts.
     There is no time limit: a pattern with catastrophic backtracking, such as (a+)+b, may not terminate on some lines;
     use possessive quantifiers, a++b."""
+    inline_terms: bool = False
+    """Give the model the translations of glossary terms in the source instead of requiring them of the search: for
+    models trained with training.modifiers.terms, which may inflect them, or ignore some. Search is as fast as without a
+    glossary, and all kinds of search support it."""
     batch_sentences: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
     """Maximum number of sentences in a batch; auto: 64 on a CPU, 512 on a GPU."""
     batch_tokens: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"

@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from nmt.config.modifiers import ModifiersConfig
 from nmt.config.section import Section, raise_together
+from nmt.config.stages import Stage
 
 
 class TrainingConfig(Section):
@@ -61,9 +63,14 @@ class TrainingConfig(Section):
     every epoch; 0.1 is usual. Translation and validation are without it."""
     tgt_bpe_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """The same for the target."""
+    modifiers: ModifiersConfig = ModifiersConfig()
+    """Shares of the training pairs that are modified in every epoch: case, typos, noise, terms …; none by default."""
     both_directions: bool = False
     """Learn from every pair in both directions with one model, without a language tag: pre-training for a fine-tuning
     in one direction (init_from). Needs a joint vocabulary. Validation is in data.direction."""
+    stages: list[Stage] = Field([])
+    """A curriculum: stages that mix the training corpora differently, one after the other. A change needs no new
+    preparation."""
     init_from: str | None = None
     """A run directory or an exported folder, whose selected weights a new run starts with; optimizer, schedule and step
     start from zero. Model and tokenizer must be the same. Set by `--init-from`."""

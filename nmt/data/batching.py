@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 
 from nmt.data.corpus import Integers, Lines, Side, Split, TwoSides
+from nmt.data.cutting import cut, narrow
+from nmt.data.streams import Segments
 from nmt.text.tokenizer import BOS, EOS, PAD
 
 Indices = npt.NDArray[np.int64]
@@ -91,7 +93,7 @@ class Lengths:
 
     def __init__(self, n_ids: Integers) -> None:
         """`n_ids` (P,): the lengths without end of sentence."""
-        self._n_ids = _narrow(n_ids)
+        self._n_ids = narrow(n_ids)
         self._max, self._sum = int(n_ids.max(initial=0)) + 1, int(n_ids.sum(dtype=np.int64)) + len(n_ids)
 
     @overload
@@ -123,13 +125,17 @@ class PairLengths:
     def __len__(self) -> int:
         return self._n_pairs
 
+    def max(self) -> int:
+        """Return the maximum length of a side."""
+        return max(self.src.max(), self.tgt.max())
+
     def longest(self, n: int) -> Indices:
         """Return the rows of the `n` pairs with the longest sides, longest first; ties are broken by row."""
         best = np.arange(0)
         for start in range(0, len(self), _BLOCK):
             rows = np.concatenate((best, np.arange(start, min(start + _BLOCK, len(self)))))
             sides = np.maximum(self.src[rows], self.tgt[rows])
-            best = rows[np.argsort(_narrow(sides.max() - sides), kind="stable")[:n]]
+            best = rows[np.argsort(narrow(sides.max() - sides), kind="stable")[:n]]
         return best
 
     def sort(self, rows: Indices) -> Indices:
@@ -178,74 +184,31 @@ class EpochUpdates(Sequence[Update]):
         rows = self._rows[start : int(self._ends[number])].astype(np.int64)
         return Update(rows, int(self._lengths.tgt[rows].sum()))
 
+    def n_pairs(self) -> int:
+        """Return the number of pairs of all updates."""
+        sizes = np.diff(self._ends, prepend=0)
+        return int(sizes[self._order].sum())
 
-def epoch_updates(lengths: PairLengths, plan: BatchPlan, epoch: int) -> EpochUpdates:
-    """Return the updates of `epoch`: every pair exactly once, in an order that depends only on the three arguments.
+
+def epoch_updates(lengths: PairLengths, plan: BatchPlan, epoch: int, window: int = 0) -> EpochUpdates:
+    """Return the updates of a window of `epoch`: every pair once, in an order that depends on the arguments alone.
 
     The pairs are shuffled and cut into pools of at least `pool_pairs`; a pool is halved again and again by source or
     target length into updates of equal numbers of target tokens (at most `update_tokens`, give or take one sentence),
     and these are shuffled.
     """
-    rng = np.random.default_rng([plan.seed, epoch])
+    rng = np.random.default_rng([plan.seed, epoch, window])  # a zero at the end changes nothing
     rows = np.arange(len(lengths), dtype=np.min_scalar_type(len(lengths)))
     rng.shuffle(rows)
     sizes: list[int] = []
     for pool in np.array_split(rows, max(1, len(rows) // plan.pool_pairs)):  # views, reordered in place
+        if len(pool) == 0:  # a window without pairs has no updates
+            break
         src, tgt = lengths.src[pool], lengths.tgt[pool]
         parts = cut(src, tgt, -(-int(tgt.sum()) // plan.update_tokens))
         sizes += map(len, parts)
         pool[:] = pool[np.concatenate(parts)]
     return EpochUpdates(lengths, rows, np.cumsum(sizes), rng.permutation(len(sizes)))
-
-
-def cut(src: Indices, tgt: Indices, n_parts: int) -> list[Indices]:
-    """Partition pairs of these lengths (N,) into `n_parts` with about equally many target tokens and similar lengths.
-
-    Returns the indices 0 … N - 1 of each part. Pairs are halved recursively by source or target length, whichever
-    leaves less padding; sorting by one length and then the other would leave rare long sentences with very different
-    lengths on the other side.
-    """
-    if n_parts == 1 or len(tgt) < 2:
-        return [np.arange(len(tgt))]
-    narrow_src, narrow_tgt = _narrow(src), _narrow(tgt)
-    orders = np.lexsort((narrow_src, narrow_tgt)), np.lexsort((narrow_tgt, narrow_src))
-    return list(_Cut(src, tgt).parts(orders, 0, n_parts))
-
-
-class _Cut:
-    """Halves pairs that are sorted both by target and by source length; the halves stay sorted both ways."""
-
-    def __init__(self, src: Indices, tgt: Indices) -> None:
-        self._src, self._tgt = src, tgt
-        self._is_low = np.zeros(len(tgt), np.bool_)
-
-    def parts(self, orders: tuple[Indices, Indices], by: int, n_parts: int) -> Iterator[Indices]:
-        """Yield the parts of pairs given in both `orders`, each in the order of its last halving, at first `by`."""
-        if n_parts == 1 or len(orders[by]) < 2:
-            if len(orders[by]):
-                yield orders[by]
-            return
-        (tgt_middle, tgt_padded), (src_middle, src_padded) = (self._middle(order, n_parts) for order in orders)
-        by, middle = (1, src_middle) if src_padded < tgt_padded else (0, tgt_middle)
-        low, high, other = orders[by][:middle], orders[by][middle:], orders[1 - by]
-        self._is_low[low] = True
-        is_low = self._is_low[other]
-        self._is_low[low] = False
-        for half, other_half, n in ((low, other[is_low], n_parts // 2), (high, other[~is_low], n_parts - n_parts // 2)):
-            yield from self.parts((other_half, half) if by else (half, other_half), by, n)
-
-    def _middle(self, pairs: Indices, n_parts: int) -> tuple[int, int]:
-        """Return where to halve `pairs`, and the padded tokens of both halves as batches."""
-        src, tgt = self._src[pairs], self._tgt[pairs]
-        tokens = np.cumsum(tgt)
-        middle = int(np.searchsorted(tokens, tokens[-1] * (n_parts // 2) // n_parts, side="right"))
-        halves = slice(middle), slice(middle, None)
-        return middle, sum(len(tgt[half]) * int(src[half].max(initial=0) + tgt[half].max(initial=0)) for half in halves)
-
-
-def _narrow(numbers: Integers) -> Integers:
-    """Copy to the smallest unsigned integer type; numpy sorts two-byte integers many times faster."""
-    return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
 def even_batches(lengths: PairLengths, max_tokens: int) -> list[Indices]:
@@ -265,14 +228,23 @@ class Pairs:
             self._take(one, other)
 
     @classmethod
-    def of_sides(cls, src: Side, tgt: Side) -> Pairs:
-        """Make pairs of the lines of `src` and `tgt`, which must be equally many."""
+    def of_sides(cls, src: Side, tgt: Side, segments: Segments | None = None) -> Pairs:
+        """Make pairs of the lines of `src` and `tgt`, which must be equally many; `segments`: those of a window."""
         pairs = cls.__new__(cls)
-        pairs._take(src, tgt)
+        pairs._take(src, tgt, segments)
         return pairs
 
-    def _take(self, src: Side, tgt: Side) -> None:
+    def _take(self, src: Side, tgt: Side, segments: Segments | None = None) -> None:
         self.lengths, self._src, self._tgt = PairLengths(src.n_ids(), tgt.n_ids()), src, tgt
+        self._segments = segments
+
+    def corpus_rows(self, rows: Indices) -> Indices:
+        """Return the rows of pairs among all training pairs; those of the second direction follow all of the first."""
+        if self._segments is None:
+            return rows
+        direction, indices = np.divmod(rows, len(self._segments))
+        corpus_rows: Indices = self._segments.rows(indices) + direction * self._segments.total
+        return corpus_rows
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import heapq
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from hashlib import blake2b
 from itertools import count, pairwise
 
@@ -22,6 +23,9 @@ import numpy.typing as npt
 from nmt.config import DataConfig, TrainingConfig
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Integers, Lines, Side, Split, TwoSides
+from nmt.data.random_numbers import Hashes, hashed
+from nmt.data.shards import WindowText
+from nmt.data.streams import Segments
 from nmt.text.tokenizer import N_SPECIAL, Tokenizer, Tokenizers
 
 N_CUTS = 64
@@ -33,18 +37,25 @@ _BLOCK = 1 << 15  # lines processed together
 _MAX_CACHED_IDS = 1 << 24  # ids of cached segmentations
 
 _Numbers = npt.NDArray[np.int64]
-_Hashes = npt.NDArray[np.uint64]
 
 
 class BpeDropout:
-    """Makes the pairs of a split, segmented for an epoch."""
+    """Makes the pairs of a split or of a window, segmented for an epoch."""
 
-    def __init__(self, split: Split, tokenizers: Tokenizers, data: DataConfig, training: TrainingConfig) -> None:
+    def __init__(
+        self,
+        split: Split | WindowText,
+        tokenizers: Tokenizers,
+        data: DataConfig,
+        training: TrainingConfig,
+        segments: Segments | None = None,
+    ) -> None:
         """The rates apply to source and target of each training pair, whichever its direction.
 
-        A line that would have more than `data.max_pieces` pieces keeps those it has without dropout.
+        A line that would have more than `data.max_pieces` pieces keeps those it has without dropout. `segments`: the
+        rows of the pairs of a window.
         """
-        self._split, self._seed, self._max_pieces = split, training.seed, data.max_pieces
+        self._split, self._segments, self._seed, self._max_pieces = split, segments, training.seed, data.max_pieces
         self._rates = training.src_bpe_dropout, training.tgt_bpe_dropout
         src, tgt = data.src, data.tgt
         self._languages = [(src, tgt), (tgt, src)] if training.both_directions else [(src,), (tgt,)]
@@ -55,25 +66,33 @@ class BpeDropout:
             (name, rate): _Cuts(words[name], Merges(tokenizers[name]), rate, training.seed) for name, rate in wanted
         }
 
-    def pairs(self, epoch: int) -> Pairs:
-        """Return the pairs of `epoch`.
+    def pairs(self, epoch: int, poll: Callable[[], None] = lambda: None) -> Pairs:
+        """Return the pairs of `epoch`; `poll` may raise an exception to interrupt it.
 
         With `both_directions`, row P + i is row i with source and target swapped, segmented independently.
         """
-        src, tgt = (self._side(epoch, number) for number in (0, 1))
-        return Pairs.of_sides(src, tgt)
+        src, tgt = (self._side(epoch, number, poll) for number in (0, 1))
+        return Pairs.of_sides(src, tgt, self._segments)
 
-    def _side(self, epoch: int, number: int) -> Side:
+    def _side(self, epoch: int, number: int, poll: Callable[[], None]) -> Side:
         """Return all sources (number 0) or all targets (1)."""
         names, rate = self._languages[number], self._rates[number]
         key = np.random.SeedSequence([self._seed, epoch, number]).generate_state(1, np.uint64).astype(np.uint64)
         parts: list[Side] = []
         for i, name in enumerate(names):
             if rate > 0:
-                parts.append(self._cuts[name, rate].lines(key, i * self._split.n, self._max_pieces))
+                parts.append(self._cuts[name, rate].lines(key, partial(self._rows, i, poll), self._max_pieces))
             else:
                 parts.append(Lines(self._split.ids(name), self._split.ends(name)))
         return TwoSides(*parts) if len(parts) == 2 else parts[0]
+
+    def _rows(self, direction: int, poll: Callable[[], None], start: int, stop: int) -> _Numbers:
+        """Return the rows of lines `start` to `stop` among all training pairs."""
+        poll()
+        lines = np.arange(start, stop)
+        if self._segments is None:
+            return lines + direction * self._split.n
+        return self._segments.rows(lines) + direction * self._segments.total
 
 
 class Merges:
@@ -127,7 +146,7 @@ class Merges:
 class _Words:
     """The lines of one language as indices of distinct words."""
 
-    def __init__(self, split: Split, language: str, tokenizer: Tokenizer) -> None:
+    def __init__(self, split: Split | WindowText, language: str, tokenizer: Tokenizer) -> None:
         """`different`: the distinct words as bytes of their ids, in order of first occurrence.
 
         `numbers` (W,): the indices of the words of all lines, concatenated. `ends` (P,): the end of each line in them.
@@ -168,27 +187,27 @@ class _Cuts:
         n_ids = [len(word) // words.dtype.itemsize for word in words.different]
         self._bounds = array("q", np.cumsum([0, *n_ids]).astype(np.int64).tobytes())
 
-    def lines(self, key: _Hashes, first_row: int, max_pieces: int) -> Lines:
-        """Segment all lines with random numbers of (`key` (1,), row); line 0 is row `first_row`."""
+    def lines(self, key: Hashes, rows: Callable[[int, int], _Numbers], max_pieces: int) -> Lines:
+        """Segment all lines with random numbers of (`key` (1,), row); `rows` returns those from one line to another."""
         if len(self._ids) > max(_MAX_CACHED_IDS, 2 * self._words.n_ids):  # without spaces in a script, few words repeat
             self._forget()
         n_lines = len(self._words.ends)
         blocks = [
-            self._block(start, min(start + _BLOCK, n_lines), key, first_row, max_pieces)
+            self._block(start, stop, hashed(key, rows(start, stop)), max_pieces)
             for start in range(0, n_lines, _BLOCK)
+            for stop in (min(start + _BLOCK, n_lines),)
         ]
         ids, n_ids = zip(*blocks, strict=True)
         return Lines(np.concatenate(ids), np.cumsum(np.concatenate(n_ids), dtype=np.int64))
 
-    def _block(self, start: int, stop: int, key: _Hashes, first_row: int, max_pieces: int) -> tuple[Integers, _Numbers]:
-        """Return the ids of lines `start` to `stop`, and the number of ids of each."""
+    def _block(self, start: int, stop: int, rows: Hashes, max_pieces: int) -> tuple[Integers, _Numbers]:
+        """Return the ids of lines `start` to `stop`, and the number of ids of each; `rows`: the key of each line."""
         ends, first = self._words.ends[start:stop], int(self._words.ends[start - 1]) if start else 0
         n_words = np.diff(ends, prepend=first)
         line = np.repeat(np.arange(stop - start), n_words)
         position = np.arange(len(line)) - np.repeat(ends - n_words - first, n_words)
         words = self._words.numbers[first : ends[-1]].astype(np.int64)
-        rows = _hashed(key, np.arange(first_row + start, first_row + stop))
-        cuts = self._drawn(N_CUTS * words + (_hashed(rows[line], position) % N_CUTS).astype(np.int64))
+        cuts = self._drawn(N_CUTS * words + (hashed(rows[line], position) % N_CUTS).astype(np.int64))
         bounds = np.frombuffer(self._bounds, np.int64)
         n_ids = np.bincount(line, bounds[cuts + 1] - bounds[cuts], stop - start)
         cuts = np.where(n_ids[line] > max_pieces, words, cuts)
@@ -217,12 +236,3 @@ def _random_numbers(key: bytes) -> Iterator[int]:
     """Yield random 32-bit integers, a function of `key`; seeding `random` takes longer than segmenting a word."""
     for i in count():
         yield from memoryview(blake2b(b"%d " % i + key).digest()).cast("I")
-
-
-def _hashed(keys: _Hashes, counters: _Numbers) -> _Hashes:
-    """Return random numbers (N,) of keys (N,) or (1,) and counters (N,): SplitMix64 (Steele et al., 2014)."""
-    x: _Hashes = keys + counters.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
-    return x

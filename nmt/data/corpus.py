@@ -6,7 +6,7 @@ B lines of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -30,7 +30,7 @@ ADVICE = "; remove the directory and run nmt prepare again"
 """What to do about a damaged data directory."""
 
 
-def lengths_between(ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+def lengths_between(ends: Integers) -> npt.NDArray[np.int32]:
     """Return the lengths (P,) of consecutive lines that end at `ends` (P,)."""
     lengths = np.empty(len(ends), np.int32)
     lengths[:1] = ends[:1]
@@ -54,7 +54,7 @@ class Side(Protocol):
 class Lines:
     """One language of a split: the concatenated ids of all lines, and where each line ends."""
 
-    def __init__(self, ids: Integers, ends: npt.NDArray[np.int64]) -> None:
+    def __init__(self, ids: Integers, ends: Integers) -> None:
         """`ids`: of any integer type; `ends` (P,): line i is ids[ends[i-1]:ends[i]], line 0 starts at 0."""
         self._ids, self._ends = ids, ends
 
@@ -67,14 +67,23 @@ class Lines:
 
     def gather(self, rows: Rows, last: int) -> npt.NDArray[np.int64]:
         """Return lines `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
-        ends = self._ends[rows]
-        starts = np.where(rows > 0, self._ends[np.maximum(rows - 1, 0)], 0)
-        lengths = ends - starts
+        starts, lengths = self.spans(rows)
         column = np.arange(int(lengths.max(initial=0)) + 1)
         inside = column < lengths[:, None]
         gathered = np.where(column == lengths[:, None], last, PAD)
         gathered[inside] = self._ids[(starts[:, None] + column)[inside]]
         return gathered.astype(np.int64)
+
+    def spans(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Return where lines `rows` (B,) begin in the ids, and their numbers of ids."""
+        starts = np.where(rows > 0, self._ends[np.maximum(rows - 1, 0)], 0).astype(np.int64)
+        return starts, self._ends[rows] - starts
+
+    def flat(self, rows: Rows) -> Integers:
+        """Return the concatenated ids of lines `rows` (B,)."""
+        starts, lengths = self.spans(rows)
+        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return np.asarray(self._ids[np.repeat(starts, lengths) + within])
 
 
 class TwoSides:
@@ -95,15 +104,20 @@ class TwoSides:
         n = len(self._first)
         is_first = rows < n
         first, second = self._first.gather(rows[is_first], last), self._second.gather(rows[~is_first] - n, last)
-        gathered = np.full((len(rows), max(first.shape[1], second.shape[1])), PAD, np.int64)
-        gathered[is_first, : first.shape[1]] = first
-        gathered[~is_first, : second.shape[1]] = second
-        return gathered
+        return merged(len(rows), [(is_first, first), (~is_first, second)])
+
+
+def merged(n_lines: int, parts: Sequence[tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]]) -> npt.NDArray[np.int64]:
+    """Merge padded lines: each part has the places of its lines, (n_lines,), and every line is in one of them."""
+    gathered = np.full((n_lines, max((lines.shape[1] for _, lines in parts), default=1)), PAD, np.int64)
+    for places, lines in parts:
+        gathered[places, : lines.shape[1]] = lines
+    return gathered
 
 
 @dataclass(frozen=True)
 class Split:
-    """The training set, the development set or a test set, of `n` pairs."""
+    """The training set or one of its shards, the development set or a test set, of `n` pairs."""
 
     directory: DataDir
     name: str
@@ -113,8 +127,11 @@ class Split:
         """Return the concatenated ids of all lines, memory-mapped: uint16, or uint32 for a large vocabulary."""
         return _mapped(self.directory.ids(self.name, language))
 
-    def ends(self, language: str) -> npt.NDArray[np.int64]:
-        """Return the end offsets (n,), memory-mapped: line i is ids[ends[i-1]:ends[i]], and line 0 starts at 0."""
+    def ends(self, language: str) -> Integers:
+        """Return the end offsets (n,), memory-mapped: line i is ids[ends[i-1]:ends[i]], and line 0 starts at 0.
+
+        They are int64, in a shard uint32.
+        """
         return _mapped(self.directory.ends(self.name, language))
 
     def lengths(self, language: str) -> npt.NDArray[np.int32]:
@@ -167,10 +184,21 @@ class Corpus:
         return tuple(self.manifest.splits)
 
     def split(self, name: str) -> Split:
-        """Return one split. Raises DataError if there is none of that name."""
-        if name not in self.splits:
+        """Return one split, or one shard of the training set. Raises DataError if there is none of that name."""
+        shards = self.manifest.splits["train"].shards or [] if "train" in self.splits else []
+        pairs = {shard.name: shard.pairs for shard in shards}
+        pairs |= {split: record.pairs for split, record in self.manifest.splits.items()}
+        if name not in pairs:
             raise DataError(f"{self.directory.path}: no split {name}; there are {', '.join(self.splits)}")
-        return Split(self.directory, name, self.manifest.splits[name].pairs)
+        return Split(self.directory, name, pairs[name])
+
+    def in_one_file(self, name: str) -> Split:
+        """Return a split whose text is to be read as a whole. Raises DataError for a training set in shards."""
+        if name in self.splits and self.manifest.splits[name].shards is not None:
+            raise DataError(
+                f"{self.directory.path}: the text of {name} is divided into shards, and only training reads them"
+            )
+        return self.split(name)
 
     def verify(self, name: str, kinds: Iterable[Literal["text", "ids", "ends"]] = ("text", "ids", "ends")) -> None:
         """Raise DataError unless the checksums of these files of a split are those that prepare recorded."""

@@ -65,7 +65,7 @@ class SplitRecord(Record):
 
     pairs: Annotated[int, Field(ge=1)]
     """Those that are repeated are counted as often as they are repeated."""
-    shards: list[ShardRecord] | None = None
+    shards: Annotated[list[ShardRecord], Field(min_length=1)] | None = None
     """The parts of a large training set, in the order of the sources; each pair is in them once, even if repeated.
     None: the split is one file for each language, with pairs in the order of the sources and repeated in place."""
 
@@ -99,6 +99,8 @@ class SourceRecord(Record):
     """This and the next are given for sources of training text only."""
     dropped: dict[str, int] | None = None
     """Pairs by reason, see `nmt.prepare.cleaning.reasons`."""
+    repaired: dict[str, int] | None = None
+    """Pairs by kind of repair; None if there are none."""
 
 
 class Manifest(Record):

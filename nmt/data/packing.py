@@ -58,7 +58,7 @@ class Packing:
     def __init__(self, pairs: Pairs, step: int = STEP, max_len: int = 0) -> None:
         """`step` (tokens): see the module. All batches have the same `max_len`, at least the one given (tokens)."""
         self._pairs, self._step = pairs, step
-        self._max_len = max(step, pairs.lengths.src.max(), pairs.lengths.tgt.max(), max_len)
+        self.max_len = max(step, pairs.lengths.src.max(), pairs.lengths.tgt.max(), max_len)
 
     def split(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
         """Split `rows` consecutively into at most `max_tokens` on either side; a longer pair is a batch of its own."""
@@ -86,7 +86,7 @@ class Packing:
             tgt_out=torch.from_numpy(tgt)[None],
             tgt_bounds=torch.from_numpy(tgt_bounds),
             tgt_positions=torch.from_numpy(tgt_positions),
-            max_len=self._max_len,
+            max_len=self.max_len,
             n_tokens=padded.n_tokens,
         )
 

@@ -90,7 +90,7 @@ def evaluate_run(
     corpus = open_corpus(RunDir(origin.run), config.languages, data_dir)
     for other in translator.others:
         open_corpus(RunDir(other.run), config.languages, corpus.directory.path)
-    split = corpus.split(choose_split(corpus, split_name))
+    split = corpus.in_one_file(choose_split(corpus, split_name))
     corpus.verify(split.name, ("text",))
     sources, references = split.text(config.src), split.text(config.tgt)
     translations, warnings = [], Warnings()

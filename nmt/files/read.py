@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import stat
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -194,10 +195,11 @@ def checksum(path: Path, why: str = "") -> str:
     `why` as in `open_regular`.
     """
     digest = hashlib.sha256()
-    is_rank0 = os.environ.get("RANK", "0") == "0"
+    # another thread has no screen of its own
+    is_shown = os.environ.get("RANK", "0") == "0" and threading.current_thread() is threading.main_thread()
     with reading(path), open_regular(path, why) as file:
         size = os.fstat(file.fileno()).st_size
-        with Progress(f"checksum of {path.name}", size, "bytes", shown=is_rank0) as progress:
+        with Progress(f"checksum of {path.name}", size, "bytes", shown=is_shown) as progress:
             while block := file.read(1 << 20):
                 digest.update(block)
                 progress.add(len(block))

@@ -8,8 +8,8 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from nmt.config import Config, Source
-from nmt.config.data import is_url
 from nmt.config.load import load_config
+from nmt.config.source import is_url
 from nmt.data.corpus import ADVICE, Corpus, read_manifest
 from nmt.data.manifest import Manifest
 from nmt.errors import DataError
@@ -70,7 +70,7 @@ def _changed_files(manifest: Manifest, key: str, source: Source, root: Path) -> 
         for name, digest in wanted_checksums(source, record).items():
             if recorded.get(name) != digest:
                 yield f"data.{key}.sha256 is not that of what was read"
-        if source.pairs not in (None, record.read):
+        if record.read is not None and source.pairs not in (None, record.read):
             yield f"data.{key}.pairs is {source.pairs:,}, and {record.read:,} were read"
 
 
@@ -95,6 +95,7 @@ def check_replaceable(directory: DataDir) -> None:
     if directory.manifest.is_file():
         try:
             ours = {*_Owned.model_validate_json(read_text(directory.manifest)).files, directory.manifest.name}
+            ours |= {directory.report.name, directory.report_page.name}
         except (OSError, UnicodeDecodeError, ValidationError) as error:
             raise DataError(
                 f"{directory.manifest}: damaged or not written by nmt, so nothing here is replaced; "

@@ -35,21 +35,20 @@ def locate_hub(source: Source) -> tuple[SourceRecord, list[Source]]:
     digests = _digests(source, paths, commit) if source.stream else {}
     files, parts = {}, []
     for path in paths:
-        if path not in digests:
-            local = _download(source, path, commit)
-            digests[path] = checksum(local)
-        files[path] = SourceFile(sha256=digests[path])
-        if Path(path).suffix in _KINDS:
-            parts.append(source.model_copy(update={"revision": commit, "paths": [path]}))
+        is_streamed = path in digests
+        local = None if is_streamed else _download(source, path, commit)
+        files[path] = SourceFile(sha256=digests[path] if local is None else checksum(local))
+        if local is None or Path(path).suffix in _KINDS:
+            part = source.model_copy(update={"revision": commit, "paths": [path], "stream": is_streamed})
         else:
-            update: dict[str, object] = {
-                "hub": None,
-                "revision": "main",
-                "paths": [],
-                "path": str(local),
-                "name": source.label,
-            }
-            parts.append(source.model_copy(update=update))
+            part = Source(
+                path=str(local),
+                column=source.column,
+                columns=source.columns,
+                score=source.score,
+                name=source.label,
+            )
+        parts.append(part)
     record = SourceRecord(corpus=source.label, hub=source.hub, revision=source.revision, commit=commit, files=files)
     return record, parts
 
@@ -125,6 +124,7 @@ def _digests(source: Source, paths: list[str], commit: str) -> dict[str, str]:
 def _rows(part: Source) -> Iterator[dict[str, object]]:
     """Yield the rows of a file."""
     import datasets
+    from huggingface_hub.errors import HfHubHTTPError
 
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are reported once, below
     (path,) = part.paths
@@ -138,34 +138,34 @@ def _rows(part: Source) -> Iterator[dict[str, object]]:
             if row is None:
                 return
             yield row
+    except (ConnectionError, HfHubHTTPError) as error:  # of a file that is streamed, after many tries
+        raise _unreachable(part, error, path) from error
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
-        raise DataError(f"{_where(part)}: not readable as {kind}: {error_text(error)}") from error
+        raise DataError(f"{_place(part)}: not readable as {kind}: {error_text(error)}") from error
 
 
-def _text(source: Source, row: dict[str, object], language: str, number: int) -> str:
+def _text(part: Source, row: dict[str, object], language: str, number: int) -> str:
     """Return the text of one side of a row, with line breaks replaced by spaces."""
-    values, within, name = row, "", (source.columns or {}).get(language, language)
-    if source.column is not None:
-        column, within = _value(source, row, source.column, ""), f" of {source.column}"
+    values, within, name = row, "", (part.columns or {}).get(language, language)
+    if part.column is not None:
+        column, within = _value(part, row, part.column, ""), f" of {part.column}"
         if not isinstance(column, dict):
             raise DataError(
-                f"{_where(source)}: column {source.column} holds no mapping from language to text; "
+                f"{_place(part)}: column {part.column} holds no mapping from language to text; "
                 f"leave column out and name the columns in columns; there are {', '.join(row)}"
             )
         values = column
-    text = _value(source, values, name, within)
+    text = _value(part, values, name, within)
     if text is None:
         return ""
     if not isinstance(text, str):
-        raise DataError(
-            f"{_where(source)}: row {number} has {type(text).__name__} for {language}, where text is needed"
-        )
+        raise DataError(f"{_place(part)}: row {number} has {type(text).__name__} for {language}, where text is needed")
     return _BREAKS.sub(" ", text.rstrip("\r\n"))
 
 
-def _value(source: Source, values: dict[str, object], name: str, within: str) -> object:
+def _value(part: Source, values: dict[str, object], name: str, within: str) -> object:
     if name not in values:
-        raise DataError(f"{_where(source)}: no column {name}{within}; there are {', '.join(values) or 'none'}")
+        raise DataError(f"{_place(part)}: no column {name}{within}; there are {', '.join(values) or 'none'}")
     return values[name]
 
 
@@ -185,9 +185,9 @@ def _unreachable(source: Source, error: Exception, path: str = "") -> HubError:
             problem = f"the hub answered: {error_text(error)}"
         case _:
             problem = f"the hub cannot be reached: {error_text(error)}"
-    file = f", file {path}" if path else ""
+    where = f"{_where(source)}, file {path}" if path else _where(source)
     return HubError(
-        f"{_where(source)}{file}: {problem}; to do without the hub, put files: {{LANG: FILE, LANG: FILE}} in place of "
+        f"{where}: {problem}; to do without the hub, put files: {{LANG: FILE, LANG: FILE}} in place of "
         "hub in data.train, data.valid and data.test"
     )
 
@@ -196,6 +196,10 @@ def _where(source: Source) -> str:
     from huggingface_hub import constants
 
     return f"dataset {source.hub}, revision {source.revision}, at {constants.ENDPOINT}"
+
+
+def _place(part: Source) -> str:
+    return f"{_where(part)}, file {part.paths[0]}"
 
 
 def _some(names: list[str]) -> str:

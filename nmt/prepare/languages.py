@@ -8,11 +8,11 @@ language's own, or than that side of the other corpora.
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import chain
+
+from nmt.prepare.cleaning.script import script_of, scripts_of
 
 N_PAIRS = 1000
 """Maximum sample size of a corpus; at least half of it is used if the corpus is large enough."""
@@ -134,19 +134,6 @@ def _trigrams(line: str) -> list[str]:
 
 # --- scripts ----------------------------------------------------------------------------------------
 
-_WRITTEN_IN = {
-    "LATIN": "de en fr es it pt nl da sv no nb nn fi et lv lt pl cs sk sl hr hu ro sq tr is ga cy eu ca gl id vi sw af",
-    "CYRILLIC": "ru uk be bg mk",
-    "GREEK": "el",
-    "HEBREW": "he",
-    "ARABIC": "ar fa ur",
-    "DEVANAGARI": "hi mr ne",
-    "THAI": "th",
-    "HANGUL": "ko",
-    "CJK": "zh ja",
-}
-_SCRIPT_OF = {language: script for script, languages in _WRITTEN_IN.items() for language in languages.split()}
-
 
 def _unexpected_scripts(
     scripts: Mapping[str, Sequence[str | None]], languages: tuple[str, str], key: str
@@ -158,7 +145,8 @@ def _unexpected_scripts(
     unexpected = {}
     for side, language in enumerate(languages):
         others = Counter(both[side] for other, both in scripts.items() if other != key)
-        wanted = _SCRIPT_OF.get(language.split("_")[0].lower())
+        known = scripts_of(language)
+        wanted = next(iter(known)) if len(known) == 1 else None
         if wanted is None and "valid" in scripts and key != "valid":
             wanted = scripts["valid"][side]
         elif wanted is None and others.total() > 1:
@@ -173,21 +161,17 @@ def _script(lines: Iterable[str]) -> str | None:
     """Return the script of most letters, if there is one."""
     counts: Counter[str] = Counter()
     for char, n in Counter(chain.from_iterable(lines)).items():
-        if script := _of(char):
+        if script := script_of(char):
             counts[script] += n
     script, n = counts.most_common(1)[0] if counts else ("", 0)
     return script if n and n >= _MOST * counts.total() else None
 
 
+def script_counts(lines: Iterable[str]) -> dict[str, int]:
+    """Count lines by the script of most of their letters, the most frequent first; `other` have none or are mixed."""
+    scripts = map(_script, lines)
+    return dict(Counter("other" if script is None else _named(script) for script in scripts).most_common())
+
+
 def _named(script: str) -> str:
     return script if script == "CJK" else script.capitalize()
-
-
-@lru_cache(maxsize=1 << 16)
-def _of(char: str) -> str | None:
-    """Return the script of a letter, by the first word of its Unicode name; Chinese characters and kana are one."""
-    if not char.isalpha():
-        return None
-    words = unicodedata.name(unicodedata.normalize("NFKC", char)[0], "").split()  # full and half width are not scripts
-    script = words[0].partition("-")[0] if words else None
-    return "CJK" if script in ("HIRAGANA", "KATAKANA", "IDEOGRAPHIC", "BOPOMOFO") else script

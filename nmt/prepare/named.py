@@ -68,8 +68,9 @@ def describe(name: str, languages: tuple[str, str]) -> list[str]:
         "licence   in the archive: nmt data get writes LICENSE and README beside the text",
         f"citation  {OPUS_CITATION}; the README names what else to cite",
         "",
-        f"nmt data get {corpus.name} {'-'.join(languages)} --version {corpus.version} writes it; then in the config:",
-        *_settings({"train": [_files_entry(corpus, languages, Path("data"))]}),
+        f"nmt data get {corpus.name} {'-'.join(languages)} --version {corpus.version} writes it as text; nmt prepare "
+        "downloads it with this in the config:",
+        *_settings({"train": [{"opus": f"{corpus.name}/{corpus.version}"}]}),
     ]
 
 

@@ -70,25 +70,29 @@ def cut_aligned(
     for i in range(len(cuts[0][0]) - 1):
         sides = [
             Side(path=str(path), language=language, start=offsets[i], end=offsets[i + 1])
-            for path, language, (offsets, _) in zip(paths, (*languages, None), cuts)  # noqa: B905  (scores may be missing)
+            for path, language, (offsets, _) in zip(paths, [*languages, None][: len(paths)], cuts, strict=True)
         ]
-        n = min(n_lines, total - i * n_lines)
-        ranges.append(
-            Range(first=sides[0], second=sides[1], scores=(*sides[2:], None)[0], line=1 + i * n_lines, n_lines=n)
+        one = Range(
+            first=sides[0],
+            second=sides[1],
+            scores=sides[2] if scores is not None else None,
+            line=1 + i * n_lines,
+            n_lines=min(n_lines, total - i * n_lines),
         )
+        ranges.append(one)
     return ranges
 
 
 def read_range(part: Range) -> Iterator[tuple[str, str]]:
     """Yield the pairs of a range, as `read_aligned` does, and raise what it raises."""
-    first, second = (_blocks(side, part.line, part.n_lines) for side in (part.first, part.second))
-    return zip(chain.from_iterable(first), chain.from_iterable(second), strict=True)
+    first, second = (chain.from_iterable(_blocks(part, side)) for side in (part.first, part.second))
+    return zip(first, second, strict=True)
 
 
 def read_range_scores(part: Range) -> Iterator[float]:
     """Yield the scores of a range that has some. Raises DataError for a line that is not a number."""
     assert part.scores is not None
-    lines = chain.from_iterable(_blocks(part.scores, part.line, part.n_lines))
+    lines = chain.from_iterable(_blocks(part, part.scores))
     return read_scores(lines, part.scores.path, part.line)
 
 
@@ -114,10 +118,9 @@ def _offsets(path: Path, n_lines: int) -> tuple[list[int], int]:
     return offsets, n + (end != b"\n")
 
 
-def _blocks(side: Side, number: int, n_lines: int) -> Iterator[list[str]]:
-    """Yield the lines of a side in lists; `number` is that of the first."""
-    path = Path(side.path)
-    last = number + n_lines
+def _blocks(part: Range, side: Side) -> Iterator[list[str]]:
+    """Yield the lines of a side in lists."""
+    path, number, after = Path(side.path), part.line, part.line + part.n_lines
     with reading(path), open_regular(path, READ_TWICE) as file:
         file.seek(side.start)
         while (position := file.tell()) < side.end:
@@ -128,13 +131,13 @@ def _blocks(side: Side, number: int, n_lines: int) -> Iterator[list[str]]:
                 file.seek(position)
                 raw = bounded_lines(file, path, number)
                 careful = decode_lines(raw, path, side.language, number, _is_mixed(path, position))
-                yield from ([line] for line in islice(careful, last - number))
+                yield from ([line] for line in islice(careful, after - number))
                 return
             number += len(lines)
-            if not lines or number > last:
+            if number > after:
                 break
             yield lines
-    if number != last:
+    if number != after:
         raise DataError(f"{path}: it changes while it is read; prepare it again when it is complete")
 
 
@@ -142,14 +145,15 @@ def _decoded(data: bytes, path: Path, number: int) -> list[str] | None:
     """Decode whole lines of a file, the first of which has this number; None if a line may be an error."""
     if len(data) > LINE_BYTES or (number == 1 and text_problem(path, data[: data.find(b"\n") + 1] or data)):
         return None
+    if number == 1:
+        data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        text = data.decode("utf-8")
+        lines = data.decode("utf-8").split("\n")
     except UnicodeDecodeError:
         return None
-    lines = (text.removeprefix("\ufeff") if number == 1 else text).split("\n")
-    if not lines[-1]:
+    if data.endswith(b"\n"):
         lines.pop()
-    return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
+    return [line.removesuffix("\r") for line in lines] if b"\r" in data else lines
 
 
 def _is_mixed(path: Path, end: int) -> bool:

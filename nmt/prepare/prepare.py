@@ -15,25 +15,25 @@ from nmt.config import Config, Source
 from nmt.console import show
 from nmt.data.corpus import Corpus
 from nmt.data.manifest import FORMAT, SHARDED_FORMAT, Manifest, SourceRecord
-from nmt.errors import DataError
 from nmt.files.staging import staged_directory, work_directory
 from nmt.layout import DataDir
 from nmt.prepare.checks import changes_since, check_replaceable, reused_tokenizers
-from nmt.prepare.cleaning.counts import drop_summary, total
-from nmt.prepare.cleaning.reasons import HINTS
+from nmt.prepare.cleaning.counts import total
 from nmt.prepare.files import content_fingerprint, file_facts, samples_of
-from nmt.prepare.held_out import write_held_out
-from nmt.prepare.languages import Sample, language_warnings
+from nmt.prepare.held_out import read_held_out, write_held_out
+from nmt.prepare.languages import Sample
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.run import EncodedText, TrainingText, encode_text, make_vocabulary, settle_text
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work
 from nmt.prepare.recipe import Recipe, recipe
 from nmt.prepare.records import CleanRecord, PreparedSplit, PreparedTokenizers, SplitOffRecord
-from nmt.prepare.report import table
+from nmt.prepare.reporting.report import Report, corpus_reports, tokenizer_report
+from nmt.prepare.reporting.table import table
+from nmt.prepare.reporting.warnings import corpus_warnings
+from nmt.prepare.reporting.write import write_report
 from nmt.prepare.sources import open_source, text_folder
 from nmt.tasks.in_process import InProcess
 from nmt.tasks.task import Engine
-from nmt.text.lines import bounded_list
 from nmt.text.tokenizer import Tokenizers
 
 
@@ -69,8 +69,7 @@ def prepare(
         echo(f"no {config.data.root} here: using the sample corpus shipped with nmt, {root}")
     sources = {key: open_source(source, config.data.languages, root) for key, source in config.data.sources()}
     with work_directory(data_dir) as folder, staged_directory(data_dir) as staged:
-        versions = {"block lists": json.dumps(wanted.get("block_lists"))}
-        build = _Build(config, Work(folder, engine or InProcess(), sizes, versions), sources, reused)
+        build = _Build(config, Work(folder, engine or InProcess(), sizes), sources, reused)
         report = build.write(DataDir(staged), wanted)
     for line in report:
         echo(line)
@@ -78,6 +77,7 @@ def prepare(
         where = f"splits.train.clean.samples in {directory.manifest}"
         echo(f"samples of what was dropped, with corpus and line: {where}")
     _echo_warnings(build.warnings, echo)
+    echo(f"report: {directory.report_page}")
     echo(f"wrote {data_dir}")
 
 
@@ -131,6 +131,7 @@ class _Build:
             split_off = SplitOffRecord(asked=data.valid, of=text.n_offered, left_out=left_out)
             self.splits["valid"] = self.splits["valid"].model_copy(update={"split_off": split_off})
         self._write_manifest(directory, wanted, tokenizers)
+        write_report(directory.path, self._report(encoded, wanted, tokenizers))
         asked = None if self.reused else self.config.tokenizer.vocab_size
         return list(table(self.splits, self.records, tokenizers, asked))
 
@@ -138,7 +139,8 @@ class _Build:
         """Record the training set and its sources."""
         for key, report, skipped in zip(self.train_keys, encoded.reports, text.skipped, strict=True):
             counts = {"read": report.read, "kept": report.kept, "dropped": report.dropped_in_order}
-            self.records[key] = self.records[key].model_copy(update=counts | ({"skipped": skipped} if skipped else {}))
+            given = {name: n for name, n in (("skipped", skipped), ("repaired", report.repaired)) if n}
+            self.records[key] = self.records[key].model_copy(update=counts | given)
         labels = [source.label for source in self.config.data.train]
         report = total(encoded.reports)
         clean = CleanRecord(
@@ -152,21 +154,11 @@ class _Build:
 
     def _read_held_out(self) -> dict[str, list[SentencePair]]:
         """Read the development and test sets, by split."""
-        keys = {"valid": "valid"} if "valid" in self.sources else {}
-        keys |= {name: f"test.{name}" for name in self.config.data.test}
-        held_out = {}
-        for name, key in keys.items():
-            pairs = held_out[name] = bounded_list(self.sources[key].pairs(), f"data.{key}")
-            corpus = self.records[key].corpus
-            if not pairs:
-                raise DataError(f"data.{key}: {corpus} is empty: 0 pairs were read")
-            if not any(pair.src.strip() and pair.tgt.strip() for pair in pairs):
-                raise DataError(f"data.{key}: {corpus} has no pair with text on both sides, only blank lines")
-            if all(pair.src == pair.tgt for pair in pairs):
-                self.warnings.append(f"data.{key} ({corpus}): {HINTS['copied']}")
+        held_out = read_held_out(self.sources, self.warnings)
+        for key, pairs in held_out.items():
             self.records[key] = self.records[key].model_copy(update={"read": len(pairs)})
             self._count_skipped(key)
-        return held_out
+        return {key.removeprefix("test."): pairs for key, pairs in held_out.items()}
 
     def _count_skipped(self, key: str) -> None:
         """Record the units of a source that were no pair, now that it has been read."""
@@ -175,15 +167,27 @@ class _Build:
 
     def _check_corpora(self, text: TrainingText, held_out: dict[str, list[SentencePair]]) -> None:
         """Warn of corpora of which no pair is kept, and of those whose sides are not in their languages."""
+        self.samples = text.samples()
+        others = {
+            "valid" if name == "valid" else f"test.{name}": Sample.of((pair.src, pair.tgt) for pair in pairs)
+            for name, pairs in held_out.items()
+        }
+        reports = dict(zip(self.train_keys, text.reports, strict=True))
         names = {key: record.corpus for key, record in self.records.items()}
-        for key, report in zip(self.train_keys, text.reports, strict=True):
-            if report.kept == 0:
-                reason = drop_summary(report) if report.read else "0 pairs were read"
-                self.warnings.append(f"data.{key} ({names[key]}): none of its pairs is kept: {reason}")
-        samples = text.samples()
-        for name, pairs in held_out.items():
-            samples["valid" if name == "valid" else f"test.{name}"] = Sample.of((pair.src, pair.tgt) for pair in pairs)
-        self.warnings += language_warnings(samples, self.config.data.languages, names)
+        self.warnings += corpus_warnings(reports, self.samples | others, self.config.data.languages, names)
+
+    def _report(self, encoded: EncodedText, wanted: Recipe, tokenizers: Tokenizers) -> Report:
+        reports = dict(zip(self.train_keys, encoded.reports, strict=True))
+        return Report(
+            kind="prepared",
+            sample=None,
+            languages=self.config.data.languages,
+            corpora=corpus_reports(reports, self.records, self.samples, self.config.data.languages),
+            held_out={name: split.pairs for name, split in self.splits.items() if name != "train"},
+            warnings=self.warnings,
+            settings=wanted,
+            tokenizer=tokenizer_report(tokenizers, encoded.text),
+        )
 
     def _write_manifest(self, directory: DataDir, wanted: Recipe, tokenizers: Tokenizers) -> None:
         files = file_facts(directory.path)

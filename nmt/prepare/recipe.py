@@ -15,8 +15,8 @@ from nmt.text.tokenizer import Tokenizers
 Recipe: TypeAlias = dict[str, object]
 """Plain values, as they stand in the manifest."""
 
-# not part of a recipe: one directory serves both directions, and may be moved
-_LOCATIONS = {"direction", "dir", "root"}
+# not part of a recipe: one directory serves both directions, may be moved, and is mixed by the training
+_LOCATIONS = {"direction", "dir", "root", "temperature", "weight"}
 
 _CHECKS = ("sha256", "pairs", "stream")
 """Settings of a source that do not determine what is read."""
@@ -34,12 +34,12 @@ def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
             for name in _CHECKS:
                 del source[name]
     for source in data["train"]:
+        del source["weight"]
         if source["repeat"] == 1:  # manifests older than this setting lack it
             del source["repeat"]
     for source in (data["valid"], *data["test"].values()):
         if isinstance(source, dict):
-            del source["repeat"]
-            del source["clean"]
+            del source["repeat"], source["weight"], source["clean"]
     for section in (data, *data["train"]):  # as above
         section["clean"] = {name: value for name, value in (section["clean"] or {}).items() if value is not None}
         if not section["clean"]:
@@ -48,12 +48,12 @@ def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
     if reused is not None:
         tokenizer = {"joint": reused.joint, "reused": reused.fingerprint}
     made_from: Recipe = {"languages": list(config.data.languages), "data": data, "tokenizer": tokenizer}
-    if lists := _block_lists(config.data):
+    if lists := block_lists(config.data):
         made_from["block_lists"] = lists
     return made_from
 
 
-def _block_lists(data: DataConfig) -> dict[str, object]:
+def block_lists(data: DataConfig) -> dict[str, object]:
     """Return the checksum of each block list; without those that are not here, such as on a machine that trains."""
     root, steps = text_folder(data.root), [data.clean, *(source.clean for source in data.train)]
     names = {name for clean in steps if clean is not None for name in (clean.block_lists or {}).values()}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.config import Source
-from nmt.config.data import is_url
+from nmt.config.source import is_url
 from nmt.console import say
 from nmt.data.manifest import SourceFile, SourceRecord
 from nmt.errors import DataError
@@ -19,6 +19,11 @@ from nmt.prepare.readers import read_part
 from nmt.text.lines import READ_TWICE, refuse_other_texts
 
 SAMPLE = Path("data/sample")
+_OF_READING = {
+    *("files", "path", "format", "members", "hub", "revision", "paths", "stream"),
+    *("column", "columns", "score", "name"),
+}
+"""Settings of a source that say how a part of it is read."""
 
 
 def text_folder(root: str) -> Path:
@@ -35,8 +40,9 @@ def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenS
 
     Relative file names are looked up under `root`. Raises DataError, or HubError if the hub does not provide a file.
     """
-    record, parts = _located(source, languages, root)
+    record, located = _located(source, languages, root)
     _check_content(source, record)
+    parts = tuple(Source.model_validate(part.model_dump(include=_OF_READING)) for part in located)
     units = Units()
 
     def pairs() -> Iterator[SentencePair]:
@@ -48,7 +54,7 @@ def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenS
                 yield pair
         check_count(source, n)
 
-    return OpenSource(record, pairs, units, tuple(parts))
+    return OpenSource(record, pairs, units, parts)
 
 
 def check_count(source: Source, n: int) -> None:
@@ -71,7 +77,7 @@ def _located(source: Source, languages: tuple[str, str], root: Path) -> tuple[So
     if source.path is None:
         return _locate_files(source, languages, root)
     if is_url(source.path):
-        path, digest = cached(source.path, source.sha256 if isinstance(source.sha256, str) else None)
+        path, digest = cached(source.path, _text_or_none(source.sha256))
         if source.sha256 is None:
             _say_unpinned(source.path, f"sha256: {digest}")
         local = source.model_copy(update={"path": str(path), "name": source.label})
@@ -100,9 +106,8 @@ def _parts_of_path(source: Source, root: Path) -> list[Source]:
 
 def _locate_opus(source: Source, languages: tuple[str, str]) -> tuple[SourceRecord, list[Source]]:
     name, _, version = str(source.opus).partition("/")
-    sha256 = source.sha256 if isinstance(source.sha256, str) else None
-    archive, found = fetch_corpus(name, languages, version or None, sha256)
-    if sha256 is None:
+    archive, found = fetch_corpus(name, languages, version or None, _text_or_none(source.sha256))
+    if source.sha256 is None:
         _say_unpinned(source.opus, f"opus: {found.corpus}/{found.version} and sha256: {found.sha256}")
     record = SourceRecord(
         corpus=source.label,
@@ -115,23 +120,28 @@ def _locate_opus(source: Source, languages: tuple[str, str]) -> tuple[SourceReco
 
 def _locate_files(source: Source, languages: tuple[str, str], root: Path) -> tuple[SourceRecord, list[Source]]:
     names, local, files = source.files or {}, {}, {}
+    pinned = source.sha256 if isinstance(source.sha256, dict) else {}
     for language in languages:
         name = names[language]
         if is_url(name):
-            pinned = source.sha256[language] if isinstance(source.sha256, dict) else None
-            path, digest = cached(name, pinned)
-            if pinned is None:
-                _say_unpinned(name, f"sha256: {{{language}: {digest}}}")
+            path, digest = cached(name, pinned.get(language))
             local[language] = str(path)
         else:
             local[language], digest = name, checksum(root / name, READ_TWICE)
         files[language] = SourceFile(name=name, sha256=digest)
+    if source.sha256 is None and any(map(is_url, names.values())):
+        digests = ", ".join(f"{language}: {file.sha256}" for language, file in files.items())
+        _say_unpinned(source.label, f"sha256: {{{digests}}}")
     for name in local.values():
         refuse_other_texts(root / name)
     if source.score is not None:
         files["score"] = SourceFile(name=source.score, sha256=checksum(root / source.score, READ_TWICE))
     part = source.model_copy(update={"files": local, "name": source.label})
     return SourceRecord(corpus=source.label, files=files), [part]
+
+
+def _text_or_none(sha256: str | dict[str, str] | None) -> str | None:
+    return sha256 if isinstance(sha256, str) else None
 
 
 def _say_unpinned(name: str | None, setting: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nmt.config import Config, DataConfig, Source
 from nmt.config.load import changed_config, check_config, load_config
+from nmt.config.source import is_url
 from nmt.errors import CheckpointError, DataError
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.sources import text_folder
@@ -41,10 +42,14 @@ def rooted(config: Config, prepared: Path | None = None) -> Config:
     """
     data, folder = config.data, text_folder(config.data.root)
 
+    def name_in_folder(name: str) -> str:
+        return name if is_url(name) else str(folder / name)
+
     def moved(source: Source) -> Source:
-        files = {language: str(folder / name) for language, name in (source.files or {}).items()}
-        path = None if source.path is None else str(folder / source.path)
-        return source.model_copy(update={"files": files or None, "path": path})
+        files = {language: name_in_folder(name) for language, name in (source.files or {}).items()}
+        path = None if source.path is None else name_in_folder(source.path)
+        score = str(folder / source.score) if source.score and files else source.score
+        return source.model_copy(update={"files": files or None, "path": path, "score": score})
 
     if isinstance(data.valid, Source):
         train, valid = [moved(source) for source in data.train], moved(data.valid)

@@ -67,6 +67,7 @@ def distil(request: Distillation) -> int:
     if set(corpus.languages) != {src, tgt}:
         raise DataError(f"{data.path}: holds {' and '.join(corpus.languages)}, but the teacher translates {src}-{tgt}")
     check_search(request.search, request.n_best)
+    n_lines = corpus.in_one_file("train").n
     recipe = RecipeDir(request.output, _settings(request, corpus), request.teachers)
     name = f"distilled.{tgt}"
     texts = data.text("train", src), data.text("train", tgt)
@@ -87,7 +88,7 @@ def distil(request: Distillation) -> int:
     def count(path: Path) -> dict[str, int]:
         return _count(path, texts[1])
 
-    counts = recipe.write(name, read_aligned(*texts), corpus.split("train").n, translate, count)
+    counts = recipe.write(name, read_aligned(*texts), n_lines, translate, count)
     return follow(recipe, counts, config, request.run_commands)
 
 

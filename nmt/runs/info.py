@@ -60,6 +60,8 @@ class RunInfo(Document):
     """`max_tokens`, if `training.max_tokens` is auto."""
     max_tokens: int | None = None
     """Padded tokens of a micro-batch."""
+    glossary: str | None = None
+    """The fingerprint of `training.modifiers.glossary`."""
     initial: InitialWeights | None = None
     launch: str | None = None
     """Id of the torchrun launch, see `launch`."""

@@ -47,10 +47,20 @@ class TrainState:
     step: Count = 0
     """Updates so far, skipped ones included."""
     epoch: Count = 0
+    window: Count = 0
+    """The window of the epoch, see `nmt.data.windows`; a small training set has one."""
     update_in_epoch: Count = 0
-    """Updates of this epoch so far."""
+    """Updates of this window so far."""
+    stage: Count = 0
+    """The stage of `training.stages`."""
+    stage_step: Count = 0
+    """The step at which it began."""
+    stage_pairs: Count = 0
+    """Pairs drawn before it."""
+    drawn: list[Count] = field(default_factory=list)
+    """The same by corpus; empty in the first stage."""
     n_tokens: Count = 0
-    """Target tokens trained on so far."""
+    """Target tokens trained on so far, as they are before training.modifiers."""
     seconds: Seconds = 0.0
     """Training time, summed over resumes."""
     n_skipped: Count = 0

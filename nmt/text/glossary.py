@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
@@ -45,6 +47,8 @@ class Glossary:
         for source in self._terms:
             lengths[source[0]].add(len(source))
         self._lengths = dict(lengths)
+        self.translations = sorted(set(self._terms.values()))
+        """All translations."""
 
     @classmethod
     def of(cls, terms: AnyGlossary) -> Glossary:
@@ -82,6 +86,11 @@ class Glossary:
 
     def __len__(self) -> int:
         return len(self._terms)
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits that change if and only if a term or a translation does."""
+        return sha256(json.dumps(sorted(self._terms.items())).encode()).hexdigest()[:16]
 
     def spans(self, text: str) -> Iterator[Span]:
         """Yield the occurrences of terms in a line, perhaps nested: matched with case, between word boundaries."""

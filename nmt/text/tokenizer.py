@@ -1,7 +1,8 @@
 """Lossless SentencePiece BPE: no normalisation, white space preserved, byte fallback.
 
-Ids 0-3 are padding, unknown, `<s>` and `</s>`; 4-19 are reserved for later uses (language tags, separators);
-20-275 are the 256 bytes, which spell every character without a piece; then come the learned pieces.
+Ids 0-3 are padding, unknown, `<s>` and `</s>`; 4-6 mark terms in a source (`nmt.text.inline`); 7-19 are reserved for
+later uses (language tags, separators); 20-275 are the 256 bytes, which spell every character without a piece; then
+come the learned pieces.
 
 Two additions to SentencePiece:
 
@@ -29,8 +30,8 @@ from nmt.files.write import write_file
 from nmt.layout import TokenizerDir
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
-N_RESERVED = 16
-N_SPECIAL = 4 + N_RESERVED
+FIRST_RESERVED, N_RESERVED = 4, 16
+N_SPECIAL = FIRST_RESERVED + N_RESERVED
 
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 """A control character: Unicode category Cc without the tab."""
@@ -132,6 +133,10 @@ class Tokenizer:
                 ids += next(encoded)
             result.append(ids)
         return result
+
+    def encode_inner(self, text: str) -> list[int]:
+        """Encode a part of a line, without control characters and without the space that precedes the first word."""
+        return self._encode([text], 1)[0]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to a line. Special ids are skipped, bytes that are not UTF-8 become U+FFFD."""

@@ -1,15 +1,17 @@
 """The training loop.
 
-    with BPE-dropout: segment the words again for this epoch
-    for update in updates of the epoch, from update_in_epoch:
+    window = the next part of the epoch, planned by a thread; a small training set is one window
+    for update in updates of the window, from update_in_epoch:
+        with training.modifiers: some of its pairs in another form
         n = target tokens of the update, over all its micro-batches and ranks
         for batch in this rank's share: (loss_sum / n).backward()   # in halves again if out of memory
         all-reduce the gradients; clip; lr = schedule(step)
         optimizer step, moving average; but nothing changes if loss or gradient is not finite; step += 1
         on rank 0, when due: log / save / validate; stop on a signal
 
-The progress of a run is its `TrainState`. The order of the data is a function of (seed, epoch), dropout of (seed, step)
-and the learning rate of the step, so a resumed run ends with the same weights as one that was never stopped.
+The progress of a run is its `TrainState`. The order of the data is a function of the seed and the position, dropout of
+(seed, step) and the learning rate of the step, so a resumed run ends with the same weights as one that was never
+stopped.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from pathlib import Path
 import torch
 
 from nmt.config import Config
-from nmt.data.batching import BatchPlan, Indices, Update, epoch_updates
+from nmt.data.batching import Indices, Update
 from nmt.errors import NmtError
 from nmt.layout import RunDir
 from nmt.model.device import free_memory, out_of_memory
@@ -74,7 +76,10 @@ def fit(
             session = start(config, data_dir, run_dir, resume, world, stop)
             if session.is_over:
                 return
-            with reporting(session, profile) if world.is_rank0 else nullcontext(NullMeter()) as meter:
+            with (
+                reporting(session, profile) if world.is_rank0 else nullcontext(NullMeter()) as meter,
+                session.windows.planning_ahead(session.position),
+            ):
                 train(session, meter)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
@@ -84,30 +89,28 @@ def fit(
 
 def train(session: Session, meter: Meter) -> None:
     """Train from where the session stands to the end of the run; `meter` does something on rank 0 only."""
-    state, settings = session.state, session.config.training
-    plan = BatchPlan(settings.update_tokens, settings.pool_pairs, settings.seed)
     on_rank0 = partial(session.world.on_rank0, serve=session.gather)  # a sharded model is gathered by all ranks
-    session.begin_epoch()
     on_rank0(lambda: after_step(session, meter))  # do a validation that was interrupted
     while (end := ended(session)) is None:
         with making_batches():  # a label for --profile
-            session.begin_epoch()  # BPE-dropout segments words differently in each epoch
-            updates = epoch_updates(session.pairs.lengths, plan, state.epoch)
-        meter.expect(len(updates))
-        for update in updates[state.update_in_epoch :]:
+            session.world.on_all_ranks(session.load_window)
+        meter.begin_window()
+        for update in session.updates():
             outcome = train_step(session, update)
             on_rank0(partial(report_and_save, session, meter, outcome))
             if ended(session) is not None:
                 break
-        else:  # no break: the epoch is complete
-            state.epoch, state.update_in_epoch = state.epoch + 1, 0
-            del updates  # large for a large corpus, and the next ones are about to be made
+        else:  # no break: the window is complete, or the stage
+            session.end_window()
     on_rank0(lambda: finish(session, meter, end))
 
 
 def train_step(session: Session, update: Update) -> Outcome:
     """Learn from one update. If its loss or gradient is not finite, it changes neither weights nor moments."""
     config, state, model, optimizer = session.config.training, session.state, session.model, session.optimizer
+    n_planned = update.n_tokens
+    with making_batches():
+        update = session.modify(update)
     stats = accumulate_gradients(session, update)
     if not session.is_sharded:  # else the backward pass has reduced them
         session.world.all_reduce_gradients(model.parameters())
@@ -128,9 +131,10 @@ def train_step(session: Session, update: Update) -> Outcome:
     optimizer.zero_grad(set_to_none=True)
     state.step += 1
     state.update_in_epoch += 1
-    state.n_tokens += update.n_tokens
+    state.n_tokens += n_planned
     n_src_tokens = int(session.pairs.lengths.src[update.rows].sum())
-    return Outcome(update, state.step, state.epoch, n_src_tokens + update.n_tokens, stats)
+    corpus_rows = session.pairs.corpus_rows(update.rows)
+    return Outcome(Update(corpus_rows, update.n_tokens), state.step, state.epoch, n_src_tokens + update.n_tokens, stats)
 
 
 def accumulate_gradients(session: Session, update: Update) -> UpdateStats:

@@ -57,7 +57,10 @@ class UpdateStats:
 
 @dataclass(frozen=True)
 class Outcome:
-    """An update that was made, number `step` of the run, in `epoch`; `n_tokens` counts real tokens of both sides."""
+    """An update that was made, number `step` of the run, in `epoch`; `n_tokens` counts real tokens of both sides.
+
+    The rows of `update` are those among all training pairs.
+    """
 
     update: Update
     step: int

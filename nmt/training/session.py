@@ -5,12 +5,15 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from nmt.config import Config
-from nmt.data.batching import Batch, Indices, Pairs
-from nmt.data.bpe_dropout import BpeDropout
+from nmt.data.batching import Batch, EpochUpdates, Indices, Pairs, Update
+from nmt.data.mixing import Position
+from nmt.data.modifiers import Modifiers
 from nmt.data.packing import PackedBatch, Packing
+from nmt.data.windows import Window, Windows
 from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.process import Stop
@@ -31,7 +34,7 @@ class Session:
 
     config: Config
     run: RunDir
-    pairs: Pairs
+    windows: Windows
     validator: Validator
     model: Transformer
     optimizer: torch.optim.Optimizer
@@ -42,8 +45,8 @@ class Session:
     max_tokens: int
     world: World
     stop: Stop
-    packing: Packing | None = None
-    """Makes packed micro-batches, if they are packed."""
+    is_packed: bool = False
+    """Whether micro-batches are packed."""
     forward: Forward | None = None
     """The compiled model, if it is compiled."""
     copy: Transformer | None = None
@@ -51,10 +54,14 @@ class Session:
     averages of schedule_free, or the moving average."""
     ema: Ema | None = None
     """The moving average of the weights, with training.ema."""
-    bpe_dropout: BpeDropout | None = None
-    """Segments the pairs again in each epoch, with BPE-dropout."""
-    _epoch: int = -1
-    """The epoch that `bpe_dropout` made `pairs` for."""
+    modifiers: Modifiers | None = None
+    """Modify some of the pairs of each update, with training.modifiers."""
+    modified: Pairs | None = None
+    """The pairs of the update that is learned from, modified."""
+    window: Window | None = None
+    """The pairs and updates that the run stands in, once they are loaded."""
+    packing: Packing | None = None
+    """Makes packed micro-batches of them, if they are packed."""
     saved_step: int = 0
     """The step of the last checkpoint that this process has written or read."""
     is_over: bool = False
@@ -68,18 +75,75 @@ class Session:
         names = {id(parameter): name for name, parameter in self.model.named_parameters()}
         return [names[id(p)] for group in self.optimizer.param_groups for p in group["params"]]
 
-    def begin_epoch(self) -> None:
-        """Load this epoch's pairs; BPE-dropout segments them again in each epoch."""
-        if self.bpe_dropout is None or self._epoch == self.state.epoch:
+    @property
+    def position(self) -> Position:
+        """Where the run stands in its data."""
+        return position_of(self.state)
+
+    def load_window(self) -> None:
+        """Load the pairs and updates of the window that the run stands in; BPE-dropout segments them again."""
+        if self.window is not None and self.window.position == self.position:
             return
-        self.pairs, self._epoch = self.bpe_dropout.pairs(self.state.epoch), self.state.epoch
+        self.window = self.packing = self.modified = None  # they are large, and so are the next ones
+        self.window = self.windows.load(self.position)
+        if self.is_packed:
+            longest = 0 if self.windows.is_fixed and self.modifiers is None else self.config.data.max_pieces + 1
+            self.packing = Packing(self.window.pairs, max_len=longest)
+
+    def updates(self) -> EpochUpdates:
+        """Return the updates of the window that are left, up to the end of the stage."""
+        state, first = self.state, self.state.update_in_epoch
+        n_updates = self.windows.mix.stages[state.stage].n_updates
+        left = None if n_updates is None else max(0, state.stage_step + n_updates - state.step)
+        return self._window.updates[first : None if left is None else first + left]
+
+    def modify(self, update: Update) -> Update:
+        """Load the pairs of an update as `training.modifiers` have them; returns it with its rows and tokens in these.
+
+        Every rank modifies all pairs, since the loss is divided by the target tokens of all ranks.
+        """
+        if self.modifiers is None:
+            return update
+        self.modified = self.modifiers.modified(self._window.pairs, update.rows, self.state.epoch)
         if self.packing is not None:
-            self.packing = Packing(self.pairs, max_len=self.config.data.max_pieces + 1)
+            self.packing = Packing(self.modified, max_len=self.packing.max_len)
+        return Update(np.arange(len(self.modified)), self.modified.lengths.tgt.sum())
+
+    def end_window(self) -> None:
+        """Go on to the next window once its updates are made, or to the next stage, which may end within a window."""
+        state, done = self.state, self._window.updates[: self.state.update_in_epoch]
+        n_pairs = None
+        if len(done) < len(self._window.updates):
+            n_pairs = done.n_pairs() // (2 if self.config.training.both_directions else 1)
+        position = self.windows.mix.after(self.position, n_pairs, state.step)
+        for name, value in vars(position).items():
+            setattr(state, name, list(value) if name == "drawn" else value)
+        state.update_in_epoch = 0
+
+    @property
+    def pairs(self) -> Pairs:
+        """The pairs that the rows of an update are of: those of the window, or its own if they are modified."""
+        return self._window.pairs if self.modified is None else self.modified
+
+    @property
+    def n_epoch_updates(self) -> int:
+        """Updates of an epoch, about, if there are several windows."""
+        return self._per_epoch(len(self._window.updates))
 
     @property
     def n_epoch_tokens(self) -> int:
-        """Target tokens of an epoch."""
-        return int(self.pairs.lengths.tgt.sum())
+        """Target tokens of an epoch, about, if there are several windows."""
+        return self._per_epoch(self._window.pairs.lengths.tgt.sum())
+
+    def _per_epoch(self, n: int) -> int:
+        """Scale a number of the window to an epoch."""
+        start, stop = self.windows.mix.span(self._window.position)
+        return max(1, n * self.windows.mix.n_pairs // (stop - start))
+
+    @property
+    def _window(self) -> Window:
+        assert self.window is not None, "loaded at the start"
+        return self.window
 
     def split(self, rows: Indices, max_tokens: int) -> list[Indices]:
         """Split rows of the corpus into micro-batches of at most `max_tokens`, see `training.max_tokens`."""
@@ -140,3 +204,8 @@ class Session:
         if self.is_sharded:
             self.world.request(kind)
         return self.gather(kind)
+
+
+def position_of(state: TrainState) -> Position:
+    """Return where a run stands in its data."""
+    return Position(state.epoch, state.window, state.stage, state.stage_step, state.stage_pairs, tuple(state.drawn))

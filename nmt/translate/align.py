@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from nmt.search.forced import ForcedDecoder
 from nmt.search.step import Pair
+from nmt.text.inline import marked, without_translations
 from nmt.text.tokenizer import CONTROL, N_SPECIAL, Tokenizer
 from nmt.translate.types import Translation
 
@@ -53,8 +54,8 @@ def alignments(
     weights = iter(decoder.attention([pair for pairs in by_line for pair in pairs]))
     aligned = []
     for line, translation, pairs in zip(lines, translations, by_line, strict=True):
-        parts = [_Part(next(weights).numpy(), word_shares(src, s), word_shares(tgt, t)) for s, t in pairs]
-        first_i = _first_words(line, [src.decode(ids) for ids, _ in pairs])
+        parts = [_Part(next(weights).numpy(), src_word_shares(src, s), word_shares(tgt, t)) for s, t in pairs]
+        first_i = _first_words(line, [src.decode(without_translations(ids)) for ids, _ in pairs])
         first_j = _first_words(translation.text, [tgt.decode(ids) for _, ids in pairs])
         aligned.append(_aligned(parts, first_i, first_j))
     return aligned
@@ -128,6 +129,21 @@ def word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
         row[piece_of_byte[start:end]] = 1.0
     normalised: Floats = shares / np.maximum(shares.sum(0), 1.0)
     return normalised
+
+
+def src_word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
+    """Like `word_shares`, for a source: the translation of a term inline belongs to the words of the term."""
+    terms = marked(ids)
+    is_given = np.zeros(len(ids), np.bool_)
+    for _, translation in terms:
+        is_given[translation] = True
+    of_words = word_shares(tokenizer, without_translations(ids))
+    shares = np.zeros((len(of_words), len(ids)), dtype=np.float32)
+    shares[:, ~is_given] = of_words
+    for term, translation in terms:
+        by_word = shares[:, term].sum(1, keepdims=True)
+        shares[:, translation] = by_word / np.maximum(by_word.sum(), 1.0)
+    return shares
 
 
 def _spelling(i: int, piece: str) -> bytes:

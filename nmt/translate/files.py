@@ -61,7 +61,8 @@ def translate_file(
     UTF-8, if the output cannot be written, or if `prefixes` or `terms` has another number of lines than the text.
     """
     search, files = search or translator.config.search, files or Files()
-    translator.check(search, n_best, has_terms=files.terms is not None or files.glossary is not None)
+    has_terms = files.terms is not None or (files.glossary is not None and not search.inline_terms)
+    translator.check(search, n_best, has_terms=has_terms)
     refuse_overwriting(
         (target, files.alignments, files.attention), (source, files.prefixes, files.terms, files.glossary)
     )

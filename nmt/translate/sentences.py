@@ -11,6 +11,8 @@ from nmt.errors import ConfigError, DataError
 from nmt.search.phrases import n_within, term_ids, total_length
 from nmt.search.step import Hypothesis, length_penalty
 from nmt.text.constraints import constraint_spans
+from nmt.text.glossary import Glossary
+from nmt.text.inline import encode_marked, mark_terms
 from nmt.text.split import join, split
 from nmt.text.tokenizer import Tokenizer, Tokenizers, is_blank
 from nmt.translate.mbr import choose
@@ -49,6 +51,9 @@ class Segmenter:
                 ids_of_parts = self._src.encode_all([text for text, _ in parts])
             else:
                 parts, ids_of_parts = [(line.text, "")], [line_ids]
+            if search.inline_terms and line.glossary is not None:
+                texts = zip([text for text, _ in parts], ids_of_parts, strict=True)
+                ids_of_parts = [self._with_terms(text, ids, search, line.glossary) for text, ids in texts]
             sentences = []
             for i, ((text, separator), ids) in enumerate(zip(parts, ids_of_parts, strict=True)):
                 phrases, n_ordered = phrases_of(line, text, search, self._tgt)
@@ -74,6 +79,11 @@ class Segmenter:
                 sentences.append(sentence)
             by_line.append(sentences)
         return by_line
+
+    def _with_terms(self, text: str, ids: list[int], search: SearchConfig, glossary: Glossary) -> list[int]:
+        """Return the ids of a text with its terms inline; those that it has if it has no terms."""
+        terms = [span for span in constraint_spans(text, search, glossary) if span.kind == "term"]
+        return encode_marked(self._src, mark_terms(text, terms)) if terms else ids
 
     def _n_pieces(self, texts: list[str]) -> list[int]:
         return [len(ids) for ids in self._src.encode_all(texts)]
@@ -156,6 +166,8 @@ def phrases_of(
     requires. Raises ConfigError for terms that this kind of search does not support.
     """
     spans = constraint_spans(text, search, line.glossary)
+    if search.inline_terms:
+        spans = [span for span in spans if span.kind != "term"]
     if (line.terms or spans) and not takes_terms(search):
         raise ConfigError([NO_TERMS])
     wanted = Counter(span.wanted for span in spans)

@@ -17,6 +17,7 @@ import torch
 from nmt.config import Config, SearchConfig
 from nmt.config.load import check_config
 from nmt.console import Progress, say
+from nmt.errors import ConfigError
 from nmt.model.device import pick_device
 from nmt.runs.model import Origin, Saved, choose_precision, open_saved
 from nmt.search.forced import ForcedDecoder
@@ -26,7 +27,7 @@ from nmt.text.tokenizer import Tokenizers
 from nmt.translate.score import PairScorer, Scored
 from nmt.translate.searcher import NativeSearcher, Searcher
 from nmt.translate.sentences import Segmenter, n_candidates
-from nmt.translate.types import WINDOW, Line, Translation, check_search
+from nmt.translate.types import NOT_INLINE, WINDOW, Line, Translation, check_search
 
 
 def open_ensemble(
@@ -127,7 +128,7 @@ class Translator:
         search = self.search_settings(settings)
         terms = Glossary.of(glossary) if glossary is not None else None
         n_wanted = 1 if n_best is None else n_best
-        self.check(search, n_wanted, has_terms=terms is not None)
+        self.check(search, n_wanted, has_terms=terms is not None and not search.inline_terms)
         by_text = self.translate_lines([Line(text, glossary=terms) for text in texts], search, n_wanted)
         if n_best is None:
             return [best.text for best, *_ in by_text]
@@ -141,6 +142,8 @@ class Translator:
     def check(self, search: SearchConfig, n_best: int, has_terms: bool = False) -> None:
         """Raise ConfigError if the settings are incompatible, or not supported by the searcher."""
         check_search(search, n_best)
+        if search.inline_terms and not self.config.training.modifiers.terms:
+            raise ConfigError([NOT_INLINE])
         self.searcher.check(search, has_terms)
 
     def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:

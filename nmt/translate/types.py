@@ -87,6 +87,7 @@ class Translation:
 BLANK = Translation("", 0.0, 0.0)
 """The translation of a blank line."""
 
+NOT_INLINE = "search.inline_terms: the model was not trained with training.modifiers.terms"
 NO_TERMS = "terms need plain beam search, without search.sample, diversity_groups or no_repeat_ngram"
 
 

@@ -22,6 +22,10 @@ Translation, `translate.py`:
     rate.py             runs inside a toolkit's process, translates and counts
     translate_table.py  from rates to the tables and the ratios
 
+Preparation, `prepare.py`, which is another version of nmt or OpusFilter against this one:
+
+    prepare_arms.py     the text in several sizes, and the ways to prepare it
+
 To add a toolkit: a module in `peers/` with a `Peer`, and its name in `peers/__init__.py`. `peer.py` says what it
 needs; `peers/eole.py` is a pattern.
 """

@@ -15,7 +15,9 @@ from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data.batching import BatchPlan, EpochUpdates, Pairs, epoch_updates
 from nmt.data.corpus import Split
+from nmt.data.mixing import Position
 from nmt.data.packing import STEP, Packing
+from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError
 from nmt.layout import RunDir
 from nmt.model.device import pick_device
@@ -169,7 +171,8 @@ class Check:
         return Session(
             config=config,
             run=RunDir(Path("none")),
-            pairs=self.pairs,
+            windows=cast(Windows, None),
+            window=Window(Position(), self.pairs, self.updates(mode.update_tokens)),
             validator=cast(Validator, None),
             model=model,
             optimizer=make_optimizer(model, config.training),

@@ -1,10 +1,11 @@
-"""Print the peak of the memory that `nmt train` needs on a small and on a large synthetic corpus.
+"""Print the memory, the start and the speed of `nmt train` on a small and on a large synthetic training set.
 
-    python -m scripts.measure.memory [--pairs N N] [--updates N] [--dir FOLDER]
+    python -m scripts.measure.memory [--pairs N N] [--updates N] [--dir FOLDER]      (make memory)
 
-Memory is what the process has for itself: RssAnon + RssShmem of /proc/PID/status, sampled every 50 ms; pages of the
-corpus that are mapped from the disk are not in it. FOLDER must be on a disk: what a process maps from a file in memory
-(tmpfs) counts as RssShmem. The exit status is 1 if the peaks are further apart than 300 MB.
+The pairs are random ids with lengths like those of sentences; more than 2^20 of them are in shards, as prepare writes
+them, and are learned from in windows. Memory is all that is resident, with the mapped files: RssAnon + RssFile +
+RssShmem of /proc/PID/status, sampled every 50 ms. The updates are large and the model is small, so that by default the
+run goes through two windows. The exit status is 1 if the peaks are further apart than 300 MB.
 """
 
 from __future__ import annotations
@@ -18,21 +19,26 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from nmt.data.corpus import Corpus
-from nmt.data.manifest import SplitRecord
+from nmt.data.manifest import FORMAT, SHARD_PAIRS, SHARDED_FORMAT, ShardRecord, SplitRecord
 from nmt.layout import DataDir, RunDir
-from nmt.prepare.write import SplitWriter, content_fingerprint, file_facts
+from nmt.prepare.files import content_fingerprint, file_facts
+from nmt.text.tokenizer import N_SPECIAL
 
 LIMIT = 300.0  # MB = 2^20 bytes
 SECONDS_BETWEEN_SAMPLES = 0.05
-BASE_PAIRS, VALID_PAIRS, CHUNK = 20_000, 100, 50_000
+BASE_PAIRS, VALID_PAIRS, VOCABULARY, LONGEST = 5000, 20, 1000, 170
 SETTINGS = {
-    "model.d_model": 128, "model.n_heads": 4, "model.d_ff": 256, "model.encoder_layers": 2, "model.decoder_layers": 2,
-    "training.device": "cpu", "training.precision": "float32", "training.max_tokens": 8192, "training.average_last": 1,
-    "training.keep_last": 2, "search.beam": 1, "search.max_length_ratio": 0,
+    "model.d_model": 16, "model.n_heads": 2, "model.d_ff": 32, "model.encoder_layers": 1, "model.decoder_layers": 1,
+    "training.device": "cpu", "training.precision": "float32", "training.update_tokens": 65536,
+    "training.max_tokens": 16384, "training.average_last": 1, "training.keep_last": 2, "training.log_every_steps": 1,
+    "search.beam": 1, "search.max_length_ratio": 0, "search.max_length": 20,
 }  # fmt: skip
 DATA = Path(__file__).parents[2] / "data"
 NMT = (sys.executable, "-m", "nmt")
@@ -40,18 +46,18 @@ NMT = (sys.executable, "-m", "nmt")
 
 @dataclass(frozen=True)
 class Result:
-    """Peak memory of a training (MB), its seconds, and its target tokens per second at the end."""
+    """Peak memory of a training (MB), the seconds until its first update was made, and its target tokens per second."""
 
     megabytes: float
-    seconds: float
+    first_update: float
     tokens_per_second: float
 
 
 def prepare_base(folder: Path) -> Path:
-    """Prepare a corpus of random words, whose tokenizer, development set and pairs the larger ones have; its config."""
+    """Prepare a corpus of random words, whose tokenizer and development set the others have, too; its config."""
     rng = random.Random(1)
     words = [
-        "".join(rng.choice("bdfglmnrst") + rng.choice("aeiou") for _ in range(rng.randint(1, 5))) for _ in range(9000)
+        "".join(rng.choice("bdfglmnrst") + rng.choice("aeiou") for _ in range(rng.randint(1, 5))) for _ in range(900)
     ]
     for name, n in (("train", BASE_PAIRS), ("valid", VALID_PAIRS)):
         sizes = [rng.randint(3, 25) for _ in range(n)]
@@ -63,63 +69,81 @@ def prepare_base(folder: Path) -> Path:
     }
     data = {"direction": "aa-bb", "root": str(folder), "train": [files["train"]], "valid": files["valid"]}
     config = folder / "config.yaml"
-    config.write_text(json.dumps({"data": data, "tokenizer": {"vocab_size": 8000}}), encoding="utf-8")  # JSON is YAML
+    tree = {"data": data, "tokenizer": {"vocab_size": VOCABULARY}}
+    config.write_text(json.dumps(tree), encoding="utf-8")  # JSON is YAML
     subprocess.run([*NMT, "prepare", "--config", str(config), "--data", str(folder / "base")], check=True)
     return config
 
 
-def grow(base: DataDir, directory: DataDir, n_pairs: int) -> None:
-    """Write a data directory of `n_pairs` training pairs drawn from those of another, the rest alike."""
-    shutil.copytree(base.path, directory.path, ignore=shutil.ignore_patterns("train.*"))
-    corpus, rng = Corpus.open(base), random.Random(2)
-    split = corpus.split("train")
-    text = [split.text(language) for language in corpus.languages]
-    ids = [corpus.tokenizers[language].encode_all(text[side]) for side, language in enumerate(corpus.languages)]
-    with SplitWriter(directory, "train", corpus.tokenizers) as writer:
-        for start in range(0, n_pairs, CHUNK):
-            drawn = rng.choices(range(split.n), k=min(CHUNK, n_pairs - start))
-            writer.add([[side[i] for i in drawn] for side in text], [[side[i] for i in drawn] for side in ids])
-    directory.manifest.unlink()
+def write_data(base: DataDir, directory: DataDir, n_pairs: int) -> None:
+    """Write a data directory of `n_pairs` random training pairs, the rest as in another."""
+    shutil.copytree(base.path, directory.path, ignore=shutil.ignore_patterns("train.*", "manifest.json"))
+    corpus, is_sharded = Corpus.open(base), n_pairs > SHARD_PAIRS
+    shards = list(_write_shards(corpus, directory, n_pairs)) if is_sharded else None
+    if shards is None:
+        _write_ids(corpus, directory, "train", n_pairs, np.int64)
     files = file_facts(directory.path)
-    changes = {"files": files, "fingerprint": content_fingerprint(files)}
-    splits = {**corpus.manifest.splits, "train": SplitRecord(pairs=writer.pairs)}
-    manifest = corpus.manifest.model_copy(update={**changes, "splits": splits})
+    train = SplitRecord(pairs=n_pairs, **({"shards": shards} if shards else {}))
+    manifest = corpus.manifest.model_copy(update={
+        "format": SHARDED_FORMAT if is_sharded else FORMAT, "files": files, "fingerprint": content_fingerprint(files),
+        "splits": {**corpus.manifest.splits, "train": train},
+    })  # fmt: skip
     directory.manifest.write_text(manifest.model_dump_json(exclude_unset=True), encoding="utf-8")
+
+
+def _write_shards(corpus: Corpus, directory: DataDir, n_pairs: int) -> Iterator[ShardRecord]:
+    for number, start in enumerate(range(0, n_pairs, SHARD_PAIRS)):
+        name, n = f"train.0-{number:05}", min(SHARD_PAIRS, n_pairs - start)
+        _write_ids(corpus, directory, name, n, np.uint32)
+        yield ShardRecord(name=name, source="train.0", pairs=n)
+
+
+def _write_ids(corpus: Corpus, directory: DataDir, name: str, n: int, dtype: type[np.integer]) -> None:
+    """Write random ids; training does not need the text."""
+    rng = np.random.default_rng([1, len(name), int(name[-5:]) if name[-5:].isdecimal() else 0])
+    src = np.clip(rng.gamma(2.0, 12.0, n), 1, LONGEST)
+    for language, sizes in zip(
+        corpus.languages, (src, np.clip(src * rng.normal(0.98, 0.15, n), 1, LONGEST)), strict=True
+    ):
+        ends = np.cumsum(sizes.astype(np.int64))
+        ids = rng.integers(N_SPECIAL, len(corpus.tokenizers[language]), int(ends[-1]), np.uint16)
+        np.save(directory.ids(name, language), ids)
+        np.save(directory.ends(name, language), ends.astype(dtype))
 
 
 def train(config: Path, directory: DataDir, run: RunDir, n_updates: int) -> Result:
     """Train in a process of its own and watch its memory."""
     limits = {f"training.{name}": n_updates for name in ("max_steps", "validate_every_steps", "save_every_steps")}
-    limits["training.log_every_steps"] = -(-n_updates // 3)  # the first record holds what comes before the first update
     settings = [f"--set={key}={value}" for key, value in {**SETTINGS, **limits}.items()]
     command = [*NMT, "train", "--config", str(config), "--data", str(directory.path), "--run", str(run.path), *settings]
-    peak, begin = 0, time.monotonic()
-    with subprocess.Popen(command) as process:
+    peak, begin, first_update = 0, time.monotonic(), 0.0
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None:
-            peak = max(peak, own_memory(process.pid))
+            peak = max(peak, resident_memory(process.pid))
+            if not first_update and run.log.is_file() and run.log.stat().st_size:
+                first_update = time.monotonic() - begin
             time.sleep(SECONDS_BETWEEN_SAMPLES)
     if process.returncode:
         sys.exit(f"memory: nmt train ended with status {process.returncode}")
-    seconds = time.monotonic() - begin
     records = [json.loads(line) for line in run.log.read_text(encoding="utf-8").splitlines()]
     speeds = [record["tokens_per_second"] for record in records if record["kind"] == "train"]
-    return Result(peak / 1024, seconds, speeds[-1])
+    return Result(peak / 1024, first_update, float(np.median(speeds)))
 
 
-def own_memory(pid: int) -> int:
-    """Memory that a process shares with no file (kB); 0 once it has ended."""
+def resident_memory(pid: int) -> int:
+    """Memory of a process, with the files that it has mapped (kB); 0 once it has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     except OSError:
         return 0
-    return sum(int(kilobytes) for kilobytes in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+) kB$", status, re.M))
+    return sum(int(kilobytes) for kilobytes in re.findall(r"^Rss(?:Anon|File|Shmem):\s+(\d+) kB$", status, re.M))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--pairs", type=int, nargs=2, default=[50_000, 5_000_000], help="pairs of both corpora")
-    parser.add_argument("--updates", type=int, default=60, help="updates to train on each")
-    parser.add_argument("--dir", type=Path, default=DATA, help="folder for 2 GB of data, which are removed at the end")
+    parser.add_argument("--pairs", type=int, nargs=2, default=[50_000, 20_000_000], help="pairs of both corpora")
+    parser.add_argument("--updates", type=int, default=900, help="updates to train on each")
+    parser.add_argument("--dir", type=Path, default=DATA, help="folder for 3 GB of data, which are removed at the end")
     options = parser.parse_args()
     results = []
     with tempfile.TemporaryDirectory(prefix="memory.", dir=options.dir) as temporary:
@@ -127,11 +151,11 @@ def main() -> int:
         config = prepare_base(folder)
         for n_pairs in options.pairs:
             directory = DataDir(folder / f"data-{n_pairs}")
-            grow(DataDir(folder / "base"), directory, n_pairs)
+            write_data(DataDir(folder / "base"), directory, n_pairs)
             results.append(train(config, directory, RunDir(folder / f"run-{n_pairs}"), options.updates))
     for n_pairs, result in zip(options.pairs, results, strict=True):
         print(
-            f"{n_pairs:>12,} pairs: peak {result.megabytes:6.0f} MB, {result.seconds:5.1f} s in all, "
+            f"{n_pairs:>12,} pairs: peak {result.megabytes:6.0f} MB, first update after {result.first_update:5.1f} s, "
             f"{result.tokens_per_second:,.0f} target tokens per second"
         )
     difference = results[1].megabytes - results[0].megabytes

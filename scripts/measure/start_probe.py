@@ -31,7 +31,7 @@ PHASES = (
     ("nmt.training.setup.choices", "pick_max_tokens", "probes"),
     ("nmt.training.setup.start", "write_run", "writing the run"),
     ("nmt.training.report.reporting", "TrainingLog", "writing the run"),
-    ("nmt.training.loop", "epoch_updates", "batches of the epoch"),
+    ("nmt.data.windows", "epoch_updates", "batches of the epoch"),
     ("nmt.training.loop", "train_step", "first update"),
 )
 """Module of each function, its name there, and the label of its time."""

@@ -32,8 +32,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import Config
 from nmt.config.load import check_config
-from nmt.data.batching import BatchPlan, Pairs, Update, epoch_updates
+from nmt.data.batching import BatchPlan, EpochUpdates, Pairs, Update, epoch_updates
 from nmt.data.corpus import Split
+from nmt.data.mixing import Position
+from nmt.data.windows import Window, Windows
 from nmt.layout import DataDir, RunDir
 from nmt.model.device import device_name, pick_device
 from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
@@ -107,7 +109,7 @@ def settings(width: int, update_tokens: int) -> Config:
     return check_config({"data": data, "model": model, "training": {"update_tokens": update_tokens}}, "step_cost")
 
 
-def make_session(config: Config, pairs: Pairs, precision: str) -> Session:
+def make_session(config: Config, pairs: Pairs, updates: EpochUpdates, precision: str) -> Session:
     """All that a step needs; there is no run to write to and nothing to validate."""
     device = pick_device(config.training.device)
     use_float32_library(pick_float32_library(precision, device))
@@ -116,7 +118,8 @@ def make_session(config: Config, pairs: Pairs, precision: str) -> Session:
     return Session(
         config=config,
         run=RunDir(Path()),
-        pairs=pairs,
+        windows=cast(Windows, None),
+        window=Window(Position(), pairs, updates),
         validator=cast(Validator, None),
         model=model,
         optimizer=make_optimizer(model, config.training),
@@ -133,8 +136,8 @@ def make_session(config: Config, pairs: Pairs, precision: str) -> Session:
 @cache  # one point is in both panels
 def measure(pairs: Pairs, precision: str, width: int, update_tokens: int, repeat: int, seconds: float) -> Point:
     """Time the steps of a point: `repeat` times, and again until `seconds` have passed or it is ten times as often."""
-    session = make_session(settings(width, update_tokens), pairs, precision)
-    updates = list(epoch_updates(pairs.lengths, BatchPlan(update_tokens, PAIRS, seed=1), epoch=0)[:UPDATES])
+    planned = epoch_updates(pairs.lengths, BatchPlan(update_tokens, PAIRS, seed=1), epoch=0)[:UPDATES]
+    session, updates = make_session(settings(width, update_tokens), pairs, planned, precision), list(planned)
     with FlopCounterMode(display=False) as counter:
         go_through(session, updates)
     found: list[float] = []

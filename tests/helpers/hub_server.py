@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from loopback import serving
 
@@ -26,6 +26,10 @@ class Hub:
         """Repositories whose description does not list their files: the tree must be asked for."""
         self.failing: set[str] = set()
         """Repositories at which the hub itself fails."""
+        self.large: set[str] = set()
+        """Paths of files of which the hub tells the SHA-256, as it does of large ones."""
+        self.cuts: dict[str, list[int]] = {}
+        """Path -> after how many bytes the connection is cut at each of the next requests for the file."""
         self.endpoint = ""
 
     def add(self, repository: str, revision: str, files: Files) -> str:
@@ -102,10 +106,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         commit, files = found
         if what == "tree":
-            self._json([_entry(name, data) for name, data in files.items() if name.startswith(unquote(folder))])
+            self._json([self._entry(name, data) for name, data in files.items() if name.startswith(unquote(folder))])
         elif what == "paths-info":
-            wanted = json.loads(body)["paths"]
-            self._json([_entry(name, data) for name, data in files.items() if name in wanted])
+            is_json = self.headers.get("Content-Type", "") == "application/json"
+            wanted = (json.loads(body) if is_json else parse_qs(body.decode()))["paths"]
+            self._json([self._entry(name, data) for name, data in files.items() if name in wanted])
         else:
             siblings = [{"rfilename": name} for name in files if repository not in self.hub.unlisted]
             self._json({"id": repository, "sha": commit, "private": False, "tags": [], "siblings": siblings})
@@ -130,7 +135,8 @@ class _Handler(BaseHTTPRequestHandler):
         }
         if status == 206:
             headers["Content-Range"] = f"bytes {start}-{end - 1}/{len(data)}"
-        self._send(status, data[start:end], headers)
+        cuts = self.hub.cuts.get(path, []) if self.command == "GET" else []
+        self._send(status, data[start:end], headers, cuts.pop(0) if cuts else None)
 
     def _json(self, value: Any) -> None:
         self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
@@ -139,14 +145,17 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {"X-Error-Code": code, "X-Error-Message": message, "Content-Type": "application/json"}
         self._send(status, json.dumps({"error": message}).encode(), headers)
 
-    def _send(self, status: int, data: bytes, headers: dict[str, str]) -> None:
+    def _entry(self, name: str, data: bytes) -> dict[str, Any]:
+        entry = {"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
+        lfs = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 130}
+        return entry | ({"lfs": lfs} if name in self.hub.large else {})
+
+    def _send(self, status: int, data: bytes, headers: dict[str, str], cut: int | None = None) -> None:
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(data))}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(data)
-
-
-def _entry(name: str, data: bytes) -> dict[str, Any]:
-    return {"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
+            self.wfile.write(data[:cut])
+        if cut is not None:
+            self.close_connection = True

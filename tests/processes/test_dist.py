@@ -10,8 +10,11 @@ import torch
 
 from nmt.config import Config
 from nmt.config.load import load_config
+from nmt.data import mixing
 from nmt.errors import CheckpointError, ConfigError, DataError, StoppedError
 from nmt.layout import RunDir
+from nmt.prepare.pipeline.work import Sizes
+from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
 from nmt.runs.state import load_state
 from nmt.training import limits
@@ -51,6 +54,21 @@ def test_two_processes_learn_what_one_learns(folder, config, pair):
     close(folder / "divided", folder / "single")
     assert saved_steps(RunDir(pair)) == saved_steps(RunDir(folder / "single"))
     assert load_state(RunDir(pair).step(20)).n_tokens == load_state(RunDir(folder / "single").step(20)).n_tokens
+
+
+def test_two_processes_learn_from_the_same_windows(folder):
+    config = load_config(folder / "config.yaml", ["training.max_steps=8", "training.validate_every_steps=8"])
+    prepare(config, folder / "shards", echo=lambda _: None, sizes=Sizes(shard_pairs=40))
+    in_processes(2, _fit_over_windows, config, folder, "two-windows")
+    _fit_over_windows(World(), config, folder, "one-window")
+    close(folder / "two-windows", folder / "one-window", step=8)
+    assert load_state(RunDir(folder / "two-windows").step(8)).window > 0
+
+
+def _fit_over_windows(world: World, config: Config, folder: Path, name: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mixing, "WINDOW_PAIRS", 50)
+        fit(config, folder / "shards", folder / name, world=world)
 
 
 def test_one_worker_is_told_to_stop_and_one_process_goes_on(folder, config, pair, capsys):

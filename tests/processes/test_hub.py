@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import hashlib
 import io
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -20,9 +22,11 @@ import pytest
 from hub_server import Hub, serve
 from nmt.config import Source
 from nmt.data.corpus import Corpus
-from nmt.errors import HubError
+from nmt.errors import DataError, HubError
 from nmt.layout import DataDir
-from nmt.prepare.hub import _download
+from nmt.prepare import hub as hub_module
+from nmt.prepare.hub import _download, read_hub
+from nmt.prepare.pairs import Units
 from sentences import sentence_pairs, write_pairs
 
 PARQUET = "refs/convert/parquet"
@@ -89,7 +93,11 @@ class Client:
 
     def run(self, *runs: list[str]) -> tuple[str, str]:
         """`prepare` with each of several configs and their overrides: what it wrote on the screen, and the errors."""
-        runs = tuple([name, f"data.dir={self.folder / 'data'}", *overrides] for name, *overrides in runs)
+        fixed = [
+            f"data.dir={self.folder / 'data'}",
+            *(f"data.{key}.pairs=null" for key in ("train.0", "valid", "test.test")),
+        ]
+        runs = tuple([name, *fixed, *overrides] for name, *overrides in runs)
         command = [sys.executable, "-W", "error", "-c", PREPARE, json.dumps(runs)]
         done = subprocess.run(
             command, env=self.environment, capture_output=True, timeout=120, encoding="utf-8", check=False
@@ -158,6 +166,44 @@ def test_json_lines_together_with_local_files(client: Client) -> None:
     assert client.corpus().split("train").text("de") == [de for de, _ in SPLITS["train"] + SPLITS["validation"]]
 
 
+def test_streamed_files_are_not_kept(hub: Hub, client: Client) -> None:
+    """Over connections that break, with the checksum that the hub tells."""
+    files = {
+        "a.parquet": parquet(PAIRS),
+        "b.jsonl": json_lines([(f"{de} {n}", en) for n in range(9) for de, en in PAIRS]),
+    }
+    hub.add("some/streamed", "main", files)
+    hub.large, hub.cuts = set(files), {"a.parquet": [100], "b.jsonl": [200_000]}
+    parts = ("paths: [a.parquet], column: translation", "paths: [b.jsonl]")
+    train = ", ".join(f"{{hub: some/streamed, {part}, stream: true}}" for part in parts)
+    overrides = [f"data.train=[{train}]", "data.valid=20", "data.test={}"]
+    said, errors = client.run(["base.yaml", *overrides])
+    assert "wrote " in said and "received 100 bytes" in errors and "received 200000 bytes" in errors, errors
+    assert not any(hub.cuts.values())
+    sources = client.corpus().manifest.sources
+    assert sources is not None
+    for key, (name, data) in zip(("train.0", "train.1"), files.items(), strict=True):
+        assert sources[key].read == (500 if name == "a.parquet" else 4500)
+        assert sources[key].files[name].sha256 == hashlib.sha256(data).hexdigest()
+    kept = [path for path in (client.folder / "hf").rglob("*") if path.is_file() and path.stat().st_size > 1000]
+    assert kept == []
+    assert "up to date" in client.prepare(*overrides)
+
+
+def test_other_formats(hub: Hub, client: Client) -> None:
+    """Are read as local files are; a streamed file whose checksum the hub does not tell is kept."""
+    table = "".join(f"{n}\t{de}\t{en}\t0.5\n" for n, (de, en) in enumerate(PAIRS))
+    hub.add("some/tables", "main", {"a.tsv.gz": gzip.compress(table.encode()), "b.jsonl": json_lines(PAIRS[:9])})
+    tables = "{hub: some/tables, paths: ['*.tsv.gz'], columns: {de: 2, en: 3}, score: 4, pairs: 500}"
+    lines = "{hub: some/tables, paths: [b.jsonl], stream: true}"
+    client.prepare(f"data.train=[{tables}]", f"data.valid={lines}", "data.test={}")
+    corpus = client.corpus()
+    assert corpus.split("train").text("de") == [de for de, _ in PAIRS[9:]]
+    assert corpus.split("valid").text("en") == [en for _, en in PAIRS[:9]]
+    _, errors = client.run(["base.yaml", f"data.train=[{tables.replace('500', '501')}]", f"data.valid={lines}"])
+    assert "DataError: some/tables: 500 pairs, where 501 are expected by pairs in the config" in errors
+
+
 def test_columns_by_other_names_and_rows_without_text(client: Client) -> None:
     lines = "data.{}={{hub: some/renamed, paths: [a.jsonl], columns: {{de: german, en: english}}}}"
     client.prepare(lines.format("valid"), "data.test={}")
@@ -191,17 +237,19 @@ FAILURES = {
     "no file matches iwslt2017-de-en/validation/*.parquet; there are README.md, iwslt2017.py",
     "data.valid.paths=[iwslt2017-de-en/*.parquet]": "HubError: {iwslt}: no file matches iwslt2017-de-en/*.parquet; "
     "there are iwslt2017-ar-en/train/0000.parquet, iwslt2017-de-en/test/0000.parquet, ",
-    "data.valid.column=text": "DataError: {iwslt}: no column text; there are translation",
-    "data.valid.column=null": "DataError: {iwslt}: no column de; there are translation",
-    "data.direction=de-fr": "DataError: {iwslt}: no column fr of translation; there are de, en",
+    "data.valid.column=text": "DataError: {valid}: no column text; there are translation",
+    "data.valid.column=null": "DataError: {valid}: no column de; there are translation",
+    "data.direction=de-fr": "DataError: {valid}: no column fr of translation; there are de, en",
     "data.valid={hub: bentrevett/multi30k, paths: [test.jsonl], column: en}": "DataError: dataset bentrevett/multi30k, "
-    "revision main, at {}: column en holds no mapping from language to text; leave column out and name the columns",
-    "data.valid={hub: some/numbers, paths: [a.jsonl]}": "DataError: dataset some/numbers, revision main, at {}: "
-    "row 1 has int for de, where text is needed",
-    "data.valid={hub: some/broken, paths: [a.parquet]}": "DataError: dataset some/broken, revision main, at {}: "
-    "not readable as parquet: ",
-    "data.valid={hub: some/broken, paths: [a.jsonl]}": "DataError: dataset some/broken, revision main, at {}: "
-    "not readable as json: ",
+    "revision COMMIT, at {}, file test.jsonl: column en holds no mapping from language to text; leave column out and "
+    "name the columns",
+    "data.valid={hub: some/numbers, paths: [a.jsonl]}": "DataError: dataset some/numbers, revision COMMIT, at {}, file "
+    "a.jsonl: row 1 has int for de, where text is needed",
+    "data.valid.pairs=888": "DataError: IWSLT/iwslt2017: 50 pairs, where 888 are expected by pairs in the config: it ",
+    "data.valid={hub: some/broken, paths: [a.parquet]}": "DataError: dataset some/broken, revision COMMIT, at {}, file "
+    "a.parquet: not readable as parquet: ",
+    "data.valid={hub: some/broken, paths: [a.jsonl]}": "DataError: dataset some/broken, revision COMMIT, at {}, file "
+    "a.jsonl: not readable as json: ",
 }
 
 
@@ -212,8 +260,22 @@ def test_what_the_hub_does_not_have(hub: Hub, client: Client) -> None:
     assert len(lines) == len(FAILURES), errors
     for line, expected in zip(lines, FAILURES.values(), strict=True):
         iwslt = f"dataset IWSLT/iwslt2017, revision refs/convert/parquet, at {hub.endpoint}"
-        assert line.startswith(expected.format(hub.endpoint, iwslt=iwslt))
+        valid = (
+            f"dataset IWSLT/iwslt2017, revision COMMIT, at {hub.endpoint}, file iwslt2017-de-en/validation/0000.parquet"
+        )
+        said = re.sub("[0-9a-f]{40}", "COMMIT", line)
+        assert said.startswith(expected.format(hub.endpoint, iwslt=iwslt, valid=valid))
     assert client.left() == set()
+
+
+def test_scores_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"de": "ja", "en": "yes", "s": 0.5}, {"de": "a", "en": "b", "s": None}, {"de": "c", "en": None, "s": "1"}]
+    monkeypatch.setattr(hub_module, "_rows", lambda _: iter(rows))
+    part, units = Source(hub="a/b", paths=["c.jsonl"], score="s"), Units()
+    assert list(read_hub(part, ("de", "en"), units)) == [("ja", "yes", 0.5), ("c", "", 1.0)]
+    assert units.skipped == {"no number as score": 1}
+    with pytest.raises(DataError, match=r"file c\.jsonl: no column t; there are de, en, s"):
+        list(read_hub(part.model_copy(update={"score": "t"}), ("de", "en"), units))
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])

@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 
 import tasks
+from folders import Folder
 from nmt.errors import ConfigError, DataError
+from nmt.prepare.pipeline.work import Sizes
+from nmt.prepare.prepare import prepare
+from nmt.tasks.attempts import Lost, Outcome
 from nmt.tasks.engines import open_engine
 from nmt.tasks.in_process import InProcess
 from nmt.tasks.processes import Processes
@@ -41,6 +45,33 @@ def test_same_bytes_in_two_processes(engine: Processes, tmp_path: Path) -> None:
     assert left(tmp_path / "two") == left(tmp_path / "one")
     assert run_all(engine, tmp_path / "two", parts) == found
     assert (tmp_path / "log").read_text().count("\n") == 24
+
+
+def test_a_corpus_is_prepared_in_two_processes_one_of_which_is_killed(
+    engine: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Folder(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    config = place.config(data__valid=10, data__root="text", data__clean={"near_duplicates": True})
+    contents = []
+    killed: list[int] = []
+    wait = engine.wait
+
+    def kill_one() -> list[tuple[int, Outcome | Lost]]:
+        ended = wait()
+        if not killed and (workers := sorted(children())):
+            killed.append(workers[0])
+            os.kill(workers[0], signal.SIGKILL)
+        return ended
+
+    monkeypatch.setattr(engine, "wait", kill_one)
+    for name, chosen in (("one", None), ("two", engine)):
+        place.data = tmp_path / name
+        sizes = Sizes(part_pairs=60, bucket_pairs=100, shard_pairs=90)
+        prepare(config, Path(name), echo=place.said.append, engine=chosen, sizes=sizes)
+        contents.append(place.content())
+    assert contents[0] == contents[1]
+    assert len(killed) == 1
 
 
 def test_processes_live_until_the_engine_is_closed(tmp_path: Path) -> None:

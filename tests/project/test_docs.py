@@ -6,6 +6,7 @@ import ast
 import re
 import shlex
 import subprocess
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from nmt.config import Config, Source
 from nmt.config.load import load_config
 from places import ROOT
 from scripts.docs.generate import pages
+from scripts.docs.picture import PICTURE, picture
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 
@@ -53,6 +55,12 @@ def test_the_generated_pages_depend_on_no_terminal(monkeypatch: pytest.MonkeyPat
     for name, value in {"COLUMNS": "40", "FORCE_COLOR": "1", "LC_ALL": "C", "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
     assert pages() == before
+
+
+def test_the_picture_of_the_report_is_up_to_date() -> None:
+    drawn = picture()
+    assert read(PICTURE.relative_to(ROOT)) == drawn, "run python -m scripts.docs.picture"
+    ElementTree.fromstring(drawn)
 
 
 def test_every_setting_and_command_has_its_entry() -> None:

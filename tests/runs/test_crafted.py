@@ -213,11 +213,23 @@ def test_a_state_that_no_training_has(key: str, value: object, tmp_path: Path) -
         load_state(saved)
 
 
-def test_a_run_does_not_go_on_from_such_a_state(trained: RunDir, nmt: Command) -> None:
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"tally": {"n_updates": 0}}, "state.tally has an invalid value"),
+        *(
+            (changes, "damaged: no window of the training text is where it stands")
+            for changes in ({"window": 1}, {"stage": 1}, {"drawn": [1, 2, 3]}, {"stage_pairs": 1 << 52})
+        ),
+    ],
+)
+def test_a_run_does_not_go_on_from_such_a_state(
+    changes: dict[str, object], said: str, trained: RunDir, nmt: Command
+) -> None:
     for file in trained.checkpoints.glob("*/state.json"):
-        seal(file, lambda content: content["state"].update(tally={"n_updates": 0}))
+        seal(file, lambda content: content["state"].update(changes))
     result = nmt("train", "--resume", "--run", trained.path)
-    assert result.status == 2 and "state.tally has an invalid value; trying the previous one" in result.err
+    assert result.status == 2 and f"{said}; trying the previous one" in result.err
     assert result.err.splitlines()[-1].startswith(f"nmt: {trained.path}: no checkpoint here is intact")
 
 

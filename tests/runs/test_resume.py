@@ -76,8 +76,21 @@ def text(tiny_data: Path) -> Path:
             },
             [2, 5, 8],
         ),
+        # other forms of some pairs in every epoch, whose lengths are not those that the cool-down is planned by
+        (
+            {
+                "modifiers": {"upper_case": 0.4, "typos": 0.3, "noise": 0.1, "tags": 0.1},
+                "src_bpe_dropout": 0.2,
+                "both_directions": True,
+                "update_tokens": 2400,
+                "max_epochs": 3,
+                "max_steps": 50,
+                "cooldown": 0.5,
+            },
+            [2, 5, 8],
+        ),
     ],
-    ids=["log", "epochs", "cooldown", "cosine", "fp16", "schedule_free", "max_epochs", "all", "rdrop"],
+    ids=["log", "epochs", "cooldown", "cosine", "fp16", "schedule_free", "max_epochs", "all", "rdrop", "modifiers"],
 )
 def test_resumed_equals_never_stopped(tiny_data, text, tmp_path, monkeypatch, settings, deaths):
     config = tiny_settings(text, training=settings)

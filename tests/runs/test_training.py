@@ -387,7 +387,7 @@ def test_with_bpe_dropout_every_epoch_has_other_pieces_and_validation_has_none(t
     rows, seen = np.arange(20), []
     for epoch in (0, 1, 0):
         session.state.epoch = epoch
-        session.begin_epoch()
+        session.load_window()
         seen.append(session.batch(rows).tgt_out)
         assert session.n_epoch_tokens > 1.1 * plain.n_epoch_tokens
     assert seen[0].shape != seen[1].shape or not torch.equal(seen[0], seen[1])
@@ -398,7 +398,7 @@ def test_with_bpe_dropout_every_epoch_has_other_pieces_and_validation_has_none(t
 def test_the_tokens_of_an_update_are_those_of_its_epoch(tiny_data, text, tmp_path):
     fit(tiny_settings(text, training={"tgt_bpe_dropout": 0.3, "max_steps": 3}), tiny_data, tmp_path / "run")
     session = session_of(tiny_data, text, tmp_path / "other", tgt_bpe_dropout=0.3)
-    session.begin_epoch()
+    session.load_window()
     plan = BatchPlan(300, session.config.training.pool_pairs, session.config.training.seed)
     updates = epoch_updates(session.pairs.lengths, plan, 0)[:3]
     for update in updates:

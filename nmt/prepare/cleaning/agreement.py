@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"\d+")
 _AS_WORDS = 12  # numbers up to this one are often written as words
 
 _CLOSING = " \"'”“’‘»«›‹)]}」』）】》〉*_"
-_FINAL = tuple(".!?…。！？｡؟۔।॥።։")
+_FINAL = tuple(".!?…。！？｡؟۔।॥։።။។།")
 _OTHER_FINAL = tuple(":;,-–—：；，،؛፤")
 
 

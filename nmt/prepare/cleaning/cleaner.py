@@ -9,8 +9,7 @@ control         a side has a control character other than the tab, such as NUL o
 long            a side has more than `data.max_chars` characters
 ratio           the sides differ in length by more than `data.max_ratio`
 copied          both sides are the same text
-unscored        the pair has no score, but its corpus has a `clean.min_score`
-score           the score is below it
+score           the score is below `clean.min_score`, or there is none
 broken          a side has characters that are no text (`clean.broken`)
 words           a side has more than `clean.max_words` words
 word            a side has a word of more than `clean.max_word_chars` characters
@@ -28,6 +27,7 @@ near_duplicate  a pair was kept that is the same in normal form (`data.clean.nea
 targets         `data.clean.max_targets` other targets of the source were kept
 sources         `data.clean.max_sources` other sources of the target were kept
 spread          the length ratio is unusual in this corpus (`clean.max_ratio_spread`)
+misaligned      the sides do not translate each other (`clean.misaligned`)
 valid           it was split off as the development set (a number in `data.valid`)
 shared          it has a side in common with a pair that was split off
 pieces          a side has more than `data.max_pieces` pieces, found when the pairs that are left have been encoded
@@ -93,9 +93,9 @@ class Cleaner:
         self._clean, self._held_out = config.clean_of(key), held_out
         self._max_chars, self._max_ratio = self._clean.max_chars or 0, self._clean.max_ratio or 0.0
         self._repairs = repairs(self._clean)
-        self._filters = list(filters(self._clean, config.languages, text_folder(config.root)))
         self.report = CleanReport()
         """The counts so far."""
+        self._filters = list(filters(self._clean, config.languages, text_folder(config.root), self.report.mix))
 
     def clean(self, pair: SentencePair) -> SentencePair | None:
         """Return the pair with both sides stripped and repaired, or None if it is dropped; count it in either case."""
@@ -105,6 +105,7 @@ class Cleaner:
         src, tgt = before.strip(), after.strip()
         if self._repairs:
             src, tgt = self._repaired(src, tgt)
+        report.read_lengths.count(len(src), len(tgt))
         reason = self._reason(src, tgt, score)
         if reason is not None:
             report.drop(reason, report.read, src, tgt)
@@ -138,7 +139,7 @@ class Cleaner:
         if src == tgt:
             return "copied"
         if (least := self._clean.min_score) is not None and (score is None or score < least):
-            return "unscored" if score is None else "score"
+            return "score"
         for reason, is_bad in self._filters:
             if is_bad(src, tgt):
                 return reason

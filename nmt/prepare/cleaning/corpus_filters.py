@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from nmt.config import DataConfig
 from nmt.prepare.cleaning.length_ratio import LengthRatio
+from nmt.prepare.cleaning.misaligned import Misaligned
 
 SAMPLE_PAIRS = 500_000
 """Maximum number of pairs that a filter learns from."""
@@ -35,5 +36,10 @@ class CorpusFilter(Protocol):
 
 def corpus_filters(config: DataConfig, key: str) -> list[CorpusFilter]:
     """Return the filters of a corpus, `train.0`, in the order in which they are applied."""
-    spread = config.clean_of(key).max_ratio_spread
-    return [LengthRatio(spread)] if spread else []
+    clean = config.clean_of(key)
+    filters: list[CorpusFilter] = []
+    if clean.max_ratio_spread:
+        filters.append(LengthRatio(clean.max_ratio_spread))
+    if clean.misaligned:
+        filters.append(Misaligned(clean.misaligned))
+    return filters

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import TypeAdapter
 
 from nmt.errors import DataError
+from nmt.prepare.cleaning.lengths import Lengths
 from nmt.prepare.cleaning.reasons import HINTS, REASONS, counted
 from nmt.tasks.task import Json
 
 _N_SAMPLES = 3
 _SAMPLE_CHARS = 120
+_N_KEPT_SAMPLES = 10
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing: 2^64 over the golden ratio
 
 
 @dataclass
 class CleanReport:
-    """Counts of pairs: read, kept, dropped for each reason and repaired, with a few of the latter two as samples."""
+    """Counts of pairs: read, kept, dropped for each reason and repaired, with a few of the latter two as samples, and
+    what is known of the text that was read and of the text that is kept."""
 
     read: int = 0
     kept: int = 0
@@ -27,6 +33,14 @@ class CleanReport:
     """Pairs by kind of repair, also of those that were dropped after it."""
     repaired_samples: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
     """A few of their sides from where they differ, with the line number: before and after."""
+    mix: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By language of a side, the number of lines by the language that they were identified as, of those that were not
+    dropped before; empty if none were."""
+    read_lengths: Lengths = field(default_factory=Lengths)
+    kept_lengths: Lengths = field(default_factory=Lengths)
+    kept_samples: list[tuple[int, int, str, str]] = field(default_factory=list)
+    """A few of the pairs kept, spread over the corpus: those whose line numbers have the smallest hashes. Each is that
+    hash, the line number and the two sides."""
 
     def drop(self, reason: str, line: int, src: str, tgt: str) -> None:
         """Count a dropped pair, and keep the first few as samples; `line` is its line number, from 1."""
@@ -40,6 +54,17 @@ class CleanReport:
         start = max(0, same - _SAMPLE_CHARS // 3)
         _add_sample(self.repaired_samples, kind, (line, before[start:], after[start:]))
 
+    def keep(self, lines: npt.NDArray[np.int64], src: Sequence[str], tgt: Sequence[str]) -> None:
+        """Add pairs (N,) that are left to the histograms, and perhaps to the samples; `kept` does not change. `lines`
+        (N,): their line numbers, from 1."""
+        self.kept_lengths.count_all(src, tgt)
+        hashes = lines.astype(np.uint64) * _GOLDEN
+        n = min(len(lines), _N_KEPT_SAMPLES)
+        for i in np.argpartition(hashes, n - 1)[:n].tolist() if n else ():
+            sample = (int(hashes[i]), int(lines[i]), src[i][:_SAMPLE_CHARS], tgt[i][:_SAMPLE_CHARS])
+            self.kept_samples.append(sample)
+        self.kept_samples = sorted(self.kept_samples)[:_N_KEPT_SAMPLES]
+
     def add(self, other: CleanReport) -> None:
         """Add the counts of the part of the corpus that follows this one."""
         self.read += other.read
@@ -50,15 +75,27 @@ class CleanReport:
             for kind, samples in others.items():
                 for sample in samples:
                     _add_sample(own, kind, sample)
+        for side, counts in other.mix.items():
+            _add_counts(self.mix.setdefault(side, {}), counts)
+        self.read_lengths.add(other.read_lengths)
+        self.kept_lengths.add(other.kept_lengths)
+        self.kept_samples = sorted(self.kept_samples + other.kept_samples)[:_N_KEPT_SAMPLES]
 
     def shift(self, n: int) -> None:
         """Add `n`, the number of pairs of the corpus before this part, to the line numbers."""
+        self.renumber(lambda line: line + n)
+
+    def renumber(self, number: Callable[[int], int]) -> None:
+        """Replace the line numbers of all samples."""
         for own in (self.samples, self.repaired_samples):
             for kind, samples in own.items():
-                own[kind] = [(line + n, first, second) for line, first, second in samples]
+                own[kind] = [(number(line), first, second) for line, first, second in samples]
+        self.kept_samples = [(value, number(line), src, tgt) for value, line, src, tgt in self.kept_samples]
 
     def to_json(self) -> Json:
         """Return plain values."""
+        self.read_lengths.flush()
+        self.kept_lengths.flush()
         return asdict(self)
 
     @classmethod

@@ -7,17 +7,16 @@ from collections.abc import Callable
 
 from nmt.errors import DataError
 
-# what UTF-8 becomes in an 8-bit encoding: two characters beyond ASCII side by side, or one and a lost no-break space;
-# ftfy takes far longer to see that a line has none
-_SUSPECT = re.compile(r"[\x80-\x9f]|[^\x00-\x7f]{2}|[ÂÃ] ")
+# what UTF-8 becomes in an 8-bit encoding: two characters beyond ASCII side by side, not both small letters, or one and
+# a lost no-break space; ftfy takes far longer to see that a line has none
+_SUSPECT = re.compile(r"[\x80-\x9f]|(?![ß-öø-ÿ]{2})[^\x00-\x7f]{2}|[ÂÃ] ")
 _NO_TEXT = re.compile("[\ufffd\ue000-\uf8ff]")
 
 
-def needs_extra(settings: str, package: str) -> DataError:
+def needs_extra(setting: str, package: str) -> DataError:
     """Return the error that a package of the extra `clean` is not installed."""
     return DataError(
-        f"data.clean: {settings} needs the package {package}; install it with pip install {package}, or with nmt's "
-        "extra clean"
+        f"clean.{setting} needs the package {package}; install it with pip install {package}, or with nmt's extra clean"
     )
 
 

@@ -22,10 +22,13 @@ SideTest = Callable[[str], bool]
 _SHOUTED_LETTERS = 12  # fewer may be abbreviations
 
 
-def filters(clean: CorpusClean, languages: tuple[str, str], root: Path) -> Iterator[tuple[str, Filter]]:
+def filters(
+    clean: CorpusClean, languages: tuple[str, str], root: Path, mix: dict[str, dict[str, int]]
+) -> Iterator[tuple[str, Filter]]:
     """Yield the filters of a corpus with their reasons, in the order in which they are applied.
 
-    root: the folder of the block lists. Raises DataError if a list, a package or facts about a language are missing.
+    root: the folder of the block lists. mix: `CleanReport.mix`, which the identification of languages fills.
+    Raises DataError if a list, a package or facts about a language are missing.
     """
     if clean.copied == "normal":
         yield "copied", same_letters
@@ -52,9 +55,11 @@ def filters(clean: CorpusClean, languages: tuple[str, str], root: Path) -> Itera
     if clean.same_sentences:
         yield "sentences", other_sentences
     if clean.truncated:
+        if without := {"th", "lo"} & {language.split("_")[0].lower() for language in languages}:
+            raise DataError(f"clean.truncated: sentences have no final mark in {without.pop()}; set it to false")
         yield "truncated", is_cut
     if clean.language:
-        yield "language", _either(*(in_other_language(language) for language in languages))
+        yield "language", _either(*(in_other_language(code, mix.setdefault(code, {})) for code in languages))
 
 
 def _either(first: SideTest, second: SideTest) -> Filter:
@@ -84,7 +89,8 @@ def longer_word(language: str, most: int) -> SideTest:
         return _no
 
     def test(text: str) -> bool:
-        return len(text) > most and any(len(word) > most and not LINK.search(word) for word in text.split())
+        words = text.split()
+        return max(map(len, words)) > most and any(len(word) > most and not LINK.search(word) for word in words)
 
     return test
 
@@ -102,7 +108,7 @@ def other_script(language: str, least: float) -> SideTest:
     scripts = scripts_of(language)
     if not scripts:
         raise DataError(
-            f"data.clean: min_script needs the script of {language}, which is not known; name it in the language code, "
+            f"clean.min_script needs the script of {language}, which is not known; name it in the language code, "
             f"such as {language}_Latn"
         )
     return in_other_script(scripts, least)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from nmt.errors import DataError
 from nmt.prepare.cleaning.encoding import needs_extra
 
-_MARGIN = 5.0
-"""Nats by which another language must be more probable. So short text and text alike in many languages is kept: of good
-lines of 30 to 170 characters at most 0.4 % are dropped, of those in another language 99.5 %."""
+_MARGIN, _MARGIN_CHARS = 5.0, 50.0
+"""Nats by which another language must be more probable, and what is added to them, divided by the characters. So short
+text and text alike in many languages is kept."""
 _CHARS = 128
 """Characters that are judged; more would take time and change little."""
 _NO_LANGUAGE = "zxx"  # markup, code, numbers
@@ -20,9 +20,10 @@ _ALIKE = [
 """Codes of languages that are not told apart."""
 
 
-def in_other_language(language: str) -> Callable[[str], bool]:
+def in_other_language(language: str, counts: dict[str, int]) -> Callable[[str], bool]:
     """Return a test whether a text is clearly in another language than this one, by its code `de` or `pt_BR`.
 
+    counts: the texts that are tested are counted here by language, or as `unclear`.
     Raises DataError without py3langid, or if it does not know the language.
     """
     try:
@@ -33,16 +34,19 @@ def in_other_language(language: str) -> Callable[[str], bool]:
     known = dict(rank(""))
     own = {code}.union(*(codes for codes in _ALIKE if code in codes)) & known.keys()
     if not own:
-        raise DataError(f"data.clean: language needs a model of {language}, which py3langid does not have")
+        raise DataError(f"clean.language needs a model of {language}, which py3langid does not have; set it to false")
 
     def test(text: str) -> bool:
         text = text[:_CHARS]
-        best, _ = classify(text)
+        best, score = classify(text)
+        is_other = False
         if best in own:
-            return False
-        scores = rank(text)
-        expected = next(score for code, score in scores if code in own)
-        other = next(score for code, score in scores if code not in own and code != _NO_LANGUAGE)
-        return bool(other - expected > _MARGIN)
+            best = language
+        else:
+            expected = next(own_score for code, own_score in rank(text) if code in own)
+            is_other = best != _NO_LANGUAGE and score - expected > _MARGIN + _MARGIN_CHARS / max(1, len(text))
+            best = best if is_other else "unclear"
+        counts[best] = counts.get(best, 0) + 1
+        return is_other
 
     return test

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 _OFFSET = 15  # added to both lengths, since short pairs differ more
+_LEAST_PAIRS = 100  # of fewer, nothing can be said
 _LEAST_SPREAD = 0.02  # below it, most pairs have exactly the same ratio
 
 
@@ -24,8 +26,8 @@ class LengthRatio:
 
     def learn(self, pairs: Sequence[tuple[str, str]]) -> bytes:
         """Return the median of the logarithm of the ratio, and its median absolute deviation."""
-        if not pairs:
-            return json.dumps([0.0, 1.0]).encode()
+        if len(pairs) < _LEAST_PAIRS:
+            return json.dumps([0.0, math.inf]).encode()
         ratios = _log_ratios(pairs)
         median = np.median(ratios)
         return json.dumps([float(median), float(np.median(np.abs(ratios - median)))]).encode()

@@ -56,6 +56,6 @@ def to_unicode_form(form: Literal["NFC", "NFKC"], text: str) -> str:
 
 def plain_spaces(text: str) -> str:
     """Replace each run of white space by a space, and remove zero-width spaces and soft hyphens."""
-    if not text.isascii():
-        text = _ZERO_WIDTH.sub("", text)
-    return " ".join(text.split())
+    if text.isprintable() and "  " not in text:  # a space is the only white space that is printable
+        return text
+    return " ".join(_ZERO_WIDTH.sub("", text).split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable
 from functools import cache
@@ -15,6 +16,7 @@ _WRITTEN_IN = {
     "LATIN CYRILLIC": "cnr crh sh sr tk uz",
     "ARABIC": "ar arz azb bal ckb fa glk lrc mzn pnb ps sd ug ur",
     "LATIN ARABIC": "ku",
+    "LATIN CJK": "hak nan",
     "HEBREW": "he iw lad yi",
     "GREEK": "el grc pnt",
     "ARMENIAN": "hy hyw",
@@ -31,7 +33,7 @@ _WRITTEN_IN = {
     "MALAYALAM": "ml",
     "SINHALA": "si",
     "THAANA": "dv",
-    "MEETEI MEETEI_MAYEK BENGALI": "mni",
+    "MEETEI BENGALI": "mni",
     "OL": "sat",
     "THAI": "th",
     "LAO": "lo",
@@ -42,8 +44,8 @@ _WRITTEN_IN = {
     "TIFINAGH": "ber tzm zgh",
     "CHEROKEE": "chr",
     "CANADIAN": "cr iu",
-    "CJK": "zh yue wuu lzh gan hak nan ja",
-    "HANGUL CJK": "ko",
+    "CJK": "zh yue wuu lzh gan ja",
+    "HANGUL": "ko",
 }
 _SCRIPTS = {language: scripts.split() for scripts, all_ in _WRITTEN_IN.items() for language in all_.split()}
 """Language code -> its scripts: first words of the names of their letters in Unicode."""
@@ -74,6 +76,7 @@ def script_of(char: str) -> str | None:
     return "CJK" if script in ("HIRAGANA", "KATAKANA", "IDEOGRAPHIC", "BOPOMOFO") else script
 
 
+_BEYOND_LATIN = re.compile("[^\x00-\u024f\u1e00-\u1eff\u2000-\u206f]")
 _OWN, _OTHER = "a", "b"
 
 
@@ -95,7 +98,7 @@ def in_other_script(scripts: frozenset[str], least: float) -> Callable[[str], bo
     has_latin = "LATIN" in scripts
 
     def test(text: str) -> bool:
-        if has_latin and text.isascii():
+        if has_latin and not _BEYOND_LATIN.search(text):
             return False
         letters = text.translate(kinds)
         return letters.count(_OWN) < least * len(letters)
@@ -108,4 +111,4 @@ _UNSPACED = {"CJK", "THAI", "LAO", "TIBETAN", "MYANMAR", "KHMER"}
 
 def is_spaced(language: str) -> bool:
     """Whether the words of a language are separated by spaces; true of languages that are not known."""
-    return not scripts_of(language) & _UNSPACED or "HANGUL" in scripts_of(language)
+    return not scripts_of(language) & _UNSPACED

@@ -17,11 +17,13 @@ from nmt.prepare.formats.encoding import extends_ascii
 from nmt.prepare.formats.language import side_in_columns, side_of_source
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import Layout, Row, Units, one_line
+from nmt.text.formats import text_problem
 
+_START_BYTES = 1 << 10
 _HEADER_BYTES = 1 << 16
 _CHARSET = re.compile(rb"Content-Type:[^\n]{0,200}?charset=([\w.:-]{1,40})", re.IGNORECASE)
 _STRING = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
-_KEYWORD = re.compile(rf"(msgctxt|msgid|msgid_plural|msgstr|msgstr\[(0|[1-9]\d?)\])\s*{_STRING}")
+_KEYWORD = re.compile(rf"(msgctxt|msgid|msgid_plural|msgstr|msgstr\[(0|[1-9]\d?)\])(?:\s*{_STRING})?")
 _CONTINUED = re.compile(_STRING)
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", '"': '"'}
@@ -118,6 +120,8 @@ def _lines(file: Input) -> Iterator[str]:
         raw = stream.read(DOCUMENT_BYTES + 1)
     if len(raw) > DOCUMENT_BYTES:
         raise DataError(f"{file.name}: more than {DOCUMENT_BYTES >> 20} MB; split it")
+    if problem := text_problem(file.name, raw[:_START_BYTES]):
+        raise DataError(f"{file.name}: {problem}")
     declared = _CHARSET.search(raw, 0, _HEADER_BYTES)
     charset = declared[1].decode("ascii") if declared else "utf-8"
     if charset == "CHARSET":  # of a template
@@ -128,7 +132,8 @@ def _lines(file: Input) -> Iterator[str]:
         try:
             yield line.decode(charset)
         except UnicodeError:
-            raise DataError(f"{file.name}: line {number}: not {charset}, its charset; correct its header") from None
+            why = "its charset; correct its header" if declared else "and its header names no other charset"
+            raise DataError(f"{file.name}: line {number}: not {charset}, {why}") from None
 
 
 def _messages(name: str, lines: Iterable[str]) -> Iterator[_Message]:
@@ -170,7 +175,9 @@ def _add(message: _Message, line: str) -> str | None:
     elif keyword := _KEYWORD.fullmatch(line):
         if message.last not in _before(keyword):
             return f"{keyword[1]} after {message.last or 'the message before'}"
-        message.parts[keyword[1]] = [_unescape(keyword[3])]
+        if message.parts and not message.parts[message.last]:
+            return f"{keyword[1]}, where the text of {message.last} is needed"
+        message.parts[keyword[1]] = [] if keyword[3] is None else [_unescape(keyword[3])]
     else:
         return f"neither a quoted text nor a keyword with one: {line[:40]}"
     return None

@@ -19,6 +19,7 @@ from nmt.prepare.pipeline.files import SIDES, read_side, write_side
 from nmt.prepare.pipeline.keys import write_keys
 from nmt.prepare.pipeline.read import Part
 from nmt.prepare.pipeline.work import Work
+from nmt.prepare.sources import text_folder
 from nmt.tasks.task import Done, Json, Task
 
 
@@ -32,7 +33,7 @@ class _Arguments(BaseModel):
 
 def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out: Path) -> list[Done]:
     """Clean all parts."""
-    settings = config.model_dump(mode="json")
+    settings = config.model_dump(mode="json") | {"root": str(text_folder(config.root).absolute())}
     tasks = [
         Task(
             f"clean/{number:05}",

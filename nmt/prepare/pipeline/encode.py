@@ -47,7 +47,7 @@ class EncodeSummary(BaseModel):
     n: int
     """Pairs that are written."""
     report: CleanReport
-    """Counts only the pairs with too many pieces."""
+    """Counts only the pairs with too many pieces, and describes those that are kept."""
     text: dict[str, TextRecord]
     """By language."""
 
@@ -86,7 +86,10 @@ def encode_part(folder: Path, arguments: Json) -> Json:
     for row in np.flatnonzero(is_long).tolist():
         report.kept -= 1
         report.drop("pieces", int(numbers[row]), sides[0][row], sides[1][row])
-    rows = np.repeat(np.flatnonzero(~is_long), task.repeat)
+    kept = np.flatnonzero(~is_long)
+    texts = [[lines[row] for row in kept.tolist()] for lines in sides] if is_long.any() else sides
+    report.keep(numbers[kept], texts[0], texts[1])
+    rows = np.repeat(kept, task.repeat)
     if task.is_shuffled:
         order = shuffled(np.load(settled / "hashes.npy")[rows])
         by_order = np.argsort(order, kind="stable")

@@ -26,7 +26,7 @@ _Ids = npt.NDArray[np.unsignedinteger]
 
 
 class _Arguments(BaseModel):
-    languages: tuple[str, str]
+    languages: Sequence[str]
     work: str
     name: str
     """Of the split or shard."""
@@ -37,9 +37,11 @@ class _Arguments(BaseModel):
 
 def join_in_order(work: Work, languages: tuple[str, str], parts: Sequence[Done]) -> list[Done]:
     """Write the training text as one file for each language."""
-    arguments = _Arguments(languages=languages, work=str(work.folder), name="train", parts=list(range(len(parts))))
-    task = Task("join/00000", join, arguments.model_dump(mode="json"), work.version("encode"))
-    return work.stage("join", "joining", [task], _n_pairs)
+    tasks = []
+    for side, language in enumerate(languages):
+        arguments = _Arguments(languages=[language], work=str(work.folder), name="train", parts=list(range(len(parts))))
+        tasks.append(Task(f"join/{side:05}", join, arguments.model_dump(mode="json"), work.version("encode")))
+    return work.stage("join", "joining", tasks, _n_pairs)
 
 
 def join_shards(

@@ -73,8 +73,8 @@ class _Summary(BaseModel):
 
 def training_parts(
     work: Work, data: DataConfig, sources: Sequence[OpenSource]
-) -> tuple[list[Part], list[dict[str, int]]]:
-    """Return the parts of all training corpora, and what was skipped of each, by reason.
+) -> tuple[list[Part], list[dict[str, int]], list[Done]]:
+    """Return the parts of all training corpora, what was skipped of each, by reason, and the tasks that were done.
 
     Raises DataError, also for a corpus that does not have as many pairs as the config expects.
     """
@@ -88,14 +88,15 @@ def training_parts(
                 )
                 name, version = f"read/{len(tasks):05}", source.record.model_dump_json()
                 tasks.append(Task(name, write_lines, arguments.model_dump(mode="json"), version))
-    done = iter(work.stage("read", "reading", tasks, lambda each: sum(_Summary.model_validate(each.summary).counts)))
+    done = work.stage("read", "reading", tasks, lambda each: sum(_Summary.model_validate(each.summary).counts))
+    written = iter(done)
     parts: list[Part] = []
     skipped: list[dict[str, int]] = []
     for number, (source, config) in enumerate(zip(sources, data.train, strict=True)):
         units, n = Units(), 0
         for own in source.parts:
             lines, counts = (
-                _cut(own, data, root, work.sizes.part_pairs) if _is_plain(own) else _written(next(done), units)
+                _cut(own, data, root, work.sizes.part_pairs) if _is_plain(own) else _written(next(written), units)
             )
             firsts = itertools.accumulate(counts, initial=n)
             parts += [
@@ -108,7 +109,7 @@ def training_parts(
             n += sum(counts)
         check_count(config, n)
         skipped.append(units.skipped)
-    return parts, skipped
+    return parts, skipped, done
 
 
 def write_lines(folder: Path, arguments: Json) -> Json:
@@ -116,15 +117,19 @@ def write_lines(folder: Path, arguments: Json) -> Json:
     task, units, counts = _Arguments.model_validate(arguments), Units(), list[int]()
     pairs = read_part(task.part, task.languages, Path(task.root), units)
     while block := list(islice(pairs, task.part_pairs)):
-        part = folder / f"{len(counts):05}"
-        part.mkdir()
-        write_side(part, 0, [pair.src for pair in block])
-        write_side(part, 1, [pair.tgt for pair in block])
-        if any(pair.score is not None for pair in block):
-            scores = [math.nan if pair.score is None else pair.score for pair in block]
-            np.save(part / _SCORES, np.array(scores, np.float32))
+        write_part(folder / f"{len(counts):05}", block)
         counts.append(len(block))
     return _Summary(counts=counts, skipped=units.skipped).model_dump()
+
+
+def write_part(folder: Path, pairs: Sequence[SentencePair]) -> None:
+    """Write pairs as files of lines, and their scores if there are any, into a new folder."""
+    folder.mkdir(parents=True)
+    write_side(folder, 0, [pair.src for pair in pairs])
+    write_side(folder, 1, [pair.tgt for pair in pairs])
+    if any(pair.score is not None for pair in pairs):
+        scores = [math.nan if pair.score is None else pair.score for pair in pairs]
+        np.save(folder / _SCORES, np.array(scores, np.float32))
 
 
 def _is_plain(part: Source) -> bool:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from nmt.config import Config, DataConfig, Source
 from nmt.data.manifest import ShardRecord
+from nmt.errors import DataError
 from nmt.layout import DataDir, TokenizerDir
 from nmt.prepare.cleaning.counts import CleanReport, refuse_empty, total
+from nmt.prepare.cleaning.lengths import Lengths
 from nmt.prepare.languages import Sample
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.clean import clean_parts, write_held_out_lines
@@ -21,6 +23,7 @@ from nmt.prepare.pipeline.read import Part, training_parts
 from nmt.prepare.pipeline.settle import settle_parts, split_off
 from nmt.prepare.pipeline.vocabulary import learn_vocabulary
 from nmt.prepare.pipeline.work import Work
+from nmt.prepare.recipe import block_lists
 from nmt.prepare.records import TextRecord
 from nmt.tasks.task import Done
 from nmt.text.tokenizer import Tokenizers
@@ -72,16 +75,38 @@ def settle_text(
     work: Work, config: DataConfig, sources: Sequence[OpenSource], held_out: Sequence[SentencePair]
 ) -> TrainingText:
     """Read and clean the training corpora. Raises DataError, also if nothing is left."""
+    try:
+        return _settle_text(work, config, sources, held_out)
+    except DataError:
+        if not work.do_again():
+            raise
+    return _settle_text(work, config, sources, held_out)
+
+
+def _settle_text(
+    work: Work, config: DataConfig, sources: Sequence[OpenSource], held_out: Sequence[SentencePair]
+) -> TrainingText:
+    parts, skipped, read = training_parts(work, config, sources)
+    text = settle_read(work, config, parts, skipped, held_out)
+    work.remove("read", read)
+    return text
+
+
+def settle_read(
+    work: Work, config: DataConfig, parts: list[Part], skipped: list[dict[str, int]], held_out: Sequence[SentencePair]
+) -> TrainingText:
+    """Clean training corpora that have been read into parts; `skipped`: see `TrainingText`. Raises DataError."""
     folder = write_held_out_lines(work, held_out)
-    parts, skipped = training_parts(work, config, sources)
+    work.versions["block lists"] = json.dumps(block_lists(config))
     cleaned = clean_parts(work, config, parts, folder)
     drops, _learned = judge_parts(work, config, parts, cleaned, group_parts(work, config, cleaned))
     chosen, n_offered = None, 0
     if not isinstance(config.valid, Source):
         chosen, n_offered = split_off(work, cleaned, drops, config.valid)
-    settled = settle_parts(work, cleaned, drops, chosen)
+    settled = settle_parts(work, cleaned, drops, chosen is not None)
     reports = _by_source(config, parts, [CleanReport.from_json(done.summary) for done in settled])
     refuse_empty(total(reports))
+    work.remove("clean", cleaned)
     return TrainingText(parts, settled, reports, skipped, chosen, n_offered)
 
 
@@ -104,6 +129,7 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText) -> EncodedTe
     summaries = [EncodeSummary.model_validate(done.summary) for done in encoded]
     reports = [CleanReport.from_json(report.to_json()) for report in text.reports]  # a copy
     for report, more in zip(reports, _by_source(config, text.parts, [each.report for each in summaries]), strict=True):
+        report.kept_lengths, report.kept_samples = Lengths(), []  # those of encoding are without what that drops
         report.add(more)
     refuse_empty(total(reports))
     shards = None

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel
+from pydantic import BaseModel, StrictInt
 
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.languages import Sample
@@ -18,6 +18,9 @@ from nmt.prepare.pipeline.work import Work
 from nmt.prepare.split_off import Draw
 from nmt.tasks.task import Done, Json, Task
 from nmt.text.alphabet import count_characters
+
+SPLIT_OFF = "split-off"
+"""The stage that chooses the development set."""
 
 
 class _Arguments(BaseModel):
@@ -30,25 +33,25 @@ class _Arguments(BaseModel):
     version: str
 
 
-def settle_parts(
-    work: Work, cleaned: Sequence[Done], drops: Drops, split_off: Sequence[SentencePair] | None
-) -> list[Done]:
-    """Write what is left of all parts."""
-    before = work.version(*work.versions)
-    folder = work.folder / "split-off" if split_off is not None else None
-    if folder is not None and split_off is not None:
-        folder.mkdir(exist_ok=True)
-        for side in SIDES:
-            write_side(folder, side, [pair[side] for pair in split_off])
+class _Choice(BaseModel):
+    amount: StrictInt | float
+    drops: Drops
+    n_rows: list[int]
+
+
+def settle_parts(work: Work, cleaned: Sequence[Done], drops: Drops, is_split_off: bool) -> list[Done]:
+    """Write what is left of all parts, without the development set if that `is_split_off`."""
+    version = work.version(*work.versions)
+    chosen = str(part_folder(work.folder, SPLIT_OFF, 0)) if is_split_off else None
     tasks = [
         Task(
             f"settle/{number:05}",
             settle_part,
             {
                 "part": number, "report": done.summary, "drops": drops.model_dump(mode="json"),
-                "split_off": None if folder is None else str(folder), "version": before,
+                "split_off": chosen, "version": version,
             },
-            version=before,
+            version,
         )
         for number, done in enumerate(cleaned)
     ]  # fmt: skip
@@ -57,17 +60,31 @@ def settle_parts(
 
 def split_off(work: Work, cleaned: Sequence[Done], drops: Drops, amount: int | float) -> tuple[list[SentencePair], int]:
     """Choose the development set among the pairs that are left. Returns it, and the number of those pairs."""
-    draw = Draw(amount)
-    for part in range(len(cleaned)):
-        hashes = np.load(part_folder(work.folder, "clean", part) / "hashes.npy")
-        left = drops.left(part, len(hashes))
-        draw.offer(part, left, hashes[left])
-    chosen = draw.chosen()
-    pairs = []
-    for part, rows in chosen.items():
-        src, tgt = (read_side(part_folder(work.folder, "clean", part), side) for side in SIDES)
-        pairs += [SentencePair(src[row], tgt[row], "") for row in rows]
-    return pairs, draw.n_offered
+    n_rows = [int(str(done.summary["kept"])) for done in cleaned]
+    arguments = _Choice(amount=amount, drops=drops, n_rows=n_rows).model_dump(mode="json")
+    task = Task(f"{SPLIT_OFF}/00000", choose, arguments, work.version(*work.versions))
+    [done] = work.stage(SPLIT_OFF, "splitting off", [task], lambda _: sum(n_rows))
+    src, tgt = (read_side(done.folder, side) for side in SIDES)
+    pairs = [SentencePair(one, other, "") for one, other in zip(src, tgt, strict=True)]
+    return pairs, int(str(done.summary["offered"]))
+
+
+def choose(folder: Path, arguments: Json) -> Json:
+    """Write the text of the development set. Returns the number of pairs that it was chosen from."""
+    task = _Choice.model_validate(arguments)
+    draw = Draw(task.amount)
+    parts = [part_folder(task.drops.work, "clean", part) for part in range(len(task.n_rows))]
+    for part, (text, n) in enumerate(zip(parts, task.n_rows, strict=True)):
+        left = task.drops.left(part, n)
+        draw.offer(part, left, np.load(text / "hashes.npy")[left])
+    sides: tuple[list[str], list[str]] = ([], [])
+    for part, rows in draw.chosen().items():
+        for side in SIDES:
+            lines = read_side(parts[part], side)
+            sides[side].extend(lines[row] for row in rows)
+    for side in SIDES:
+        write_side(folder, side, sides[side])
+    return {"offered": draw.n_offered}
 
 
 def settle_part(folder: Path, arguments: Json) -> Json:
@@ -92,10 +109,11 @@ def settle_part(folder: Path, arguments: Json) -> Json:
         report.kept -= 1
         report.drop(reason_of[row], int(lines[row]), sides[0][row], sides[1][row])
     left = _left(len(lines), reason_of)
+    kept = [[texts[row] for row in left] for texts in sides] if reason_of else sides
     for side in SIDES:
-        kept = [sides[side][row] for row in left] if reason_of else sides[side]
-        write_side(folder, side, kept)
-        (folder / f"characters.{side}.json").write_text(json.dumps(count_characters(kept)), encoding="utf-8")
+        write_side(folder, side, kept[side])
+        (folder / f"characters.{side}.json").write_text(json.dumps(count_characters(kept[side])), encoding="utf-8")
+    report.keep(lines[left], kept[0], kept[1])
     np.save(folder / "lines.npy", lines[left])
     np.save(folder / "hashes.npy", hashes[left])
     (folder / "sample.json").write_text(json.dumps(sample.pairs), encoding="utf-8")

@@ -25,7 +25,8 @@ CURVES = ("train", "valid", "ema", "average")
 class TrainingLog:
     """Writes every record to all three.
 
-    A record is flat; `kind` is train, valid, ema, average, skipped or warning, and `step` is the update it belongs to.
+    A record is flat; `kind` is train, valid, ema, average, skipped, warning or modifier, and `step` is the update it
+    belongs to.
     Compare training and development set by `nll` (nats per token): `loss` is what training minimises, smoothing and
     divergence included, and equals `nll` on the development set.
     """

@@ -16,6 +16,7 @@ from nmt.training.outcome import Outcome, UpdateStats
 from nmt.training.report.alarms import ADVICE, loss_alarm
 from nmt.training.report.forecast import FIRST_UPDATES, forecast, pace_is_known
 from nmt.training.report.log import TrainingLog
+from nmt.training.report.mixture import mixture
 from nmt.training.report.profile import Profile
 from nmt.training.session import Session
 
@@ -46,6 +47,7 @@ class Meter:
         self._clock = self._shown = time.monotonic()
         self._update_seconds: list[float] = []  # of the first updates of this process
         self._is_forecast = False
+        self._stage: int | None = None  # the one whose mixture was said
 
     @property
     def _has_divergence(self) -> bool:
@@ -138,11 +140,15 @@ class Meter:
                 "which does not change what is learned; a lower training.max_tokens saves the time"
             )
 
-    def expect(self, n_updates: int) -> None:
-        """Set the total of the progress bar from the number of updates of an epoch."""
+    def begin_window(self) -> None:
+        """Set the total of the progress bar from the updates of an epoch, and say what a stage mixes."""
         settings, state = self._session.config.training, self._session.state
-        by_epochs = n_updates * (settings.max_epochs or settings.max_steps)
+        by_epochs = self._session.n_epoch_updates * (settings.max_epochs or settings.max_steps)
         self.log.total(state.cooldown_end or min(settings.max_steps, by_epochs))
+        if self._stage != state.stage:
+            self._stage = state.stage
+            for line in mixture(self._session):
+                self.log.say(line)
 
     def pause(self) -> None:
         """Stop counting time as training: something else is about to be done."""
@@ -235,7 +241,7 @@ class NullMeter(Meter):
     def settle(self, n_left: int = 0) -> None:
         """Do nothing."""
 
-    def expect(self, n_updates: int) -> None:
+    def begin_window(self) -> None:
         """Do nothing."""
 
     def pause(self) -> None:

@@ -55,7 +55,7 @@ def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World)
     if max_tokens == "auto":
         kept_tokens = kept.auto_max_tokens if kept is not None and kept.processes == world.size else None
         max_tokens = auto_max_tokens = kept_tokens or pick_max_tokens(
-            inputs.model, inputs.pairs, settings, precision, device, 4 * settings.update_tokens // world.size
+            inputs.model, inputs.windows.sample(), settings, precision, device, 4 * settings.update_tokens // world.size
         )
     choices = Choices(
         precision=precision,

@@ -8,9 +8,9 @@ import torch
 
 from nmt.config import Config
 from nmt.console import say
-from nmt.data.batching import Pairs
-from nmt.data.bpe_dropout import BpeDropout
 from nmt.data.corpus import Corpus
+from nmt.data.modifiers import Modifiers
+from nmt.data.windows import Windows
 from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.model.device import pick_device
@@ -21,11 +21,14 @@ from nmt.training.setup.init_from import freeze
 
 @dataclass(frozen=True)
 class Inputs:
-    """Corpus, pairs, device and model. If the model is `to_shard`, rank 0 has an unsharded `copy` to validate."""
+    """Corpus, its windows, modifiers of pairs, device and model.
+
+    If the model is `to_shard`, rank 0 has an unsharded `copy` to validate.
+    """
 
     corpus: Corpus
-    pairs: Pairs
-    bpe_dropout: BpeDropout | None
+    windows: Windows
+    modifiers: Modifiers | None
     device: torch.device
     model: Transformer
     copy: Transformer | None
@@ -37,13 +40,9 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
     corpus = _read_corpus(config, data)
     device = pick_device(config.training.device)
     world.set_device(device)
-    settings, src, tgt = config.training, config.data.src, config.data.tgt
-    text = corpus.split("train")
-    pairs, bpe_dropout = Pairs(text, src, tgt, settings.both_directions), None
-    if settings.src_bpe_dropout or settings.tgt_bpe_dropout:
-        bpe_dropout = BpeDropout(text, corpus.tokenizers, config.data, settings)
+    settings, windows = config.training, Windows(corpus, config)
     torch.manual_seed(settings.seed)
-    n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (src, tgt))
+    n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (config.data.src, config.data.tgt))
     model, copy = Transformer(config.model, n_src, n_tgt), None
     freeze(model, settings.freeze)
     if settings.freeze and settings.init_from is None and world.is_rank0:
@@ -55,7 +54,8 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
         copy = Transformer(config.model, n_src, n_tgt).to(device)
     if settings.parallel == "fsdp" and world.size == 1:
         say("training.parallel: fsdp has no effect: it shards a model over several processes, and there is only one")
-    return Inputs(corpus, pairs, bpe_dropout, device, model, copy, to_shard)
+    modifiers = Modifiers(corpus, config) if settings.modifiers.rates else None
+    return Inputs(corpus, windows, modifiers, device, model, copy, to_shard)
 
 
 def _read_corpus(config: Config, data: DataDir) -> Corpus:
@@ -63,7 +63,8 @@ def _read_corpus(config: Config, data: DataDir) -> Corpus:
     if tuple(corpus.languages) != config.data.languages:
         actual, needed = " and ".join(corpus.languages), " and ".join(config.data.languages)
         raise DataError(f"{data.path}: holds {actual}, but data.direction = {config.data.direction} needs {needed}")
-    corpus.verify("train", ("ids", "ends"))
+    if corpus.manifest.splits["train"].shards is None:  # shards are verified when a window first reads them
+        corpus.verify("train", ("ids", "ends"))
     corpus.verify("valid")
     if not corpus.tokenizers.joint and (config.training.both_directions or config.model.tie_embeddings == "all"):
         setting = "training.both_directions" if config.training.both_directions else "model.tie_embeddings: all"

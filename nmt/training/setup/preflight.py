@@ -6,7 +6,6 @@ import shutil
 
 from nmt.config import Config, TrainingConfig
 from nmt.console import say
-from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
@@ -14,11 +13,13 @@ from nmt.prepare.checks import unlike
 from nmt.runs.checkpoint import most_bytes
 
 
-def check_sentences(config: Config, max_tokens: int, sets: dict[str, Pairs]) -> None:
-    """Raise ConfigError for sentences longer than the settings allow, rather than fail hours later at the first one."""
+def check_sentences(config: Config, max_tokens: int, sets: dict[str, int]) -> None:
+    """Raise ConfigError for sentences longer than the settings allow, rather than fail hours later at the first one.
+
+    `sets`: the length of the longest one of each set, end of sentence counted.
+    """
     problems = []
-    for name, pairs in sets.items():
-        longest = int(max(pairs.lengths.src.max(), pairs.lengths.tgt.max()))
+    for name, longest in sets.items():
         limits = {"training.max_tokens": max_tokens} if name == "training" else {}
         if config.model.positions == "learned":
             limits["model.max_positions"] = config.model.max_positions

@@ -10,7 +10,6 @@ from torch import Tensor
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.console import say
-from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import (
@@ -28,7 +27,8 @@ from nmt.runs.info import RunInfo, read_info
 from nmt.runs.state import TrainState, load_state
 from nmt.training.limits import LIMITS
 from nmt.training.parallel.shard import shard_like
-from nmt.training.session import Session
+from nmt.training.session import Session, position_of
+from nmt.training.setup.inputs import Inputs
 
 Shape = tuple[str, torch.Size, torch.dtype]
 # settings that decide when a run ends, what it keeps and logs, and what fits into memory: they may change on a resume
@@ -38,12 +38,12 @@ MAY_CHANGE = {
 }  # fmt: skip
 
 
-def check_resume(config: Config, run: RunDir, corpus: Corpus) -> RunInfo:
+def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
     """Refuse to resume with another model, tokenizer or text than before; returns run.json.
 
     Raises ConfigError, DataError or CheckpointError.
     """
-    before = load_config(run.config)
+    before, corpus = load_config(run.config), inputs.corpus
     changed = [
         f"{section}.{field}"
         for section in ("data", "tokenizer", "model", "training", "search")
@@ -65,6 +65,8 @@ def check_resume(config: Config, run: RunDir, corpus: Corpus) -> RunInfo:
         raise DataError(f"{corpus.directory.path}: its tokenizer is not the one that {run.path} was trained with")
     if info.corpus != corpus.fingerprint:
         raise DataError(f"{corpus.directory.path}: its text is not the one that {run.path} was trained on")
+    if inputs.modifiers is not None and info.glossary != inputs.modifiers.glossary:
+        raise DataError(f"{config.training.modifiers.glossary}: its terms are not those that {run.path} has learned")
     if info.data_dir != str(corpus.directory.path.resolve()):
         say(f"the data directory was {info.data_dir}: it has moved, but nothing in it has changed")
     return info
@@ -112,6 +114,8 @@ def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors, Tensors] | 
         where = str(saved.path)
         try:
             state = load_state(saved)
+            if not session.windows.mix.has(position_of(state)):
+                raise CheckpointError(f"{saved.state}: damaged: no window of the training text is where it stands")
             weights, moments, ema = load_weights(saved), load_optimizer(saved), {}
             check_fit(session.model, weights, where)
             if session.ema is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from nmt.config import Config
-from nmt.data.packing import Packing
 from nmt.errors import DataError
 from nmt.layout import DataDir, RunDir
 from nmt.model.precision import use_float32_library
@@ -39,7 +38,7 @@ def start(
 
     def check_and_choose() -> Choices:
         nonlocal initial  # on rank 0
-        before = check_resume(config, run, corpus) if resume else None
+        before = check_resume(config, run, inputs) if resume else None
         warn_of_unused(config, corpus)
         initial = read_initial(config, run, corpus, model, before)
         return choose(config, before, inputs, world)
@@ -54,7 +53,7 @@ def start(
     session = Session(
         config=config,
         run=run,
-        pairs=inputs.pairs,
+        windows=inputs.windows,
         validator=validator,
         model=model,
         optimizer=world.on_all_ranks(lambda: make_optimizer(model, config.training)),
@@ -65,13 +64,15 @@ def start(
         max_tokens=choices.max_tokens,
         world=world,
         stop=stop or Stop(),
-        packing=Packing(inputs.pairs) if choices.layout == "packed" else None,
+        is_packed=choices.layout == "packed",
         forward=compiled(model) if choices.compiled else None,
         copy=inputs.copy,
-        bpe_dropout=inputs.bpe_dropout,
+        modifiers=inputs.modifiers,
     )
     if resume:
         restore(session)
+    world.on_all_ranks(session.load_window)
+    if resume:
         session.is_over = world.on_rank0(lambda: is_finished(session))
     if not session.is_over:
         world.on_rank0(lambda: write_run(session, corpus, choices, initial.origin, resume))
@@ -83,5 +84,6 @@ def _make_validator(config: Config, inputs: Inputs, choices: Choices, fingerprin
     if inputs.corpus.fingerprint != fingerprint:
         raise DataError(f"{inputs.corpus.directory.path}: its text is not the one that rank 0 learns from")
     validator = Validator(config, inputs.corpus, inputs.device, choices.precision, choices.max_tokens)
-    check_sentences(config, choices.max_tokens, {"training": inputs.pairs, "development": validator.pairs})
+    longest = {"training": inputs.windows.longest(), "development": validator.pairs.lengths.max()}
+    check_sentences(config, choices.max_tokens, longest)
     return validator

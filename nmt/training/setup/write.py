@@ -34,7 +34,8 @@ def write_run(session: Session, corpus: Corpus, choices: Choices, initial: Initi
         for path in (*run.tokenizer.path.iterdir(), run.tokenizer.path):
             sync(path)
     replace_file(run.config, dump_config(session.config))
-    optional = {**asdict(choices), "initial": initial, "launch": launch()}
+    glossary = None if session.modifiers is None else session.modifiers.glossary
+    optional = {**asdict(choices), "glossary": glossary, "initial": initial, "launch": launch()}
     info = RunInfo(
         format=RUN_FORMAT,
         data_dir=str(corpus.directory.path.resolve()),

@@ -56,7 +56,8 @@ def test_a_corpus_is_described(nmt: Command, opus: Opus) -> None:
     assert (result.status, result.err) == (0, "")
     assert f"version   v2, the latest: 1,234,567 pairs, 3.1 kB, {opus.site.url}/Talks/v2/" in result.out
     assert "version   v1: ? pairs" in result.out and "Tiedemann, 2012" in result.out
-    assert "nmt data get Talks de-en --version v2 writes it" in result.out
+    assert "nmt data get Talks de-en --version v2 writes it as text" in result.out
+    assert result.out.endswith("data:\n  train:\n  - opus: Talks/v2\n")
 
 
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
@@ -67,6 +68,7 @@ def test_the_catalogue_is_described(entry: Entry, nmt: Command) -> None:
     settings = parse_yaml(result.out[result.out.index("data:\n") :], "out")
     assert isinstance(settings, dict)
     data = load_config(entry.config).data
+    assert [source.pairs for _, source in data.sources()] == list(entry.pairs.values())
     shown = Config.model_validate({"data": {"direction": "de-en", **settings["data"]}}).data
     assert (shown.train, shown.valid, shown.test) == (data.train, data.valid, data.test)
 

@@ -131,7 +131,7 @@ DROPOUTS = "model.embedding_dropout, model.residual_dropout, model.attention_dro
         ("training.bptt", ""),
         ("training.amount", ""),
         ("search.nest", ""),
-        ("data.weight", ""),
+        ("data.importance", ""),
         ("data.train.0.mass", ""),
         ("banana", ""),
     ],

@@ -10,8 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.batching import BatchPlan, PairLengths, Pairs, cut, epoch_updates, even_batches
+from nmt.data.batching import BatchPlan, PairLengths, Pairs, epoch_updates, even_batches
 from nmt.data.corpus import Corpus
+from nmt.data.cutting import cut
 from nmt.layout import DataDir
 from nmt.text.tokenizer import BOS, EOS, PAD
 

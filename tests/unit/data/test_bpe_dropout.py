@@ -116,7 +116,7 @@ def plain_cut(pieces: list[str], ids: Sequence[int], rate: float, numbers: Itera
     while True:
         merges = [(learned.get(one + other), place) for place, (one, other) in enumerate(pairwise(word))]
         possible = sorted((new, place) for new, place in merges if new is not None)
-        left = next((place for _, place in possible if next(numbers) >= rate * 2**32), None)
+        left = next((place for _, place in possible if next(numbers) >= round(rate * 2**32)), None)
         if left is None:
             return [piece.removeprefix("byte ") for piece in word]
         word[left : left + 2] = [word[left] + word[left + 1]]

@@ -16,6 +16,8 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.export.export import Request, export
 from nmt.runs.folder import load_folder
 from nmt.search.step import length_penalty
+from nmt.text.glossary import Glossary
+from nmt.text.inline import marked
 from nmt.text.tokenizer import N_SPECIAL
 from nmt.translate.types import Line
 from tiny_run import words
@@ -165,6 +167,18 @@ def test_forced_scores_are_those_of_the_model(plain: Pair) -> None:
 
 def test_minimum_bayes_risk_chooses_among_its_translations(quiet: Pair) -> None:
     check_equal(quiet, LINES, beam=4, mbr="chrf", mbr_candidates=4)
+
+
+def test_it_reads_terms_in_the_source(quiet: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = quiet[0].config
+    modifiers = config.training.modifiers.model_copy(update={"terms": 0.1, "glossary": "g.tsv"})
+    trained = config.model_copy(update={"training": config.training.model_copy(update={"modifiers": modifiers})})
+    for translator in quiet:
+        monkeypatch.setattr(translator, "config", trained)
+    lines = [Line(line, glossary=Glossary({line.split()[0]: "re tago"})) for line in LINES if line.strip()]
+    found = check_equal(quiet, lines, inline_terms=True, beam=3)
+    assert all(marked(best.parts[0].src_ids) for best, *_ in found)
+    assert quiet[1].translate(["mali bo"], glossary={"bo": "x"}, inline_terms=True)
 
 
 # --- what it refuses ----------------------------------------------------------------------------------

@@ -7,12 +7,12 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nmt.errors import DataError
 from nmt.prepare import parts
-from nmt.prepare.parts import cut_aligned, read_range
+from nmt.prepare.parts import Range, cut_aligned, read_range, read_range_scores
 from nmt.text import lines
 from nmt.text.lines import read_aligned
 
@@ -43,6 +43,7 @@ def write(folder: Path, first: bytes, second: bytes) -> tuple[Path, Path]:
     return paths
 
 
+BOM = b"\xef\xbb\xbf"
 LINE = st.sampled_from(
     [
         *(b"", b"a", b"ein Satz", b"\r", b"a\r", b"a\r\r", b"a\x0b\x0cb\x85", b" \t", b"\x00"),
@@ -58,6 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("parts")
 
 
+@example(rows=[(BOM, b"x")], ends=(False, True), n_lines=1, block=4)
 @given(
     rows=st.lists(st.tuples(LINE, LINE), max_size=30),
     ends=st.tuples(st.booleans(), st.booleans()),
@@ -117,3 +119,18 @@ def test_advice_for_an_encoding_looks_at_the_lines_before(tmp_path: Path) -> Non
         assert problem is not None
         assert "not UTF-8 at line 4" in problem
         assert ("the lines before are" in problem) == (start[:1] == b"\xc3")
+
+
+def test_scores_of_a_range(tmp_path: Path) -> None:
+    paths = write(tmp_path, b"a\nb\nc\n", b"1\n2\n3\n")
+    scores = tmp_path / "a.scores"
+    scores.write_bytes(b"0.5\r\n -1e-2 \n7\n")
+    ranges = [Range.model_validate(part.model_dump()) for part in cut_aligned(*paths, LANGUAGES, 2, scores)]
+    assert [list(read_range_scores(part)) for part in ranges] == [[0.5, -0.01], [7.0]]
+    assert [list(read_range(part)) for part in ranges] == [[("a", "1"), ("b", "2")], [("c", "3")]]
+    scores.write_bytes(b"1\n2\nnan\n")
+    with pytest.raises(DataError, match=r"a\.scores: line 3: 'nan', where a score, a number, is needed"):
+        list(read_range_scores(cut_aligned(*paths, LANGUAGES, 2, scores)[1]))
+    scores.write_bytes(b"1\n2\n")
+    with pytest.raises(DataError, match=r"a\.de has 3 lines, a\.scores 2: they must pair line by line"):
+        cut_aligned(*paths, LANGUAGES, 2, scores)

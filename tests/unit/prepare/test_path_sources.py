@@ -12,7 +12,9 @@ import pytest
 from nmt.config import Config, Source
 from nmt.config.load import check_config
 from nmt.errors import ConfigError, DataError
+from nmt.prepare.pairs import Units
 from nmt.prepare.prepare import prepare
+from nmt.prepare.readers import read_part
 from nmt.prepare.sources import open_source
 from nmt.recipes.configs import rooted
 
@@ -105,10 +107,35 @@ def test_what_is_read_twice_is_counted_once(folder: Path) -> None:
     assert source.units.skipped == {"no text in en": 1}
 
 
+def test_parts_are_read_independently(folder: Path) -> None:
+    """One for each file, none for what is in an archive, and together they give all pairs in order."""
+    (folder / "memories" / "b").mkdir()
+    (folder / "memories" / "b" / "c.tmx").write_text(tmx(PAIRS[:5]), encoding="utf-8")
+    for settings, n_parts in (
+        ({"path": "memories"}, 2),
+        ({"path": "agency.zip", "members": "*.tmx"}, 1),
+        ({"path": ".", "members": "*.tmx"}, 1),
+        ({"path": "table.tsv.gz", "columns": {"de": "2", "en": "1"}}, 1),
+    ):
+        source = open_source(Source(**settings), ("de", "en"), folder)  # type: ignore[arg-type]
+        parts = [Source.model_validate(json.loads(part.model_dump_json())) for part in source.parts]
+        units = Units()
+        pairs = [pair for part in parts for pair in read_part(part, ("de", "en"), folder, units)]
+        assert len(parts) == n_parts and len(pairs) >= 60
+        assert (pairs, units.skipped) == (list(source.pairs()), source.units.skipped)
+        assert {pair.corpus for pair in pairs} == {source.record.corpus}
+
+
 def test_a_recipe_in_another_folder_finds_the_files(folder: Path) -> None:
     moved = config(folder).data.model_copy(update={"valid": Source(path="memories/a.tmx")})
     paths = [source.path for source in rooted(config(folder).model_copy(update={"data": moved})).data.train]
     assert paths == [str(folder / name) for name in ("memories/*.tmx", "agency.zip", "table.tsv.gz", "rows.jsonl")]
+    files = Source(files={"de": "a.de", "en": "https://host/a.en"}, score="a.scores")
+    others = [files, Source(path="https://host/a.tmx"), Source(path="a.tsv", score="bicleaner")]
+    moved = config(folder).data.model_copy(update={"valid": Source(path="memories/a.tmx"), "train": others})
+    first, second, third = rooted(config(folder).model_copy(update={"data": moved})).data.train
+    assert first.files == {"de": str(folder / "a.de"), "en": "https://host/a.en"}
+    assert (first.score, second.path, third.score) == (str(folder / "a.scores"), "https://host/a.tmx", "bicleaner")
 
 
 def test_what_cannot_be_read_leaves_nothing(folder: Path) -> None:

@@ -139,6 +139,30 @@ def test_a_preparation_that_is_stopped_goes_on(place: Folder, monkeypatch: pytes
     assert place.left() == {"data", "stopped"}
 
 
+@pytest.mark.parametrize(
+    "damaged", ["settle/00003/text.1", "settle/00002/lines.npy", "split-off/00000/text.0", "group-1/00000/drops.npy"]
+)
+def test_damaged_parts_are_done_again(place: Folder, monkeypatch: pytest.MonkeyPatch, damaged: str) -> None:
+    place.prepare(**SETTINGS)
+    content = place.content()
+    place.data = place.folder / "stopped"
+    monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt.prepare.pipeline.run.encode_parts", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            place.prepare(sizes=SMALL, **SETTINGS)
+    work = place.folder / ".stopped.work"
+    assert not (work / "clean").exists()
+    with (work / damaged).open("r+b") as file:
+        file.truncate(5)
+    place.prepare(sizes=SMALL, **SETTINGS)
+    assert place.content() == content
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_what_was_done_with_other_files_or_settings_is_not_used(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
     for stop in (3, 25):

@@ -89,6 +89,19 @@ def test_languages() -> None:
     assert "columns must be msgid and msgstr" in error_of(read_po, text, {"de": "0", "en": "1"})
 
 
+def test_a_text_that_begins_on_the_next_line() -> None:
+    data = HEADER + 'msgid\n"one"\nmsgid_plural "more"\nmsgstr[0]\n"eins"\nmsgstr[1]\n"me"\n"hr"\n'
+    assert read_bytes(read_po, data)[0] == [("eins", "one"), ("mehr", "more")]
+
+
+def test_files_that_are_not_in_the_charset_that_they_should_be_in() -> None:
+    assert (
+        error_of(read_po, (HEADER + "\n").encode("utf-16")) == "F: UTF-16; convert it first: iconv -f UTF-16 -t UTF-8"
+    )
+    data = 'msgid ""\nmsgstr "Language: de\\n"\n\n' + message("a", "ä")
+    assert error_of(read_po, data.encode("latin-1")) == "F: line 5: not utf-8, and its header names no other charset"
+
+
 @pytest.mark.parametrize("charset", ["UTF-8", "ISO-8859-1", "windows-1252", "CHARSET"])
 def test_charsets(charset: str) -> None:
     data = HEADER.replace("UTF-8", charset) + message("larger", "größer")
@@ -140,6 +153,7 @@ def test_what_polib_writes(entries: list[tuple[str, str, str, bool]]) -> None:
         ('msgid "a\nmsgstr "B"\n', 'line 7: neither a quoted text nor a keyword with one: msgid "a'),
         ('msgid "a" "b"\nmsgstr "B"\n', "line 7: neither"),
         ('msgid a\nmsgstr "B"\n', "line 7: neither"),
+        ('msgid\nmsgstr "B"\n', "line 8: msgstr, where the text of msgid is needed"),
         ('"a"\n', "line 7: neither"),
         ('msgid "a"\nmsgid_plural "b"\nmsgstr "B"\n', "line 9: msgstr after msgid_plural"),
         ('msgid "a"\nmsgstr[0] "B"\n', "line 8: msgstr[0] after msgid"),

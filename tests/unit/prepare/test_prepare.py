@@ -12,7 +12,7 @@ from folders import TEST, TRAIN, VALID, Folder, files
 from nmt.errors import ConfigError, DataError
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.records import CleanRecord, PreparedSplit, TextRecord
-from nmt.prepare.report import table
+from nmt.prepare.reporting.table import table
 from nmt.text.tokenizer import EOS, UNK, Tokenizer, Tokenizers
 
 ODD = [("a\x00b", "c"), ("  zwei  ", ""), ("x\u2028y\ty", "z\u2581"), ("gleich", "gleich"), ("", ""), ("k" * 2000, "l")]
@@ -51,9 +51,10 @@ def test_the_report_on_screen(place: Folder) -> None:
         train=[*TRAIN, TRAIN[0], VALID[3], TEST[4], ("leer", " "), ("Berlin", "Berlin"), ("x" * 1001, "y" * 900)]
     )
     said = place.prepare(tokenizer__vocab_size=300)
-    assert [" ".join(line.split()) for line in said.split("\n")[:5]] == [
+    assert [" ".join(line.split()) for line in said.split("\n")[:6]] == [
         "split read kept dropped",
-        "train 246 240 6 empty side 1, in a dev or test set 2, too long (characters) 1, copied source 1, duplicate 1",
+        "train 246 240 6",
+        "empty side 1, in a dev or test set 2, too long (characters) 1, copied source 1, duplicate 1",
         "valid 30 30 0",
         "test 30 30 0",
         "vocabulary: 300 pieces for de and en",
@@ -80,7 +81,7 @@ def test_the_manifest(place: Folder) -> None:
     sample = {"source": "train.0", "corpus": "train.de", "line": 241, "de": VALID[0][0], "en": VALID[0][1]}
     assert manifest["splits"]["train"]["clean"]["samples"]["overlap"] == [sample]
     assert manifest["splits"]["valid"]["round_trip"] == {"lines": 60, "exact": 60, "control": 0}
-    assert set(manifest["files"]) == set(place.content()) - {"manifest.json"}
+    assert set(manifest["files"]) == set(place.content()) - {"manifest.json", "report.json", "report.html"}
 
 
 def test_references_are_never_dropped_or_altered(place: Folder) -> None:

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from fragments import parts as fragments
 from nmt.search.forced import ForcedDecoder, Pair
+from nmt.text.inline import encode_marked, marked, without_translations
 from nmt.text.tokenizer import CONTROL, N_SPECIAL, Tokenizer, train_tokenizer
-from nmt.translate.align import alignments, pharaoh, word_shares
+from nmt.translate.align import alignments, pharaoh, src_word_shares, word_shares
 from nmt.translate.types import BLANK, Part, Translation
 from sentences import sentence_pairs
 
@@ -182,3 +183,17 @@ def test_the_words_of_a_line_that_was_cut(tokenizer: Tokenizer) -> None:
     assert alignments(Told([torch.eye(len(src) + 1)]), tokenizer, tokenizer, [line], [translation]) == [
         [(0, 0), (1, 1)]
     ]
+
+
+def test_the_translation_of_a_term_inline_belongs_to_the_words_of_the_term(tokenizer: Tokenizer) -> None:
+    text = "das\x01 rote Haus\x02 red house indeed\x03 da"
+    ids = encode_marked(tokenizer, text)
+    shares = src_word_shares(tokenizer, ids)
+    [(_, translation)] = marked(ids)
+    assert shares.shape == (4, len(ids))
+    assert shares[:, translation].sum(0) == pytest.approx(1.0)
+    assert not shares[[0, 3]][:, translation].any() and shares[[1, 2]][:, translation].all()
+    without = np.delete(shares, np.arange(translation.start, translation.stop), axis=1)
+    assert (without == word_shares(tokenizer, without_translations(ids))).all()
+    plain = tokenizer.encode("das rote Haus")
+    assert (src_word_shares(tokenizer, plain) == word_shares(tokenizer, plain)).all()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from nmt.config import DataConfig, Source
+from nmt.prepare.cleaning import cleaner as cleaner_module
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.grouping import pair_hash
 from nmt.prepare.cleaning.reasons import REASONS, counted
 from nmt.prepare.pairs import SentencePair
+from places import ROOT
 
 FILES = Source(files={"de": "a.de", "en": "a.en"})
 CONFIG = DataConfig(direction="de-en", train=[FILES], valid=FILES, max_chars=50, max_ratio=2.0)
@@ -57,6 +61,13 @@ def reason(src: str, tgt: str) -> str | None:
 )
 def test_each_reason_at_its_boundary(src: str, tgt: str, expected: str | None) -> None:
     assert reason(src, tgt) == expected
+
+
+def test_the_reasons_are_documented_in_their_order() -> None:
+    table = (ROOT / "docs" / "your-data.md").read_text(encoding="utf-8").partition("| reason | meaning")[2]
+    first_cells = [line.split("|")[1] for line in table.partition("\n\n")[0].splitlines()[2:]]
+    assert re.findall(r"`(\w+)`", " ".join(first_cells)) == list(REASONS)
+    assert re.findall(r"^(\w+)  +\S", cleaner_module.__doc__ or "", re.MULTILINE) == list(REASONS)
 
 
 def test_duplicates_are_the_same_pairs() -> None:

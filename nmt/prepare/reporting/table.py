@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping
 
 from nmt.data.manifest import SourceRecord
-from nmt.prepare.cleaning.reasons import counted
+from nmt.prepare.cleaning.reasons import REPAIRS, counted
 from nmt.prepare.records import CleanRecord, PreparedSplit, SplitOffRecord, TextRecord
 from nmt.text.tokenizer import Tokenizers
 
 UNSPACED = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz", "yue", "wuu"}  # written without spaces between words
 LONG_WORD = 12  # characters; with a longer mean, spaces do not separate words, whatever the language code
+
+COLUMNS = 100
+"""Width of the report on the screen, which long names and messages exceed."""
+_WIDEST_NAME = 40
 
 
 def table(
@@ -27,15 +32,16 @@ def table(
     corpora = {f"  {key} {record.corpus}": record for key, record in sources.items() if key.startswith("train.")}
     if len(corpora) > 1:
         rows = {"train": rows["train"], **corpora, **rows}
-    width = max(map(len, rows))
-    yield f"{'split':<{width}}  {'read':>11}  {'kept':>11}  {'dropped':>11}"
-    for name, row in rows.items():
-        read, kept = row.read or 0, row.kept or 0
-        yield f"{name:<{width}}  {read:>11,}  {kept:>11,}  {read - kept:>11,}  {counted(row.dropped or {})}".rstrip()
+    yield from count_lines({name: (row.read or 0, row.kept or 0, row.dropped or {}) for name, row in rows.items()})
     for key, record in sources.items():
         if record.skipped:
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(record.skipped.items()))
             yield f"{key} {record.corpus}: skipped, since they are no pair: {reasons}"
+        if record.repaired:
+            kinds = ", ".join(
+                f"{name} {record.repaired[kind]:,}" for kind, name in REPAIRS.items() if kind in record.repaired
+            )
+            yield f"{key} {record.corpus}: repaired: {kinds}"
     if split_off := splits["valid"].split_off:
         yield _split_off_line(split_off, splits["valid"].pairs)
     for group in [tokenizers.languages] if tokenizers.joint else [(name,) for name in tokenizers.languages]:
@@ -46,14 +52,33 @@ def table(
             how = f": this text has no more to merge, {asked:,} were requested"
         yield f"vocabulary: {size:,} pieces for {' and '.join(group)}{how}"
     for language, counts in splits["train"].text.items():
-        yield f"{language}: {_length_of_pieces(language, counts)}"
+        yield f"{language}: {length_of_pieces(language, counts)}"
     for name, split in splits.items():
         if trip := split.round_trip:
             control = f"; {trip.control:,} with control characters do not" if trip.control else ""
             yield f"{name}: {trip.exact:,} lines come back exactly from their pieces (BLEU 100.0){control}"
 
 
-def _length_of_pieces(language: str, counts: TextRecord) -> str:
+def count_lines(rows: Mapping[str, tuple[int, int, Mapping[str, int]]]) -> Iterator[str]:
+    """Yield a table of pairs read, kept and dropped with the reasons, which stand below if the line gets too long."""
+    width = min(max(map(len, rows)), _WIDEST_NAME)
+    yield f"{'split':<{width}}  {'read':>11}  {'kept':>11}  {'dropped':>11}"
+    for name, (read, kept, dropped) in rows.items():
+        if len(name) > width:
+            yield name
+            name = ""
+        counts = f"{name:<{width}}  {read:>11,}  {kept:>11,}  {read - kept:>11,}"
+        line = f"{counts}  {counted(dropped)}".rstrip()
+        if len(line) <= COLUMNS:
+            yield line
+        else:
+            yield counts
+            reasons = counted(dropped).replace(" ", "\0").replace(",\0", ", ")  # lines break between reasons only
+            for part in textwrap.wrap(reasons, COLUMNS - 4, break_on_hyphens=False):
+                yield f"    {part}".replace("\0", " ")
+
+
+def length_of_pieces(language: str, counts: TextRecord) -> str:
     """Format pieces per word, or characters per piece where spaces do not separate words, and shares of odd pieces."""
     if language.lower().split("_")[0] in UNSPACED or counts.characters > LONG_WORD * counts.words:
         length = f"{counts.characters / counts.pieces:.2f} characters per piece"

@@ -1,0 +1,208 @@
+"""The mixture of the training corpora: how much of each a window of an epoch takes, stage by stage.
+
+An epoch is as many pairs as the corpora have, divided into windows. Once S pairs of a stage are drawn, a corpus of
+share q has given the floor of S * q, in whole numbers: no share drifts, and where a run stands is a `Position`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+
+from nmt.config import Config, Stage
+from nmt.data.manifest import Manifest
+from nmt.data.streams import Run
+from nmt.errors import ConfigError
+
+WINDOW_PAIRS = 1 << 20
+"""Most pairs of a window: what is mapped of them takes 100 to 200 MB, and planning them a second."""
+
+
+@dataclass(frozen=True)
+class TrainCorpus:
+    """A training corpus in a data directory: the rows of its pairs, and how often an epoch has each of them."""
+
+    name: str
+    runs: tuple[Run, ...]
+    repeat: int = 1
+
+    @cached_property
+    def n(self) -> int:
+        """The number of its pairs, which is one pass."""
+        return sum(run.n for run in self.runs)
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a run stands in its data, at the beginning of a window. The names are those of `TrainState`."""
+
+    epoch: int = 0
+    window: int = 0
+    stage: int = 0
+    stage_step: int = field(default=0, compare=False)
+    """Updates before this stage; those of a window do not depend on it."""
+    stage_pairs: int = 0
+    """Pairs drawn before this stage."""
+    drawn: tuple[int, ...] = ()
+    """The same by corpus; () in the first stage."""
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """The shares of the corpora in a stage, which add up to 1, and its length: in updates, in pairs, or open."""
+
+    shares: tuple[Fraction, ...]
+    n_updates: int | None = None
+    n_pairs: int | None = None
+
+
+@dataclass(frozen=True)
+class Mix:
+    """The corpora, the stages, and the number of windows of an epoch."""
+
+    corpora: Sequence[TrainCorpus]
+    stages: Sequence[StagePlan]
+    n_windows: int
+
+    @cached_property
+    def n_pairs(self) -> int:
+        """Pairs of an epoch."""
+        return sum(corpus.n * corpus.repeat for corpus in self.corpora)
+
+    def has(self, at: Position) -> bool:
+        """Whether there is such a window."""
+        if at.window >= self.n_windows or at.stage >= len(self.stages):
+            return False
+        start, stop = self.span(at)
+        return start < stop and len(at.drawn) in (0, len(self.corpora))
+
+    def span(self, at: Position) -> tuple[int, int]:
+        """Return how many pairs the run has drawn before a window, and after it; the end of a stage cuts it short."""
+        stage, start = self.stages[at.stage], self._drawn_before(at.epoch, at.window)
+        stop = self._drawn_before(at.epoch, at.window + 1)
+        if stage.n_pairs is not None:
+            stop = min(stop, at.stage_pairs + stage.n_pairs)
+        return max(start, at.stage_pairs), stop
+
+    def takes(self, at: Position) -> list[tuple[int, int]]:
+        """Return, for each corpus, the part of its stream that a window takes."""
+        start, stop = self.span(at)
+        return list(zip(self._drawn(at, start), self._drawn(at, stop), strict=True))
+
+    def after(self, at: Position, n_pairs: int | None = None, step: int = 0) -> Position:
+        """Return the position after a window, or after its first `n_pairs` if the stage ends with update `step`."""
+        start, done = self.span(at)
+        if n_pairs is not None:
+            done = min(done, start + n_pairs)
+        stage, to = self.stages[at.stage], at
+        if done == self._drawn_before(at.epoch, at.window + 1):
+            is_last = at.window + 1 == self.n_windows
+            to = replace(at, epoch=at.epoch + is_last, window=0 if is_last else at.window + 1)
+        if (stage.n_updates is not None and step >= at.stage_step + stage.n_updates) or (
+            stage.n_pairs is not None and done >= at.stage_pairs + stage.n_pairs
+        ):
+            to = replace(to, stage=at.stage + 1, stage_step=step, stage_pairs=done, drawn=self._drawn(at, done))
+        return to
+
+    def _drawn_before(self, epoch: int, window: int) -> int:
+        return epoch * self.n_pairs + window * self.n_pairs // self.n_windows
+
+    def _drawn(self, at: Position, n_pairs: int) -> tuple[int, ...]:
+        """Return the pairs drawn of each corpus, once the run has drawn `n_pairs`."""
+        before = at.drawn or (0,) * len(self.corpora)
+        shares = self.stages[at.stage].shares
+        return tuple(n + math.floor((n_pairs - at.stage_pairs) * q) for n, q in zip(before, shares, strict=True))
+
+
+def is_mixed(config: Config) -> bool:
+    """Whether the config asks for anything but each corpus by its size."""
+    return (
+        config.data.temperature is not None or bool(config.training.stages) or config.data.train[0].weight is not None
+    )
+
+
+def make_mix(config: Config, manifest: Manifest) -> Mix:
+    """Return the mixture of a run. Raises ConfigError if the data directory does not have the corpora of the config."""
+    found = train_corpora(manifest)
+    corpora = list(found.values())
+    if is_mixed(config):
+        names = {f"train.{i}": source.label for i, source in enumerate(config.data.train)}
+        if different := sorted(names.keys() ^ found.keys()):
+            problem = f"data.{different[0]}: the data directory has no pairs that it knows to be of this corpus"
+            if different[0] not in names:
+                problem = f"data.train: lacks a corpus of the data directory, {found[different[0]].name}"
+            raise ConfigError([f"{problem}, so that they cannot be weighted; run nmt prepare again"])
+        corpora = [replace(corpus, name=names[key]) for key, corpus in found.items()]
+    stages = [_plan(config, stage, corpora) for stage in config.training.stages or [Stage()]]
+    is_whole = manifest.splits["train"].shards is None and not is_mixed(config)
+    n_pairs = sum(corpus.n * corpus.repeat for corpus in corpora)
+    return Mix(corpora, stages, 1 if is_whole else -(-n_pairs // WINDOW_PAIRS))
+
+
+def _plan(config: Config, stage: Stage, corpora: Sequence[TrainCorpus]) -> StagePlan:
+    weights = [source.weight for source in config.data.train]
+    if stage.weights is not None:
+        sizes = [_exact(stage.weights.get(corpus.name, 0.0)) for corpus in corpora]
+    elif stage.temperature is None and all(weights):
+        sizes = [_exact(weight or 0.0) for weight in weights]
+    else:
+        sizes = [Fraction(corpus.n * corpus.repeat) for corpus in corpora]
+        if temperature := stage.temperature or config.data.temperature:
+            # nine digits, since the last ones of a power differ between machines
+            sizes = [_exact(float(f"{float(size) ** (1 / temperature):.9g}")) for size in sizes]
+    shares = tuple(size / sum(sizes) for size in sizes)
+    n_updates, n_pairs = stage.steps, None
+    if stage.share is not None:
+        n_updates = max(1, round(stage.share * config.training.max_steps))
+    if stage.epochs is not None:
+        of = [corpus.name for corpus in corpora].index(stage.of or "")
+        n_pairs = math.ceil(_exact(stage.epochs) * corpora[of].n / shares[of])
+    return StagePlan(shares, n_updates, n_pairs)
+
+
+def _exact(number: float) -> Fraction:
+    """Return the number that was written: 57/100 for 0.57."""
+    return Fraction(repr(number))
+
+
+def train_corpora(manifest: Manifest) -> dict[str, TrainCorpus]:
+    """Return the training corpora of a data directory by their keys in `data`, in the order of their rows.
+
+    If the manifest of one file does not tell them apart, they are one.
+    """
+    train, sources = manifest.splits["train"], manifest.sources or {}
+    runs: dict[str, list[Run]] = {}
+    first = 0
+    if train.shards is None:
+        for key in sorted((key for key in sources if _number(key) >= 0), key=_number):
+            n = (sources[key].kept or 0) * _repeat(manifest, key)  # repeated in place
+            runs |= {key: [Run(first, n)]} if n else {}
+            first += n
+        if first != train.pairs:
+            return {"train.0": TrainCorpus("train", (Run(0, train.pairs),))}
+        return {key: TrainCorpus(sources[key].corpus, tuple(runs[key])) for key in runs}
+    for shard in train.shards:
+        runs.setdefault(shard.source, []).append(Run(first, shard.pairs))
+        first += shard.pairs
+    names = {key: sources[key].corpus if key in sources else key for key in runs}
+    return {key: TrainCorpus(names[key], tuple(runs[key]), _repeat(manifest, key)) for key in runs}
+
+
+def _repeat(manifest: Manifest, key: str) -> int:
+    """Return how often the pairs of a source are repeated, as the data directory was prepared."""
+    data = (manifest.config or {}).get("data")
+    sources = data.get("train") if isinstance(data, dict) else None
+    number = _number(key)
+    if not isinstance(sources, list) or not 0 <= number < len(sources) or not isinstance(sources[number], dict):
+        return 1
+    repeat = sources[number].get("repeat", 1)
+    return repeat if isinstance(repeat, int) and repeat >= 1 else 1
+
+
+def _number(key: str) -> int:
+    """Return the number of a training corpus, -1 for another source."""
+    split, _, number = key.partition(".")
+    return int(number) if split == "train" and number.isdecimal() else -1

@@ -1,0 +1,143 @@
+"""Modifiers: some pairs of an update are learned from in another form, see `training.modifiers`.
+
+Which pairs, by which modifier and how, is a function of (seed, epoch, row of the pair in the corpus). A pair is
+decoded, modified as text and encoded again, without BPE-dropout; a side that stays the same keeps its segmentation. A
+pair keeps its form if a modifier has no effect on it, or if a line would have more than `data.max_pieces` pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from nmt.config import Config
+from nmt.data.batching import Indices, Pairs
+from nmt.data.corpus import Corpus, Lines
+from nmt.data.random_numbers import hashed
+from nmt.data.streams import Segments
+from nmt.text.glossary import Glossary
+from nmt.text.inline import TERM, encode_marked, shown
+from nmt.text.modifiers.copied import noise, placeholders, tags
+from nmt.text.modifiers.surface import drop_end_punctuation, lower_case, title_case, upper_case
+from nmt.text.modifiers.terms import terms
+from nmt.text.modifiers.typos import typos
+from nmt.text.tokenizer import PAD, Tokenizer
+
+Modifier = Callable[[str, str, Random], tuple[str, str]]
+"""A function of source, target and random numbers; it returns both as they are if it has no effect."""
+
+N_TRIED = 256
+"""Pairs on which a modifier is tried before training."""
+
+_STREAM = 2  # BPE-dropout draws from 0 and 1
+
+_Ids = npt.NDArray[np.int64]
+
+
+class Modifiers:
+    """Modifies the pairs of updates."""
+
+    def __init__(self, corpus: Corpus, config: Config) -> None:
+        """Raises DataError for the glossary of terms."""
+        settings, data, train = config.training.modifiers, config.data, corpus.manifest.splits["train"]
+        self._seed, self._max_pieces = config.training.seed, data.max_pieces
+        self._src, self._tgt = corpus.tokenizers[data.src], corpus.tokenizers[data.tgt]
+        # with both_directions, later rows are swapped
+        self._n_pairs = train.pairs if train.shards is None else sum(shard.pairs for shard in train.shards)
+        glossary = Glossary.of(settings.glossary) if settings.glossary is not None else None
+        self.glossary = None if glossary is None else glossary.fingerprint
+        """The fingerprint of the glossary, if there is one."""
+        self.rates = settings.rates
+        self._ends = np.cumsum(list(self.rates.values()))
+        self._modifiers = [_modifier(name, (data.src, data.tgt), glossary) for name in self.rates]
+        self._swapped = [_modifier(name, (data.tgt, data.src), None) for name in self.rates]
+
+    def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
+        """Return the pairs `rows` (N,) as they are learned from in `epoch`; row i of the result is row `rows[i]`."""
+        batch, corpus_rows = pairs.batch(rows), pairs.corpus_rows(rows)
+        src, tgt = _lines(batch.src), _lines(batch.tgt_out)
+        new_src, new_tgt = dict[int, str](), dict[int, str]()
+        for place, modify, rng in self._drawn(corpus_rows, epoch):
+            old = self._texts(src[place], tgt[place])
+            new = modify(*old, rng)
+            for side, texts in enumerate((new_src, new_tgt)):
+                if new[side] != old[side]:
+                    texts[place] = new[side]
+        src_ids, tgt_ids = _encoded(self._src, new_src), _encoded(self._tgt, new_tgt)
+        for place in src_ids.keys() | tgt_ids.keys():
+            pair = src_ids.get(place, src[place]), tgt_ids.get(place, tgt[place])
+            if max(map(len, pair)) <= self._max_pieces:
+                src[place], tgt[place] = pair
+        # segments of one pair each, so that the rows in the corpus stay known
+        return Pairs.of_sides(_side(src), _side(tgt), Segments([(corpus_rows, np.ones_like(corpus_rows))], 0))
+
+    def _drawn(self, corpus_rows: Indices, epoch: int) -> Iterator[tuple[int, Modifier, Random]]:
+        """Yield the index of each row that a modifier is drawn for, the modifier, and random numbers for it."""
+        key = np.random.SeedSequence([self._seed, epoch, _STREAM]).generate_state(1, np.uint64).astype(np.uint64)
+        numbers = hashed(key, corpus_rows)
+        chosen = np.searchsorted(self._ends, (numbers >> np.uint64(11)) * 2.0**-53, side="right")
+        places = np.flatnonzero(chosen < len(self._ends))
+        seeds = hashed(numbers[places], np.ones(len(places), np.int64))
+        for place, seed in zip(places.tolist(), seeds.tolist(), strict=True):
+            modifiers = self._modifiers if corpus_rows[place] < self._n_pairs else self._swapped
+            yield place, modifiers[chosen[place]], Random(seed)
+
+    def examples(self, pairs: Pairs) -> dict[str, tuple[str, str] | None]:
+        """Return of each modifier the first of a few pairs that it has an effect on, modified; None without one."""
+        rows = np.linspace(0, min(len(pairs), self._n_pairs) - 1, min(len(pairs), N_TRIED)).astype(np.int64)
+        batch = pairs.batch(rows)
+        texts = [self._texts(*ids) for ids in zip(_lines(batch.src), _lines(batch.tgt_out), strict=True)]
+        found: dict[str, tuple[str, str] | None] = {}
+        for name, modify in zip(self.rates, self._modifiers, strict=True):
+            tried = ((old, modify(*old, Random(i))) for i, old in enumerate(texts))
+            found[name] = next(((shown(new[0]), new[1]) for old, new in tried if new != old), None)
+        return found
+
+    def _texts(self, src: _Ids, tgt: _Ids) -> tuple[str, str]:
+        return self._src.decode(src.tolist()), self._tgt.decode(tgt.tolist())
+
+
+def _modifier(name: str, languages: tuple[str, str], glossary: Glossary | None) -> Modifier:
+    match name:
+        case "upper_case":
+            return partial(upper_case, languages=languages)
+        case "title_case":
+            return partial(title_case, languages=languages)
+        case "lower_case":
+            return partial(lower_case, languages=languages)
+        case "terms":  # without a glossary in the pairs of the other direction
+            return partial(terms, glossary=glossary) if glossary is not None else lambda src, tgt, _: (src, tgt)
+        case _:
+            return _PLAIN[name]
+
+
+_PLAIN: Mapping[str, Modifier] = {
+    "typos": typos,
+    "drop_end_punctuation": drop_end_punctuation,
+    "noise": noise,
+    "placeholders": placeholders,
+    "tags": tags,
+}
+
+
+def _lines(padded: Tensor) -> list[_Ids]:
+    """Return the ids of padded lines (B, L), without end of sentence."""
+    n_ids = ((padded != PAD).sum(1) - 1).tolist()
+    return [line[:n] for line, n in zip(padded.numpy(), n_ids, strict=True)]
+
+
+def _side(lines: Sequence[_Ids]) -> Lines:
+    return Lines(np.concatenate(lines), np.cumsum([len(line) for line in lines]))
+
+
+def _encoded(tokenizer: Tokenizer, texts: Mapping[int, str]) -> dict[int, _Ids]:
+    """Return the ids of texts, which may have terms inline, under the same keys."""
+    plain = {key: text for key, text in texts.items() if TERM not in text}
+    ids = dict(zip(plain, tokenizer.encode_all(list(plain.values())), strict=True))
+    ids |= {key: encode_marked(tokenizer, text) for key, text in texts.items() if TERM in text}
+    return {key: np.array(line) for key, line in ids.items()}

@@ -1,0 +1,17 @@
+"""Random numbers that are a function of keys and counters, so that each can be drawn without those before it."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Hashes = npt.NDArray[np.uint64]
+
+
+def hashed(keys: Hashes, counters: npt.NDArray[np.int64]) -> Hashes:
+    """Return random numbers (N,) of keys (N,) or (1,) and counters (N,): SplitMix64 (Steele et al., 2014)."""
+    x: Hashes = keys + counters.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x

@@ -1,0 +1,206 @@
+"""Pairs whose sides do not translate each other: shifted by some lines, of another document, cut.
+
+What good pairs look like is learned from the corpora themselves, of which up to a third may be bad: which words
+translate each other (`lexicon`), how reliably each word does, how the lengths compare. What bad pairs look like is
+learned from pairs made of the same text: sentences paired at random, or cut. A logistic regression tells one
+from the other.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from nmt.prepare.cleaning.evidence import Lexicon, Pairs, Weights
+from nmt.prepare.cleaning.lexicon import Entries, Table
+from nmt.prepare.cleaning.words import Bools, Floats, Tokens, Vocabulary, split_words
+
+MIN_PAIRS = 1000
+"""With fewer pairs nothing is learned, and none is dropped."""
+_WEIGHT_PAIRS, _FIT_PAIRS = 100_000, 20_000
+_BLOCK_PAIRS = 8192
+_MIN_WORDS = 2  # a pair with fewer words that are known on a side is not judged
+_MOST_CAUGHT, _LEAST_CAUGHT = 0.99, 0.3  # of pairs made badly; what catches fewer cannot tell good from bad
+_MOSTLY_BAD = 0.8  # below the score of this share of the bad pairs there are hardly any good ones
+_WORST = 0.3  # share of the pairs that may be bad
+_CUTS = (0.3, 0.5, 0.7, 0.4, 0.6)
+
+
+@dataclass(frozen=True)
+class Misaligned:
+    """Drops pairs whose sides do not translate each other."""
+
+    max_loss: float
+    """The share of good pairs that may be lost, at most, as far as it can be estimated."""
+    reason: str = "misaligned"
+    per_corpus: bool = True
+
+    def learn(self, pairs: Pairs) -> bytes:
+        """Return what good pairs look like, the same bytes each time; nothing if it cannot be told from these pairs."""
+        if len(pairs) < MIN_PAIRS:
+            return b""
+        # how many can be dropped is seen in pairs that are unknown: a bad pair looks better to what has learned from it
+        share = _share(*_Judge.learn(pairs[::2], pairs[1::2])[1:], self.max_loss)
+        if share is None:
+            return b""
+        judge, own, _ = _Judge.learn(pairs, pairs)
+        own = np.sort(own)
+        return judge.to_bytes(float(own[int(share * len(own))]))
+
+    def dropped(self, learned: bytes, pairs: Pairs) -> Bools:
+        """Return which of the pairs (N,) are to be dropped."""
+        result = np.zeros(len(pairs), bool)
+        if not learned:
+            return result
+        judge, threshold = _judge(learned)
+        for start in range(0, len(pairs), _BLOCK_PAIRS):
+            result[start : start + _BLOCK_PAIRS] = judge.scores(pairs[start : start + _BLOCK_PAIRS]) < threshold
+        return result
+
+
+def warning(learned: bytes) -> str | None:
+    """Return why nothing is dropped, if nothing was learned."""
+    if learned:
+        return None
+    return f"fewer than {MIN_PAIRS:,} pairs to learn from, or too few good ones"
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Tells good pairs from bad ones."""
+
+    entries: Entries
+    lexicon: Lexicon
+    weights: Weights
+    coefficients: Floats
+
+    @classmethod
+    def learn(cls, known: Pairs, unknown: Pairs) -> tuple[_Judge, Floats, Floats]:
+        """Learn a lexicon from some pairs, and from others how far it explains them.
+
+        Returns also the scores of some of the others, and of bad pairs made of them, as far as they can be judged.
+        """
+        entries, lexicon = _learn_lexicon(known)
+        sample = _sample(unknown, _WEIGHT_PAIRS)
+        weights = Weights.learn(lexicon, lexicon.observe(sample), lexicon.observe(_repaired(sample, 7)))
+        sample = _sample(unknown, _FIT_PAIRS)
+        own = weights.features(lexicon.observe(sample))
+        made = weights.features(lexicon.observe(_made(sample)))
+        judge = cls(entries, lexicon, weights, _fit(own, made))
+        scores = judge.scores(sample)
+        # bad pairs made of bad ones would be too easy to tell
+        good = [sample[i] for i in np.sort(np.argsort(scores, kind="stable")[int(_WORST * len(scores)) :])]
+        made_scores = judge.scores(_made(good))
+        return judge, scores[np.isfinite(scores)], made_scores[np.isfinite(made_scores)]
+
+    def scores(self, pairs: Pairs) -> Floats:
+        """Return how good each pair is; infinite if it cannot be judged."""
+        sides = self.lexicon.observe(pairs)
+        scores = _scores(self.weights.features(sides), self.coefficients)
+        scores[np.minimum(*(side.tokens.lengths for side in sides)) < _MIN_WORDS] = np.inf
+        return scores
+
+    def to_bytes(self, threshold: float) -> bytes:
+        """Return the judge, and the score below which pairs are dropped."""
+        entries, lexicon, weights = self.entries, self.lexicon, self.weights
+        arrays = {"keys": entries.keys, "forward": entries.forward, "backward": entries.backward}
+        for name, vocabulary, of_words in (("src", lexicon.src, weights.src), ("tgt", lexicon.tgt, weights.tgt)):
+            arrays[f"{name}_words"] = np.frombuffer("\n".join(vocabulary.stems).encode(), np.uint8)
+            arrays[f"{name}_counts"] = vocabulary.counts
+            arrays[f"{name}_weights"] = of_words.astype(np.float32)
+        numbers = np.array([weights.median, weights.spread, threshold, *self.coefficients])
+        file = io.BytesIO()
+        np.savez(file, numbers=numbers, **arrays)
+        return file.getvalue()
+
+
+@lru_cache(maxsize=1)
+def _judge(learned: bytes) -> tuple[_Judge, float]:
+    with np.load(io.BytesIO(learned)) as arrays:
+        src, tgt = (
+            Vocabulary(arrays[f"{name}_words"].tobytes().decode().split("\n"), arrays[f"{name}_counts"])
+            for name in ("src", "tgt")
+        )
+        of_words = [arrays[f"{name}_weights"].astype(np.float64) for name in ("src", "tgt")]
+        entries = Entries(arrays["keys"], arrays["forward"], arrays["backward"])
+        median, spread, threshold, *coefficients = arrays["numbers"].tolist()
+    lexicon = Lexicon(src, tgt, Table(entries))
+    return _Judge(entries, lexicon, Weights(*of_words, median, spread), np.array(coefficients)), threshold
+
+
+def _learn_lexicon(pairs: Pairs) -> tuple[Entries, Lexicon]:
+    vocabularies, tokens = [], []
+    for side in (0, 1):
+        words, ends = split_words([pair[side] for pair in pairs])
+        vocabularies.append(Vocabulary.of(words))
+        numbers = vocabularies[-1].numbers(words)
+        tokens.append(Tokens(numbers, ends).where(numbers >= 0))
+    entries = Entries.learn(*tokens, *vocabularies)
+    return entries, Lexicon(*vocabularies, Table(entries))
+
+
+def _sample(pairs: Pairs, most: int) -> Pairs:
+    return pairs[:: -(-len(pairs) // most)]
+
+
+def _made(pairs: Pairs) -> list[tuple[str, str]]:
+    """Make bad pairs of good ones: paired anew, with lengths that fit and with any, and cut."""
+    far = len(pairs) // 3
+    crossed = [(src, tgt) for (src, _), (_, tgt) in zip(pairs, [*pairs[far:], *pairs[:far]], strict=True)]
+    return [*_repaired(pairs, 11), *crossed, *_cut(pairs)]
+
+
+def _repaired(pairs: Pairs, distance: int) -> list[tuple[str, str]]:
+    """Pair each source with a target of about the same length as its own."""
+    order = sorted(range(len(pairs)), key=lambda i: len(pairs[i][1]))
+    return [(pairs[i][0], pairs[order[(n + distance) % len(order)]][1]) for n, i in enumerate(order)]
+
+
+def _cut(pairs: Pairs) -> list[tuple[str, str]]:
+    """Cut one side of each pair in the middle."""
+    result = []
+    for i, (src, tgt) in enumerate(pairs):
+        share = _CUTS[i // 2 % len(_CUTS)]
+        result.append((src[: int(len(src) * share)], tgt) if i % 2 else (src, tgt[: int(len(tgt) * share)]))
+    return result
+
+
+def _fit(good: Floats, bad: Floats) -> Floats:
+    """Return the coefficients of a logistic regression, that of the constant last."""
+    x = np.concatenate((good, bad))
+    mean, scale = x.mean(axis=0), x.std(axis=0) + 1e-6
+    x = np.concatenate(((x - mean) / scale, np.ones((len(x), 1))), axis=1)
+    y = np.arange(len(x)) < len(good)
+    coefficients = np.zeros(x.shape[1])
+    for _ in range(12):  # Newton's method
+        p = 1 / (1 + np.exp(-(x * coefficients).sum(axis=1)))
+        gradient = (x * (y - p)[:, None]).sum(axis=0) - coefficients
+        # not by BLAS, whose last bits depend on the number of threads
+        hessian = np.einsum("ni,nj->ij", x * (p * (1 - p))[:, None], x) + np.eye(len(coefficients))
+        coefficients += np.linalg.solve(hessian, gradient)
+    coefficients[:-1] /= scale
+    coefficients[-1] -= (coefficients[:-1] * mean).sum()
+    return np.array([float(f"{c:.6g}") for c in coefficients])
+
+
+def _scores(features: Floats, coefficients: Floats) -> Floats:
+    # not by BLAS, whose last bits depend on the number of threads
+    return (features * coefficients[:-1]).sum(axis=1) + coefficients[-1]
+
+
+def _share(own: Floats, made: Floats, max_loss: float) -> float | None:
+    """Return the share of pairs to drop, so that enough bad ones are, or as many as possible if no more good ones are
+    lost; None if too few bad ones would be."""
+    if not len(own) or not len(made):
+        return None
+    own, made = np.sort(own), np.sort(made)
+    below = np.arange(len(own)) / len(own)
+    caught = np.searchsorted(made, own) / len(made)
+    # hardly any good ones are where most of the bad ones are
+    bad = min(0.5, float(np.searchsorted(own, made[int(_MOSTLY_BAD * len(made))])) / len(own) / _MOSTLY_BAD)
+    lost = (below - bad * caught) / (1 - bad)
+    most = np.flatnonzero((lost <= max_loss) & (caught <= _MOST_CAUGHT))
+    return float(below[most[-1]]) if len(most) and caught[most[-1]] >= _LEAST_CAUGHT else None

@@ -1,0 +1,30 @@
+"""Warnings of corpora that look wrong as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nmt.prepare.cleaning.counts import CleanReport, drop_summary
+from nmt.prepare.languages import Sample, language_warnings
+
+
+def corpus_warnings(
+    reports: Mapping[str, CleanReport],
+    samples: Mapping[str, Sample],
+    languages: tuple[str, str],
+    names: Mapping[str, str],
+) -> list[str]:
+    """Return a warning for each training corpus of which no pair is kept, and for sides in another language.
+
+    Args:
+        reports: those of the training corpora, by key.
+        samples: of the text that is kept of them, and of the development and test sets, by key.
+        names: of all corpora, by key.
+    """
+    empty = [
+        f"data.{key} ({names[key]}): none of its pairs is kept: "
+        f"{drop_summary(report) if report.read else '0 pairs were read'}"
+        for key, report in reports.items()
+        if report.kept == 0
+    ]
+    return empty + language_warnings(samples, languages, names)

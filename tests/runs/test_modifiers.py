@@ -1,0 +1,133 @@
+"""Training with modifiers: what is said and logged, and what an update counts, on one rank or two."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nmt.data.packing import Packing
+from nmt.errors import DataError
+from nmt.layout import RunDir
+from nmt.runs.checkpoint import saved_steps
+from nmt.runs.info import read_info
+from nmt.runs.state import load_state
+from nmt.training.loop import accumulate_gradients, fit, train_step
+from nmt.training.memory import padded_tokens
+from nmt.training.parallel.world import World
+from nmt.training.setup.start import start
+from tiny_corpus import tiny_settings, tiny_text
+from trained import first_update, records, session_of
+
+RATES = {"upper_case": 0.4, "typos": 0.4, "noise": 0.1}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("text")
+    tiny_text(folder)
+    return folder
+
+
+@pytest.fixture
+def glossary(text, tmp_path):
+    words = {word for line in (text / "train.aa").read_text(encoding="utf-8").split("\n") for word in line.split()}
+    path = tmp_path / "g.tsv"
+    path.write_text("".join(f"{word}\t{word[::-1]}\n" for word in sorted(words)), encoding="utf-8")
+    return path
+
+
+def test_modifiers_are_named_and_have_an_example_in_the_log(tiny_data, text, glossary, tmp_path, capsys):
+    modifiers = {"upper_case": 0.25, "drop_end_punctuation": 0.125, "terms": 0.5, "glossary": str(glossary)}
+    config = tiny_settings(text, training={"modifiers": modifiers, "max_steps": 2})
+    fit(config, tiny_data, tmp_path / "run")
+    err = capsys.readouterr().err
+    assert "modifiers: upper_case 0.25, drop_end_punctuation 0.125, terms 0.5 (shares of the pairs; log.jsonl" in err
+    assert "warning: training.modifiers.drop_end_punctuation has no effect on any of 199 pairs that were tried\n" in err
+    upper, terms = records(tmp_path / "run", "modifier")
+    assert upper == {"kind": "modifier", "step": 0, "modifier": "upper_case", "src": upper["tgt"][::-1],
+                     "tgt": upper["src"][::-1]} and upper["src"].isupper()  # fmt: skip
+    assert "<reserved_0>" in terms["src"] and "<reserved_" not in terms["tgt"]
+    # the same terms are needed to go on
+    more = tiny_settings(text, training={"modifiers": modifiers, "max_steps": 3})
+    assert read_info(RunDir(tmp_path / "run")).glossary is not None
+    fit(more, tiny_data, tmp_path / "run", resume=True)
+    assert len(records(tmp_path / "run", "modifier")) == 2
+    with glossary.open("a", encoding="utf-8") as file:
+        file.write("more\tterms\n")
+    with pytest.raises(DataError, match=r"g\.tsv: its terms are not those that .*run has learned"):
+        fit(more, tiny_data, tmp_path / "run", resume=True)
+
+
+def test_tokens_are_those_of_the_modified_pairs(tiny_data, text, tmp_path):
+    session = session_of(tiny_data, text, tmp_path / "run", modifiers=RATES)
+    update = first_update(session)
+    n_epoch_tokens = session.n_epoch_tokens
+    loaded = session.modify(update)
+    assert len(loaded.rows) == len(update.rows)
+    batch = session.pairs.batch(loaded.rows)
+    assert loaded.n_tokens == batch.n_tokens == int((batch.tgt_out != 0).sum()) != update.n_tokens
+    for part in session.split(loaded.rows, 200):
+        assert len(part) == 1 or padded_tokens(session.pairs.lengths, part) <= 200
+    outcome = train_step(session, update)
+    assert outcome.update.n_tokens == loaded.n_tokens and outcome.update.rows.tolist() == update.rows.tolist()
+    assert outcome.n_tokens == loaded.n_tokens + int((batch.src != 0).sum())
+    # progress is measured in the tokens that epochs are planned by
+    assert session.state.n_tokens == update.n_tokens and session.n_epoch_tokens == n_epoch_tokens
+    assert float(outcome.stats.padded_tokens) >= outcome.n_tokens
+
+
+def test_the_ranks_share_the_same_modified_pairs(tiny_data, text, tmp_path):
+    whole = session_of(tiny_data, text, tmp_path / "run", modifiers=RATES)
+    update = whole.modify(first_update(whole))
+    wanted = accumulate_gradients(whole, update)
+    gradients = [parameter.grad.clone() for parameter in whole.model.parameters()]
+    sums = []
+    for rank in (0, 1):
+        session = session_of(tiny_data, text, tmp_path / f"run{rank}", modifiers=RATES)
+        of_rank = session.modify(first_update(session))
+        assert of_rank.n_tokens == update.n_tokens
+        session.world = World(rank, 2)
+        sums.append((accumulate_gradients(session, of_rank), [p.grad.clone() for p in session.model.parameters()]))
+    torch.testing.assert_close(sums[0][0].nll + sums[1][0].nll, wanted.nll, rtol=1e-5, atol=0)
+    for one, other, both in zip(sums[0][1], sums[1][1], gradients, strict=True):
+        torch.testing.assert_close(one + other, both, rtol=1e-3, atol=1e-6)
+
+
+def test_packed_batches_hold_the_modified_pairs(tiny_data, text, tmp_path):
+    session = session_of(tiny_data, text, tmp_path / "run", modifiers=RATES)
+    session.packing = Packing(session.pairs, max_len=101)
+    update = session.modify(first_update(session))
+    batch = session.batch(update.rows)
+    assert batch.max_len == 101 and batch.n_tokens == update.n_tokens
+    padded = session.pairs.batch(update.rows)
+    assert batch.tgt_out[0, : batch.n_tokens].tolist() == padded.tgt_out[padded.tgt_out != 0].tolist()
+
+
+def test_without_modifiers_the_pairs_are_those_of_the_window(tiny_data, text, tmp_path):
+    session = session_of(tiny_data, text, tmp_path / "run")
+    update = first_update(session)
+    assert session.modifiers is None and session.modify(update) is update
+    assert session.pairs is session.window.pairs
+
+
+def test_an_update_is_learned_in_another_form_in_the_next_epoch(tiny_data, text, tmp_path):
+    session = session_of(tiny_data, text, tmp_path / "run", modifiers={"typos": 1.0})
+    update, found = first_update(session), []
+    for epoch in (0, 1, 0):
+        session.state.epoch = epoch
+        rows = session.modify(update).rows
+        found.append(session.pairs.batch(rows).src)
+        session.state.epoch = 0
+    assert found[0].shape != found[1].shape or not found[0].equal(found[1])
+    assert found[0].equal(found[2])
+
+
+def test_max_epochs_and_cooldown_end_where_the_pairs_do(tiny_data, text, tmp_path):
+    settings = {"modifiers": {"upper_case": 1.0}, "max_epochs": 4, "max_steps": 200, "average_last": 1,
+                "cooldown": 0.5, "validate_every_steps": 100, "save_every_steps": 100}  # fmt: skip
+    fit(tiny_settings(text, training=settings), tiny_data, tmp_path / "run")
+    config = tiny_settings(text, training={"max_steps": 1})
+    n_updates = start(config, tiny_data, tmp_path / "plain", resume=False).n_epoch_updates
+    step = saved_steps(RunDir(tmp_path / "run"))[-1]
+    assert step == pytest.approx(4 * n_updates, abs=1)
+    assert load_state(RunDir(tmp_path / "run").step(step)).cooldown_start == pytest.approx(2 * n_updates, abs=1)

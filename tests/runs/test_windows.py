@@ -1,0 +1,296 @@
+"""Runs over several windows: over shards, weighted, in stages; stopped anywhere they go on as if never stopped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections import Counter
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kept_run import Died, die_before
+from nmt.config import Config
+from nmt.data import mixing, streams
+from nmt.data.batching import Update
+from nmt.data.corpus import Corpus
+from nmt.data.mixing import Position
+from nmt.data.windows import Windows
+from nmt.errors import DataError
+from nmt.layout import DataDir, RunDir
+from nmt.prepare.checks import changes_since
+from nmt.prepare.pipeline.work import Sizes
+from nmt.prepare.prepare import prepare
+from nmt.prepare.recipe import recipe
+from nmt.runs.state import load_state, read_seal, state_text
+from nmt.training import loop
+from nmt.training.loop import Session, fit
+from nmt.training.setup.start import start
+from tiny_corpus import tiny_settings, tiny_text
+from trained import assert_same_run, records
+
+pytestmark = pytest.mark.usefixtures("no_coverage", "quick")
+
+FILES = {"aa": "train.aa", "bb": "train.bb"}
+MORE = {"aa": "more.aa", "bb": "more.bb"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two corpora of about 200 and 80 pairs, prepared in one file and in shards."""
+    folder = tmp_path_factory.mktemp("windows")
+    tiny_text(folder / "text")
+    for language in ("aa", "bb"):
+        lines = (folder / "text" / f"train.{language}").read_text().splitlines(keepends=True)
+        (folder / "text" / f"more.{language}").write_text("".join(line.replace("o", "u") for line in lines[:90]))
+    prepare(config_of(folder), folder / "data", echo=lambda _: None)
+    prepare(config_of(folder), folder / "shards", echo=lambda _: None, sizes=Sizes(shard_pairs=40))
+    assert len(list((folder / "shards").glob("train.*.aa"))) == 7
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mixing, "WINDOW_PAIRS", 100)
+    monkeypatch.setattr(streams, "BLOCK", 8)
+    monkeypatch.setattr("nmt.data.windows.BLOCK", 8)
+
+
+def config_of(
+    folder: Path, weights: tuple[float | None, float | None] = (None, None), temperature: float | None = None,
+    **training: object,
+) -> Config:  # fmt: skip
+    train = [{"files": FILES, "weight": weights[0]}, {"files": MORE, "name": "more", "weight": weights[1]}]
+    return tiny_settings(
+        folder / "text", data={"train": train, "temperature": temperature}, search={"beam": 1}, training=training
+    )
+
+
+def trained_rows(patch: pytest.MonkeyPatch) -> list[tuple[int, list[int]]]:
+    """The epoch and the corpus rows of every update that is made from now on."""
+    real, seen = loop.train_step, []
+
+    def train_step(session: Session, update: Update) -> loop.Outcome:
+        seen.append((session.state.epoch, session.window.pairs.corpus_rows(update.rows).tolist()))
+        return real(session, update)
+
+    patch.setattr(loop, "train_step", train_step)
+    return seen
+
+
+STAGES = [
+    {"weights": {"more": 3, "train.aa": 1}, "epochs": 1.5, "of": "more"}, {"weights": {"train.aa": 1}, "steps": 3},
+    {"temperature": 5.0},
+]  # fmt: skip
+SETTINGS: dict[str, dict[str, object]] = {
+    "plain": {},
+    "dropout": {"src_bpe_dropout": 0.2, "tgt_bpe_dropout": 0.1},
+    "both directions": {"both_directions": True, "src_bpe_dropout": 0.2},
+    "modifiers": {"modifiers": {"upper_case": 0.3, "typos": 0.3, "tags": 0.1}, "tgt_bpe_dropout": 0.1},
+    "weights": {"weights": (1.0, 3.0)},
+    "stages": {"stages": STAGES},
+    "temperature": {"temperature": 5.0},
+}
+
+
+# --- what is learned from -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["data", "shards"])
+def test_every_epoch_has_every_pair_once(folder, tmp_path, monkeypatch, where):
+    """As many as the corpora have, whether in one window or in several."""
+    n = Corpus.open(DataDir(folder / where)).split("train").n
+    seen = trained_rows(monkeypatch)
+    fit(config_of(folder, max_epochs=2, max_steps=100, update_tokens=500), folder / where, tmp_path / "run")
+    for epoch in (0, 1):
+        assert sorted(row for number, rows in seen if number == epoch for row in rows) == list(range(n))
+    assert {record["epoch"] for record in records(tmp_path / "run", "train")} == {0, 1}
+    assert seen[0][1] != seen[len(seen) // 2][1]
+
+
+def test_the_rows_of_a_window_are_the_pairs_of_the_corpus(folder):
+    """In the order of a window, in both directions, without and with BPE-dropout."""
+    corpus = Corpus.open(DataDir(folder / "shards"))
+    texts = [
+        tuple(line for shard in corpus.manifest.splits["train"].shards for line in corpus.split(shard.name).text(name))
+        for name in ("aa", "bb")
+    ]
+    pairs = list(zip(*texts, strict=True)) + list(zip(*texts[::-1], strict=True))
+    for name in ("plain", "both directions", "dropout"):
+        windows = Windows(corpus, config_of(folder, **SETTINGS[name]))
+        for number in (0, 2):
+            window = windows.load(Position(epoch=1, window=number))
+            rows = np.arange(len(window.pairs))[::-3].copy()
+            batch, corpus_rows = window.pairs.batch(rows), window.pairs.corpus_rows(rows)
+            decode = [corpus.tokenizers[language].decode for language in ("aa", "bb")]
+            for i, row in enumerate(corpus_rows.tolist()):
+                sides = [[x for x in ids[i].tolist() if x > 3] for ids in (batch.src, batch.tgt_out)]
+                found = tuple(decode[0](ids) for ids in sides)  # the vocabulary is joint
+                assert found == pairs[row]
+            assert batch.n_tokens == int((batch.tgt_out != 0).sum())
+
+
+def test_dropout_is_a_function_of_the_epoch_and_the_row(folder, monkeypatch):
+    """Not of the window in which a pair occurs."""
+    corpus, config = Corpus.open(DataDir(folder / "shards")), config_of(folder, **SETTINGS["dropout"])
+    found = []
+    for size in (100, 1000):
+        monkeypatch.setattr(mixing, "WINDOW_PAIRS", size)
+        windows, cuts = Windows(corpus, config), {}
+        for number in range(windows.mix.n_windows):
+            pairs = windows.load(Position(window=number)).pairs
+            rows = np.arange(len(pairs))
+            src = pairs.batch(rows).src.tolist()
+            cuts |= {
+                row: [x for x in ids if x > 0] for row, ids in zip(pairs.corpus_rows(rows).tolist(), src, strict=True)
+            }
+        found.append(cuts)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("where", ["data", "shards"])
+def test_weights_are_met_in_training(folder, tmp_path, monkeypatch, capsys, where):
+    seen = trained_rows(monkeypatch)
+    config = config_of(folder, (1.0, 3.0), max_epochs=2, max_steps=100, update_tokens=500)
+    corpus = Corpus.open(DataDir(folder / where))
+    assert changes_since(DataDir(folder / where), recipe(config), config) == []
+    fit(config, folder / where, tmp_path / "run")
+    n = corpus.split("train").n
+    first = mixing.train_corpora(corpus.manifest)["train.0"].n
+    counts = Counter(row for _, rows in seen for row in rows)
+    shares = sum(count for row, count in counts.items() if row < first), sum(counts.values())
+    assert shares[0] == pytest.approx(2 * n / 4, abs=1) and shares[1] == pytest.approx(2 * n, abs=2)
+    passes = 1.5 * n / (n - first)
+    assert {counts[row] for row in range(first, n)} <= {int(passes), int(passes) + 1}
+    said = capsys.readouterr().err
+    assert f"more ({n - first} pairs): 0.75 of the pairs learned from, {passes / 2:.3g} passes an epoch, about" in said
+    assert "prepared" not in said
+
+
+# --- stopping and going on ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_stopped_anywhere_it_goes_on_as_if_never_stopped(folder, tmp_path, monkeypatch, name):
+    where = "data" if name == "temperature" else "shards"
+    config = config_of(
+        folder, max_steps=12, save_every_steps=1, validate_every_steps=12, log_every_steps=5, update_tokens=900,
+        max_tokens=900, average_last=1, **SETTINGS[name],
+    )  # fmt: skip
+    seen = trained_rows(monkeypatch)
+    fit(config, folder / where, tmp_path / "whole")
+    whole = [rows for _, rows in seen]
+    seen.clear()
+    deaths = range(1, 12) if name in ("plain", "stages") else (1, 4, 7, 10)
+    for step in deaths:
+        with monkeypatch.context() as patch, pytest.raises(Died):
+            die_before(step, patch)
+            fit(config, folder / where, tmp_path / "parts", resume=step > deaths[0])
+    fit(config, folder / where, tmp_path / "parts", resume=True)
+    assert [rows for _, rows in seen] == whole
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    state = load_state(RunDir(tmp_path / "whole").step(12))
+    assert (state.epoch, state.window) > (0, 1)
+    assert not any(thread.name.startswith("windows") for thread in threading.enumerate())
+
+
+def test_stages_end_where_they_say(folder, tmp_path, monkeypatch, capsys):
+    seen = trained_rows(monkeypatch)
+    fit(config_of(folder, stages=STAGES, max_steps=30, update_tokens=500), folder / "shards", tmp_path / "run")
+    corpus = Corpus.open(DataDir(folder / "shards"))
+    first = mixing.train_corpora(corpus.manifest)["train.0"].n
+    more = corpus.split("train").n - first
+    state = load_state(RunDir(tmp_path / "run").step(30))
+    begin, n_updates = state.stage_step - 3, len(seen)
+    counts = Counter(row >= first for _, rows in seen[:begin] for row in rows)
+    assert state.stage == 2 and n_updates == 30
+    assert counts[True] == pytest.approx(1.5 * more, abs=1) and counts[False] == pytest.approx(0.5 * more, abs=1)
+    assert all(row < first for _, rows in seen[begin : begin + 3] for row in rows)
+    assert state.stage_pairs == pytest.approx(sum(len(rows) for _, rows in seen[: begin + 3]), abs=2)
+    assert state.drawn == pytest.approx([state.stage_pairs - 1.5 * more, 1.5 * more], abs=2)
+    assert any(row >= first for row in seen[begin + 3][1] + seen[begin + 4][1])
+    said = capsys.readouterr().err
+    assert [f"stage {i} of 3 mixes the training corpora, from step {step}:" in said for i, step in ((1, 0), (2, begin))]
+    assert f"stage 3 of 3 mixes the training corpora, from step {begin + 3}:" in said
+    assert f"more ({more} pairs): 0 of the pairs" in said
+
+
+@pytest.mark.parametrize("where", ["data", "shards"])
+def test_a_checkpoint_of_an_earlier_version_goes_on(folder, tmp_path, monkeypatch, where):
+    """Its state lacks the window and the stage: it is in the first of both."""
+    config = config_of(folder, max_steps=4, save_every_steps=2, keep_last=2, validate_every_steps=4, average_last=1)
+    fit(config, folder / where, tmp_path / "whole")
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        die_before(3, patch)
+        fit(config, folder / where, tmp_path / "parts")
+    saved = RunDir(tmp_path / "parts").step(2)
+    document, names = read_seal(saved), {field.name for field in fields(Position)} - {"epoch"}
+    state = {key: value for key, value in document.state.items() if key not in names}
+    assert len(state) == len(document.state) - len(names)
+    saved.state.write_text(state_text(document.checksums, state))
+    fit(config, folder / where, tmp_path / "parts", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts", but=("checkpoints/step-00000002/state.json",))
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def test_a_damaged_shard_is_found_when_it_is_first_read(folder, tmp_path):
+    data = shutil.copytree(folder / "shards", tmp_path / "data")
+    config, corpus = config_of(folder, max_epochs=1, max_steps=100, update_tokens=500), Corpus.open(DataDir(data))
+    windows = Windows(corpus, config)
+    shards = corpus.manifest.splits["train"].shards
+    ends = np.cumsum([shard.pairs for shard in shards])
+    first, third = (
+        {int(np.searchsorted(ends, row, side="right")) for row in pairs.corpus_rows(np.arange(len(pairs)))}
+        for pairs in (windows.load(Position(window=number)).pairs for number in (0, 2))
+    )
+    late = shards[min(third - first)].name
+    path = DataDir(data).ids(late, "aa")
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"{late}\.aa\.ids\.npy: damaged, its checksum is not what was"):
+        fit(config, data, tmp_path / "run")
+    assert load_state(RunDir(tmp_path / "run").step(3)).step == 3  # what was learned before it is kept
+    path.unlink()
+    with pytest.raises(DataError, match="no such file, its manifest says"):
+        Corpus.open(DataDir(data))
+
+
+def test_a_window_of_shards_maps_no_file_of_another(folder):
+    windows = Windows(Corpus.open(DataDir(folder / "shards")), config_of(folder))
+    window = windows.load(Position())
+    assert not mapped(folder)
+    window.pairs.batch(np.arange(len(window.pairs)))
+    assert 0 < len(mapped(folder)) < len(list((folder / "shards").glob("train.*.npy")))
+    window = windows.load(Position(window=1))
+    assert not mapped(folder)
+
+
+def mapped(folder: Path) -> set[str]:
+    """The files of shards that this process has mapped."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return {line.split()[-1] for line in lines if str(folder / "shards" / "train.") in line}
+
+
+def test_a_skipped_update_is_logged_with_the_rows_of_the_corpus(folder, tmp_path, monkeypatch):
+    seen = trained_rows(monkeypatch)
+    real = loop.objective
+
+    def objective(*given: object) -> object:
+        sums = real(*given)
+        return sums if len(seen) != 5 else type(sums)(**{**vars(sums), "loss": sums.loss * float("nan")})
+
+    monkeypatch.setattr(loop, "objective", objective)
+    fit(config_of(folder, max_steps=6, update_tokens=500), folder / "shards", tmp_path / "run")
+    (record,) = records(tmp_path / "run", "skipped")
+    assert record["rows"] == sorted(seen[4][1]) and json.dumps(record)
+
+
+def test_a_start_chooses_max_tokens_by_the_first_window(folder, tmp_path):
+    session = start(config_of(folder, max_tokens="auto"), folder / "shards", tmp_path / "run", resume=False)
+    assert session.max_tokens > 0 and 0 < len(session.pairs) <= 100

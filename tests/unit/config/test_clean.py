@@ -1,0 +1,95 @@
+"""Settings of cleaning: for all corpora, for one, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nmt.config import Config, DataConfig, Source
+from nmt.config.clean import CleanConfig, CorpusClean
+from nmt.config.load import changed_config, dump_config, load_config
+from nmt.errors import ConfigError
+from nmt.prepare.recipe import changes, recipe
+
+
+def loaded(*overrides: str) -> Config:
+    return load_config("sample.yaml", overrides)
+
+
+def test_a_corpus_overrides_what_it_names() -> None:
+    config = loaded("data.clean={shouted: true, max_words: 9, copied: normal}", "data.train.0.clean={shouted: false}")
+    clean = config.data.clean_of("train.0")
+    assert (clean.shouted, clean.max_words, clean.copied, clean.broken) == (False, 9, "normal", None)
+    assert (clean.max_chars, clean.max_ratio, clean.min_score) == (1000, 4.0, None)
+    config = loaded(
+        "data.train.0.score=a", "data.train.0.clean={max_chars: 50, max_ratio: 2.0, min_score: 0, max_words: 0}"
+    )
+    own = config.data.clean_of("train.0")
+    assert (own.max_chars, own.max_ratio, own.min_score, own.max_words) == (50, 2.0, 0.0, 0)
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    given = [
+        "data.clean={shouted: true, block_lists: {en: bad.en}}",
+        "data.train.0.clean={shouted: false, max_words: 0}",
+    ]
+    for config in (loaded(), loaded(*given)):
+        (tmp_path / "config.yaml").write_text(dump_config(config, comments=True), encoding="utf-8")
+        assert load_config(tmp_path / "config.yaml") == changed_config(config, []) == config
+        assert "shouted: null" not in dump_config(config)
+    assert "#   same_numbers: Whether" in dump_config(loaded(), comments=True)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("data.valid.clean={shouted: true}", "data.valid.clean: only training corpora are cleaned"),
+        ("data.test.test.clean={shouted: true}", "data.test.test.clean: only training corpora are cleaned"),
+        ("data.clean.block_lists={fr: a}", "data.clean.block_lists: must name de or en, found fr"),
+        ("data.train.0.clean.block_lists={fr: a}", "data.train.0.clean.block_lists: must name de or en, found fr"),
+        ("data.clean.min_score=0.5", "data.clean.min_score: no such setting"),
+        ("data.train.0.clean.near_duplicates=true", "data.train.0.clean.near_duplicates: no such setting"),
+        ("data.train.0.clean={min_score: 0.5}", "data.train.0: clean.min_score needs score"),
+        ("data.clean.copied=near", "data.clean.copied: must be 'exact' or 'normal'"),
+        ("data.clean.min_script=1.5", "data.clean.min_script: must be less than or equal to 1"),
+        ("data.clean.max_words=-1", "data.clean.max_words: must be greater than or equal to 0"),
+        ("data.clean.shoutd=true", "data.clean.shoutd: no such setting; did you mean data.clean.shouted?"),
+    ],
+)
+def test_refusals(override: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loaded(override)
+    assert message in str(caught.value)
+
+
+def test_the_defaults_leave_no_trace_in_a_recipe() -> None:
+    """A data directory of an earlier version is up to date."""
+    old = recipe(loaded())
+    assert "clean" not in repr(old) and "block_lists" not in old
+    assert recipe(loaded("data.clean={shouted: null}", "data.train.0.clean={shouted: null}")) == old
+
+
+def test_changes_are_told_by_their_settings() -> None:
+    old, new = recipe(loaded()), recipe(loaded("data.clean={shouted: true, max_words: 9}"))
+    assert list(changes(old, new)) == [
+        "data.clean.max_words was nothing, is 9",
+        "data.clean.shouted was nothing, is true",
+    ]
+    assert list(changes(new, new)) == list(changes(old, old)) == []
+    own = recipe(loaded("data.clean={shouted: true, max_words: 9}", "data.train.0.clean={shouted: false}"))
+    assert list(changes(new, own)) == ["data.train.0.clean was nothing, is {'shouted': false}"]
+
+
+def test_a_changed_block_list_is_a_change(tmp_path: Path) -> None:
+    files = Source(files={"de": "a", "en": "b"}, clean=CorpusClean(block_lists={"de": "bad.de"}))
+    clean = CleanConfig(block_lists={"en": "bad.en"})
+    config = Config(data=DataConfig(direction="de-en", root=str(tmp_path), train=[files], clean=clean))
+    without = recipe(config)
+    (tmp_path / "bad.de").write_text("a\n", encoding="utf-8")
+    (tmp_path / "bad.en").write_text("b\n", encoding="utf-8")
+    old = recipe(config)
+    assert list(changes(old, recipe(config))) == []
+    assert list(changes(old, without)) == list(changes(without, old)) == []  # as on a machine that trains
+    (tmp_path / "bad.de").write_text("c\n", encoding="utf-8")
+    assert list(changes(old, recipe(config))) == ["bad.de has changed"]

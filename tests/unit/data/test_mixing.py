@@ -1,0 +1,176 @@
+"""The mixture of corpora: shares to one pair, passes, stages, and where a run stands in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.config import Config
+from nmt.config.load import check_config
+from nmt.data import mixing
+from nmt.data.manifest import Manifest
+from nmt.data.mixing import Mix, Position, StagePlan, TrainCorpus, make_mix, train_corpora
+from nmt.data.streams import Run
+from nmt.errors import ConfigError
+
+weights = st.lists(st.integers(1, 1000), min_size=1, max_size=5)
+
+
+def mix_of(sizes: list[int], shares: list[Fraction] | None = None, n_windows: int = 3, **stage: int) -> Mix:
+    """A mixture of corpora of these sizes; in one stage, or in a second one by size after one of `shares`."""
+    corpora = [TrainCorpus(f"c{i}", (Run(0, n),)) for i, n in enumerate(sizes)]
+    by_size = tuple(Fraction(n, sum(sizes)) for n in sizes)
+    plan = StagePlan(tuple(shares or by_size), **stage)
+    return Mix(corpora, [plan, StagePlan(by_size)] if stage else [plan], n_windows)
+
+
+def walk(mix: Mix, n_windows: int, at: Position | None = None) -> Iterator[tuple[Position, list[tuple[int, int]]]]:
+    """The first windows."""
+    at = at or Position()
+    for _ in range(n_windows):
+        yield at, mix.takes(at)
+        at = mix.after(at)
+
+
+def config_of(*weights: float | None, temperature: float | None = None, **training: object) -> Config:
+    """A config of corpora named a, b, …"""
+    files = {"files": {"de": "x.de", "en": "x.en"}}
+    train = [{**files, "name": "abcd"[i], "weight": weight} for i, weight in enumerate(weights)]
+    data = {"direction": "de-en", "train": train, "valid": files, "temperature": temperature}
+    return check_config({"data": data, "training": training}, "test")
+
+
+def manifest_of(kept: list[int], repeats: list[int], sharded: bool) -> Manifest:
+    """A manifest of corpora of so many pairs."""
+    shards = [
+        {"name": f"train.{i}-{j:05}", "source": f"train.{i}", "pairs": n}
+        for i, pairs in enumerate(kept)
+        for j, n in enumerate((pairs - pairs // 2, pairs // 2))
+    ]
+    return Manifest.model_validate({
+        "format": 2 if sharded else 1, "languages": ["de", "en"], "fingerprint": "", "tokenizer": {"fingerprint": ""},
+        "config": {"data": {"train": [{} if n == 1 else {"repeat": n} for n in repeats]}},
+        "sources": {f"train.{i}": {"corpus": f"file{i}", "files": {}, "kept": n} for i, n in enumerate(kept)},
+        "splits": {"train": {
+            "pairs": sum(n * m for n, m in zip(kept, repeats, strict=True)), **({"shards": shards} if sharded else {})
+        }},
+        "files": {},
+    })  # fmt: skip
+
+
+# --- windows ------------------------------------------------------------------------------------
+
+
+@given(weights, weights, st.integers(1, 7))
+def test_shares_are_met_to_one_pair_without_a_gap(sizes: list[int], shares: list[int], n_windows: int) -> None:
+    sizes, shares = sizes[: len(shares)], shares[: len(sizes)]
+    exact = [Fraction(share, sum(shares)) for share in shares]
+    mix = mix_of(sizes, exact, min(n_windows, sum(sizes)))
+    before = [0] * len(sizes)
+    for at, takes in walk(mix, 3 * mix.n_windows + 1):
+        assert [start for start, _ in takes] == before
+        before = [stop for _, stop in takes]
+        assert all(0 <= mix.span(at)[1] * q - n < 1 for q, n in zip(exact, before, strict=True))
+
+
+@given(weights, st.integers(1, 7))
+def test_by_size_an_epoch_is_one_pass_over_each_corpus(sizes: list[int], n_windows: int) -> None:
+    mix = mix_of(sizes, None, min(n_windows, sum(sizes)))
+    windows = list(walk(mix, 2 * mix.n_windows))
+    assert [stop for _, stop in windows[mix.n_windows - 1][1]] == sizes
+    assert [stop for _, stop in windows[-1][1]] == [2 * n for n in sizes]
+    assert [(at.epoch, at.window) for at, _ in windows] == [(e, w) for e in (0, 1) for w in range(mix.n_windows)]
+    counts = [mix.span(at)[1] - mix.span(at)[0] for at, _ in windows]
+    assert max(counts) - min(counts) <= 1
+
+
+# --- stages -------------------------------------------------------------------------------------
+
+
+@given(weights, st.integers(1, 7), st.integers(1, 3000))
+def test_a_stage_of_pairs_ends_there_and_every_corpus_goes_on(sizes: list[int], n_windows: int, n_pairs: int) -> None:
+    mix = mix_of(sizes, [Fraction(1, len(sizes))] * len(sizes), min(n_windows, sum(sizes)), n_pairs=n_pairs)
+    total, before, at = 0, [0] * len(sizes), Position()
+    for _ in range(2 * mix.n_windows + n_pairs * mix.n_windows // mix.n_pairs):
+        start, stop = mix.span(at)
+        assert start == total < stop and (at.stage == 0) == (total < n_pairs)
+        assert [first for first, _ in mix.takes(at)] == before
+        before, total, at = [last for _, last in mix.takes(at)], stop, mix.after(at)
+        if at.stage and at.stage_pairs == total:
+            assert total == n_pairs and before == [n_pairs // len(sizes)] * len(sizes)
+    assert at.stage == 1
+
+
+def test_a_stage_of_updates_leaves_the_window_where_it_stands() -> None:
+    mix = mix_of([600, 400], [Fraction(1, 4), Fraction(3, 4)], n_windows=2, n_updates=30)
+    at = mix.after(Position(), step=20)
+    assert at == Position(window=1)
+    left = mix.after(at, n_pairs=100, step=30)
+    assert (left.epoch, left.window, left.stage, left.stage_step, left.stage_pairs) == (0, 1, 1, 30, 600)
+    assert left.drawn == (150, 450) and mix.span(left) == (600, 1000)
+    assert mix.takes(left) == [(150, 390), (450, 610)]
+    assert mix.after(left, step=99) == Position(1, 0, 1, stage_pairs=600, drawn=(150, 450))
+    assert mix.after(at, step=30).epoch == 1  # after the last update of a window it is the next one
+
+
+# --- from a config and a manifest ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sharded", [True, False])
+def test_the_corpora_of_a_directory(sharded: bool) -> None:
+    found = train_corpora(manifest_of([10, 7], [1, 3], sharded))
+    assert [corpus.name for corpus in found.values()] == ["file0", "file1"]
+    if sharded:
+        assert [corpus.runs for corpus in found.values()] == [(Run(0, 5), Run(5, 5)), (Run(10, 4), Run(14, 3))]
+        assert [corpus.repeat for corpus in found.values()] == [1, 3]
+    else:
+        assert [corpus.runs for corpus in found.values()] == [(Run(0, 10),), (Run(10, 21),)]
+    mix = make_mix(config_of(None, None), manifest_of([10, 7], [1, 3], sharded))
+    assert mix.n_pairs == 31 and mix.stages[0].shares == (Fraction(10, 31), Fraction(21, 31))
+    assert (mix.takes(Position())) == [(0, 10), (0, 21)]
+
+
+def test_a_directory_that_does_not_tell_its_corpora_apart_is_one() -> None:
+    manifest = manifest_of([10, 7], [1, 3], False).model_copy(update={"sources": None})
+    (corpus,) = train_corpora(manifest).values()
+    assert corpus.runs == (Run(0, 31),)
+    with pytest.raises(ConfigError, match=r"data.train.1: the data directory has no pairs that it knows to be of"):
+        make_mix(config_of(1.0, 2.0), manifest)
+    with pytest.raises(ConfigError, match="lacks a corpus of the data directory, file1"):
+        make_mix(config_of(1.0), manifest_of([10, 7], [1, 3], True))
+
+
+def test_weights_are_those_that_were_written() -> None:
+    mix = make_mix(config_of(0.57, 0.43), manifest_of([100, 50], [1, 1], True))
+    assert mix.stages[0].shares == (Fraction(57, 100), Fraction(43, 100))
+    assert [corpus.name for corpus in mix.corpora] == ["a", "b"]
+
+
+@pytest.mark.parametrize(("temperature", "share"), [(1.0, 0.9), (2.0, 0.75), (1e9, 0.5)])
+def test_temperature_evens_the_shares(temperature: float, share: float) -> None:
+    mix = make_mix(config_of(None, None, temperature=temperature), manifest_of([900, 100], [1, 1], True))
+    assert float(mix.stages[0].shares[0]) == pytest.approx(share, abs=1e-6) and sum(mix.stages[0].shares) == 1
+
+
+def test_stages_of_a_config() -> None:
+    stages = [
+        {"weights": {"a": 3, "b": 1}, "epochs": 1.5, "of": "b"}, {"temperature": 2, "share": 0.25},
+        {"weights": {"b": 1}, "steps": 7}, {},
+    ]  # fmt: skip
+    mix = make_mix(config_of(None, None, stages=stages, max_steps=1000), manifest_of([900, 100], [1, 1], True))
+    assert [stage.shares[0] for stage in mix.stages] == [Fraction(3, 4), Fraction(3, 4), 0, Fraction(9, 10)]
+    assert [(stage.n_updates, stage.n_pairs) for stage in mix.stages] == [
+        (None, 600), (250, None), (7, None), (None, None)
+    ]  # fmt: skip
+
+
+def test_a_large_epoch_has_several_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mixing, "WINDOW_PAIRS", 10)
+    assert make_mix(config_of(None), manifest_of([101], [1], True)).n_windows == 11
+    assert make_mix(config_of(1.0), manifest_of([100], [1], False)).n_windows == 10
+    assert make_mix(config_of(None), manifest_of([101], [1], False)).n_windows == 1
+    assert make_mix(config_of(None), manifest_of([2], [1], True)).n_windows == 1

@@ -1,0 +1,171 @@
+"""Modifiers of the pairs of an update: which pairs, in which form, with which ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from nmt.config import Config
+from nmt.config.load import load_config
+from nmt.data.batching import Pairs
+from nmt.data.corpus import Lines, TwoSides
+from nmt.data.modifiers import Modifiers
+from nmt.data.streams import Segments
+from nmt.errors import DataError
+from nmt.text.inline import marked
+from nmt.text.modifiers.typos import typos
+from nmt.text.tokenizer import EOS, PAD, Tokenizer, Tokenizers, train_tokenizer
+from sentences import sentence_pairs
+
+GERMAN, ENGLISH = (list(lines) for lines in zip(*sentence_pairs(300), strict=True))
+N = len(GERMAN)
+ALL = np.arange(N)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer([*GERMAN, *ENGLISH], 500)
+
+
+def lines(tokenizer: Tokenizer, texts: Sequence[str]) -> Lines:
+    ids = tokenizer.encode_all(texts)
+    return Lines(np.array([i for line in ids for i in line]), np.cumsum([len(line) for line in ids]))
+
+
+@pytest.fixture(scope="module")
+def pairs(tokenizer: Tokenizer) -> Pairs:
+    return Pairs.of_sides(lines(tokenizer, GERMAN), lines(tokenizer, ENGLISH))
+
+
+def config_of(**modifiers: object) -> Config:
+    return load_config("sample.yaml", [f"training.modifiers.{name}={value}" for name, value in modifiers.items()] or ())
+
+
+def make(tokenizer: Tokenizer, config: Config, n: int = N) -> Modifiers:
+    manifest = SimpleNamespace(splits={"train": SimpleNamespace(pairs=n, shards=None)})
+    corpus = SimpleNamespace(manifest=manifest, tokenizers=Tokenizers({"de": tokenizer, "en": tokenizer}, joint=True))
+    return Modifiers(corpus, config)  # type: ignore[arg-type]
+
+
+def ids_of(pairs: Pairs, rows: np.ndarray | None = None) -> list[tuple[list[int], list[int]]]:
+    batch = pairs.batch(np.arange(len(pairs)) if rows is None else rows)
+    sides = [[[i for i in row if i not in (PAD, EOS)] for row in side.tolist()] for side in (batch.src, batch.tgt_out)]
+    return list(zip(*sides, strict=True))
+
+
+def texts_of(tokenizer: Tokenizer, pairs: Pairs) -> list[tuple[str, str]]:
+    return [(tokenizer.decode(src), tokenizer.decode(tgt)) for src, tgt in ids_of(pairs)]
+
+
+def test_a_share_of_the_pairs_is_in_the_form_of_each_modifier(tokenizer: Tokenizer, pairs: Pairs) -> None:
+    modifiers = make(tokenizer, config_of(upper_case=0.2, drop_end_punctuation=0.3))
+    counts = np.zeros(3)
+    for epoch in range(8):
+        found = modifiers.modified(pairs, ALL, epoch)
+        assert len(found) == N
+        for new, new_ids, old, old_ids in zip(
+            texts_of(tokenizer, found), ids_of(found), zip(GERMAN, ENGLISH, strict=True), ids_of(pairs), strict=True
+        ):
+            forms = (old, (old[0].upper(), old[1].upper()), (old[0].rstrip(".!?"), old[1].rstrip(".!?")))
+            kind = forms.index(new)
+            counts[kind] += 1
+            if not kind:
+                assert new_ids == old_ids
+    assert counts / (8 * N) == pytest.approx([0.5, 0.2, 0.3], abs=0.03)
+
+
+def test_a_pair_is_drawn_for_by_seed_epoch_and_its_row_alone(tokenizer: Tokenizer, pairs: Pairs) -> None:
+    modifiers = make(tokenizer, config_of(typos=0.5, noise=0.2))
+    whole = ids_of(modifiers.modified(pairs, ALL, 3))
+    rows = np.random.default_rng(0).permutation(N)
+    for part in (rows[:7], rows[7:200], rows[200:], rows[:0]):
+        if len(part):
+            assert ids_of(modifiers.modified(pairs, part, 3)) == [whole[row] for row in part]
+    others = [
+        ids_of(modifiers.modified(pairs, ALL, 4)),
+        ids_of(make(tokenizer, load_config("sample.yaml", ["training.modifiers.typos=0.5",
+            "training.modifiers.noise=0.2", "training.seed=2"])).modified(pairs, ALL, 3)),
+    ]  # fmt: skip
+    assert all(sum(a != b for a, b in zip(whole, other, strict=True)) > 0.2 * N for other in others)
+    # in a window a pair has another row, but the same one in the corpus
+    window = Pairs.of_sides(pairs._src, pairs._tgt, Segments([(ALL[::-1].copy(), np.ones_like(ALL))], N))
+    backwards = ids_of(modifiers.modified(window, ALL, 3))
+    changed, of_window = ([a != b for a, b in zip(ids_of(pairs), new, strict=True)] for new in (whole, backwards))
+    assert changed == of_window[::-1] and 0.5 * N < sum(changed) < N
+    assert modifiers.modified(window, rows, 3).corpus_rows(ALL).tolist() == (N - 1 - rows).tolist()
+
+
+def test_lengths_are_those_of_the_modified_pairs(tokenizer: Tokenizer, pairs: Pairs) -> None:
+    rows = ALL[40:90]
+    found = make(tokenizer, config_of(upper_case=0.5, tags=0.2)).modified(pairs, rows, 0)
+    ids = ids_of(found)
+    places = np.arange(len(rows))
+    assert found.lengths.src[places].tolist() == [len(src) + 1 for src, _ in ids]
+    assert found.lengths.tgt[places].tolist() == [len(tgt) + 1 for _, tgt in ids]
+    assert found.lengths.tgt.sum() != pairs.lengths.tgt[rows].sum()
+    assert found.corpus_rows(places).tolist() == rows.tolist()
+
+
+def test_a_pair_that_would_be_too_long_keeps_its_form(tokenizer: Tokenizer, pairs: Pairs) -> None:
+    upper = [tuple(tokenizer.encode(text.upper()) for text in texts) for texts in zip(GERMAN, ENGLISH, strict=True)]
+    longest = sorted(max(map(len, texts)) for texts in upper)[N // 2]
+    config = load_config("sample.yaml", ["training.modifiers.upper_case=1", f"data.max_pieces={longest}"])
+    found = ids_of(make(tokenizer, config).modified(pairs, ALL, 0))
+    for new, shouted, old in zip(found, upper, ids_of(pairs), strict=True):
+        assert new == (old if max(map(len, shouted)) > longest else shouted)
+
+
+def test_a_side_that_stays_the_same_keeps_its_pieces(tokenizer: Tokenizer) -> None:
+    letters = [[i for letter in text for i in tokenizer.encode_inner(letter)] for text in ENGLISH]
+    spelled = Lines(np.array([i for line in letters for i in line]), np.cumsum([*map(len, letters)]))
+    pairs = Pairs.of_sides(lines(tokenizer, GERMAN), spelled)
+    found = ids_of(make(tokenizer, config_of(typos=1.0)).modified(pairs, ALL, 0))
+    assert [tgt for _, tgt in found] == letters
+    assert sum(src != tokenizer.encode(text) for (src, _), text in zip(found, GERMAN, strict=True)) > 0.9 * N
+
+
+def test_in_the_other_direction_the_source_is_the_other_side(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    de, en = lines(tokenizer, GERMAN), lines(tokenizer, ENGLISH)
+    pairs = Pairs.of_sides(TwoSides(de, en), TwoSides(en, de))
+    found = texts_of(tokenizer, make(tokenizer, config_of(lower_case=1.0)).modified(pairs, np.arange(2 * N), 0))
+    assert found == [(a.lower(), b) for a, b in zip([*GERMAN, *ENGLISH], [*ENGLISH, *GERMAN], strict=True)]
+    drawn = texts_of(tokenizer, make(tokenizer, config_of(typos=0.5)).modified(pairs, np.arange(2 * N), 0))
+    one, other = ([new != old for (new, _), old in zip(half, texts, strict=True)]
+                  for half, texts in ((drawn[:N], GERMAN), (drawn[N:], ENGLISH)))  # fmt: skip
+    assert one != other, "each direction draws for itself"
+    (tmp_path / "g.tsv").write_text(f"{ENGLISH[0].split()[1]}\t{GERMAN[0].split()[1]}\n", encoding="utf-8")
+    terms = make(tokenizer, config_of(terms=1.0, glossary=tmp_path / "g.tsv"))
+    assert ids_of(terms.modified(pairs, np.arange(N, 2 * N), 0)) == ids_of(pairs, np.arange(N, 2 * N))
+
+
+def test_terms_are_marked_in_the_source(tokenizer: Tokenizer, pairs: Pairs, tmp_path: Path) -> None:
+    word, translation = GERMAN[0].split()[1], ENGLISH[0].split()[1]
+    (tmp_path / "g.tsv").write_text(f"{word}\t{translation}\n", encoding="utf-8")
+    modifiers = make(tokenizer, config_of(terms=1.0, glossary=tmp_path / "g.tsv"))
+    src, tgt = ids_of(modifiers.modified(pairs, ALL[:1], 0))[0]
+    [(place, inline)] = marked(src)
+    assert (tokenizer.decode(src[place]).strip(), tokenizer.decode(src[inline]).strip()) == (word, translation)
+    assert tokenizer.decode(tgt) == ENGLISH[0]
+    example = modifiers.examples(pairs)["terms"]
+    assert example is not None and f"<reserved_0> {word} <reserved_1> {translation} <reserved_2>" in example[0]
+    (tmp_path / "g.tsv").write_text(f"{word} {translation}\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"g\.tsv, line 1: a term and its translation, separated by a tab, are needed"):
+        make(tokenizer, config_of(terms=1.0, glossary=tmp_path / "g.tsv"))
+
+
+def test_examples_tell_what_has_no_effect(tokenizer: Tokenizer, pairs: Pairs) -> None:
+    chinese = Pairs.of_sides(lines(tokenizer, ["我喜欢"] * 3), lines(tokenizer, ["i like it."] * 3))
+    modifiers = make(tokenizer, config_of(upper_case=0.1, typos=0.1, noise=0.1), n=3)
+    found = modifiers.examples(chinese)
+    assert list(found) == ["upper_case", "typos", "noise"]
+    assert found["upper_case"] is None and found["typos"] is None and found["noise"] is not None
+    found = make(tokenizer, config_of(upper_case=0.1, typos=0.1)).examples(pairs)
+    assert found == {
+        "upper_case": (GERMAN[0].upper(), ENGLISH[0].upper()),
+        "typos": typos(GERMAN[0], ENGLISH[0], Random(0)),
+    }

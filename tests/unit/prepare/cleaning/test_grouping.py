@@ -1,0 +1,81 @@
+"""Groups of alike pairs: exact and near-duplicates, and how many targets a source may have."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.config import DataConfig, Source
+from nmt.config.clean import CleanConfig
+from nmt.prepare.cleaning.grouping import groupings, normal_hash
+from nmt.prepare.cleaning.normal_form import normal_form
+
+FILES = Source(files={"de": "a.de", "en": "a.en"})
+
+
+def config(clean: CleanConfig) -> DataConfig:
+    return DataConfig(direction="de-en", train=[FILES], clean=clean)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Der Hund, 3-mal!", "derhundmal"),
+        (
+            "„Schöne Grüße“ – Ève ﬁel",
+            "schonegrusseevefiel",
+        ),
+        ("ΣΊΣΥΦΟΣ ς", "σισυφοσσ"),
+        ("Москва, ёлка №5", "москваелкаno"),
+        ("١٢٣ كِتَاب", "كتاب"),
+        ("हिन्दी में ५", "हिन्दीमें"),
+        ("这是 １ 句。", "这是句"),
+        ("が か", "がか".replace("が", "か\u3099")),
+        ("Ｗｉｄｅ ™ µ", "widetmμ"),
+        ("123 – !", "123 – !"),
+        ("", ""),
+        ("😀 ok", "ok"),
+    ],
+)
+def test_normal_forms(text: str, expected: str) -> None:
+    assert normal_form(text) == expected
+
+
+@given(st.text(st.characters(codec="utf-8")))
+@settings(max_examples=100, deadline=None)
+def test_a_normal_form_does_not_change_with_what_it_leaves_out(text: str) -> None:
+    form = normal_form(text)
+    assert normal_form(form) == form
+    if form != text:
+        for other in (unicodedata.normalize("NFD", text), unicodedata.normalize("NFKC", text), f" {text}, 7."):
+            assert normal_form(other) == form
+
+
+def test_near_duplicates() -> None:
+    assert normal_hash("Der Hund.", "The dog") == normal_hash("der hund 2", "THE DOG!")
+    others = [
+        ("Der Hund", "The cat"),
+        ("der hund the", "dog"),
+        ("The dog", "Der Hund"),
+        ("5", "6"),
+        ("5", "7"),
+        ("8", "!"),
+    ]
+    assert len({normal_hash(*pair) for pair in [("Der Hund.", "The dog"), *others]}) == 7
+    assert len(normal_hash("a", "b")) == 16
+
+
+def test_the_rules_of_a_config() -> None:
+    def rules(clean: CleanConfig) -> list[tuple[str, int]]:
+        return [(grouping.reason, grouping.most) for grouping in groupings(config(clean))]
+
+    assert rules(CleanConfig()) == [("duplicate", 1)]
+    every = CleanConfig(near_duplicates=True, max_targets=3, max_sources=2)
+    assert rules(every) == [("duplicate", 1), ("near_duplicate", 1), ("targets", 3), ("sources", 2)]
+    exact, near, targets, sources = (grouping.key for grouping in groupings(config(every)))
+    assert exact("a", "b") != exact("a", "B") and near("a", "b") == near("a", "B")
+    assert targets("a", "b") == targets("a", "c") != targets("b", "b")
+    assert sources("a", "b") == sources("c", "b") != sources("a", "c")

@@ -1,0 +1,95 @@
+"""Repairs of training text: what each changes and leaves, and how they are counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.config import DataConfig, Source
+from nmt.config.clean import CleanConfig
+from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
+from nmt.prepare.cleaning.counts import CleanReport, total
+from nmt.prepare.cleaning.reasons import REPAIRS
+from nmt.prepare.pairs import SentencePair
+
+FILES = Source(files={"de": "a.de", "en": "a.en"})
+ALL = CleanConfig(
+    repair_encoding=True, repair_entities=True, repair_control=True, unicode_form="NFC", repair_spaces=True
+)  # fmt: skip
+
+
+def cleaner_of(clean: CleanConfig) -> Cleaner:
+    return Cleaner(DataConfig(direction="de-en", train=[FILES], clean=clean), "train.0", HeldOut.of(()))
+
+
+def repaired(text: str, clean: CleanConfig) -> tuple[str, list[str]]:
+    """A text after its repair, and the kinds of repair that are counted."""
+    cleaner = cleaner_of(clean)
+    pair = cleaner.clean(SentencePair("other side", f" {text}", ""))
+    assert pair is not None and pair.src == "other side"
+    return pair.tgt, list(cleaner.report.repaired)
+
+
+@pytest.mark.parametrize(
+    ("kind", "clean", "text", "expected"),
+    [
+        ("encoding", CleanConfig(repair_encoding=True), "schÃ¶ne GrÃ¼ÃŸe", "schöne Grüße"),
+        ("encoding", CleanConfig(repair_encoding=True), "Ð¿Ñ€Ð¸Ð²ÐµÑ‚ Ð¼Ð¸Ñ€", "привет мир"),
+        ("encoding", CleanConfig(repair_encoding=True), "â€œgoodâ€\x9d", "“good”"),
+        ("encoding", CleanConfig(repair_encoding=True), "voilÃ  tout", "voilà tout"),
+        ("encoding", CleanConfig(repair_encoding=True), "“quotes” &amp; ﬁ … １２ schöne Grüße é\u0301", None),
+        ("encoding", CleanConfig(repair_encoding=True), "中文 العربية हिन्दी русский Ελληνικά", None),
+        ("entities", CleanConfig(repair_entities=True), "a &amp; b &lt; &#228; &#xe4; &nbsp;d", "a & b < ä ä \u00a0d"),
+        ("entities", CleanConfig(repair_entities=True), "a &amp;amp;amp;lt; b", "a < b"),
+        ("entities", CleanConfig(repair_entities=True), "AT&T; R&D &unknown; &amp b & c;", None),
+        ("control", CleanConfig(repair_control=True), "a\x00b\x0cc\u0085d\te", "ab c d\te"),
+        ("unicode", CleanConfig(unicode_form="NFC"), "scho\u0308n ﬁ", "schön ﬁ"),
+        ("unicode", CleanConfig(unicode_form="NFKC"), "ﬁ １２", "fi 12"),
+        ("unicode", CleanConfig(unicode_form="none"), "scho\u0308n", None),
+        ("spaces", CleanConfig(repair_spaces=True), "a  b\u00a0c\u2009\td\u200b\ufeff e\u00adf", "a b c d ef"),
+        ("spaces", CleanConfig(repair_spaces=True), "می\u200cخواهم क्\u200dष a\u200eb", None),
+    ],
+)  # fmt: skip
+def test_each_repair(kind: str, clean: CleanConfig, text: str, expected: str | None) -> None:
+    wanted = (text, []) if expected is None else (expected, [kind])
+    assert repaired(text, clean) == wanted
+    assert kind in REPAIRS
+
+
+def test_repairs_are_made_in_order_and_before_pairs_are_judged() -> None:
+    assert repaired("GrÃ¼ÃŸe\x00 &amp;  o\u0308\u00a0", ALL) == ("Grüße & ö", list(REPAIRS))
+    cleaner = cleaner_of(ALL)
+    assert cleaner.clean(SentencePair("\u200b&nbsp;", "text", "")) is None
+    assert cleaner.clean(SentencePair("a &amp; b", "a & b", "")) is None
+    assert cleaner.report.dropped == {"empty": 1, "copied": 1}
+
+
+def test_pairs_are_counted_by_kind_with_samples() -> None:
+    cleaner = cleaner_of(CleanConfig(repair_entities=True, repair_spaces=True))
+    far = "x" * 200
+    for pair in [
+        ("a", "b"),
+        ("a &lt; c", "b &lt; d"),
+        ("c", f"{far} &gt;"),
+        ("a  b", "c"),
+        ("d", "e  &gt;f"),
+        ("&gt;", "x"),
+    ]:
+        cleaner.clean(SentencePair(*pair, ""))
+    assert cleaner.report.repaired == {"entities": 4, "spaces": 2}
+    assert cleaner.report.repaired_samples == {
+        "entities": [(2, "a &lt; c", "a < c"), (3, f"{'x' * 39} &gt;", f"{'x' * 39} >"), (5, "e  &gt;f", "e  >f")],
+        "spaces": [(4, "a  b", "a b"), (5, "e  >f", "e >f")],
+    }
+
+
+def test_the_counts_of_parts_add_up() -> None:
+    first, second = CleanReport(), CleanReport()
+    for line in (1, 2):
+        first.repair("spaces", line, "a  b", "a b")
+    for line in (3, 4):
+        second.repair("spaces", line, "c  d", "c d")
+    second.repair("control", 4, "\x00a", "a")
+    first.add(CleanReport.from_json(second.to_json()))
+    assert first.repaired == total([first]).repaired == {"spaces": 4, "control": 1}
+    assert [line for line, *_ in first.repaired_samples["spaces"]] == [1, 2, 3]
+    assert first.repaired_samples["control"] == [(4, "\x00a", "a")]

@@ -1,0 +1,296 @@
+"""Steps of cleaning that are off by default: each at its boundary, their order, and what differs between corpora."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from nmt.config import DataConfig, Source
+from nmt.config.clean import CleanConfig, CorpusClean
+from nmt.errors import DataError
+from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
+from nmt.prepare.cleaning.reasons import REASONS
+from nmt.prepare.pairs import SentencePair
+
+HELD_OUT = HeldOut.of([SentencePair("Guten Tag, Welt.", "Good day, world.", ""), SentencePair("Öl.", "Oil.", "")])
+
+
+def config(clean: CleanConfig, languages: str = "de-en", own: CorpusClean | None = None) -> DataConfig:
+    files = dict.fromkeys(languages.split("-"), "a")
+    return DataConfig(direction=languages, train=[Source(files=files), Source(files=files, clean=own)], clean=clean)
+
+
+def reason(src: str, tgt: str, clean: CleanConfig, languages: str = "de-en") -> str | None:
+    """Why a pair is dropped; None if it is kept."""
+    cleaner = Cleaner(config(clean, languages), "train.0", HELD_OUT)
+    cleaner.clean(SentencePair(src, tgt, ""))
+    return next(iter(cleaner.report.dropped), None)
+
+
+NORMAL = CleanConfig(overlap="normal")
+EITHER = CleanConfig(overlap_sides="either")
+NORMAL_EITHER = CleanConfig(overlap="normal", overlap_sides="either")
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt", "clean", "expected"),
+    [
+        ("guten tag welt", "GOOD DAY - World 2", CleanConfig(), None),
+        ("guten tag welt", "GOOD DAY - World 2", NORMAL, "overlap"),
+        ("guten tag welt", "Hello, world.", NORMAL, None),
+        ("guten tag welt", "Hello, world.", NORMAL_EITHER, "overlap"),
+        ("Guten Tag, Welt.", "Hello, world.", CleanConfig(), None),
+        ("Guten Tag, Welt.", "Hello, world.", EITHER, "overlap"),
+        ("Hallo Welt.", "Good day, world.", EITHER, "overlap"),
+        ("Hallo Welt.", "good day, world.", EITHER, None),
+    ],
+)
+def test_overlap_with_held_out_sets(src: str, tgt: str, clean: CleanConfig, expected: str | None) -> None:
+    assert reason(src, tgt, clean) == expected
+
+
+@pytest.mark.parametrize(
+    ("clean", "src", "tgt", "expected"),
+    [
+        (CleanConfig(copied="normal"), "Hôtel 3!", "HOTEL", "copied"),
+        (CleanConfig(copied="normal"), "Hotels", "HOTEL", None),
+        (CleanConfig(copied="exact"), "Hôtel 3!", "HOTEL", None),
+        (CleanConfig(copied="normal"), "12 + 3", "12 + 4", None),
+        (CleanConfig(broken=True), "Preis: \ufffd 5", "price: 5", "broken"),
+        (CleanConfig(broken=True), "Preis: 5", "price: \ue001 5", "broken"),
+        (CleanConfig(broken=True), "schÃ¶ne GrÃ¼ÃŸe", "kind regards", "broken"),
+        (CleanConfig(broken=True), "schöne Grüße – „ja“", "kind regards", None),
+        (CleanConfig(max_words=3), "eins zwei drei", "one two three", None),
+        (CleanConfig(max_words=3), "eins zwei drei", "one two three four", "words"),
+        (CleanConfig(max_words=3), "eins  zwei  drei", "one two three", None),
+        (CleanConfig(max_words=0), "eins zwei drei vier", "one two three four", None),
+        (CleanConfig(max_word_chars=9), "abcdefghi j", "abcdefghi j", "copied"),
+        (CleanConfig(max_word_chars=9), "abcdefghi ja", "abcdefghi j", None),
+        (CleanConfig(max_word_chars=9), "abcdefghij ja", "abcdefghi j", "word"),
+        (CleanConfig(max_word_chars=9), "auf https://a.example/bcd", "abcdefghi j", None),
+        (CleanConfig(shouted=True), "DAS IST ALLES GUT", "this is all good", "shouted"),
+        (CleanConfig(shouted=True), "das ist alles gut", "THIS IS ALL GOOD!", "shouted"),
+        (CleanConfig(shouted=True), "UNESCO UND NATO", "UNESCO and NATO", "shouted"),
+        (CleanConfig(shouted=True), "ABCDEFGHIJKL", "abc def ghi jkl", None),
+        (CleanConfig(shouted=True), "ABCDEFGHIJKLM", "abc def ghi jkl", "shouted"),
+        (CleanConfig(shouted=True), "DAS IST ALLEs GUT", "this is all good", None),
+        (CleanConfig(min_script=0.5), "ab вг", "ab", None),
+        (CleanConfig(min_script=0.5), "ab вгд", "ab", "script"),
+        (CleanConfig(min_script=0.5), "ab", "ab вгд", "script"),
+        (CleanConfig(min_script=0.5), "12 – 34", "12 - 34", None),
+        (CleanConfig(same_links=True), "siehe www.a.example", "see http://b.example/c", None),
+        (CleanConfig(same_links=True), "siehe www.a.example", "see there", "links"),
+        (CleanConfig(same_links=True), "an a@b.example", "to a@b.example and c@d.example", "links"),
+        (CleanConfig(same_links=True), "3 @ 4", "three @ four", None),
+        (CleanConfig(same_tags=True), '<a href="x">ja</a>', '<a href="y">yes</a>', None),
+        (CleanConfig(same_tags=True), "<b>ja</b>", "<b>yes<b>", "tags"),
+        (CleanConfig(same_tags=True), "3 < 4 und 5 > 4", "3 < 4 and five", None),
+        (CleanConfig(same_tags=True), "%s von {0}", "{0} of %s", None),
+        (CleanConfig(same_tags=True), "%s von %d", "%2$d of %1$s", None),
+        (CleanConfig(same_tags=True), "%s von {0}", "%s of {1}", "tags"),
+        (CleanConfig(same_tags=True), "5% des Ganzen, 3%ig", "5% of the whole", None),
+        (CleanConfig(same_tags=True), "100 % sicher", "100 % certain", None),
+        (CleanConfig(same_tags=True), "$[name] und ${x}", "$[nam] and ${x}", "tags"),
+        (CleanConfig(same_tags=True), "50 $", "$50", None),
+        (CleanConfig(same_numbers=True), "1.234,50 Euro", "1,234.50 euros", None),
+        (CleanConfig(same_numbers=True), "1 234 567", "1,234,567 in all", None),
+        (CleanConfig(same_numbers=True), "im Jahr 1990", "in the year 1991", "numbers"),
+        (CleanConfig(same_numbers=True), "im Jahr", "in 1991", "numbers"),
+        (CleanConfig(same_numbers=True), "12 Hunde", "twelve dogs", None),
+        (CleanConfig(same_numbers=True), "13 Hunde", "thirteen dogs", "numbers"),
+        (CleanConfig(same_numbers=True), "007 und 012", "7 and twelve", None),
+        (CleanConfig(same_numbers=True), "Seite 21", "page 12", "numbers"),
+        (CleanConfig(same_numbers=True), "9" * 500, "9" * 499 + "8", "numbers"),
+        (CleanConfig(same_sentences=True), "Ja. Nein.", "Yes. No.", None),
+        (CleanConfig(same_sentences=True), "Ja. Nein.", "Yes, no.", "sentences"),
+        (CleanConfig(same_sentences=True), "Dr. Ott kommt z. B. heute.", "Dr. Ott comes today.", None),
+        (CleanConfig(truncated=True), "Das ist gut.", "This is", "truncated"),
+        (CleanConfig(truncated=True), "Das ist", "This is good!", "truncated"),
+        (CleanConfig(truncated=True), "Das ist gut", "This is good", None),
+        (CleanConfig(truncated=True), "Das ist gut.", "This is good?", None),
+        (CleanConfig(truncated=True), "Das ist so:", "This is how.", None),
+        (CleanConfig(truncated=True), "Das ist so.", "This is how:", None),
+        (CleanConfig(truncated=True), "„Das ist gut.“", 'This is "good".', None),
+    ],
+)  # fmt: skip
+def test_each_filter_at_its_boundary(clean: CleanConfig, src: str, tgt: str, expected: str | None) -> None:
+    assert reason(src, tgt, clean) == expected
+
+
+@pytest.mark.parametrize(
+    ("languages", "clean", "src", "tgt", "expected"),
+    [
+        ("en-zh", CleanConfig(max_word_chars=9), "this is long", "这是一个没有空格的句子", None),
+        (
+            "en-zh",
+            CleanConfig(shouted=True),
+            "the IBM company grew",
+            "他们和MICROSOFTSAPS合作开发了很多新的技术",
+            None,
+        ),
+        ("en-zh", CleanConfig(truncated=True), "This is good.", "这很好。", None),
+        ("en-zh", CleanConfig(truncated=True), "This is good.", "这很", "truncated"),
+        ("en-zh", CleanConfig(min_script=0.6), "this is good", "これはペンです", None),
+        ("en-zh", CleanConfig(min_script=0.6), "this is good", "this is good too", "script"),
+        ("en-zh", CleanConfig(same_sentences=True), "Good. Fine.", "好。很好。", None),
+        ("ar-en", CleanConfig(same_numbers=True), "في عام ١٩٩٠", "in the year 1990", None),
+        ("ar-en", CleanConfig(same_numbers=True), "في عام ١٩٩١", "in the year 1990", "numbers"),
+        ("ar-en", CleanConfig(truncated=True), "هل هذا جيد؟", "is this good", "truncated"),
+        ("ar-en", CleanConfig(min_script=0.6), "هذا جيد", "this is good", None),
+        ("ar-en", CleanConfig(shouted=True), "هذه جملة عربية طويلة", "an Arabic sentence", None),
+        ("en-hi", CleanConfig(same_numbers=True), "in the year 1990", "वर्ष १९९० में", None),
+        ("en-hi", CleanConfig(truncated=True), "This is good.", "यह अच्छा है।", None),
+        ("en-hi", CleanConfig(min_script=0.6), "this is good", "यह अच्छा है", None),
+        ("en-hi", CleanConfig(min_script=0.6), "this is good", "это хорошо", "script"),
+        ("en-ru", CleanConfig(shouted=True), "this is all good", "ЭТО ОЧЕНЬ ХОРОШО", "shouted"),
+        ("en-sr_Latn", CleanConfig(min_script=0.6), "this is good", "ово је добро", "script"),
+        ("en-sr", CleanConfig(min_script=0.6), "this is good", "ово је dobro", None),
+    ],
+)
+def test_filters_in_several_scripts(
+    languages: str, clean: CleanConfig, src: str, tgt: str, expected: str | None
+) -> None:
+    assert reason(src, tgt, clean, languages) == expected
+
+
+ALL = CleanConfig(
+    repair_control=False, overlap="exact", copied="normal", broken=True, max_words=9, max_word_chars=20, shouted=True,
+    min_script=0.5, same_links=True, same_tags=True, same_numbers=True, same_sentences=True, truncated=True,
+)  # fmt: skip
+
+
+def test_a_pair_is_counted_under_the_first_reason_of_the_list() -> None:
+    """Each pair has a flaw and all those of the pairs after it, except copies and what excludes each other."""
+    worst = "\ufffd ONE TWO THREE FOUR FIVE SIX SEVEN EIGHT NINE TEN SUPERCALIFRAGILISTICEXPIALI"
+    flaws = [
+        (worst, "broken"),
+        (worst.replace("\ufffd ", ""), "words"),
+        ("ONE TWO SUPERCALIFRAGILISTICEXPIALI", "word"),
+        ("ONE TWO THREE FOUR. FIVE", "shouted"),
+        ("вгдежзийклмнопрстуф www.a.example <b> 77. Five.", "script"),
+        ("www.a.example <b> 77. Five.", "links"),
+        ("five <b> 77. Five.", "tags"),
+        ("five 77. Five.", "numbers"),
+        ("Five. Five.", "sentences"),
+        ("Five five.", "truncated"),
+        ("Five five", None),
+    ]
+    for src, expected in flaws:
+        assert reason(src, "One more Line here", ALL) == expected, src
+    order = list(REASONS)
+    found = [expected for _, expected in flaws if expected is not None]
+    assert found == sorted(found, key=order.index)
+
+
+def test_scores() -> None:
+    scored = Source(files=dict.fromkeys(("de", "en"), "a"), score="a.scores", clean=CorpusClean(min_score=-0.5))
+    data = config(CleanConfig())
+    data = data.model_copy(update={"train": [*data.train[:1], scored]})
+    cleaner, other = Cleaner(data, "train.1", HELD_OUT), Cleaner(data, "train.0", HELD_OUT)
+    for score in (-0.5, 0.0, -0.51, None):
+        cleaner.clean(SentencePair("ja", "yes", "", score))
+        other.clean(SentencePair("ja", "yes", "", score))
+    assert cleaner.report.dropped == {"score": 2}
+    assert other.report.kept == 4
+
+
+def test_a_corpus_has_its_own_steps() -> None:
+    clean = CleanConfig(shouted=True, same_numbers=True, max_words=3)
+    own = CorpusClean(shouted=False, max_words=0, truncated=True, max_chars=40, max_ratio=1.5)
+    data = config(clean, own=own)
+    pairs = [("DAS IST ALLES GUT", "all good"), ("1990", "1991"), ("Ja.", "yes"), ("x" * 41, "y" * 41)]
+    pairs.append(("a" * 16, "b" * 6))
+    first, second = (Cleaner(data, key, HELD_OUT) for key in ("train.0", "train.1"))
+    for src, tgt in pairs:
+        first.clean(SentencePair(src, tgt, ""))
+        second.clean(SentencePair(src, tgt, ""))
+    assert first.report.dropped == {"words": 1, "numbers": 1}
+    assert second.report.dropped == {"numbers": 1, "truncated": 1, "long": 1}
+    strict = Cleaner(config(CleanConfig(), own=CorpusClean(max_ratio=1.4)), "train.1", HELD_OUT)
+    assert strict.clean(SentencePair("a" * 16, "b" * 6, "")) is None
+    assert data.clean_of("train.0").max_chars == data.max_chars
+
+
+def test_the_languages_of_the_lines_are_counted() -> None:
+    english = "The children play in the garden behind the house."
+    cleaner = Cleaner(config(CleanConfig(language=True)), "train.0", HELD_OUT)
+    assert cleaner.clean(SentencePair("Die Kinder spielen im Garten.", english, "")) is not None
+    assert cleaner.clean(SentencePair("Les enfants jouent dans le jardin derrière la maison.", english, "")) is None
+    assert cleaner.clean(SentencePair("12", "14", "")) is not None
+    assert cleaner.report.mix == {"de": {"de": 1, "fr": 1, "unclear": 1}, "en": {"en": 1, "unclear": 1}}
+    assert cleaner.report.dropped == {"language": 1}
+
+
+def test_sentences_without_final_marks_are_not_judged_by_them() -> None:
+    with pytest.raises(DataError, match="no final mark in th"):
+        Cleaner(config(CleanConfig(truncated=True), "en-th"), "train.0", HELD_OUT)
+
+
+@pytest.mark.parametrize("clean", [CleanConfig(min_script=0.5), CleanConfig(language=True)])
+def test_a_language_that_is_not_known_is_an_error(clean: CleanConfig) -> None:
+    with pytest.raises(DataError, match="xx"):
+        Cleaner(config(clean, "de-xx"), "train.0", HELD_OUT)
+
+
+@pytest.mark.parametrize(
+    ("clean", "package"),
+    [
+        (CleanConfig(repair_encoding=True), "ftfy"),
+        (CleanConfig(broken=True), "ftfy"),
+        (CleanConfig(language=True), "py3langid"),
+    ],
+)
+def test_a_missing_package_is_named(clean: CleanConfig, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(DataError, match=rf"needs the package {package}; .*nmt's extra clean"):
+        Cleaner(config(clean), "train.0", HELD_OUT)
+
+
+def test_block_lists_are_found_under_the_root(tmp_path: Path) -> None:
+    (tmp_path / "bad.en").write_text("# words\nDarn it\nheck\n/\\d{3}-\\d{4}/\n\nc++\n$$$\n", encoding="utf-8")
+    (tmp_path / "bad.zh").write_text("坏话\n", encoding="utf-8")
+    data = config(CleanConfig(block_lists={"en": "bad.en", "zh": "bad.zh"}), "en-zh")
+    cleaner = Cleaner(data.model_copy(update={"root": str(tmp_path)}), "train.0", HELD_OUT)
+    kept = [("oh darn that", "好"), ("Hecklers shout", "好"), ("heck", "坏人说话"), ("12-3456", "一二")]
+    kept += [("c and ac++", "好"), ("a $$ b", "好")]
+    dropped = [
+        ("in C++, say", "好"),
+        ("a$$$b", "好"),
+        ("DARN  it!", "好"),
+        ("what the Heck.", "好"),
+        ("call 555-1234 now", "好"),
+        ("fine", "他说坏话了"),
+    ]
+    assert [cleaner.clean(SentencePair(*pair, "")) is None for pair in kept] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert all(cleaner.clean(SentencePair(*pair, "")) is None for pair in dropped)
+    assert cleaner.report.dropped == {"blocked": 7}
+
+
+def test_a_word_of_a_block_list_has_all_its_marks(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text("हम\n", encoding="utf-8")
+    data = config(CleanConfig(block_lists={"hi": "bad"}), "en-hi").model_copy(update={"root": str(tmp_path)})
+    cleaner = Cleaner(data, "train.0", HELD_OUT)
+    assert cleaner.clean(SentencePair("for us", "यह हमें मिला", "")) is not None
+    assert cleaner.clean(SentencePair("we are here", "यहाँ हम हैं।", "")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(None, "no such file"), ("# none\n", "no words"), ("a\n/(/\n", r"list:2: not a regular expression")],
+)
+def test_a_block_list_that_cannot_be_used_is_an_error(tmp_path: Path, text: str | None, message: str) -> None:
+    if text is not None:
+        (tmp_path / "list").write_text(text, encoding="utf-8")
+    data = config(CleanConfig(block_lists={"en": "list"})).model_copy(update={"root": str(tmp_path)})
+    with pytest.raises(DataError, match=message):
+        Cleaner(data, "train.0", HELD_OUT)

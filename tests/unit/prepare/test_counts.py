@@ -1,0 +1,96 @@
+"""Reports on cleaning: those of the parts of a corpus add up to that of the whole."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.config import DataConfig, Source
+from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
+from nmt.prepare.cleaning.counts import CleanReport
+from nmt.prepare.cleaning.lengths import CHARS, RATIOS, Lengths
+from nmt.prepare.pairs import SentencePair
+
+FILES = Source(files={"de": "a.de", "en": "a.en"})
+CONFIG = DataConfig(direction="de-en", train=[FILES], valid=FILES, max_chars=12, max_ratio=2.0)
+TEXTS = st.text(st.sampled_from("ab \x00ß"), max_size=14)
+PAIRS = st.lists(st.tuples(TEXTS, TEXTS), max_size=60)
+
+
+def report_on(pairs: list[tuple[str, str]], first: int = 0) -> CleanReport:
+    """The report on a part; `first` lines are before it."""
+    cleaner = Cleaner(CONFIG, "train.0", HeldOut.of([]))
+    cleaned = [(line, cleaner.clean(SentencePair(*pair, "c"))) for line, pair in enumerate(pairs, start=first + 1)]
+    report = cleaner.report
+    for line, (src, _) in enumerate(pairs, start=1):
+        if "ß" in src:
+            report.repair("encoding", line, src, "")
+    report.shift(first)
+    kept = [(line, pair) for line, pair in cleaned if pair is not None]
+    lines = np.array([line for line, _ in kept], np.int64)
+    report.keep(lines, [pair.src for _, pair in kept], [pair.tgt for _, pair in kept])
+    report.mix = {"de": {"de": len(pairs)}, "en": {"en": sum("a" in tgt for _, tgt in pairs)}}
+    return report
+
+
+@settings(max_examples=60)
+@given(PAIRS, st.integers(0, 60), st.integers(0, 60))
+def test_the_parts_add_up_to_the_whole(pairs: list[tuple[str, str]], one: int, other: int) -> None:
+    cuts = [0, *sorted(min(cut, len(pairs)) for cut in (one, other)), len(pairs)]
+    parts = [report_on(pairs[start:end], start) for start, end in pairwise(cuts)]
+    added, copied = CleanReport(), CleanReport()
+    for part in parts:
+        added.add(part)
+        copied.add(CleanReport.from_json(json.loads(json.dumps(part.to_json()))))
+    whole = report_on(pairs)
+    assert added.to_json() == copied.to_json() == whole.to_json()
+    assert sum(whole.read_lengths.src) == sum(whole.read_lengths.tgt) == len(pairs)
+    assert sum(whole.kept_lengths.src) == sum(whole.kept_lengths.ratio) == whole.kept
+
+
+def test_each_length_is_in_its_bin() -> None:
+    lengths = Lengths()
+    for n in range(5000):
+        lengths.count(n, 1)
+    lengths.flush()
+    assert lengths.src == [later - edge for edge, later in zip([0, *CHARS], [*CHARS, 5000], strict=True)]
+    assert lengths.tgt == [0, 5000] + [0] * (len(CHARS) - 1)
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt", "expected"), [(9, 1, 0), (8, 1, 1), (100, 99, 24), (7, 7, 25), (1, 8, 49), (1, 2**31, 49)]
+)
+def test_each_ratio_is_in_its_bin(src: int, tgt: int, expected: int) -> None:
+    lengths = Lengths()
+    lengths.count(src, tgt)
+    lengths.flush()
+    assert lengths.ratio.index(1) == expected
+    assert expected == sum(tgt / src >= edge for edge in RATIOS)
+
+
+def test_a_side_without_text_has_no_ratio() -> None:
+    lengths = Lengths()
+    lengths.count(0, 5)
+    lengths.count(5, 0)
+    lengths.flush()
+    assert (lengths.src[0], lengths.tgt[0], sum(lengths.ratio)) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("n", [100, 10_007])
+def test_the_samples_of_what_is_kept_are_spread_over_the_corpus(n: int) -> None:
+    report = CleanReport()
+    order = list(range(1, n + 1))
+    random.Random(1).shuffle(order)
+    for start in range(0, n, 1000):
+        own = order[start : start + 1000]
+        report.keep(np.array(own), ["x" * 500] * len(own), list(map(str, own)))
+    lines = sorted(line for _, line, *_ in report.kept_samples)
+    assert len(lines) == 10
+    assert max(b - a for a, b in zip([0, *lines], [*lines, n], strict=True)) < n / 4
+    assert all(len(src) == 120 and tgt == str(line) for _, line, src, tgt in report.kept_samples)

@@ -1,0 +1,203 @@
+"""A dry run tells what `prepare` would do, on all of the text or a sample of it, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from command import Command
+from folders import PAIRS, TEST, TRAIN, VALID, Folder, files
+from nmt.config.load import check_config
+from nmt.errors import DataError
+from nmt.layout import DataDir
+from nmt.prepare.dry_run import dry_run, spread
+from nmt.prepare.files import content_fingerprint, file_facts
+
+LONG = (" ".join(pair[0] for pair in TRAIN[:6]), TRAIN[0][1])
+BAD = [("leer", ""), ("Berlin", "Berlin"), LONG, TRAIN[3], VALID[5], ("x" * 1001, "y" * 900)]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Folder:
+    place = Folder(tmp_path)
+    place.write(more=[*BAD, *TRAIN[200:], *BAD])
+    return place
+
+
+def run(place: Folder, sample: int | None = None, **changes: Any) -> tuple[dict[str, Any], list[str]]:
+    """The report of a dry run of two corpora, and what was said."""
+    changes = {"data__train": [files("train"), files("more")], "data__max_ratio": 2.0} | changes
+    said: list[str] = []
+    path = place.folder.parent / "report.json"
+    dry_run(place.config(**changes), sample, path, said.append)
+    report = json.loads(path.read_bytes())
+    path.unlink()
+    return dict(report), said
+
+
+def test_it_tells_what_prepare_does(place: Folder) -> None:
+    changes = {"data__train": [files("train"), files("more")], "data__max_ratio": 2.0}
+    dry, said = run(place)
+    assert place.left() == set()
+    told = place.prepare(**changes)
+    prepared = json.loads(DataDir(place.data).report.read_bytes())
+    assert [corpus["dropped"] for corpus in dry["corpora"]] == [
+        {}, {"empty": 2, "overlap": 2, "long": 2, "ratio": 2, "copied": 2, "duplicate": 42},
+    ]  # fmt: skip
+    for key in ("corpora", "held_out", "settings", "warnings", "character_edges"):
+        assert dry[key] == prepared[key], key
+    assert (dry["kind"], dry["sample"], dry["tokenizer"]) == ("dry run", None, None)
+    assert said[:3] == told.split("\n")[:3]
+    assert "  more.de, line 1" in said and said[-2].startswith("nothing was prepared")
+
+
+def test_the_report_is_no_part_of_the_content(place: Folder) -> None:
+    place.prepare()
+    manifest, report = place.manifest(), DataDir(place.data).report
+    assert report.is_file() and DataDir(place.data).report_page.read_bytes().startswith(b"<!DOCTYPE html>")
+    assert not [name for name in manifest["files"] if "report" in name]
+    fingerprint = manifest["fingerprint"]
+    report.unlink()
+    assert place.corpus().fingerprint == fingerprint and "nothing to do" in place.prepare()
+    others = {name: file for name, file in file_facts(place.data).items() if name in manifest["files"]}
+    assert content_fingerprint(others) == fingerprint
+    assert "again" in place.prepare(data__max_chars=60) and report.is_file()
+    (place.data / "report.txt").write_text("mine")
+    with pytest.raises(DataError, match=r"contains report\.txt, which prepare did not write"):
+        place.prepare(data__max_chars=70)
+
+
+def test_a_sample_is_spread_over_each_corpus(place: Folder) -> None:
+    report, said = run(place, 20)
+    assert [corpus["read"] for corpus in report["corpora"]] == [20, 20]
+    lines = [sample["line"] for sample in report["corpora"][0]["kept_samples"]]
+    assert lines == sorted(lines) and lines[0] < 60 and lines[-1] > 180
+    assert {"line": lines[4], "de": TRAIN[lines[4] - 1][0], "en": TRAIN[lines[4] - 1][1]} == (
+        report["corpora"][0]["kept_samples"][4]
+    )
+    dropped = [sample for samples in report["corpora"][1]["dropped_samples"].values() for sample in samples]
+    assert len(dropped) > 2
+    for sample in dropped:
+        src, tgt = [*BAD, *TRAIN[200:], *BAD][sample["line"] - 1]
+        assert (sample["de"], sample["en"]) == (src[:120], tgt[:120])
+    assert "at most 20 pairs of each corpus: duplicates in all of it cannot be judged from a sample" in said
+    assert run(place, 20) == (report, said)
+    assert place.left() == set()
+
+
+@given(st.integers(1, 400), st.integers(1, 50))
+def test_a_spread_has_as_many_as_asked_for_at_equal_distances(n: int, most: int) -> None:
+    chosen = spread(range(n), most)
+    assert len(chosen) == min(n, most)
+    distances = [b - a for a, b in zip(chosen, [*chosen[1:], n], strict=True)]
+    assert chosen[0] == 0 and min(distances) >= 1 and max(distances) <= 4 * n // most + 1
+
+
+def tsv(pairs: Sequence[tuple[str, str]]) -> bytes:
+    return "".join(f"{de}\t{en}\n" for de, en in pairs).encode()
+
+
+def tmx(pairs: Sequence[tuple[str, str]]) -> bytes:
+    sides = "".join(
+        f'<tu><tuv xml:lang="de"><seg>{de}</seg></tuv><tuv xml:lang="en"><seg>{en}</seg></tuv></tu>' for de, en in pairs
+    )
+    lone = '<tu><tuv xml:lang="de"><seg>allein</seg></tuv></tu>'
+    return f'<tmx version="1.4"><header/><body>{sides}{lone}</body></tmx>'.encode()
+
+
+def arrow(pairs: Sequence[tuple[str, str]], path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.table(dict(zip(("de", "en"), zip(*pairs, strict=True), strict=True))), path)
+
+
+def zipped(pairs: Sequence[tuple[str, str]], path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a/one.tmx", tmx(pairs))
+
+
+def plain(content: Callable[[Sequence[tuple[str, str]]], bytes]) -> Callable[[Sequence[tuple[str, str]], Path], object]:
+    return lambda pairs, path: path.write_bytes(content(pairs))
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "settings"),
+    [
+        ("a.tmx", plain(tmx), {}),
+        ("a.tsv.gz", plain(lambda pairs: gzip.compress(tsv(pairs))), {"columns": {"de": 1, "en": 2}}),
+        ("a.jsonl", plain(lambda pairs: "".join(json.dumps({"de": de, "en": en}) + "\n" for de, en in pairs).encode()),
+         {}),
+        ("a.parquet", arrow, {}),
+        ("a.zip", zipped, {}),
+    ],
+)  # fmt: skip
+def test_a_sample_of_every_kind_of_source(
+    place: Folder, name: str, write: Callable[[Sequence[tuple[str, str]], Path], object], settings: dict[str, Any]
+) -> None:
+    write(PAIRS[:200], place.folder / "text" / name)
+    report, _ = run(place, 30, data__train=[{"path": name, **settings}])
+    assert report["corpora"][0]["read"] == report["corpora"][0]["kept"] == 30
+    assert report["corpora"][0]["skipped"] == ({"no text in en": 1} if name in ("a.tmx", "a.zip") else {})
+    for sample in report["corpora"][0]["kept_samples"]:
+        assert (sample["de"], sample["en"]) == PAIRS[sample["line"] - 1]
+
+
+def test_a_corpus_that_splits_off_its_development_set(place: Folder) -> None:
+    changes = {"data__valid": 20, "data__test": {}}
+    report, said = run(place, **changes)
+    dropped = [corpus["dropped"] for corpus in report["corpora"]]
+    assert report["held_out"] == {"valid": 20} and sum(counts.get("valid", 0) for counts in dropped) == 20
+    assert "valid" not in report["corpora"][0]["dropped_samples"]
+    assert said[-2] == "nothing was prepared; not judged: pairs with too many pieces"
+    report, said = run(place, 50, **changes)
+    assert report["held_out"] == {} and "valid" not in report["corpora"][0]["dropped"]
+    assert said[-2].endswith("not judged: pairs with too many pieces, and splitting off a development set")
+
+
+def test_what_would_stop_prepare_stops_it_too(place: Folder) -> None:
+    place.write(valid=[])
+    with pytest.raises(DataError, match=r"data\.valid: valid\.de is empty"):
+        run(place)
+    place.write(valid=VALID, more=[("a", ""), *TEST])
+    report, said = run(place)
+    assert report["corpora"][1]["kept"] == 0
+    assert any("none of its pairs is kept" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [("new/a.html", ["a.html"]), ("a.json", ["a.json"]), ("new", ["report.html", "report.json"])],
+)
+def test_where_the_report_is_written(place: Folder, path: str, written: list[str]) -> None:
+    target = place.folder / "reports" / path
+    said: list[str] = []
+    dry_run(place.config(), 5, target, said.append)
+    assert sorted(each.name for each in (target if len(written) > 1 else target.parent).iterdir()) == written
+    assert said[-1] == f"wrote {target}"
+    with pytest.raises(DataError, match=r"train\.de/x\.html: cannot be written"):
+        dry_run(place.config(), 5, place.folder / "text" / "train.de" / "x.html", said.append)
+
+
+def test_the_command(place: Folder, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place.folder)
+    config = check_config(place.config().model_dump(), "c")
+    Path("c.yaml").write_text(json.dumps(config.model_dump(mode="json")), encoding="utf-8")
+    before = set(Path().rglob("*"))
+    result = nmt("prepare", "--config", "c.yaml", "--sample", "7")
+    assert result.status == 0 and "at most 7 pairs" in result.out
+    assert nmt("prepare", "--config", "c.yaml", "--dry-run").out.startswith("split ")
+    for option in ("--data", "--tokenizer-from"):
+        result = nmt("prepare", "--config", "c.yaml", "--dry-run", option, "x")
+        assert (result.status, result.err) == (2, f"nmt: {option}: a dry run writes no data directory\n")
+    result = nmt("prepare", "--config", "c.yaml", "--report", "x")
+    assert result.status == 2 and "--report belongs to --dry-run" in result.err
+    assert set(Path().rglob("*")) == before

@@ -1,0 +1,124 @@
+"""Pairs whose sides do not translate each other: the words, the lexicon, and what is dropped, with made-up languages."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from nmt.config import DataConfig, Source
+from nmt.config.clean import CleanConfig, CorpusClean
+from nmt.prepare.cleaning.corpus_filters import corpus_filters
+from nmt.prepare.cleaning.lexicon import Cells, Entries, Table
+from nmt.prepare.cleaning.misaligned import MIN_PAIRS, Misaligned, warning
+from nmt.prepare.cleaning.words import Tokens, Vocabulary, split_words
+
+PAIRS, BAD = 2400, 240
+
+
+def translated(n: int, seed: int = 1) -> list[tuple[str, str]]:
+    """Sentences of words of which every one has a translation, in another order."""
+    rng = random.Random(seed)
+    sounds = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
+    words = ["".join(rng.sample(sounds, k=2)) for _ in range(400)]
+    pairs = []
+    for _ in range(n):
+        meant = [int(400 * rng.random() ** 2) for _ in range(rng.randint(3, 9))]
+        pairs.append((" ".join(words[i] for i in meant), " ".join(words[i][::-1] for i in reversed(meant))))
+    return pairs
+
+
+@pytest.fixture(scope="module")
+def corpus() -> list[tuple[str, str]]:
+    """A corpus of which the last pairs are shifted by one."""
+    pairs = translated(PAIRS)
+    good, shifted = pairs[:-BAD], pairs[-BAD:]
+    return good + [(src, tgt) for (src, _), (_, tgt) in zip(shifted, [*shifted[1:], shifted[0]], strict=True)]
+
+
+@pytest.fixture(scope="module")
+def learned(corpus: list[tuple[str, str]]) -> bytes:
+    return Misaligned(0.03).learn(corpus)
+
+
+def test_shifted_pairs_are_dropped_and_others_kept(corpus: list[tuple[str, str]], learned: bytes) -> None:
+    dropped = Misaligned(0.03).dropped(learned, corpus)
+    assert dropped[-BAD:].mean() > 0.9
+    assert dropped[:-BAD].mean() < 0.04
+    fresh = translated(PAIRS + 300)[PAIRS:]
+    crossed = [(src, tgt) for (src, _), (_, tgt) in zip(fresh, reversed(fresh), strict=True)]
+    assert Misaligned(0.03).dropped(learned, fresh).mean() < 0.05
+    assert Misaligned(0.03).dropped(learned, crossed).mean() > 0.9
+
+
+def test_a_part_is_judged_as_the_whole_is(corpus: list[tuple[str, str]], learned: bytes) -> None:
+    assert Misaligned(0.03).learn(list(corpus)) == learned
+    whole = Misaligned(0.03).dropped(learned, corpus)
+    parts = [Misaligned(0.03).dropped(learned, corpus[i : i + 700]) for i in range(0, PAIRS, 700)]
+    assert np.array_equal(np.concatenate(parts), whole)
+    assert len(Misaligned(0.03).dropped(learned, [])) == 0
+    assert warning(learned) is None
+
+
+def test_what_cannot_be_judged_is_kept(learned: bytes, corpus: list[tuple[str, str]]) -> None:
+    short, unknown = (corpus[0][0].split()[0], corpus[1][1].split()[0]), ("Quux Corge 1987", "Grault Garply 12 Fred")
+    odd = [short, unknown, ("", ""), ("?!", "…"), ("你好世界", "สวัสดี"), ("\udcff", "x")]
+    assert not Misaligned(0.03).dropped(learned, odd).any()
+
+
+def test_nothing_is_dropped_where_nothing_can_be_learned(corpus: list[tuple[str, str]]) -> None:
+    few = Misaligned(0.03).learn(corpus[: MIN_PAIRS - 1])
+    assert not Misaligned(0.03).dropped(few, corpus).any()
+    assert "fewer than 1,000 pairs" in str(warning(few))
+
+
+def test_most_is_kept_where_nothing_translates_anything(corpus: list[tuple[str, str]]) -> None:
+    targets = [tgt for _, tgt in corpus]
+    random.Random(1).shuffle(targets)
+    pairs = [(src, tgt) for (src, _), tgt in zip(corpus[:MIN_PAIRS], targets[:MIN_PAIRS], strict=True)]
+    assert Misaligned(0.03).dropped(Misaligned(0.03).learn(pairs), pairs).mean() < 0.1
+
+
+def test_words_of_scripts_with_and_without_spaces() -> None:
+    words, ends = split_words(["Der „Hund“ schläft?", "", "世界。かわいい", "ÄRGER, 7:30"])
+    assert words == ["der", "„", "hund", "“", "schläft", "?", "世", "界", "。", "かわい", "い", "ärger", "7", "30"]
+    assert ends.tolist() == [6, 6, 11, 14]
+
+
+def test_the_rarest_different_words_stay_in_their_order() -> None:
+    tokens = Tokens(np.array([5, 9, 2, 9, 7, 4, 4, 4]), np.array([5, 5, 8]))
+    rarest = tokens.rarest(3)
+    assert rarest.ids.tolist() == [5, 2, 7, 4]
+    assert rarest.ends.tolist() == [3, 3, 4]
+    assert tokens.part(1, 3).ids.tolist() == [4, 4, 4]
+    assert tokens.take(np.array([2, 0])).ids.tolist() == [4, 4, 4, 5, 9, 2, 9, 7]
+
+
+def test_the_lexicon_knows_which_words_translate_each_other() -> None:
+    pairs = translated(600)
+    sides = [split_words([pair[side] for pair in pairs]) for side in (0, 1)]
+    src, tgt = (Vocabulary.of(words) for words, _ in sides)
+    tokens = [
+        Tokens(vocabulary.numbers(words), ends) for vocabulary, (words, ends) in zip((src, tgt), sides, strict=True)
+    ]
+    tokens = [side.where(side.ids >= 0) for side in tokens]
+    entries = Entries.learn(tokens[0], tokens[1], src, tgt)
+    best = entries.keys[np.argsort(entries.forward)[-100:]].tolist()
+    assert np.mean([src.stems[key >> 16][::-1] == tgt.stems[key & 0xFFFF] for key in best]) > 0.9
+    table = Table(entries)
+    at, forward, _ = table.find(entries.keys)
+    assert len(at) > 0.99 * len(entries.keys)
+    assert np.abs(forward - entries.forward[at]).max() < 0.01
+    cells = Cells.of(*(side.part(0, 2) for side in tokens))
+    assert len(cells.keys) == (tokens[0].lengths * tokens[1].lengths)[:2].sum()
+    assert (cells.keys >> 16).tolist() == tokens[0].ids[cells.rows].tolist()
+    assert (cells.keys & 0xFFFF).tolist() == tokens[1].ids[cells.columns].tolist()
+
+
+def test_the_setting_switches_it_on_for_all_or_off_for_one() -> None:
+    files = {"de": "a", "en": "a"}
+    train = [Source(files=files), Source(files=files, clean=CorpusClean(misaligned=0))]
+    config = DataConfig(direction="de-en", train=train, clean=CleanConfig(misaligned=0.02))
+    assert corpus_filters(config, "train.0") == [Misaligned(0.02)]
+    assert corpus_filters(config, "train.1") == []

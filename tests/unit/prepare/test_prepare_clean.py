@@ -1,0 +1,58 @@
+"""`prepare` with steps of cleaning that are off by default: through all its stages, and once more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from folders import TRAIN, Folder, files
+from nmt.errors import DataError
+
+NOISE = [
+    ("GrÃ¼ÃŸe  &amp; Dank", "kind regards &amp; thanks"),
+    ("im Jahr 1990", "in the year 1991"),
+    (f"{TRAIN[0][0].upper()} 7", TRAIN[0][1].upper()),
+    (TRAIN[1][0], "another one"),
+    (TRAIN[1][0], "yet another one"),
+    ("verdammt", "darn"),
+]
+FAR = ("ein Hund und eine Katze und ein Pferd stehen im Garten", "a dog")
+CLEAN = {
+    "repair_encoding": True, "repair_entities": True, "repair_spaces": True, "same_numbers": True,
+    "near_duplicates": True, "max_targets": 2, "max_ratio_spread": 6.0, "block_lists": {"de": "bad.de"},
+}  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Folder:
+    place = Folder(tmp_path)
+    place.write(train=[*TRAIN, FAR], noise=NOISE)
+    (place.folder / "text" / "bad.de").write_text("Verdammt\n", encoding="utf-8")
+    return place
+
+
+def test_what_is_dropped_and_repaired_is_counted_by_corpus(place: Folder) -> None:
+    train = [files("train"), files("noise") | {"name": "noise", "clean": {"same_numbers": False}}]
+    said = place.prepare(data__train=train, data__clean=CLEAN)
+    first, second = (place.manifest()["sources"][f"train.{i}"] for i in range(2))
+    assert first["dropped"] == {"spread": 1} and "repaired" not in first
+    assert second["repaired"] == {"encoding": 1, "entities": 1, "spaces": 1}
+    assert second["dropped"] == {"blocked": 1, "near_duplicate": 1, "targets": 1}
+    assert "train.1 noise: repaired: wrong encoding 1, HTML entities 1, white space 1" in said
+    assert "Grüße & Dank" in (place.data / "train.de").read_text(encoding="utf-8").split("\n")
+
+
+def test_a_changed_block_list_is_prepared_again(place: Folder) -> None:
+    changes = {"data__train": [files("train"), files("noise")], "data__clean": CLEAN}
+    place.prepare(**changes)
+    assert "nothing to do" in place.prepare(**changes)
+    (place.folder / "text" / "bad.de").write_text("Katze\n", encoding="utf-8")
+    said = place.prepare(**changes)
+    assert said.startswith(f"preparing {place.data} again: bad.de has changed")
+    assert "verdammt" in (place.data / "train.de").read_text(encoding="utf-8").split("\n")
+
+
+def test_a_missing_block_list_is_an_error(place: Folder) -> None:
+    with pytest.raises(DataError, match=r"gone\.de: no such file"):
+        place.prepare(data__clean={"block_lists": {"de": "gone.de"}})

@@ -1,0 +1,155 @@
+"""The report as a page and on the screen: complete, readable, and harmless whatever the text is."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from nmt.data.manifest import SourceRecord
+from nmt.prepare.cleaning.counts import CleanReport
+from nmt.prepare.cleaning.reasons import REASONS
+from nmt.prepare.languages import Sample
+from nmt.prepare.records import TextRecord
+from nmt.prepare.reporting.page import report_page
+from nmt.prepare.reporting.report import Report, TokenizerReport, corpus_reports
+from nmt.prepare.reporting.screen import screen
+
+EVIL = "<script>alert('1')</script>&amp;\"\u202e\u0007\x1b[31m"
+RECORDS = {"train.0": SourceRecord(corpus="c", files={})}
+
+
+def counts(text: str = "ein Satz", n: int = 12_345, kept: int = 9) -> CleanReport:
+    report = CleanReport(read=n, kept=kept, mix={"de": {"de": 8, "fr": 2}})
+    for line in range(7):
+        report.repair("encoding", line, "davor", text)
+    for line, reason in enumerate(REASONS, start=1):
+        for again in (0, 100):
+            report.drop(reason, line + again, text, text)
+    for _ in range(kept):
+        report.read_lengths.count(len(text), 2 * len(text))
+    report.keep(np.arange(1, kept + 1), [text] * kept, [f"kept {line}" for line in range(1, kept + 1)])
+    return report
+
+
+def report(text: str = "ein Satz", *, n_corpora: int = 2, **changes: object) -> Report:
+    sample = Sample.of([(text, "жук")] * 30)
+    keys = [f"train.{i}" for i in range(n_corpora)]
+    records = {key: SourceRecord(corpus=f"{text} {i}", files={}, skipped={text: 3}) for i, key in enumerate(keys)}
+    corpora = corpus_reports({key: counts(text) for key in keys}, records, dict.fromkeys(keys, sample), ("de", "en"))
+    plain = TextRecord(words=10, characters=50, pieces=20, bytes=1, unknown=0)
+    whole = Report(
+        kind="prepared", sample=None, languages=("de", "en"), corpora=corpora, held_out={"valid": 30},
+        warnings=[f"look at {text}"], settings={"data": {"name": text}},
+        tokenizer=TokenizerReport(joint=True, pieces={"de": 4000, "en": 4000}, text={"de": plain, "en": plain}),
+    )  # fmt: skip
+    return whole.model_copy(update=changes)
+
+
+class Page(HTMLParser):
+    """Checks that elements are nested as in XML, and collects them and the text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data if self.open[-1:] != ["style"] else ""
+
+
+@pytest.mark.parametrize("n_corpora", [1, 2])
+def test_what_the_page_says(n_corpora: int) -> None:
+    page = Page(report_page(report(n_corpora=n_corpora)))
+    read, kept = 12_345 * n_corpora, 9 * n_corpora
+    for text in (
+        f"{read:,} pairs were read from {'2 corpora' if n_corpora == 2 else 'one corpus'}. {kept} (0.1%) are kept",
+        "look at ein Satz", "ein Satz 0 train.0", "valid 30", *REASONS.values(), "Latin 100.0%", "Cyrillic 100.0%",
+        "identified as de 80.0%, fr 20.0%", f"wrong encoding, {7 * n_corpora} pairs", "davor", "kept 9",
+        "copied source, line 6", "skipped, since they are no pair: ein Satz 3", "4,000 pieces for de and en together",
+        "2.00 pieces per word", "de: characters a line", "length of en in lengths of de", "name: ein Satz",
+    ):  # fmt: skip
+        assert text in page.text, text
+    assert "dry run" not in page.text
+    charts = [attributes for tag, attributes in page.seen if tag == "svg"]
+    assert len(charts) == (3 if n_corpora == 1 else 9)
+
+
+def test_what_a_dry_run_cannot_tell_is_said() -> None:
+    page = Page(report_page(report(kind="dry run", sample=1000, tokenizer=None, warnings=[])))
+    assert "no data directory was written" in page.text
+    assert "at most 1,000 pairs of each corpus" in page.text and "most duplicates are not seen" in page.text
+    assert "Warnings" not in page.text and "Tokenizer" not in page.text
+
+
+def test_the_page_needs_nothing_else_and_does_nothing() -> None:
+    page = report_page(report())
+    tags = {tag for tag, _ in Page(page).seen}
+    assert not tags & {"script", "link", "img", "iframe", "object", "form", "a"}
+    assert not re.search(r"https?:|url\(|@import|javascript|\bon\w+=", page)
+
+
+def test_no_text_gets_out_of_its_place() -> None:
+    harmless, evil = Page(report_page(report())), Page(report_page(report(EVIL)))
+    assert [tag for tag, _ in evil.seen] == [tag for tag, _ in harmless.seen]
+    assert {name for _, attributes in evil.seen for name in attributes} == {
+        name for _, attributes in harmless.seen for name in attributes
+    }
+    assert evil.text.count("<script>alert('1')</script>&amp;\"\\u202e\\x07\\x1b[31m") > 10
+    assert not [character for character in evil.text if unicodedata.category(character) in ("Cf", "Cc")
+                and character != "\n"]  # fmt: skip
+
+
+def test_a_huge_line_is_cut() -> None:
+    assert len(report_page(report("x" * 100_000, n_corpora=1))) < 100_000 * 9  # names and settings are not
+    corpora = corpus_reports({"train.0": counts("x" * 100_000)}, RECORDS, {}, ("a", "b"))
+    page = report_page(report().model_copy(update={"corpora": corpora, "languages": ("a", "b")}))
+    assert "x" * 120 in page and "x" * 121 not in page
+
+
+def test_a_report_on_nothing() -> None:
+    empty = corpus_reports({"train.0": CleanReport()}, RECORDS, {}, ("de", "en"))
+    nothing = report(kind="dry run", tokenizer=None, held_out={}, warnings=[]).model_copy(update={"corpora": empty})
+    assert "0 pairs were read from one corpus. 0 (–) are kept" in Page(report_page(nothing)).text
+    assert next(iter(screen(nothing))).startswith("split")
+
+
+def width(line: str) -> int:
+    return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in line)
+
+
+@pytest.mark.parametrize("text", ["ein Satz", "很长的句子" * 60, "a-b" * 100, EVIL * 9])
+def test_the_screen_is_a_hundred_columns_wide(text: str) -> None:
+    dry = report("kurz", kind="dry run", sample=1000)
+    corpora = [corpus.model_copy(update={"dropped_samples": {"ratio": [{"line": 12, "de": text, "en": "b"}]}})
+               for corpus in dry.corpora]  # fmt: skip
+    lines = list(screen(dry.model_copy(update={"corpora": corpora})))
+    assert max(map(width, lines)) <= 100
+    assert "  kurz 0, line 12" in lines and "    en  b" in lines
+
+
+def test_each_reason_is_shown_with_a_sample_of_each_corpus_in_turn() -> None:
+    lines = list(screen(report(kind="dry run", n_corpora=4)))
+    start = lines.index("length ratio: 8 of 49,380 pairs (0.0%), such as")
+    assert [line for line in lines[start + 1 : start + 10] if "line" in line] == [
+        f"  ein Satz {number}, line 5" for number in (0, 1, 2)
+    ]
+    assert "warning: look at ein Satz" in lines and "repaired: wrong encoding 28" in lines
+    assert sum(" such as" in line for line in lines) == len(REASONS) - 1  # not those split off

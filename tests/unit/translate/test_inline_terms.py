@@ -1,0 +1,86 @@
+"""`search.inline_terms`: a glossary's terms in the source, for a model that was trained with such."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import ConfigError
+from nmt.text.glossary import Glossary
+from nmt.text.inline import marked
+from nmt.translate.files import Files, translate_file
+from nmt.translate.sentences import phrases_of
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line
+from tiny_run import BEAM, PLAIN, make, tiny_config, tiny_tokenizer
+
+INLINE = BEAM.model_copy(update={"inline_terms": True})
+WORD = PLAIN[0].split()[0]
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    config = tiny_config()
+    modifiers = config.training.modifiers.model_copy(update={"terms": 0.1, "glossary": "g.tsv"})
+    training = config.training.model_copy(update={"modifiers": modifiers})
+    return make(tiny_tokenizer(), config.model_copy(update={"training": training}))
+
+
+def test_terms_are_in_the_source_and_not_required(translator: Translator) -> None:
+    glossary = Glossary({WORD: "Zürich"})
+    [[best]] = translator.translate_lines([Line(PLAIN[0], glossary=glossary)], INLINE)
+    tokenizer = translator.tokenizers["de"]
+    ids = best.parts[0].src_ids
+    [(_, translation)] = marked(ids)
+    assert tokenizer.decode(ids[translation]) == "Zürich"
+    [[required]] = translator.translate_lines([Line(PLAIN[0], glossary=glossary)], BEAM)
+    assert "Zürich" in required.text and best.text != required.text
+    assert [*required.parts[0].src_ids] == tokenizer.encode(PLAIN[0])
+
+
+def test_lines_without_terms_are_translated_as_before(translator: Translator) -> None:
+    others = [line for line in PLAIN if WORD not in line.split()]
+    glossary = {WORD: "Zürich"}
+    found = translator.translate([PLAIN[0], *others], glossary=glossary, **INLINE.model_dump())
+    assert found[1:] == translator.translate(others, **BEAM.model_dump())
+
+
+def test_what_else_is_required_is_required(translator: Translator) -> None:
+    search = INLINE.model_copy(update={"protect": True})
+    line = Line(f"{WORD} 7", terms=("kolo",), glossary=Glossary({WORD: "Zürich"}))
+    phrases, _ = phrases_of(line, line.text, search, translator.tokenizers["en"])
+    assert sorted(translator.tokenizers["en"].decode(ids) for ids in phrases) == ["7", "kolo"]
+
+
+def test_each_part_of_a_line_has_its_terms(translator: Translator) -> None:
+    line = Line("Mali bore. Tago ri.", glossary=Glossary({"bore": "Ünrú", "Tago": "[x]"}))
+    [[best]] = translator.translate_lines([line], INLINE.model_copy(update={"split": "always"}))
+    assert [len(marked(part.src_ids)) for part in best.parts] == [1, 1]
+
+
+def test_kinds_of_search_that_cannot_require_terms_take_them(translator: Translator) -> None:
+    settings = {**INLINE.model_dump(), "sample": True}
+    assert len(translator.translate(PLAIN, glossary={WORD: "Zürich"}, **settings)) == len(PLAIN)
+    with pytest.raises(ConfigError, match="terms need plain beam search"):
+        translator.translate(PLAIN, glossary={WORD: "Zürich"}, **{**settings, "inline_terms": False})
+
+
+def test_a_model_that_was_not_trained_for_it_is_refused() -> None:
+    translator = make(tiny_tokenizer(), tiny_config())
+    with pytest.raises(ConfigError, match=r"search\.inline_terms: the model was not trained with"):
+        translator.translate(PLAIN, **INLINE.model_dump())
+
+
+def test_files_report_the_terms_and_align_the_words_of_the_text(
+    translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"{WORD} {line}" for line in PLAIN if WORD not in line.split()]
+    (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (tmp_path / "g.tsv").write_text(f"{WORD}\tZürich Zürich Zürich\n", encoding="utf-8")
+    files = Files(glossary=tmp_path / "g.tsv", alignments=tmp_path / "a")
+    translate_file(translator, tmp_path / "in", tmp_path / "out", INLINE, files=files)
+    assert f"glossary: {len(lines)} terms in {len(lines)} lines\n" in capsys.readouterr().err
+    aligned = (tmp_path / "a").read_text(encoding="utf-8").splitlines()
+    words = [[int(pair.partition("-")[0]) for pair in pairs.split()] for pairs in aligned]
+    assert all(max(of_line) < len(line.split()) for of_line, line in zip(words, lines, strict=True))
