@@ -38,7 +38,6 @@ NOISY = CleanConfig(
     min_script=0.5,
     same_links=True,
     same_tags=True,
-    same_numbers=True,
     language=True,
     max_ratio_spread=6,
     misaligned=0.03,
