@@ -74,6 +74,7 @@ torture: $(READY)  ## Kill training runs 100 times, resume each time, compare wi
 
 task-torture: $(READY)  ## Kill workers and drivers of tasks in 50 rounds, compare with undisturbed ones (minutes)
 	$(BIN)/python -m scripts.checks.task_torture --rounds 50
+	$(BIN)/python -m scripts.checks.task_torture --rounds 50 --prepare
 
 gpu-check: $(READY)  ## Check on one GPU that results are right, and measure the speed (MULTI30K=folder, 9 minutes)
 	$(BIN)/python -m scripts.gpu.check $(if $(wildcard $(MULTI30K)),--data $(MULTI30K))

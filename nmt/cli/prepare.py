@@ -21,6 +21,9 @@ def prepare(
         Path | None,
         typer.Option("--tokenizer-from", metavar="RUN", help="Use this run's tokenizer instead of training one."),
     ] = None,
+    append: Annotated[
+        bool, typer.Option("--append", help="Add the new corpora at the end of data.train to a directory of shards.")
+    ] = False,
     engine: TasksOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
@@ -47,6 +50,9 @@ def prepare(
     directions. If nothing has changed since the last time, it does nothing. Large corpora are prepared by a process for
     each core; a preparation that was stopped goes on where it was when the command is repeated.
 
+    A training text of more than 2^20 pairs is divided into shards. To those, --append adds the corpora that are new at
+    the end of data.train, without doing the others again; vocabulary, development and test sets stay.
+
     report.html in the directory shows what was dropped and what was kept, with samples. --dry-run shows the same before
     anything is prepared, and --sample 1000 does so in seconds, for the settings of cleaning to be tried out.
 
@@ -58,8 +64,11 @@ def prepare(
       nmt prepare --config mine.yaml --data data/prepared/mine --tokenizer-from runs/base-de-en
     """
     is_dry = dry_run or sample is not None
-    if problems := _refused(is_dry, {"--data": data, "--tokenizer-from": tokenizer_from}, report):
+    if append and tokenizer_from is not None:
+        raise ConfigError(["--tokenizer-from: with --append the vocabulary of the directory stays"])
+    if problems := _refused(is_dry, {"--data": data, "--tokenizer-from": tokenizer_from, "--append": append}, report):
         raise ConfigError(problems)
+    from nmt.prepare.append import append as run_append
     from nmt.prepare.dry_run import dry_run as run_dry
     from nmt.prepare.prepare import prepare as run_stage
     from nmt.tasks.engines import open_engine
@@ -69,10 +78,13 @@ def prepare(
         if is_dry:
             run_dry(settings, sample, report, engine=tasks)
             return
+        if append:
+            run_append(settings, data or settings.data.directory, engine=tasks)
+            return
         run_stage(settings, data or settings.data.directory, tokenizer_from, engine=tasks)
 
 
-def _refused(is_dry: bool, directories: dict[str, Path | None], report: Path | None) -> list[str]:
+def _refused(is_dry: bool, directories: dict[str, Path | bool | None], report: Path | None) -> list[str]:
     """Return what is wrong with the combination of options."""
     if is_dry:
         return [f"{name}: a dry run writes no data directory" for name, value in directories.items() if value]

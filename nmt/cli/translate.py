@@ -146,6 +146,7 @@ def translate(
         for note in filter(None, (each.note for each in saved)):
             say(note)
         models = Models.of(saved, checkpoint, weights, precision)
+        del saved  # which takes memory; workers read it again
         with open_engine("ray" if engine == "ray" else "local", workers, address, visible_gpus()) as processes:
             translate_in_parts(processes, models, Path(source), Path(target), search, n_best)
         return

@@ -74,7 +74,7 @@ class _Trial:
         """Clean the text, or at most `sample` pairs of each corpus."""
         pairs = [pair for own in self._held_out.values() for pair in own]
         if sample is None:
-            return settle_text(work, self._config.data, list(self._train.values()), pairs)
+            return settle_text(work, self._config.data, self._train, pairs)
         parts, skipped, lines = [], [], []
         for key, source in self._train.items():
             with Progress(f"reading {key}", None, "pairs") as progress:

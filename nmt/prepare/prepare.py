@@ -6,7 +6,6 @@ done is not done again when a preparation that was stopped is repeated. The dire
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,9 +25,9 @@ from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.run import EncodedText, TrainingText, encode_text, make_vocabulary, settle_text
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work
 from nmt.prepare.recipe import Recipe, recipe
-from nmt.prepare.records import CleanRecord, PreparedSplit, PreparedTokenizers, SplitOffRecord
-from nmt.prepare.report import table
+from nmt.prepare.records import CleanRecord, PreparedSplit, PreparedTokenizers, SplitOffRecord, write_manifest
 from nmt.prepare.reporting.report import Report, corpus_reports, tokenizer_report
+from nmt.prepare.reporting.table import table
 from nmt.prepare.reporting.warnings import corpus_warnings
 from nmt.prepare.reporting.write import write_report
 from nmt.prepare.sources import open_source, text_folder
@@ -115,7 +114,7 @@ class _Build:
         data = self.config.data
         held_out = self._read_held_out()
         pairs = [pair for split in held_out.values() for pair in split]
-        text = settle_text(self.work, data, [self.sources[key] for key in self.train_keys], pairs)
+        text = settle_text(self.work, data, {key: self.sources[key] for key in self.train_keys}, pairs)
         self._check_corpora(text, held_out)
         if text.split_off is not None:
             held_out = {"valid": text.split_off, **held_out}
@@ -203,7 +202,4 @@ class _Build:
             warnings=self.warnings,
             files=files,
         )
-        # serialize_as_any: splits and tokenizer have more fields than a reader of the manifest needs
-        tree = manifest.model_dump(mode="json", exclude_unset=True, serialize_as_any=True)
-        text = json.dumps(tree, ensure_ascii=False, indent=1)
-        directory.manifest.write_bytes(f"{text}\n".encode())
+        write_manifest(directory, manifest)

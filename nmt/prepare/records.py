@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from nmt.data.manifest import Record, SplitRecord, TokenizerRecord
+import json
+
+from nmt.data.manifest import Manifest, Record, SplitRecord, TokenizerRecord
+from nmt.layout import DataDir
 
 
 class CleanRecord(Record):
@@ -63,3 +66,18 @@ class PreparedTokenizers(TokenizerRecord):
     joint: bool
     pieces: dict[str, int]
     """Vocabulary size by language."""
+
+
+class PreparedManifest(Manifest):
+    """The manifest as it was written."""
+
+    tokenizer: PreparedTokenizers
+    splits: dict[str, PreparedSplit]  # type: ignore[assignment]
+
+
+def write_manifest(directory: DataDir, manifest: Manifest) -> None:
+    """Write the manifest of a data directory. Raises OSError."""
+    # serialize_as_any: splits and tokenizer have more fields than a reader of the manifest needs
+    tree = manifest.model_dump(mode="json", exclude_unset=True, serialize_as_any=True)
+    text = json.dumps(tree, ensure_ascii=False, indent=1)
+    directory.manifest.write_bytes(f"{text}\n".encode())

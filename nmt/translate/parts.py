@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -20,6 +19,7 @@ from pydantic import BaseModel
 from nmt.config import SearchConfig
 from nmt.console import Progress, say
 from nmt.errors import ConfigError, DataError
+from nmt.files.read import remove_tree
 from nmt.files.write import Lock, open_output, refuse_overwriting
 from nmt.model.device import pick_device
 from nmt.model.precision import float32_library, use_float32_library
@@ -30,7 +30,7 @@ from nmt.translate.files import Warnings, input_windows, output_row
 from nmt.translate.translator import Translator, open_ensemble
 from nmt.translate.types import Line, check_search
 
-TEXT = "text"
+TEXT, TRANSLATED = "text", "translated"
 
 
 class Arithmetic(BaseModel):
@@ -99,14 +99,14 @@ def translate_in_parts(
         arithmetic = Arithmetic.model_validate(choice.summary)
         request = _Request(models=models, arithmetic=arithmetic, search=search, n_best=n_best).model_dump(mode="json")
         tasks = [
-            Task(f"translated/{part.name}", translate_part, {"first": part.first, "request": request}, part.digest)
+            Task(f"{TRANSLATED}/{part.name}", translate_part, {"first": part.first, "request": request}, part.digest)
             for part in parts
         ]
         n_lines = {part.name: part.n_lines for part in parts}
         with Progress("translating", sum(n_lines.values())) as progress:
             results = run_all(engine, work, tasks, lambda done: progress.add(n_lines[done.folder.name]))
         warnings = _join(target, results)
-        shutil.rmtree(work)
+        remove_tree(work)
     for message in warnings.lines():
         say(message)
 
@@ -118,6 +118,8 @@ def _locked(target: Path) -> Iterator[Path]:
         with open_output(target):  # which says what is wrong
             pass
     work = target.with_name(f"{target.name}.work")
+    if work.exists() and not (work / "lock").exists():
+        raise DataError(f"{work}: is in the way of a folder for the parts; move it, or name another output")
     try:
         work.mkdir(exist_ok=True)
         lock = Lock(work / "lock", "translates")
@@ -126,6 +128,8 @@ def _locked(target: Path) -> Iterator[Path]:
     try:
         yield work
     finally:
+        if not (work / TRANSLATED).exists():  # nothing to go on with, or all is joined
+            remove_tree(work)
         lock.release()
 
 

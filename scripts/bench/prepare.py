@@ -21,7 +21,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,6 +31,15 @@ from scripts.bench.install import FailedError
 from scripts.bench.prepare_arms import FEW_PAIRS, Arm, Text, make_text, nmt, opusfilter
 
 ROOT = Path(__file__).resolve().parents[2]
+METER = """
+import json, resource, subprocess, sys, time
+began = time.monotonic()
+status = subprocess.call(sys.argv[1:], stdout=sys.stderr)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([used.ru_utime + used.ru_stime, time.monotonic() - began, used.ru_maxrss]))
+sys.exit(status)
+"""
+"""Runs a command. In a small process: the peak memory of a child is at least what its parent had when it began."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +68,15 @@ def run(arm: Arm, size: str, home: Path) -> tuple[float, float, float]:
     for folder in (out.parent, log.parent):
         folder.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "PYTHONPATH": str(arm.folder), "OMP_NUM_THREADS": "1"}
-    command, began = arm.command(size, out), time.monotonic()
     with log.open("ab") as file:
-        process = subprocess.Popen(command, cwd=arm.folder, env=environment, stdout=file, stderr=file)
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
+        command = [sys.executable, "-c", METER, *arm.command(size, out)]
+        done = subprocess.run(
+            command, cwd=arm.folder, env=environment, stdout=subprocess.PIPE, stderr=file, check=False
+        )
+    if done.returncode:
         raise FailedError(f"{arm.title} failed: {log}")
-    return used.ru_utime + used.ru_stime, time.monotonic() - began, used.ru_maxrss / 1024
+    cpu, seconds, kilobytes = json.loads(done.stdout)
+    return cpu, seconds, kilobytes / 1024
 
 
 def output(arm: Arm, home: Path) -> Path:

@@ -16,7 +16,7 @@ from scripts.bench.once import once
 from scripts.bench.peer import Peer
 
 VALID_PAIRS, FEW_PAIRS, VOCABULARY_PAIRS = 100, 1000, 100_000
-VOCABULARY = 32_000
+VOCABULARY, OPUSFILTER_MERGES = 32_000, 8_000  # subword-nmt takes minutes for these; fewer are less work afterwards
 _MIXED_WORDS = 1000
 
 OPUSFILTER = Peer(
@@ -113,7 +113,7 @@ def opusfilter(title: str, text: Text, home: Path, workers: int) -> Arm:
     if not codes.is_file():
         joined, part = text.folder / "joined", text.folder / "codes.part"
         joined.write_bytes(b"".join((text.folder / name).read_bytes() for name in text.names("vocabulary")))
-        program = [str(bin_of(OPUSFILTER, home) / "subword-nmt"), "learn-bpe", "-s", str(VOCABULARY)]
+        program = [str(bin_of(OPUSFILTER, home) / "subword-nmt"), "learn-bpe", "-s", str(OPUSFILTER_MERGES)]
         logged([*program, "-i", str(joined), "-o", str(part)], home / "logs" / "opusfilter-codes.log")
         part.replace(codes)
     limits = {name: DataConfig.model_fields[name].default for name in ("max_chars", "max_ratio")}

@@ -1,11 +1,11 @@
 """Kill workers and drivers of tasks at random moments, damage what is done, and compare what is left in the end.
 
-    python -m scripts.checks.task_torture [--rounds 50] [--seed 1] [--workers 3] [--address HOST:PORT]
+    python -m scripts.checks.task_torture [--rounds 50] [--seed 1] [--workers 3] [--address HOST:PORT] [--prepare]
 
 In each round a driver does the same few dozen tasks in several processes (with --address, on a Ray cluster of this
-machine). It and its workers get SIGKILL at random moments; each time a driver has ended, a file of a finished task may
-be cut off, and another driver goes on, until one ends well. Then every file must be as one process writes it. The exit
-status is 1 if anything differs.
+machine; with --prepare, those of preparing the sample corpus as shards). It and its workers get SIGKILL at random
+moments; each time a driver has ended, a file of a finished task may be cut off, and another driver goes on, until one
+ends well. Then every file must be as one process writes it. The exit status is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from nmt.cli.exits import user_errors
+from nmt.config.load import load_config
+from nmt.prepare.pipeline.work import Sizes
+from nmt.prepare.prepare import prepare
 from nmt.tasks.engines import open_engine
 from nmt.tasks.in_process import InProcess
-from nmt.tasks.task import Json, Task, run_all
+from nmt.tasks.task import Engine, Json, Task, run_all
 
 N_TASKS = 40
 DRIVER = "import sys; from scripts.checks.task_torture import drive; drive(*sys.argv[1:])"
@@ -52,15 +55,26 @@ def make_tasks() -> list[Task]:
     return [Task(f"part/{number:05d}", write, {"number": number}) for number in range(N_TASKS)]
 
 
-def drive(work: str, workers: str, address: str) -> None:
+def drive(work: str, workers: str, address: str, is_prepare: str) -> None:
     """Do the tasks: the main function of a driver."""
     with user_errors(), open_engine("ray" if address else "local", int(workers), address or None) as engine:
-        run_all(engine, Path(work), make_tasks())
+        do(Path(work), engine, bool(is_prepare))
+
+
+def do(work: Path, engine: Engine, is_prepare: bool) -> None:
+    """Do the tasks."""
+    if is_prepare:
+        sizes = Sizes(part_pairs=1500, bucket_pairs=5000, shard_pairs=4000)
+        config = load_config("sample.yaml", ["data.valid=200", "data.clean.near_duplicates=true"])
+        prepare(config, work / "data", echo=lambda _: None, engine=engine, sizes=sizes)
+    else:
+        run_all(engine, work, make_tasks())
 
 
 def workers_of(driver: subprocess.Popen[bytes], work: Path) -> list[int]:
     """Return the processes that write now, by the names of their folders; none of an earlier driver's."""
-    pids = {int(path.name.split("-")[-2]) for path in work.glob("part/*.part-*-*-*") if not path.name.endswith("-old")}
+    folders = [path for path in work.rglob("*.part-*-*-*") if not path.name.endswith("-old")]
+    pids = {int(path.name.split("-")[-2]) for path in folders}
     return [pid for pid in sorted(pids) if pid != driver.pid and Path(f"/proc/{pid}").exists()]
 
 
@@ -69,7 +83,15 @@ def survive(work: Path, options: argparse.Namespace, rng: random.Random, counts:
     patience = rng.randint(2, 12)  # kills in this round
     while True:
         driver = subprocess.Popen(
-            [sys.executable, "-c", DRIVER, str(work), str(options.workers), options.address or ""],
+            [
+                sys.executable,
+                "-c",
+                DRIVER,
+                str(work),
+                str(options.workers),
+                options.address or "",
+                "1" * options.prepare,
+            ],
             stderr=subprocess.DEVNULL,
         )
         counts["drivers"] += 1
@@ -91,7 +113,7 @@ def survive(work: Path, options: argparse.Namespace, rng: random.Random, counts:
                     patience -= 1
         if driver.wait() == 0:
             return
-        finished = sorted(work.glob("part/?????"))
+        finished = sorted(path.parent for path in work.rglob("record.json"))
         if finished and rng.random() < 0.5:
             victim = rng.choice(sorted(rng.choice(finished).iterdir()))
             os.truncate(victim, victim.stat().st_size // 2)
@@ -110,11 +132,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--address", help="of a Ray cluster; by default workers are local processes")
+    parser.add_argument("--prepare", action="store_true", help="prepare the sample corpus")
     options = parser.parse_args()
     rng, counts, n_wrong = random.Random(options.seed), Counter[str](), 0
     with tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder) / "wanted"
-        run_all(InProcess(), wanted, make_tasks())
+        do(wanted, InProcess(), options.prepare)
         for number in range(options.rounds):
             work = Path(folder) / f"round-{number}"
             survive(work, options, rng, counts)

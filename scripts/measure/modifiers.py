@@ -17,6 +17,7 @@ from random import Random
 
 from nmt import api
 from nmt.cli.exits import user_errors
+from nmt.data.modifiers import Modifier
 from nmt.evaluate.metrics import corpus_score
 from nmt.text.glossary import Glossary
 from nmt.text.lines import read_lines
@@ -31,7 +32,7 @@ RATES: dict[str, object] = {
     "upper_case": 0.07, "title_case": 0.05, "lower_case": 0.05, "typos": 0.05, "drop_end_punctuation": 0.1,
     "terms": 0.2,
 }  # fmt: skip
-FORMS = {
+FORMS: dict[str, Modifier] = {
     "upper case": upper_case,
     "title case": title_case,
     "lower case": lower_case,

@@ -13,6 +13,8 @@ from nmt.config.load import load_config
 from nmt.data import mixing
 from nmt.errors import CheckpointError, ConfigError, DataError, StoppedError
 from nmt.layout import RunDir
+from nmt.prepare.pipeline.work import Sizes
+from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_optimizer, load_weights, saved_steps
 from nmt.runs.state import load_state
 from nmt.training import limits
@@ -31,7 +33,6 @@ from several import (
     the_other,
     torchrun,
 )
-from shards import divide
 from tiny_corpus import tiny_settings
 
 
@@ -57,7 +58,7 @@ def test_two_processes_learn_what_one_learns(folder, config, pair):
 
 def test_two_processes_learn_from_the_same_windows(folder):
     config = load_config(folder / "config.yaml", ["training.max_steps=8", "training.validate_every_steps=8"])
-    divide(folder / "data", folder / "shards", 40)
+    prepare(config, folder / "shards", echo=lambda _: None, sizes=Sizes(shard_pairs=40))
     in_processes(2, _fit_over_windows, config, folder, "two-windows")
     _fit_over_windows(World(), config, folder, "one-window")
     close(folder / "two-windows", folder / "one-window", step=8)

@@ -19,7 +19,10 @@ import pytest
 
 import nmt
 import tasks
+from folders import Folder
 from nmt.errors import ConfigError, DataError
+from nmt.prepare.pipeline.work import Sizes
+from nmt.prepare.prepare import prepare
 from nmt.tasks import ray_engine
 from nmt.tasks.engines import open_engine
 from nmt.tasks.in_process import InProcess
@@ -148,6 +151,20 @@ def test_a_text_is_translated_on_two_nodes(
     translate_in_parts(engine, Models.of(open_ensemble(run), "best", "auto", "auto"), source, target, GREEDY)
     assert target.read_bytes() == (tmp_path / "whole").read_bytes()
     assert not target.with_name("out.work").exists()
+
+
+def test_a_corpus_is_prepared_on_two_nodes(engine: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Folder(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    config = place.config(data__valid=10, data__root="text", data__clean={"near_duplicates": True})
+    contents = []
+    for name, chosen in (("one", None), ("two", engine)):
+        place.data = tmp_path / name
+        sizes = Sizes(part_pairs=60, bucket_pairs=100, shard_pairs=90)
+        prepare(config, Path(name), echo=place.said.append, engine=chosen, sizes=sizes)
+        contents.append(place.content())
+    assert contents[0] == contents[1]
+    assert place.manifest()["format"] == 2
 
 
 def test_a_node_is_removed_and_then_the_other(

@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 
 import tasks
+from folders import Folder
 from nmt.errors import ConfigError, DataError
+from nmt.prepare.pipeline.work import Sizes
+from nmt.prepare.prepare import prepare
+from nmt.tasks.attempts import Lost, Outcome
 from nmt.tasks.engines import open_engine
 from nmt.tasks.in_process import InProcess
 from nmt.tasks.processes import Processes
@@ -43,6 +47,33 @@ def test_same_bytes_in_two_processes(engine: Processes, tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text().count("\n") == 24
 
 
+def test_a_corpus_is_prepared_in_two_processes_one_of_which_is_killed(
+    engine: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Folder(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    config = place.config(data__valid=10, data__root="text", data__clean={"near_duplicates": True})
+    contents = []
+    killed: list[int] = []
+    wait = engine.wait
+
+    def kill_one() -> list[tuple[int, Outcome | Lost]]:
+        ended = wait()
+        if not killed and (workers := sorted(children())):
+            killed.append(workers[0])
+            os.kill(workers[0], signal.SIGKILL)
+        return ended
+
+    monkeypatch.setattr(engine, "wait", kill_one)
+    for name, chosen in (("one", None), ("two", engine)):
+        place.data = tmp_path / name
+        sizes = Sizes(part_pairs=60, bucket_pairs=100, shard_pairs=90)
+        prepare(config, Path(name), echo=place.said.append, engine=chosen, sizes=sizes)
+        contents.append(place.content())
+    assert contents[0] == contents[1]
+    assert len(killed) == 1
+
+
 def test_processes_live_until_the_engine_is_closed(tmp_path: Path) -> None:
     before = children()
     with open_engine("local", 2) as engine:
@@ -51,6 +82,8 @@ def test_processes_live_until_the_engine_is_closed(tmp_path: Path) -> None:
         for stage in ("a", "b"):
             todo = [Task(f"{stage}/{n}", tasks.whereabouts, {"number": n, **log}) for n in range(4)]
             seen.append({done.summary["pid"] for done in run_all(engine, tmp_path, todo)})
+            for pid in children() - before:
+                os.kill(pid, signal.SIGINT)  # as a terminal does; it is the driver that decides
         assert seen[0] == seen[1] == children() - before and len(seen[0]) == 2
         [alone] = run_all(engine, tmp_path, [Task("alone", tasks.whereabouts, {"number": 0, **log})])
         assert alone.summary["pid"] == os.getpid()
@@ -59,7 +92,9 @@ def test_processes_live_until_the_engine_is_closed(tmp_path: Path) -> None:
     assert children() == before
 
 
-def test_processes_share_gpus_and_those_that_died_idle_are_replaced(tmp_path: Path) -> None:
+def test_processes_share_gpus_and_those_that_died_idle_are_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log, before, seen = str(tmp_path / "log"), children(), []
     with open_engine("local", 2, gpus=["3", "GPU-5"]) as engine:
         for stage in range(2):
@@ -67,6 +102,8 @@ def test_processes_share_gpus_and_those_that_died_idle_are_replaced(tmp_path: Pa
             seen.append({done.summary["gpu"] for done in run_all(engine, tmp_path, todo)})
             for pid in children() - before:
                 os.kill(pid, signal.SIGKILL)
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert capsys.readouterr().err == ""
     assert seen == [{"3", "GPU-5"}] * 2
 
 
@@ -104,13 +141,14 @@ def test_a_task_that_kills_every_worker_is_given_up(engine: Processes, tmp_path:
 def test_an_error_of_a_task_is_raised_here(
     engine: Processes, tmp_path: Path, kind: str, error: type[Exception], text: str
 ) -> None:
-    log = str(tmp_path / "log")
+    log, before = str(tmp_path / "log"), children()
     late = Task("late", tasks.slow, {"number": 1, "log": log, "seconds": 100})
     todo = [late, Task("bad", tasks.failing, {"kind": kind}), *numbered(3, tmp_path / "log")]
     with pytest.raises(error) as caught:
         run_all(engine, tmp_path / "work", todo)
     assert (type(caught.value), str(caught.value)) == (error, text)
     assert left(tmp_path / "work") == {} and not Path(log).exists()
+    assert len(children() - before) == 1
     if kind == "bug":
         assert "in failing\n" in str(caught.value.__cause__)
     assert len(run_all(engine, tmp_path / "work", numbered(3, tmp_path / "log"))) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections import Counter
 from dataclasses import fields
@@ -21,13 +22,13 @@ from nmt.data.windows import Windows
 from nmt.errors import DataError
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.checks import changes_since
+from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.prepare.recipe import recipe
 from nmt.runs.state import load_state, read_seal, state_text
 from nmt.training import loop
 from nmt.training.loop import Session, fit
 from nmt.training.setup.start import start
-from shards import divide
 from tiny_corpus import tiny_settings, tiny_text
 from trained import assert_same_run, records
 
@@ -46,7 +47,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lines = (folder / "text" / f"train.{language}").read_text().splitlines(keepends=True)
         (folder / "text" / f"more.{language}").write_text("".join(line.replace("o", "u") for line in lines[:90]))
     prepare(config_of(folder), folder / "data", echo=lambda _: None)
-    divide(folder / "data", folder / "shards", 40)
+    prepare(config_of(folder), folder / "shards", echo=lambda _: None, sizes=Sizes(shard_pairs=40))
+    assert len(list((folder / "shards").glob("train.*.aa"))) == 7
     return folder
 
 
@@ -207,6 +209,8 @@ def test_stages_end_where_they_say(folder, tmp_path, monkeypatch, capsys):
     assert state.stage == 2 and n_updates == 30
     assert counts[True] == pytest.approx(1.5 * more, abs=1) and counts[False] == pytest.approx(0.5 * more, abs=1)
     assert all(row < first for _, rows in seen[begin : begin + 3] for row in rows)
+    assert state.stage_pairs == pytest.approx(sum(len(rows) for _, rows in seen[: begin + 3]), abs=2)
+    assert state.drawn == pytest.approx([state.stage_pairs - 1.5 * more, 1.5 * more], abs=2)
     assert any(row >= first for row in seen[begin + 3][1] + seen[begin + 4][1])
     said = capsys.readouterr().err
     assert [f"stage {i} of 3 mixes the training corpora, from step {step}:" in said for i, step in ((1, 0), (2, begin))]
@@ -235,19 +239,21 @@ def test_a_checkpoint_of_an_earlier_version_goes_on(folder, tmp_path, monkeypatc
 
 
 def test_a_damaged_shard_is_found_when_it_is_first_read(folder, tmp_path):
-    data = divide(folder / "data", tmp_path / "data", 40)
-    config = config_of(folder, max_epochs=1, max_steps=100, update_tokens=500)
-    windows = Windows(Corpus.open(DataDir(data)), config)
-    shards = [
-        {row // 40 for row in windows.load(Position(window=i)).pairs.corpus_rows(np.arange(90)).tolist() if row < 160}
-        for i in (0, 2)
-    ]
-    (late, *_) = sorted(shards[1] - shards[0])
-    path = DataDir(data).ids(f"train.0-{late:05}", "aa")
+    data = shutil.copytree(folder / "shards", tmp_path / "data")
+    config, corpus = config_of(folder, max_epochs=1, max_steps=100, update_tokens=500), Corpus.open(DataDir(data))
+    windows = Windows(corpus, config)
+    shards = corpus.manifest.splits["train"].shards
+    ends = np.cumsum([shard.pairs for shard in shards])
+    first, third = (
+        {int(np.searchsorted(ends, row, side="right")) for row in pairs.corpus_rows(np.arange(len(pairs)))}
+        for pairs in (windows.load(Position(window=number)).pairs for number in (0, 2))
+    )
+    late = shards[min(third - first)].name
+    path = DataDir(data).ids(late, "aa")
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    with pytest.raises(DataError, match=rf"train\.0-{late:05}\.aa\.ids\.npy: damaged, its checksum is not what was"):
+    with pytest.raises(DataError, match=rf"{late}\.aa\.ids\.npy: damaged, its checksum is not what was"):
         fit(config, data, tmp_path / "run")
     assert load_state(RunDir(tmp_path / "run").step(3)).step == 3  # what was learned before it is kept
     path.unlink()

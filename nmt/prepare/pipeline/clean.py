@@ -80,13 +80,20 @@ def clean_part(folder: Path, arguments: Json) -> Json:
     scores = None
     if any(pair.score is not None for pair in kept):
         scores = np.array([np.nan if pair.score is None else pair.score for pair in kept], np.float32)
-    hashes = _keys(pair_hash, sides)
-    np.save(folder / "hashes.npy", hashes[:, 0])
-    for number, grouping in enumerate(groupings(task.config)):
-        keys = hashes if grouping.key is pair_hash else _keys(grouping.key, sides)
-        write_keys(folder / f"keys-{number}", keys, scores)
+    write_hashes(folder, task.config, sides, scores)
     cleaner.report.shift(task.part.first)
     return cleaner.report.to_json()
+
+
+def write_hashes(
+    folder: Path, config: DataConfig, sides: tuple[list[str], list[str]], scores: npt.NDArray[np.float32] | None
+) -> None:
+    """Write the hashes of pairs, given by side, that tell which are alike. `scores`: (N,) of the pairs."""
+    hashes = _keys(pair_hash, sides)
+    np.save(folder / "hashes.npy", hashes[:, 0])
+    for number, grouping in enumerate(groupings(config)):
+        keys = hashes if grouping.key is pair_hash else _keys(grouping.key, sides)
+        write_keys(folder / f"keys-{number}", keys, scores)
 
 
 def _keys(key: Callable[[str, str], bytes], sides: Sequence[Sequence[str]]) -> npt.NDArray[np.uint64]:

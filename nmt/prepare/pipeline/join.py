@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.data.manifest import ShardRecord
+from nmt.files.read import check_regular
 from nmt.layout import DataDir
 from nmt.prepare.pipeline.encode import PART, EncodeSummary, text_ends
 from nmt.prepare.pipeline.files import Rows, part_folder
@@ -174,7 +175,13 @@ def link_files(done: Sequence[Done], target: Path) -> None:
     for folder in (each.folder for each in done):
         for path in folder.iterdir():
             if path.name != "record.json":
-                try:
-                    (target / path.name).hardlink_to(path)
-                except OSError:
-                    shutil.copyfile(path, target / path.name)
+                link(path, target / path.name)
+
+
+def link(path: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where the file system cannot. Raises UnsafeFileError and OSError."""
+    check_regular(path)
+    try:
+        target.hardlink_to(path)
+    except OSError:
+        shutil.copyfile(path, target)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -72,15 +72,17 @@ class _Summary(BaseModel):
 
 
 def training_parts(
-    work: Work, data: DataConfig, sources: Sequence[OpenSource]
+    work: Work, data: DataConfig, sources: Mapping[str, OpenSource]
 ) -> tuple[list[Part], list[dict[str, int]], list[Done]]:
-    """Return the parts of all training corpora, what was skipped of each, by reason, and the tasks that were done.
+    """Return the parts of training corpora, what was skipped of each, by reason, and the tasks that were done.
+
+    `sources`: by key.
 
     Raises DataError, also for a corpus that does not have as many pairs as the config expects.
     """
     root = text_folder(data.root)
     tasks: list[Task] = []
-    for source in sources:
+    for source in sources.values():
         for part in source.parts:
             if not _is_plain(part):
                 arguments = _Arguments(
@@ -92,8 +94,8 @@ def training_parts(
     written = iter(done)
     parts: list[Part] = []
     skipped: list[dict[str, int]] = []
-    for number, (source, config) in enumerate(zip(sources, data.train, strict=True)):
-        units, n = Units(), 0
+    for key, source in sources.items():
+        config, units, n = data.train[int(key.removeprefix("train."))], Units(), 0
         for own in source.parts:
             lines, counts = (
                 _cut(own, data, root, work.sizes.part_pairs) if _is_plain(own) else _written(next(written), units)
@@ -101,7 +103,7 @@ def training_parts(
             firsts = itertools.accumulate(counts, initial=n)
             parts += [
                 Part(
-                    key=f"train.{number}", corpus=config.label, first=first, lines=each,
+                    key=key, corpus=config.label, first=first, lines=each,
                     version=source.record.model_dump_json(),
                 )
                 for each, first in zip(lines, firsts, strict=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nmt.config import Config, DataConfig, Source
@@ -20,7 +20,8 @@ from nmt.prepare.pipeline.group import group_parts
 from nmt.prepare.pipeline.join import join_in_order, join_shards, link_files
 from nmt.prepare.pipeline.judge import judge_parts
 from nmt.prepare.pipeline.read import Part, training_parts
-from nmt.prepare.pipeline.settle import settle_parts, split_off
+from nmt.prepare.pipeline.recall import Earlier, recall_parts
+from nmt.prepare.pipeline.settle import settle_parts, split_off, write_split_off
 from nmt.prepare.pipeline.vocabulary import learn_vocabulary
 from nmt.prepare.pipeline.work import Work
 from nmt.prepare.recipe import block_lists
@@ -72,36 +73,57 @@ class EncodedText:
 
 
 def settle_text(
-    work: Work, config: DataConfig, sources: Sequence[OpenSource], held_out: Sequence[SentencePair]
+    work: Work,
+    config: DataConfig,
+    sources: Mapping[str, OpenSource],
+    held_out: Sequence[SentencePair],
+    earlier: Earlier | None = None,
 ) -> TrainingText:
-    """Read and clean the training corpora. Raises DataError, also if nothing is left."""
+    """Read and clean training corpora, given by key. `earlier`: what they are added to.
+
+    Raises DataError, also if nothing is left.
+    """
     try:
-        return _settle_text(work, config, sources, held_out)
+        return _settle_text(work, config, sources, held_out, earlier)
     except DataError:
         if not work.do_again():
             raise
-    return _settle_text(work, config, sources, held_out)
+    return _settle_text(work, config, sources, held_out, earlier)
 
 
 def _settle_text(
-    work: Work, config: DataConfig, sources: Sequence[OpenSource], held_out: Sequence[SentencePair]
+    work: Work,
+    config: DataConfig,
+    sources: Mapping[str, OpenSource],
+    held_out: Sequence[SentencePair],
+    earlier: Earlier | None,
 ) -> TrainingText:
     parts, skipped, read = training_parts(work, config, sources)
-    text = settle_read(work, config, parts, skipped, held_out)
+    text = settle_read(work, config, parts, skipped, held_out, earlier)
     work.remove("read", read)
     return text
 
 
 def settle_read(
-    work: Work, config: DataConfig, parts: list[Part], skipped: list[dict[str, int]], held_out: Sequence[SentencePair]
+    work: Work,
+    config: DataConfig,
+    parts: list[Part],
+    skipped: list[dict[str, int]],
+    held_out: Sequence[SentencePair],
+    earlier: Earlier | None = None,
 ) -> TrainingText:
     """Clean training corpora that have been read into parts; `skipped`: see `TrainingText`. Raises DataError."""
     folder = write_held_out_lines(work, held_out)
     work.versions["block lists"] = json.dumps(block_lists(config))
     cleaned = clean_parts(work, config, parts, folder)
-    drops, _learned = judge_parts(work, config, parts, cleaned, group_parts(work, config, cleaned))
+    recalled = recall_parts(work, config, earlier, len(parts)) if earlier is not None else []
+    drops, _learned = judge_parts(work, config, parts, cleaned, group_parts(work, config, [*cleaned, *recalled]))
     chosen, n_offered = None, 0
-    if not isinstance(config.valid, Source):
+    if isinstance(config.valid, Source):
+        pass
+    elif earlier is not None:
+        chosen = write_split_off(work, earlier.valid)
+    else:
         chosen, n_offered = split_off(work, cleaned, drops, config.valid)
     settled = settle_parts(work, cleaned, drops, chosen is not None)
     reports = _by_source(config, parts, [CleanReport.from_json(done.summary) for done in settled])
@@ -120,11 +142,14 @@ def make_vocabulary(work: Work, config: Config, text: TrainingText, reused: Toke
     return reused
 
 
-def encode_text(work: Work, config: DataConfig, text: TrainingText) -> EncodedText:
-    """Encode the training text and divide it into shards if it is large. Raises DataError if nothing is left."""
+def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bool = False) -> EncodedText:
+    """Encode the training text and divide it into shards if it is large, or is added to shards.
+
+    Raises DataError if nothing is left.
+    """
     repeats = [source.repeat for source in config.train]
     n_pairs = sum(report.kept * repeat for report, repeat in zip(text.reports, repeats, strict=True))
-    is_large = n_pairs > work.sizes.shard_pairs
+    is_large = is_added or n_pairs > work.sizes.shard_pairs
     encoded = encode_parts(work, config, text.parts, _vocabulary(work), is_large)
     summaries = [EncodeSummary.model_validate(done.summary) for done in encoded]
     reports = [CleanReport.from_json(report.to_json()) for report in text.reports]  # a copy

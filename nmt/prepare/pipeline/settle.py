@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Sequence
 from functools import lru_cache
@@ -67,6 +68,17 @@ def split_off(work: Work, cleaned: Sequence[Done], drops: Drops, amount: int | f
     src, tgt = (read_side(done.folder, side) for side in SIDES)
     pairs = [SentencePair(one, other, "") for one, other in zip(src, tgt, strict=True)]
     return pairs, int(str(done.summary["offered"]))
+
+
+def write_split_off(work: Work, pairs: Sequence[SentencePair]) -> list[SentencePair]:
+    """Write a development set that was split off earlier, for the next stage. Returns it."""
+    folder = part_folder(work.folder, SPLIT_OFF, 0)
+    folder.mkdir(parents=True, exist_ok=True)
+    for side in SIDES:
+        write_side(folder, side, [(pair.src, pair.tgt)[side] for pair in pairs])
+    text = b"".join((folder / f"text.{side}").read_bytes() for side in SIDES)
+    work.versions[SPLIT_OFF] = hashlib.sha256(text).hexdigest()[:16]
+    return list(pairs)
 
 
 def choose(folder: Path, arguments: Json) -> Json:

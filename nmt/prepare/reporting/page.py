@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from nmt.config.yaml12 import dump_yaml
 from nmt.console import printable, printable_sentence
 from nmt.prepare.cleaning.reasons import REASONS, REPAIRS
-from nmt.prepare.report import length_of_pieces
 from nmt.prepare.reporting.charts import histogram
-from nmt.prepare.reporting.report import CorpusReport, Histograms, Report, TokenizerReport, dropped_of
+from nmt.prepare.reporting.report import CorpusReport, Histograms, Report, TokenizerReport, summed
 from nmt.prepare.reporting.style import STYLE
+from nmt.prepare.reporting.table import length_of_pieces
 
 _REPAIRED_SAMPLES = 5
 _MOST_CORPORA = 3  # that are named for each reason
@@ -33,7 +32,7 @@ def report_page(report: Report) -> str:
             *_warnings(report.warnings),
             *_corpora(report.corpora),
             *_reasons("Why pairs were dropped", report.corpora, "h2"),
-            *_repairs(report.corpora),
+            *_repairs(report),
             *_lengths(report, [c.lengths_read for c in report.corpora], [c.lengths_kept for c in report.corpora], "h2"),
             *_mix(report),
             *_each(report),
@@ -92,7 +91,7 @@ def _corpora(corpora: Sequence[CorpusReport]) -> Iterator[str]:
 def _reasons(title: str, corpora: Sequence[CorpusReport], level: str) -> Iterator[str]:
     """Yield a table of the pairs dropped of these corpora by reason. `level`: h2 or h3."""
     yield f"<{level}>{title}</{level}>"
-    read, dropped = sum(corpus.read for corpus in corpora), dropped_of(corpora)
+    read, dropped = sum(corpus.read for corpus in corpora), summed((corpus.dropped for corpus in corpora), REASONS)
     if not dropped:
         yield "<p>No pair was dropped.</p>"
         return
@@ -107,16 +106,13 @@ def _reasons(title: str, corpora: Sequence[CorpusReport], level: str) -> Iterato
     yield "</table>"
 
 
-def _repairs(corpora: Sequence[CorpusReport]) -> Iterator[str]:
-    repaired = Counter[str]()
-    for corpus in corpora:
-        repaired.update(corpus.repaired)
-    if not repaired:
+def _repairs(report: Report) -> Iterator[str]:
+    if not report.repaired:
         return
-    yield "<h2>Repairs</h2>\n<p>Pairs that were changed:</p>\n<dl>"
-    for kind, n in repaired.items():
-        yield f"<dt>{_text(REPAIRS.get(kind, kind))}, {n:,} pairs</dt>"
-        samples = [sample for corpus in corpora for sample in corpus.repaired_samples.get(kind, [])]
+    yield "<h2>Repairs</h2>\n<p>Pairs that were changed, before and after:</p>\n<dl>"
+    for kind, n in report.repaired.items():
+        yield f"<dt>{_text(REPAIRS[kind])}, {n:,} pairs</dt>"
+        samples = [sample for corpus in report.corpora for sample in corpus.repaired_samples.get(kind, [])]
         for sample in samples[:_REPAIRED_SAMPLES]:
             for name, style in (("before", "dropped"), ("after", "kept")):
                 yield f'<dd class="{style}" dir="auto">{_line(sample[name])}</dd>'

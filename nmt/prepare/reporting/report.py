@@ -9,7 +9,7 @@ from typing import Literal
 from nmt.data.manifest import Record, SourceRecord
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.cleaning.lengths import CHARS, RATIOS, Lengths
-from nmt.prepare.cleaning.reasons import REASONS
+from nmt.prepare.cleaning.reasons import REASONS, REPAIRS
 from nmt.prepare.languages import Sample, script_counts
 from nmt.prepare.records import TextRecord
 from nmt.text.tokenizer import Tokenizers
@@ -84,7 +84,12 @@ class Report(Record):
     @property
     def dropped(self) -> dict[str, int]:
         """Pairs dropped of all training corpora by reason, in the order in which reasons are tried."""
-        return dropped_of(self.corpora)
+        return summed((corpus.dropped for corpus in self.corpora), REASONS)
+
+    @property
+    def repaired(self) -> dict[str, int]:
+        """Pairs repaired of all training corpora by kind, in the order in which repairs are made."""
+        return summed((corpus.repaired for corpus in self.corpora), REPAIRS)
 
     @property
     def read(self) -> int:
@@ -97,12 +102,12 @@ class Report(Record):
         return sum(corpus.kept for corpus in self.corpora)
 
 
-def dropped_of(corpora: Iterable[CorpusReport]) -> dict[str, int]:
-    """Return the pairs dropped of these corpora by reason, in the order in which reasons are tried."""
-    counts = Counter[str]()
-    for corpus in corpora:
-        counts.update(corpus.dropped)
-    return {reason: counts[reason] for reason in REASONS if reason in counts}
+def summed(counts: Iterable[Mapping[str, int]], order: Iterable[str]) -> dict[str, int]:
+    """Return the sums of counts by kind, in this order."""
+    total = Counter[str]()
+    for each in counts:
+        total.update(each)
+    return {kind: total[kind] for kind in order if kind in total}
 
 
 def corpus_reports(

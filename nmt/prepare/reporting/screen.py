@@ -7,9 +7,9 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 
 from nmt.console import printable_sentence
-from nmt.prepare.cleaning.reasons import REASONS
-from nmt.prepare.report import COLUMNS, count_lines
+from nmt.prepare.cleaning.reasons import REASONS, REPAIRS
 from nmt.prepare.reporting.report import Report
+from nmt.prepare.reporting.table import COLUMNS, count_lines
 
 _N_SAMPLES = 3
 
@@ -24,7 +24,10 @@ def screen(report: Report) -> Iterator[str]:
     for one in report.corpora:
         if one.skipped:
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(one.skipped.items()))
-            yield f"{one.key} {one.corpus}: skipped, since they are no pair: {reasons}"
+            yield from _wrapped(f"{one.key} {one.corpus}: skipped, since they are no pair: {reasons}")
+    if report.repaired:
+        kinds = ", ".join(f"{REPAIRS[kind]} {n:,}" for kind, n in report.repaired.items())
+        yield from _wrapped(f"repaired: {kinds}")
     for reason, n in report.dropped.items():
         if samples := list(_samples(report, reason)):
             yield ""
@@ -32,13 +35,15 @@ def screen(report: Report) -> Iterator[str]:
             yield from samples
     yield ""
     for warning in report.warnings:
-        yield from textwrap.wrap(
-            f"warning: {warning}", COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-        )
+        yield from _wrapped(f"warning: {warning}")
     if report.sample is not None:
         yield f"at most {report.sample:,} pairs of each corpus: duplicates in all of it cannot be judged from a sample"
     more = ", and splitting off a development set" if report.sample is not None else ""
     yield f"nothing was prepared; not judged: pairs with too many pieces{more}"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _samples(report: Report, reason: str) -> Iterator[str]:

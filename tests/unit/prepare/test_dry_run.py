@@ -109,7 +109,8 @@ def tmx(pairs: Sequence[tuple[str, str]]) -> bytes:
     sides = "".join(
         f'<tu><tuv xml:lang="de"><seg>{de}</seg></tuv><tuv xml:lang="en"><seg>{en}</seg></tuv></tu>' for de, en in pairs
     )
-    return f'<tmx version="1.4"><header/><body>{sides}</body></tmx>'.encode()
+    lone = '<tu><tuv xml:lang="de"><seg>allein</seg></tuv></tu>'
+    return f'<tmx version="1.4"><header/><body>{sides}{lone}</body></tmx>'.encode()
 
 
 def arrow(pairs: Sequence[tuple[str, str]], path: Path) -> None:
@@ -145,6 +146,7 @@ def test_a_sample_of_every_kind_of_source(
     write(PAIRS[:200], place.folder / "text" / name)
     report, _ = run(place, 30, data__train=[{"path": name, **settings}])
     assert report["corpora"][0]["read"] == report["corpora"][0]["kept"] == 30
+    assert report["corpora"][0]["skipped"] == ({"no text in en": 1} if name in ("a.tmx", "a.zip") else {})
     for sample in report["corpora"][0]["kept_samples"]:
         assert (sample["de"], sample["en"]) == PAIRS[sample["line"] - 1]
 

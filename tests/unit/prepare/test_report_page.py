@@ -151,5 +151,5 @@ def test_each_reason_is_shown_with_a_sample_of_each_corpus_in_turn() -> None:
     assert [line for line in lines[start + 1 : start + 10] if "line" in line] == [
         f"  ein Satz {number}, line 5" for number in (0, 1, 2)
     ]
-    assert "warning: look at ein Satz" in lines
+    assert "warning: look at ein Satz" in lines and "repaired: wrong encoding 28" in lines
     assert sum(" such as" in line for line in lines) == len(REASONS) - 1  # not those split off

@@ -122,6 +122,7 @@ def test_what_is_translated_is_not_translated_again(run: Path, source: Path, n_w
 def test_one_at_a_time(run: Path, source: Path) -> None:
     work = source.with_name("out.work")
     work.mkdir()
+    (work / "lock").touch()
     lock = Lock(work / "lock", "translates")
     with pytest.raises(LockedError, match=r"out\.work: another process translates here"):
         translate_in_parts(InProcess(), models(run), source, source.with_name("out"), GREEDY)
@@ -146,7 +147,16 @@ def test_errors_come_before_the_work(run: Path, source: Path, n_windows: list[in
             translate_in_parts(InProcess(), models(run), text, out, GREEDY)
     with pytest.raises(ConfigError, match="needs a beam of at least 2"):
         translate_in_parts(InProcess(), models(run), source, target, GREEDY, n_best=2)
-    assert n_windows == [] and not target.exists()
+    assert n_windows == [] and [path.name for path in source.parent.iterdir()] == ["in"]
+
+
+def test_a_folder_of_the_same_name_is_not_touched(run: Path, source: Path) -> None:
+    mine = source.with_name("out.work") / "mine"
+    mine.parent.mkdir()
+    mine.touch()
+    with pytest.raises(DataError, match=r"out\.work: is in the way of a folder for the parts"):
+        translate_in_parts(InProcess(), models(run), source, source.with_name("out"), GREEDY)
+    assert mine.exists()
 
 
 def test_a_model_that_has_changed(run: Path, source: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:

@@ -1,0 +1,181 @@
+"""`nmt prepare --append`: more corpora are added to the shards of a data directory, which stay as they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.config import Config
+from nmt.console import show
+from nmt.data.corpus import Corpus
+from nmt.errors import DataError
+from nmt.files.read import read_text
+from nmt.files.staging import staged_directory, work_directory
+from nmt.layout import DataDir
+from nmt.prepare.cleaning.counts import CleanReport, total
+from nmt.prepare.cleaning.reasons import REASONS
+from nmt.prepare.files import content_fingerprint, file_facts, samples_of
+from nmt.prepare.pairs import OpenSource, SentencePair
+from nmt.prepare.pipeline.join import link
+from nmt.prepare.pipeline.recall import Earlier
+from nmt.prepare.pipeline.run import EncodedText, encode_text, make_vocabulary, settle_text
+from nmt.prepare.pipeline.work import SIZES, Sizes, Work
+from nmt.prepare.recipe import changes, is_reused, recipe
+from nmt.prepare.records import CleanRecord, PreparedManifest, PreparedSplit, TextRecord, write_manifest
+from nmt.prepare.reporting.report import Report, corpus_reports, tokenizer_report
+from nmt.prepare.reporting.warnings import corpus_warnings
+from nmt.prepare.reporting.write import write_report
+from nmt.prepare.sources import open_source, text_folder
+from nmt.tasks.in_process import InProcess
+from nmt.tasks.task import Engine
+
+
+def append(
+    config: Config,
+    data_dir: Path,
+    echo: Callable[[str], None] = show,
+    engine: Engine | None = None,
+    sizes: Sizes = SIZES,
+) -> None:
+    """Add the corpora at the end of `data.train` that a data directory does not have yet.
+
+    Its other corpora are not read again, and its vocabulary, development and test sets stay. Of alike pairs the earlier
+    is kept. Arguments as of `nmt.prepare.prepare.prepare`.
+
+    Raises DataError, also if the directory is not divided into shards, or anything else in the config has changed.
+    """
+    corpus = Corpus.open(DataDir(data_dir))
+    keys = _new_corpora(config, corpus)
+    root = text_folder(config.data.root)
+    sources = {key: open_source(config.data.train[int(key[6:])], config.data.languages, root) for key in keys}
+    with work_directory(data_dir) as folder, staged_directory(data_dir) as staged:
+        addition = _Addition(config, corpus, sources, DataDir(staged))
+        addition.write(Work(folder, engine or InProcess(), sizes))
+    for key, report in addition.reports.items():
+        echo(f"{key} {sources[key].record.corpus}: {report.kept:,} of {report.read:,} pairs added")
+    for warning in addition.warnings:
+        echo(f"warning: {warning}")
+    echo(f"report: {DataDir(data_dir).report_page}")
+    echo(f"wrote {data_dir}")
+
+
+def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
+    """Return the keys of the corpora to add. Raises DataError if they cannot be added."""
+    directory, manifest = corpus.directory, corpus.manifest
+    if manifest.splits["train"].shards is None:
+        raise DataError(
+            f"{directory.path}: its training set is one file, to which nothing is added; nmt prepare writes it again, "
+            f"with --tokenizer-from {directory.path} and its vocabulary"
+        )
+    if manifest.config is None or manifest.sources is None:
+        raise DataError(f"{directory.manifest}: does not record what it was made from, so nothing can be added")
+    n_before = sum(key.startswith("train.") for key in manifest.sources)
+    before = config.data.model_copy(update={"train": config.data.train[:n_before]})
+    wanted = recipe(config.model_copy(update={"data": before}))
+    if is_reused(manifest.config):
+        wanted["tokenizer"] = manifest.config["tokenizer"]
+    if described := list(changes(manifest.config, wanted)):
+        raise DataError(f"{directory.path}: corpora can be added, but nothing else may change: {'; '.join(described)}")
+    if n_before == len(config.data.train):
+        raise DataError(f"{directory.path}: has all {n_before} corpora of data.train; put new ones at its end")
+    return [f"train.{i}" for i in range(n_before, len(config.data.train))]
+
+
+@dataclass
+class _Addition:
+    config: Config
+    corpus: Corpus
+    sources: Mapping[str, OpenSource]
+    staged: DataDir
+
+    def write(self, work: Work) -> None:
+        """Write the data directory with the new corpora."""
+        data, manifest = self.config.data, self.corpus.manifest
+        held_out = {name: self._pairs(name) for name in manifest.splits if name != "train"}
+        shards = manifest.splits["train"].shards or []
+        earlier = Earlier(self.corpus.directory, shards, held_out["valid"], self.corpus.fingerprint)
+        pairs = [pair for own in held_out.values() for pair in own]
+        text = settle_text(work, data, self.sources, pairs, earlier)
+        make_vocabulary(work, self.config, text, self.corpus.tokenizers)
+        encoded = encode_text(work, data, text, is_added=True)
+        for name in manifest.files:
+            target = self.staged.path / name
+            if self.staged.path.resolve() not in target.resolve().parents:  # the manifest may be someone else's
+                raise DataError(f"{self.corpus.directory.manifest}: damaged: {name} is not in the directory")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            link(self.corpus.directory.path / name, target)
+        encoded.put_into(self.staged)
+        by_key = dict(zip((f"train.{i}" for i in range(len(data.train))), encoded.reports, strict=True))
+        self.reports = {key: by_key[key] for key in self.sources}
+        skipped = dict(zip(self.sources, text.skipped, strict=True))
+        records = {
+            key: source.record.model_copy(update=_counts(self.reports[key], skipped[key]))
+            for key, source in self.sources.items()
+        }
+        names = {key: record.corpus for key, record in records.items()}
+        samples = text.samples()
+        self.warnings = corpus_warnings(self.reports, samples, data.languages, names)
+        made_from = recipe(self.config)
+        files = file_facts(self.staged.path)
+        before = PreparedManifest.model_validate_json(read_text(self.corpus.directory.manifest), strict=False)
+        made_from["tokenizer"] = (before.config or {})["tokenizer"]
+        changed = {
+            "config": made_from,
+            "fingerprint": content_fingerprint(files),
+            "sources": (before.sources or {}) | records,
+            "splits": before.splits | {"train": _with_corpora(before.splits["train"], self.config, encoded)},
+            "warnings": before.warnings + self.warnings,
+            "files": files,
+        }
+        write_manifest(self.staged, before.model_copy(update=changed))
+        report = Report(
+            kind="prepared",
+            sample=None,
+            languages=data.languages,
+            corpora=corpus_reports(self.reports, records, samples, data.languages),
+            held_out={name: len(own) for name, own in held_out.items()},
+            warnings=self.warnings,
+            settings=made_from,
+            tokenizer=tokenizer_report(self.corpus.tokenizers, encoded.text),
+        )
+        write_report(self.staged.path, report)
+
+    def _pairs(self, name: str) -> list[SentencePair]:
+        split = self.corpus.split(name)
+        src, tgt = (split.text(language) for language in self.corpus.languages)
+        return [SentencePair(one, other, "") for one, other in zip(src, tgt, strict=True)]
+
+
+def _counts(report: CleanReport, skipped: dict[str, int]) -> dict[str, object]:
+    """Return what is recorded of a source that has been read."""
+    counts = {"read": report.read, "kept": report.kept, "dropped": report.dropped_in_order}
+    return counts | {name: n for name, n in (("skipped", skipped), ("repaired", report.repaired)) if n}
+
+
+def _with_corpora(before: PreparedSplit, config: Config, encoded: EncodedText) -> PreparedSplit:
+    """Return the record of a training set with more corpora."""
+    report, labels = total(encoded.reports), [source.label for source in config.data.train]
+    dropped = Counter(before.clean.dropped) + Counter(report.dropped)
+    samples = dict(before.clean.samples)
+    for reason, own in samples_of(encoded.reports, labels, config.data.languages).items():
+        samples[reason] = [*samples.get(reason, []), *own]
+    clean = CleanRecord(
+        read=before.clean.read + report.read,
+        kept=before.clean.kept + report.kept,
+        dropped={reason: dropped[reason] for reason in REASONS if reason in dropped},
+        samples=samples,
+    )
+    text = {
+        language: TextRecord(**{
+            name: getattr(before.text[language], name) + getattr(counts, name) for name in TextRecord.model_fields
+        })
+        for language, counts in encoded.text.items()
+    }  # fmt: skip
+    return PreparedSplit(
+        pairs=before.pairs + encoded.pairs,
+        shards=[*(before.shards or []), *(encoded.shards or [])],
+        clean=clean,
+        text=text,
+    )

@@ -1,0 +1,148 @@
+"""More corpora are added to the shards of a data directory."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from folders import TEST, TRAIN, VALID, Folder, files
+from nmt.errors import DataError
+from nmt.files import staging
+from nmt.prepare.append import append
+from nmt.prepare.pipeline.work import Sizes
+
+SIZES = Sizes(part_pairs=40, bucket_pairs=100, shard_pairs=60)
+FIRST, NEW = TRAIN[:150], [(f"{src} Neu.", f"{tgt} New.") for src, tgt in TRAIN[:70]]
+BOTH: dict[str, Any] = {"data__train": [files("train"), files("more")]}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Folder:
+    folder = Folder(tmp_path)
+    folder.write(train=FIRST, more=[*FIRST[:20], *NEW, VALID[0], TEST[0], ("leer", "")])
+    folder.prepare(sizes=SIZES)
+    return folder
+
+
+def pairs(place: Folder) -> Counter[tuple[str, str]]:
+    found = Counter[tuple[str, str]]()
+    corpus = place.corpus()
+    for shard in corpus.manifest.splits["train"].shards or []:
+        split = corpus.split(shard.name)
+        found.update(zip(split.text("de"), split.text("en"), strict=True))
+        for language in corpus.languages:
+            ids, ends = split.ids(language), split.ends(language)
+            tokenizer = corpus.tokenizers[language]
+            assert [tokenizer.decode(ids[a:b]) for a, b in zip([0, *ends[:-1]], ends, strict=True)] == split.text(
+                language
+            )
+    return found
+
+
+def add(place: Folder, **changes: Any) -> list[str]:
+    place.said.clear()
+    append(place.config(**BOTH | changes), place.data, echo=place.said.append, sizes=SIZES)
+    return place.said
+
+
+def test_what_is_new_is_added_and_all_else_stays(place: Folder) -> None:
+    before, manifest = place.content(), place.manifest()
+    assert add(place)[0] == "train.1 more.de: 70 of 93 pairs added"
+    assert pairs(place) == Counter([*FIRST, *NEW])
+    after = place.content()
+    changed = {name for name in before if after[name] != before[name]}
+    assert changed == {"manifest.json", "report.html", "report.json"}
+    new = place.manifest()
+    train, clean = new["splits"]["train"], new["splits"]["train"]["clean"]
+    assert (train["pairs"], clean["read"], clean["kept"]) == (220, 243, 220)
+    assert clean["dropped"] == {"empty": 1, "overlap": 2, "duplicate": 20}
+    assert clean["samples"]["empty"][0]["source"] == "train.1"
+    assert [shard["source"] for shard in train["shards"]] == ["train.0"] * 2 + ["train.1"]
+    assert new["sources"]["train.0"] == manifest["sources"]["train.0"]
+    assert new["sources"]["train.1"]["kept"] == 70
+    assert new["fingerprint"] != manifest["fingerprint"]
+    assert train["text"]["de"]["words"] > manifest["splits"]["train"]["text"]["de"]["words"]
+    assert "is up to date with 220 training pairs: nothing to do" in place.prepare(sizes=SIZES, **BOTH)
+    assert place.left() == {"data"}
+
+
+def test_the_earlier_files_are_not_needed_any_more(place: Folder) -> None:
+    (place.folder / "text" / "train.de").unlink()
+    add(place)
+    assert pairs(place) == Counter([*FIRST, *NEW])
+
+
+def test_an_addition_that_is_stopped_goes_on(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = Folder(place.folder / "whole")
+    expected.write(train=FIRST, more=[*FIRST[:20], *NEW, VALID[0], TEST[0], ("leer", "")])
+    expected.prepare(sizes=SIZES)
+    add(expected)
+    before = place.content()
+    monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("nmt.prepare.append.encode_text", interrupt)
+        add(place)
+    assert place.content() == before
+    add(place)
+    names = before.keys() - {"manifest.json", "report.html", "report.json"}
+    assert {name: place.content()[name] for name in names} == {name: expected.content()[name] for name in names}
+    assert place.manifest()["fingerprint"] == expected.manifest()["fingerprint"]
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_development_set_that_was_split_off_stays(tmp_path: Path) -> None:
+    place = Folder(tmp_path)
+    place.write(train=FIRST, more=NEW)
+    place.prepare(sizes=SIZES, data__valid=12)
+    valid = place.corpus().split("valid")
+    chosen = list(zip(valid.text("de"), valid.text("en"), strict=True))
+    alike = [(chosen[0][0], "Another translation."), ("Ein anderer Satz.", chosen[1][1]), chosen[2]]
+    place.write(more=[*alike, *NEW])
+    add(place, data__valid=12)
+    assert list(zip(valid.text("de"), valid.text("en"), strict=True)) == chosen
+    assert place.manifest()["sources"]["train.1"]["dropped"] == {"overlap": 1, "shared": 2}
+    assert set(NEW) <= pairs(place).keys()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data__train": [files("train")]}, "has all 1 corpora of data.train; put new ones at its end"),
+        ({"data__train": [files("more"), files("train")]}, "nothing else may change: data.train.0.files.de was"),
+        ({"data__max_chars": 50}, "nothing else may change: data.max_chars was 1000, is 50"),
+        ({"tokenizer__vocab_size": 300}, "nothing else may change: tokenizer.vocab_size was 400, is 300"),
+    ],
+)
+def test_what_cannot_be_added(place: Folder, changes: dict[str, Any], message: str) -> None:
+    before = place.content()
+    with pytest.raises(DataError) as caught:
+        add(place, **changes)
+    assert message in str(caught.value)
+    assert place.content() == before and place.left() == {"data"}
+
+
+def test_a_training_set_in_one_file_is_prepared_again(tmp_path: Path) -> None:
+    place = Folder(tmp_path)
+    place.prepare()
+    with pytest.raises(
+        DataError, match=r"its training set is one file.*nmt prepare writes it again, with --tokenizer-from"
+    ):
+        add(place)
+
+
+def test_a_manifest_that_names_files_elsewhere(place: Folder) -> None:
+    manifest = place.manifest()
+    (place.folder / "outside").write_text("x")
+    fact = {"bytes": 1, "sha256": "0" * 64}
+    (place.data / "manifest.json").write_text(
+        json.dumps(manifest | {"files": manifest["files"] | {"../outside": fact}})
+    )
+    with pytest.raises(DataError, match=r"damaged: \.\./outside is not in the directory"):
+        add(place)
