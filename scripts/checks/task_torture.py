@@ -101,7 +101,7 @@ def survive(work: Path, options: argparse.Namespace, rng: random.Random, counts:
                 driver.wait()
                 break
             workers, dice = workers_of(driver, work), rng.random()
-            if dice < (0.3 if workers else 0.03):
+            if dice < (0.3 if workers else 0.005):
                 driver.kill()
                 driver.wait()
                 counts["kills of drivers"] += 1

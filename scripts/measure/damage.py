@@ -38,7 +38,6 @@ NOISY = CleanConfig(
     min_script=0.5,
     same_links=True,
     same_tags=True,
-    same_numbers=True,
     language=True,
     max_ratio_spread=6,
     misaligned=0.03,
@@ -179,9 +178,9 @@ def outcomes(made: Sequence[Made], config: DataConfig) -> list[str]:
             if seen[key] > rule.most:
                 result[i] = rule.reason
         left = [(i, pair) for i, pair in left if not result[i]]
+    sample = [pair for _, pair in left][:SAMPLE_PAIRS]  # all learn from the same pairs, as in `prepare`
     for corpus_filter in corpus_filters(config, "train.0"):
-        pairs = [pair for _, pair in left]
-        is_dropped = corpus_filter.dropped(corpus_filter.learn(pairs[:SAMPLE_PAIRS]), pairs)
+        is_dropped = corpus_filter.dropped(corpus_filter.learn(sample), [pair for _, pair in left])
         for (i, _), drop in zip(left, is_dropped, strict=True):
             if drop:
                 result[i] = corpus_filter.reason
