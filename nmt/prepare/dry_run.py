@@ -81,7 +81,9 @@ class _Trial:
                 chosen = spread(enumerate(progress.track(source.pairs()), start=1), sample)
             folder = work.folder / "sample" / key
             write_part(folder, [pair for _, pair in chosen])
-            parts.append(Part(key=key, corpus=source.record.corpus, first=0, lines=str(folder), version=""))
+            parts.append(
+                Part(key=key, corpus=source.record.corpus, first=0, n=len(chosen), lines=str(folder), version="")
+            )
             skipped.append(dict(source.units.skipped))
             lines.append([line for line, _ in chosen])
         # nothing is split off: it would be most of the sample

@@ -48,7 +48,8 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
         )
         for number, part in enumerate(parts)
     ]
-    return work.stage("clean", "cleaning", tasks, lambda done: int(str(done.summary["read"])))
+    total = sum(part.n for part in parts)
+    return work.stage("clean", "cleaning", tasks, lambda done: int(str(done.summary["read"])), total)
 
 
 def write_held_out_lines(work: Work, pairs: Sequence[SentencePair]) -> Path:

@@ -53,9 +53,9 @@ class EncodeSummary(BaseModel):
 
 
 def encode_parts(
-    work: Work, config: DataConfig, parts: Sequence[Part], tokenizer: TokenizerDir, is_shuffled: bool
+    work: Work, config: DataConfig, parts: Sequence[Part], tokenizer: TokenizerDir, is_shuffled: bool, n_pairs: int
 ) -> list[Done]:
-    """Encode all parts."""
+    """Encode all parts, of `n_pairs` in all."""
     repeats = {f"train.{i}": 1 if is_shuffled else source.repeat for i, source in enumerate(config.train)}
     tasks = [
         Task(
@@ -70,7 +70,7 @@ def encode_parts(
         )
         for number, part in enumerate(parts)
     ]  # fmt: skip
-    return work.stage("encode", "encoding", tasks, lambda done: EncodeSummary.model_validate(done.summary).n)
+    return work.stage("encode", "encoding", tasks, lambda done: EncodeSummary.model_validate(done.summary).n, n_pairs)
 
 
 def encode_part(folder: Path, arguments: Json) -> Json:

@@ -46,7 +46,8 @@ def group_parts(work: Work, config: DataConfig, cleaned: Sequence[Done]) -> Drop
             )
             for bucket in range(n_buckets)
         ]  # fmt: skip
-        work.stage(stage, f"comparing ({grouping.reason})", tasks, lambda done: int(str(done.summary["compared"])))
+        title = f"comparing ({grouping.reason})"
+        work.stage(stage, title, tasks, lambda done: int(str(done.summary["compared"])), sum(n_rows))
         drops = Drops(work=drops.work, groups=[*drops.groups, (grouping.reason, stage, n_buckets)])
         before = stage
     return drops

@@ -63,7 +63,7 @@ def judge_parts(
         arguments_ = _Judging(config=config, key=part.key, part=i, learned=numbers, drops=drops)
         dump = arguments_.model_dump(mode="json") | {"config": settings}
         judging.append(Task(f"judge/{i:05}", judge, dump, work.version("learn")))
-    work.stage("judge", "judging", judging, lambda done: int(str(done.summary["pairs"])))
+    work.stage("judge", "judging", judging, lambda done: int(str(done.summary["pairs"])), sum(n_rows))
     reasons = list(dict.fromkeys(one.reason for own in filters.values() for one in own))
     return drops.model_copy(update={"judged": reasons}), learned
 

@@ -36,6 +36,7 @@ class Part(BaseModel, frozen=True):
     corpus: str
     first: int
     """Number of pairs of the corpus before it."""
+    n: int
     lines: Range | str
     """Of aligned files, or a folder with the text and perhaps the scores."""
     version: str
@@ -103,10 +104,10 @@ def training_parts(
             firsts = itertools.accumulate(counts, initial=n)
             parts += [
                 Part(
-                    key=key, corpus=config.label, first=first, lines=each,
+                    key=key, corpus=config.label, first=first, n=count, lines=each,
                     version=source.record.model_dump_json(),
                 )
-                for each, first in zip(lines, firsts, strict=False)
+                for each, first, count in zip(lines, firsts, counts, strict=False)
             ]  # fmt: skip
             n += sum(counts)
         check_count(config, n)

@@ -150,7 +150,7 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
     repeats = [source.repeat for source in config.train]
     n_pairs = sum(report.kept * repeat for report, repeat in zip(text.reports, repeats, strict=True))
     is_large = is_added or n_pairs > work.sizes.shard_pairs
-    encoded = encode_parts(work, config, text.parts, _vocabulary(work), is_large)
+    encoded = encode_parts(work, config, text.parts, _vocabulary(work), is_large, n_pairs)
     summaries = [EncodeSummary.model_validate(done.summary) for done in encoded]
     reports = [CleanReport.from_json(report.to_json()) for report in text.reports]  # a copy
     for report, more in zip(reports, _by_source(config, text.parts, [each.report for each in summaries]), strict=True):

@@ -64,7 +64,7 @@ def split_off(work: Work, cleaned: Sequence[Done], drops: Drops, amount: int | f
     n_rows = [int(str(done.summary["kept"])) for done in cleaned]
     arguments = _Choice(amount=amount, drops=drops, n_rows=n_rows).model_dump(mode="json")
     task = Task(f"{SPLIT_OFF}/00000", choose, arguments, work.version(*work.versions))
-    [done] = work.stage(SPLIT_OFF, "splitting off", [task], lambda _: sum(n_rows))
+    [done] = work.stage(SPLIT_OFF, "splitting off", [task], lambda _: sum(n_rows), sum(n_rows))
     src, tgt = (read_side(done.folder, side) for side in SIDES)
     pairs = [SentencePair(one, other, "") for one, other in zip(src, tgt, strict=True)]
     return pairs, int(str(done.summary["offered"]))

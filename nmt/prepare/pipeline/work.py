@@ -45,10 +45,12 @@ class Work:
     lacks_files: bool = False
     """Whether a stage was found complete whose files had been removed."""
 
-    def stage(self, name: str, title: str, tasks: Sequence[Task], pairs: Callable[[Done], int]) -> list[Done]:
+    def stage(
+        self, name: str, title: str, tasks: Sequence[Task], pairs: Callable[[Done], int], total: int | None = None
+    ) -> list[Done]:
         """Do the tasks of a stage, all of whose names begin with its name; return them in order.
 
-        title: for the progress bar. pairs: returns how many pairs a task has done, for that bar.
+        title: for the progress bar. pairs: returns how many pairs a task has done, for that bar; of `total`, if known.
         """
         self.versions[name] = _digest([task.key for task in tasks])
         memo = self._memo(name)
@@ -56,7 +58,7 @@ class Work:
             self.lacks_files = True
             summaries = cast(list[Json], memo["summaries"])
             return [Done(self.folder / task.name, summary) for task, summary in zip(tasks, summaries, strict=True)]
-        with Progress(title, None, "pairs") as progress:
+        with Progress(title, total, "pairs") as progress:
             return run_all(self.engine, self.folder, tasks, lambda done: progress.add(pairs(done)))
 
     def remove(self, name: str, tasks: Sequence[Done]) -> None:

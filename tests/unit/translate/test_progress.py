@@ -11,6 +11,7 @@ from folders import Folder
 from nmt.cli.score import score
 from nmt.console import Progress, n_lines
 from nmt.layout import RunDir
+from nmt.prepare.pipeline.work import Sizes
 from nmt.training.report.log import TrainingLog
 from nmt.translate.files import translate_file
 from nmt.translate.translator import Translator
@@ -85,7 +86,7 @@ def test_lines_are_counted_where_someone_sees_it(
 
 def test_prepare_shows_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, screen = Folder(tmp_path), terminal(monkeypatch)
-    folder.prepare()
+    folder.prepare(sizes=Sizes(part_pairs=60))
     shown = rows(screen)
     assert any("left, 50% cleaning: 120 of 240" in row for row in shown)
     assert "learning a vocabulary for de and en …"[:39] in shown
@@ -96,7 +97,7 @@ def test_checksums_and_splitting_off_show_theirs(tmp_path: Path, monkeypatch: py
     folder, screen = Folder(tmp_path), terminal(monkeypatch)
     folder.prepare(data__valid=20)
     shown = rows(screen)
-    assert any("100% splitting off: 480 of" in row for row in shown)
+    assert any("100% splitting off: 240 of" in row for row in shown)
     before, _, after = "\n".join(shown).partition("cleaning: ")
     assert "checksum of " in before and "checksum of manifest" not in after and "100% checksum of train" in after
 
