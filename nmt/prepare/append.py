@@ -116,7 +116,7 @@ class _Addition:
         }
         names = {key: record.corpus for key, record in records.items()}
         samples = text.samples()
-        self.warnings = corpus_warnings(self.reports, samples, data.languages, names)
+        self.warnings = text.warnings + corpus_warnings(self.reports, samples, data.languages, names)
         made_from = recipe(self.config)
         files = file_facts(self.staged.path)
         before = PreparedManifest.model_validate_json(read_text(self.corpus.directory.manifest), strict=False)

@@ -110,7 +110,7 @@ class _Trial:
             languages=languages,
             corpora=corpus_reports(reports, records, samples, languages),
             held_out={key.removeprefix("test."): len(pairs) for key, pairs in held_out.items()},
-            warnings=self._warnings + corpus_warnings(reports, samples | others, languages, names),
+            warnings=self._warnings + text.warnings + corpus_warnings(reports, samples | others, languages, names),
             settings=recipe(self._config),
         )
 

@@ -173,7 +173,9 @@ class _Build:
         }
         reports = dict(zip(self.train_keys, text.reports, strict=True))
         names = {key: record.corpus for key, record in self.records.items()}
-        self.warnings += corpus_warnings(reports, self.samples | others, self.config.data.languages, names)
+        self.warnings += text.warnings + corpus_warnings(
+            reports, self.samples | others, self.config.data.languages, names
+        )
 
     def _report(self, encoded: EncodedText, wanted: Recipe, tokenizers: Tokenizers) -> Report:
         reports = dict(zip(self.train_keys, encoded.reports, strict=True))

@@ -30,6 +30,9 @@ class CorpusFilter(Protocol):
     def learn(self, pairs: Sequence[tuple[str, str]]) -> bytes:
         """Learn from a sample, at most `SAMPLE_PAIRS` pairs. Returns what it learned, the same bytes each time."""
 
+    def warning(self, learned: bytes) -> str | None:
+        """Return why it drops nothing after what it learned, if so."""
+
     def dropped(self, learned: bytes, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.bool_]:
         """Return which of the pairs (N,) are to be dropped."""
 

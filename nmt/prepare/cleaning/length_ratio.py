@@ -32,6 +32,10 @@ class LengthRatio:
         median = np.median(ratios)
         return json.dumps([float(median), float(np.median(np.abs(ratios - median)))]).encode()
 
+    def warning(self, learned: bytes) -> str | None:
+        """Return why nothing is dropped, if too little was there to learn from."""
+        return f"fewer than {_LEAST_PAIRS:,} pairs to learn from" if math.isinf(json.loads(learned)[1]) else None
+
     def dropped(self, learned: bytes, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.bool_]:
         """Return which of the pairs (N,) are to be dropped."""
         median, spread = json.loads(learned)

@@ -62,12 +62,9 @@ class Misaligned:
             result[start : start + _BLOCK_PAIRS] = judge.scores(pairs[start : start + _BLOCK_PAIRS]) < threshold
         return result
 
-
-def warning(learned: bytes) -> str | None:
-    """Return why nothing is dropped, if nothing was learned."""
-    if learned:
-        return None
-    return f"fewer than {MIN_PAIRS:,} pairs to learn from, or too few good ones"
+    def warning(self, learned: bytes) -> str | None:
+        """Return why nothing is dropped, if nothing was learned."""
+        return None if learned else f"fewer than {MIN_PAIRS:,} pairs to learn from, or too few good ones"
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from nmt.config import DataConfig
 from nmt.prepare.cleaning.corpus_filters import SAMPLE_PAIRS, CorpusFilter, corpus_filters
+from nmt.prepare.cleaning.reasons import REASONS
 from nmt.prepare.pipeline.files import SIDES, Drops, part_folder, read_side
 from nmt.prepare.pipeline.read import Part
 from nmt.prepare.pipeline.work import Work
@@ -38,8 +39,8 @@ class _Judging(BaseModel):
 
 def judge_parts(
     work: Work, config: DataConfig, parts: Sequence[Part], cleaned: Sequence[Done], drops: Drops
-) -> tuple[Drops, list[Done]]:
-    """Apply the filters that learn. Returns where the rows to drop are named, and what was learned."""
+) -> tuple[Drops, list[str]]:
+    """Apply the filters that learn. Returns where the rows to drop are named, and warnings."""
     filters = {key: corpus_filters(config, key) for key in dict.fromkeys(part.key for part in parts)}
     if not any(filters.values()):
         return drops, []
@@ -65,7 +66,8 @@ def judge_parts(
         judging.append(Task(f"judge/{i:05}", judge, dump, work.version("learn")))
     work.stage("judge", "judging", judging, lambda done: int(str(done.summary["pairs"])), sum(n_rows))
     reasons = list(dict.fromkeys(one.reason for own in filters.values() for one in own))
-    return drops.model_copy(update={"judged": reasons}), learned
+    warnings = [str(done.summary["warning"]) for done in learned if done.summary["warning"]]
+    return drops.model_copy(update={"judged": reasons}), warnings
 
 
 ALL = "all"
@@ -89,8 +91,15 @@ def learn(folder: Path, arguments: Json) -> Json:
         text = part_folder(task.drops.work, "clean", part)
         src, tgt = (read_side(text, side) for side in SIDES)
         sample += [(src[row], tgt[row]) for row in chosen.tolist()]
-    (folder / "learned").write_bytes(corpus_filters(task.config, task.key)[task.number].learn(sample))
-    return {"pairs": len(sample)}
+    one = corpus_filters(task.config, task.key)[task.number]
+    learned = one.learn(sample)
+    (folder / "learned").write_bytes(learned)
+    warning = one.warning(learned)
+    where = f"data.{task.key}" if one.per_corpus else "data.train"
+    return {
+        "pairs": len(sample),
+        "warning": warning and f"{where}: no pair is dropped as {REASONS[one.reason]}: {warning}",
+    }
 
 
 def judge(folder: Path, arguments: Json) -> Json:

@@ -44,6 +44,7 @@ class TrainingText:
     """The development set, if it was split off."""
     n_offered: int
     """Pairs before it was."""
+    warnings: list[str]
 
     def samples(self) -> dict[str, Sample]:
         """Return a sample of each source, by its key."""
@@ -117,7 +118,7 @@ def settle_read(
     work.versions["block lists"] = json.dumps(block_lists(config))
     cleaned = clean_parts(work, config, parts, folder)
     recalled = recall_parts(work, config, earlier, len(parts)) if earlier is not None else []
-    drops, _learned = judge_parts(work, config, parts, cleaned, group_parts(work, config, [*cleaned, *recalled]))
+    drops, warnings = judge_parts(work, config, parts, cleaned, group_parts(work, config, [*cleaned, *recalled]))
     chosen, n_offered = None, 0
     if isinstance(config.valid, Source):
         pass
@@ -129,7 +130,7 @@ def settle_read(
     reports = _by_source(config, parts, [CleanReport.from_json(done.summary) for done in settled])
     refuse_empty(total(reports))
     work.remove("clean", cleaned)
-    return TrainingText(parts, settled, reports, skipped, chosen, n_offered)
+    return TrainingText(parts, settled, reports, skipped, chosen, n_offered, warnings)
 
 
 def make_vocabulary(work: Work, config: Config, text: TrainingText, reused: Tokenizers | None) -> Tokenizers:
