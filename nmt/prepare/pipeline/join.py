@@ -86,11 +86,14 @@ def join(folder: Path, arguments: Json) -> Json:
             for part in parts:
                 with part.text(PART, language).open("rb") as text:
                     shutil.copyfileobj(text, file, 1 << 20)
-        ids = [np.load(part.ids(PART, language), mmap_mode="r") for part in parts]
-        ends = [np.load(part.ends(PART, language), mmap_mode="r") for part in parts]
-        n, first = sum(map(len, ends)), np.cumsum([0, *map(len, ids)])[:-1]
-        _write(names.ids(task.name, language), ids[0].dtype, sum(map(len, ids)), ids)
-        _write(names.ends(task.name, language), np.dtype(np.int64), n, map(np.add, ends, first.astype(np.int64)))
+        # one file at a time: there may be more than a process may open
+        ends = [np.load(part.ends(PART, language)) for part in parts]
+        n_ids = [int(own[-1]) if len(own) else 0 for own in ends]
+        ids = (np.load(part.ids(PART, language)) for part in parts)
+        dtype = np.load(parts[0].ids(PART, language), mmap_mode="r").dtype
+        _write(names.ids(task.name, language), dtype, sum(n_ids), ids)
+        n, firsts = sum(map(len, ends)), np.cumsum([0, *n_ids])[:-1].astype(np.int64)
+        _write(names.ends(task.name, language), np.dtype(np.int64), n, map(np.add, ends, firsts))
     return {"pairs": n}
 
 

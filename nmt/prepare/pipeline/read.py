@@ -26,6 +26,7 @@ from nmt.prepare.sources import check_count, text_folder
 from nmt.tasks.task import Done, Json, Task
 
 _SCORES = "scores.npy"
+_MOST_TASKS = 64  # that read a source
 
 
 class Part(BaseModel, frozen=True):
@@ -60,7 +61,7 @@ class Part(BaseModel, frozen=True):
 
 
 class _Arguments(BaseModel):
-    part: Source
+    parts: list[Source]
     languages: tuple[str, str]
     root: str
     part_pairs: int
@@ -84,10 +85,10 @@ def training_parts(
     root = text_folder(data.root)
     tasks: list[Task] = []
     for source in sources.values():
-        for part in source.parts:
-            if not _is_plain(part):
+        for batch in _batches(source):
+            if not _is_plain(batch[0]):
                 arguments = _Arguments(
-                    part=part, languages=data.languages, root=str(root), part_pairs=work.sizes.part_pairs
+                    parts=batch, languages=data.languages, root=str(root), part_pairs=work.sizes.part_pairs
                 )
                 name, version = f"read/{len(tasks):05}", source.record.model_dump_json()
                 tasks.append(Task(name, write_lines, arguments.model_dump(mode="json"), version))
@@ -97,7 +98,8 @@ def training_parts(
     skipped: list[dict[str, int]] = []
     for key, source in sources.items():
         config, units, n = data.train[int(key.removeprefix("train."))], Units(), 0
-        for own in source.parts:
+        for batch in _batches(source):
+            own = batch[0]
             lines, counts = (
                 _cut(own, data, root, work.sizes.part_pairs) if _is_plain(own) else _written(next(written), units)
             )
@@ -116,9 +118,11 @@ def training_parts(
 
 
 def write_lines(folder: Path, arguments: Json) -> Json:
-    """Write the pairs of a part of a source as files of lines, in folders of their own. Returns a `_Summary`."""
+    """Write the pairs of parts of a source as files of lines, in folders of their own. Returns a `_Summary`."""
     task, units, counts = _Arguments.model_validate(arguments), Units(), list[int]()
-    pairs = read_part(task.part, task.languages, Path(task.root), units)
+    pairs = itertools.chain.from_iterable(
+        read_part(part, task.languages, Path(task.root), units) for part in task.parts
+    )
     while block := list(islice(pairs, task.part_pairs)):
         write_part(folder / f"{len(counts):05}", block)
         counts.append(len(block))
@@ -133,6 +137,12 @@ def write_part(folder: Path, pairs: Sequence[SentencePair]) -> None:
     if any(pair.score is not None for pair in pairs):
         scores = [math.nan if pair.score is None else pair.score for pair in pairs]
         np.save(folder / _SCORES, np.array(scores, np.float32))
+
+
+def _batches(source: OpenSource) -> list[list[Source]]:
+    """Return the parts of a source by the tasks that read them: a folder may have thousands of small files."""
+    size = -(-len(source.parts) // _MOST_TASKS)
+    return [list(source.parts[i : i + size]) for i in range(0, len(source.parts), size)]
 
 
 def _is_plain(part: Source) -> bool:

@@ -49,6 +49,7 @@ def pairs_of(place: Folder, split: str) -> list[tuple[str, str]]:
 def test_the_division_of_the_work_does_not_show(place: Folder) -> None:
     said = place.prepare(**SETTINGS)
     content, dropped = place.content(), place.manifest()["splits"]["train"]["clean"]["dropped"]
+    assert "warning: data.train.2: no pair is dropped as unusual length ratio: fewer than 100 pairs" in said
     assert {"duplicate", "near_duplicate", "sources", "spread", "valid"} <= dropped.keys()
     assert {path.name for path in place.folder.iterdir()} == {"text", "data"}
     for sizes in (SMALL, Sizes(part_pairs=100, bucket_pairs=1000)):
@@ -175,6 +176,24 @@ def test_what_was_done_with_other_files_or_settings_is_not_used(place: Folder, m
     place.data = place.folder / "fresh"
     place.prepare(sizes=SIZES, **changes)
     assert place.content() == content
+
+
+def test_a_folder_of_many_small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Folder(tmp_path)
+    place.prepare(data__valid=10)
+    content = place.content()
+    (tmp_path / "text" / "many").mkdir()
+    for number in range(0, len(TRAIN), 2):
+        rows = ["de\ten", *("\t".join(pair) for pair in TRAIN[number : number + 2])]
+        (tmp_path / "text" / "many" / f"{number}.tsv").write_text("\n".join(rows), encoding="utf-8")
+    place.data = tmp_path / "of many"
+    engine = Stopping(10**6)
+    monkeypatch.setattr("nmt.prepare.pipeline.read._MOST_TASKS", 7)
+    config = place.config(data__valid=10, data__train=[{"path": "many", "name": "train.de"}])
+    prepare(config, place.data, echo=place.said.append, engine=engine)
+    assert [name for name in engine.begun if name.startswith("read/")] == [f"read/{n:05}" for n in range(7)]
+    names = content.keys() - {"manifest.json", "report.html", "report.json"}
+    assert {name: place.content()[name] for name in names} == {name: content[name] for name in names}
 
 
 def test_work_that_fails_soon_is_not_kept(place: Folder) -> None:

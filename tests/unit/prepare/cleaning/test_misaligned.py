@@ -11,7 +11,7 @@ from nmt.config import DataConfig, Source
 from nmt.config.clean import CleanConfig, CorpusClean
 from nmt.prepare.cleaning.corpus_filters import corpus_filters
 from nmt.prepare.cleaning.lexicon import Cells, Entries, Table
-from nmt.prepare.cleaning.misaligned import MIN_PAIRS, Misaligned, warning
+from nmt.prepare.cleaning.misaligned import MIN_PAIRS, Misaligned
 from nmt.prepare.cleaning.words import Tokens, read_words, split_words
 
 PAIRS, BAD = 3000, 120
@@ -58,7 +58,7 @@ def test_a_part_is_judged_as_the_whole_is(corpus: list[tuple[str, str]], learned
     parts = [Misaligned(0.03).dropped(learned, corpus[i : i + 1700]) for i in range(0, PAIRS, 1700)]
     assert np.array_equal(np.concatenate(parts), whole)
     assert len(Misaligned(0.03).dropped(learned, [])) == 0
-    assert warning(learned) is None
+    assert Misaligned(0.03).warning(learned) is None
 
 
 def test_what_cannot_be_judged_is_kept(learned: bytes, corpus: list[tuple[str, str]]) -> None:
@@ -70,7 +70,7 @@ def test_what_cannot_be_judged_is_kept(learned: bytes, corpus: list[tuple[str, s
 def test_nothing_is_dropped_where_nothing_can_be_learned(corpus: list[tuple[str, str]]) -> None:
     few = Misaligned(0.03).learn(corpus[: MIN_PAIRS - 1])
     assert not Misaligned(0.03).dropped(few, corpus).any()
-    assert "fewer than 1,000 pairs" in str(warning(few))
+    assert "fewer than 1,000 pairs" in str(Misaligned(0.03).warning(few))
 
 
 def test_most_is_kept_where_nothing_translates_anything(corpus: list[tuple[str, str]]) -> None:
