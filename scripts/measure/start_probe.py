@@ -20,7 +20,7 @@ from typing import Any
 PHASES = (
     ("nmt.data.corpus", "Corpus.open", "corpus"),
     ("nmt.data.corpus", "Corpus.verify", "corpus"),
-    ("nmt.training.setup.inputs", "Pairs", "corpus"),
+    ("nmt.training.setup.inputs", "Windows", "corpus"),
     ("nmt.data.corpus", "Tokenizers.load", "tokenizer"),
     ("nmt.training.setup.start", "Validator", "development set"),
     ("nmt.training.setup.inputs", "Transformer", "model and optimizer"),

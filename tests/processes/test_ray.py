@@ -153,15 +153,14 @@ def test_a_text_is_translated_on_two_nodes(
     assert not target.with_name("out.work").exists()
 
 
-def test_a_corpus_is_prepared_on_two_nodes(engine: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_corpus_is_prepared_on_two_nodes(engine: RayEngine, tmp_path: Path) -> None:
     place = Folder(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    config = place.config(data__valid=10, data__root="text", data__clean={"near_duplicates": True})
+    config = place.config(data__valid=10, data__clean={"near_duplicates": True})
     contents = []
     for name, chosen in (("one", None), ("two", engine)):
         place.data = tmp_path / name
         sizes = Sizes(part_pairs=60, bucket_pairs=100, shard_pairs=90)
-        prepare(config, Path(name), echo=place.said.append, engine=chosen, sizes=sizes)
+        prepare(config, place.data, echo=place.said.append, engine=chosen, sizes=sizes)
         contents.append(place.content())
     assert contents[0] == contents[1]
     assert place.manifest()["format"] == 2
