@@ -56,6 +56,12 @@ def keep_freed_memory() -> None:
     mallopt(M_TRIM_THRESHOLD, 1 << 30)
 
 
+def return_freed_memory() -> None:
+    """Return freed memory to the system, which `keep_freed_memory` has kept."""
+    with suppress(AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def set_up_streams() -> None:
     """Occupy file descriptors 0 to 2, and write text as UTF-8 whatever the locale."""
     # a free one would be given to the next file that is opened, and libraries would write their messages into it

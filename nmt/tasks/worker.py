@@ -10,14 +10,15 @@ import threading
 import traceback
 from multiprocessing.connection import Connection
 
-from nmt.process import set_up
+from nmt.process import set_environment, set_up_streams
 from nmt.tasks.attempts import Outcome, attempt
 
 
 def main(descriptor: int) -> None:
     """Do the tasks that come from the driver until it ends, however it does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the driver ends this one
-    set_up()
+    set_environment()
+    set_up_streams()  # and freed memory is returned: a worker is idle between stages
     connection = Connection(descriptor)
     requests = queue.SimpleQueue[bytes]()
     threading.Thread(target=_receive, args=(connection, requests), daemon=True).start()

@@ -18,7 +18,7 @@ from nmt.prepare.pipeline.work import Work
 from nmt.tasks.task import Json, Task
 from nmt.text.tokenizer import Tokenizer, Tokenizers, train_tokenizer
 
-_MOST_LINES = 4_000_000  # SentencePiece holds its training text in memory, and a vocabulary needs no more
+_MOST_LINES = 2_000_000  # SentencePiece holds its training text in memory, and a vocabulary needs no more
 
 
 class _Arguments(BaseModel):

@@ -12,6 +12,7 @@ from typing import cast
 
 from nmt.console import Progress
 from nmt.files.write import replace_file
+from nmt.process import return_freed_memory
 from nmt.tasks.task import Done, Engine, Json, Task, run_all
 
 _MEMO = ".done.json"
@@ -21,7 +22,7 @@ _MEMO = ".done.json"
 class Sizes:
     """How the work is divided. None of it changes what is written, but for the size of a shard."""
 
-    part_pairs: int = 1 << 17
+    part_pairs: int = 1 << 16
     """Pairs of a part."""
     bucket_pairs: int = 1 << 22
     """Pairs whose hashes are compared at a time."""
@@ -58,6 +59,7 @@ class Work:
             self.lacks_files = True
             summaries = cast(list[Json], memo["summaries"])
             return [Done(self.folder / task.name, summary) for task, summary in zip(tasks, summaries, strict=True)]
+        return_freed_memory()  # that of planning, and of a large task in this process: workers need memory now
         with Progress(title, total, "pairs") as progress:
             return run_all(self.engine, self.folder, tasks, lambda done: progress.add(pairs(done)))
 
