@@ -8,6 +8,7 @@ from pathlib import Path
 from nmt.config import Config, DataConfig, Source
 from nmt.config.load import changed_config, check_config, load_config
 from nmt.config.source import is_url
+from nmt.data.corpus import read_manifest
 from nmt.errors import CheckpointError, DataError
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.sources import text_folder
@@ -54,28 +55,36 @@ def rooted(config: Config, prepared: Path | None = None) -> Config:
     if isinstance(data.valid, Source):
         train, valid = [moved(source) for source in data.train], moved(data.valid)
     else:
-        authentic, valid = _split_off(data, DataDir(prepared or data.directory))
-        train = [authentic]
+        train, valid = _split_off(data, DataDir(prepared or data.directory))
     test = {name: moved(source) for name, source in data.test.items()}
     changes = {"root": ".", "train": train, "valid": valid, "test": test}
     return config.model_copy(update={"data": data.model_copy(update=changes)})
 
 
-def _split_off(data: DataConfig, directory: DataDir) -> tuple[Source, Source]:
+def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[Source], Source]:
     """Return the prepared training text and development set: another training text would give another one.
 
     Raises DataError if they are missing.
     """
-    train, valid = (
-        {language: str(directory.text(split, language)) for language in data.languages} for split in ("train", "valid")
-    )
-    if not all(Path(name).is_file() for name in (*train.values(), *valid.values())):
+    shards = read_manifest(directory).splits["train"].shards if directory.manifest.is_file() else None
+    # the text of one file repeats its pairs already, but prepare drops duplicates
+    repeats = {"train": data.train[0].repeat}
+    if shards is not None:
+        repeats = {shard.name: data.train[int(shard.source.removeprefix("train."))].repeat for shard in shards}
+    texts = {
+        split: {language: str(directory.text(split, language)) for language in data.languages}
+        for split in (*repeats, "valid")
+    }
+    if not all(Path(name).is_file() for files in texts.values() for name in files.values()):
         raise DataError(
             f"{directory.path}: no development set here yet; data.valid splits it off the training text, so run nmt "
             "prepare first"
         )
-    repeat = data.train[0].repeat  # the text repeats its pairs already, but prepare drops duplicates
-    return Source(files=train, name="authentic", repeat=repeat), Source(files=valid, name="split off")
+    train = [
+        Source(files=texts[split], name="authentic" if shards is None else split, repeat=repeat)
+        for split, repeat in repeats.items()
+    ]
+    return train, Source(files=texts["valid"], name="split off")
 
 
 def next_config(

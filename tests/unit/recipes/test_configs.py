@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from command import Command
+from folders import TRAIN, Folder, files
 from nmt.config import Source
 from nmt.config.load import changed_config, dump_config, load_config
 from nmt.errors import DataError
 from nmt.layout import DataDir
+from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.recipes import directory
 from nmt.recipes.configs import rooted
@@ -86,3 +89,18 @@ def test_the_installed_sample_corpus_is_found() -> None:
     assert not Path("data").exists()
     for _, source in rooted(load_config("sample.yaml")).data.sources():
         assert source.files and all(Path(name).is_file() for name in source.files.values())
+
+
+def test_the_text_of_shards_is_taken_shard_by_shard(tmp_path: Path) -> None:
+    place = Folder(tmp_path)
+    place.write(more=[(f"{src} Ja.", f"{tgt} Yes.") for src, tgt in TRAIN[:40]])
+    changes: dict[str, Any] = {"data__valid": 10, "data__train": [files("train"), {**files("more"), "repeat": 3}]}
+    place.prepare(sizes=Sizes(shard_pairs=100), **changes)
+    config = rooted(place.config(**changes), place.data)
+    shards = place.corpus().manifest.splits["train"].shards or []
+    assert [source.files for source in config.data.train] == [
+        {language: str(place.data / f"{shard.name}.{language}") for language in ("de", "en")} for shard in shards
+    ]
+    assert [source.repeat for source in config.data.train] == [1, 1, 3]
+    again = {source.label for source in config.data.train}
+    assert again == {shard.name for shard in shards}
