@@ -5,9 +5,15 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import urlencode
 
-from file_server import Site
+import pytest
+
+from file_server import Site, serve_files
+from nmt.prepare import http
 
 
 def archive(texts: dict[str, str | bytes]) -> bytes:
@@ -65,3 +71,16 @@ class Opus:
             asked = {key: value for key, value in (question | {"version": version}).items() if value is not None}
             content = {"corpora": found if source == "de" else []}
             self.site.files[f"/api?{urlencode(asked)}"] = json.dumps(content).encode()
+
+
+@contextmanager
+def serve_opus(cache: Path, patch: pytest.MonkeyPatch) -> Iterator[Opus]:
+    """An OPUS without corpora that `nmt` finds, without pauses before a retry or a proxy; downloads go to `cache`."""
+    patch.setattr(http, "PAUSES", ())
+    patch.setenv("NMT_CACHE", str(cache))
+    for name in ("http_proxy", "HTTP_PROXY"):
+        patch.delenv(name, raising=False)
+    with serve_files() as site:
+        opus = Opus(site)
+        patch.setenv("NMT_OPUS_URL", opus.url)
+        yield opus

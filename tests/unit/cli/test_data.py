@@ -10,27 +10,20 @@ from pathlib import Path
 import pytest
 
 from command import Command
-from file_server import serve_files
 from nmt.config import Config, Source
 from nmt.config.load import load_config
 from nmt.config.yaml12 import parse_yaml
 from nmt.data.manifest import SourceRecord
-from nmt.prepare import http, named
+from nmt.prepare import named
 from nmt.prepare.catalogue import CATALOGUE, Entry, find_entry
 from nmt.prepare.pairs import OpenSource, SentencePair
-from opus_server import Opus, moses
+from opus_server import Opus, moses, serve_opus
 
 
 @pytest.fixture
 def opus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opus]:
-    monkeypatch.setattr(http, "PAUSES", ())
-    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    for name in ("http_proxy", "HTTP_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    with serve_files() as site:
-        opus = Opus(site)
-        monkeypatch.setenv("NMT_OPUS_URL", opus.url)
+    with serve_opus(tmp_path / "cache", monkeypatch) as opus:
         opus.add("Talks", "v1", moses("Talks", "alt\n", "old\n"), latest=False, pairs=None)
         opus.add("Talks", "v2", moses("Talks", "eins\nzwei ü\n", "one\ntwo\n"), pairs=1234567)
         yield opus

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from file_server import serve_files
 from nmt.errors import DataError
 from nmt.prepare import http
 from nmt.prepare.opus import OpusCorpus, fetch_corpus, find_corpora, find_corpus, read_moses, read_notices
-from opus_server import Opus, archive, moses
+from opus_server import Opus, archive, moses, serve_opus
 
 PAIR = ("de", "en")
 QUESTION = "/api?source=de&target=en&preprocessing=moses&version=latest"
@@ -21,13 +20,7 @@ QUESTION = "/api?source=de&target=en&preprocessing=moses&version=latest"
 
 @pytest.fixture
 def opus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opus]:
-    monkeypatch.setattr(http, "PAUSES", ())
-    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
-    for name in ("http_proxy", "HTTP_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    with serve_files() as site:
-        opus = Opus(site)
-        monkeypatch.setenv("NMT_OPUS_URL", opus.url)
+    with serve_opus(tmp_path / "cache", monkeypatch) as opus:
         opus.add("Talks", "v2", moses("Talks", "alt\n", "old\n"), latest=False, pairs=1)
         opus.add("Talks", "v10", moses("Talks", "eins\nzwei\n", "one\ntwo\n"))
         opus.add("books", "v1", moses("books", "", ""), pairs="")

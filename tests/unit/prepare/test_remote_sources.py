@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from file_server import Site, serve_files
+from file_server import Site
 from nmt.config import Config
 from nmt.config.load import check_config
 from nmt.errors import ConfigError, DataError
-from nmt.prepare import http
 from nmt.prepare.prepare import prepare
-from opus_server import Opus, moses
+from opus_server import moses, serve_opus
 
 WORDS = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"]
 PAIRS = [(f"{one} {two} {n}", f"{one[::-1]} {two[::-1]} {n}") for one in WORDS for two in WORDS for n in (1, 2)]
@@ -26,13 +25,8 @@ DE, EN = ("".join(f"{pair[side]}\n" for pair in PAIRS) for side in (0, 1))
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.setattr(http, "PAUSES", ())
-    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
-    for name in ("http_proxy", "HTTP_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    with serve_files() as site:
-        opus = Opus(site)
-        monkeypatch.setenv("NMT_OPUS_URL", opus.url)
+    with serve_opus(tmp_path / "cache", monkeypatch) as opus:
+        site = opus.site
         opus.add("Talks", "v2", moses("Talks", DE, EN))
         site.files["/a.de.gz"] = gzip.compress(DE.encode())
         site.files["/a.en"] = EN.encode()
