@@ -1,17 +1,20 @@
-"""Print the memory, the start and the speed of `nmt train` on a small and on a large synthetic training set.
+"""Print the memory, the start and the speed of `nmt train` on a small and on a large training set of random ids.
 
-    python -m scripts.measure.memory [--pairs N N] [--updates N] [--dir FOLDER]      (make memory)
+    python -m scripts.measure.memory [--pairs N N] [--updates N N] [--dir FOLDER]      (make memory)
 
 The pairs are random ids with lengths like those of sentences; more than 2^20 of them are in shards, as prepare writes
 them, and are learned from in windows. Memory is all that is resident, with the mapped files: RssAnon + RssFile +
 RssShmem of /proc/PID/status, sampled every 50 ms. The updates are large and the model is small, so that by default the
-run goes through two windows. The exit status is 1 if the peaks are further apart than 300 MB.
+run goes through two windows; then it is resumed for one more update. CPU time is that of all updates but the first, so
+that other work on the machine disturbs it less than tokens per second. The exit status is 1 if the peaks are further
+apart than 300 MB.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import shutil
@@ -19,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,11 +49,18 @@ NMT = (sys.executable, "-m", "nmt")
 
 @dataclass(frozen=True)
 class Result:
-    """Peak memory of a training (MB), the seconds until its first update was made, and its target tokens per second."""
+    """Figures of a training."""
 
     megabytes: float
+    """Peak memory."""
     first_update: float
+    """Seconds from its start to the first update."""
+    resumed: float
+    """The same, after it was resumed."""
     tokens_per_second: float
+    """Target tokens, the median over its updates."""
+    cpu: float
+    """CPU seconds per update, of all threads."""
 
 
 def prepare_base(folder: Path) -> Path:
@@ -112,22 +122,51 @@ def _write_ids(corpus: Corpus, directory: DataDir, name: str, n: int, dtype: typ
 
 
 def train(config: Path, directory: DataDir, run: RunDir, n_updates: int) -> Result:
-    """Train in a process of its own and watch its memory."""
+    """Train in a process of its own and watch its memory; then resume it for one update."""
+    command = [*NMT, "train", "--config", str(config), "--data", str(directory.path), "--run", str(run.path)]
+    first = _watch(command, run, n_updates)
+    records = [json.loads(line) for line in run.log.read_text(encoding="utf-8").splitlines()]
+    updates = [record for record in records if record["kind"] == "train"]
+    again = _watch([*command, "--resume"], run, n_updates + 1)
+    speed = float(np.median([record["tokens_per_second"] for record in updates]))
+    return Result(
+        max(first.kilobytes, again.kilobytes) / 1024, first.seconds, again.seconds, speed, first.cpu / (n_updates - 1)
+    )
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """What was seen of a process: its peak memory, when it made its first update, and the CPU seconds after that."""
+
+    kilobytes: int
+    seconds: float
+    cpu: float
+
+
+def _watch(command: Sequence[str], run: RunDir, n_updates: int) -> _Watched:
     limits = {f"training.{name}": n_updates for name in ("max_steps", "validate_every_steps", "save_every_steps")}
     settings = [f"--set={key}={value}" for key, value in {**SETTINGS, **limits}.items()]
-    command = [*NMT, "train", "--config", str(config), "--data", str(directory.path), "--run", str(run.path), *settings]
-    peak, begin, first_update = 0, time.monotonic(), 0.0
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+    size = run.log.stat().st_size if run.log.is_file() else 0
+    peak, begin, seconds, cpu_before, cpu = 0, time.monotonic(), 0.0, 0.0, 0.0
+    with subprocess.Popen([*command, *settings], stderr=subprocess.DEVNULL) as process:
         while process.poll() is None:
             peak = max(peak, resident_memory(process.pid))
-            if not first_update and run.log.is_file() and run.log.stat().st_size:
-                first_update = time.monotonic() - begin
+            cpu = cpu_seconds(process.pid) or cpu
+            if not seconds and run.log.is_file() and run.log.stat().st_size > size:
+                seconds, cpu_before = time.monotonic() - begin, cpu
             time.sleep(SECONDS_BETWEEN_SAMPLES)
     if process.returncode:
         sys.exit(f"memory: nmt train ended with status {process.returncode}")
-    records = [json.loads(line) for line in run.log.read_text(encoding="utf-8").splitlines()]
-    speeds = [record["tokens_per_second"] for record in records if record["kind"] == "train"]
-    return Result(peak / 1024, first_update, float(np.median(speeds)))
+    return _Watched(peak, seconds, cpu - cpu_before)
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process and its threads; 0 once it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_memory(pid: int) -> int:
@@ -142,21 +181,22 @@ def resident_memory(pid: int) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pairs", type=int, nargs=2, default=[50_000, 20_000_000], help="pairs of both corpora")
-    parser.add_argument("--updates", type=int, default=900, help="updates to train on each")
+    parser.add_argument("--updates", type=int, nargs=2, default=[200, 900], help="updates to train on each")
     parser.add_argument("--dir", type=Path, default=DATA, help="folder for 3 GB of data, which are removed at the end")
     options = parser.parse_args()
     results = []
     with tempfile.TemporaryDirectory(prefix="memory.", dir=options.dir) as temporary:
         folder = Path(temporary).resolve()
         config = prepare_base(folder)
-        for n_pairs in options.pairs:
+        for n_pairs, n_updates in zip(options.pairs, options.updates, strict=True):
             directory = DataDir(folder / f"data-{n_pairs}")
             write_data(DataDir(folder / "base"), directory, n_pairs)
-            results.append(train(config, directory, RunDir(folder / f"run-{n_pairs}"), options.updates))
+            results.append(train(config, directory, RunDir(folder / f"run-{n_pairs}"), n_updates))
     for n_pairs, result in zip(options.pairs, results, strict=True):
         print(
             f"{n_pairs:>12,} pairs: peak {result.megabytes:6.0f} MB, first update after {result.first_update:5.1f} s, "
-            f"{result.tokens_per_second:,.0f} target tokens per second"
+            f"{result.resumed:.1f} s when resumed, {result.tokens_per_second:,.0f} target tokens per second, "
+            f"{result.cpu:.3f} CPU seconds per update"
         )
     difference = results[1].megabytes - results[0].megabytes
     print(f"difference: {difference:.0f} MB, at most {LIMIT:.0f} MB allowed")
