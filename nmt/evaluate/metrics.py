@@ -73,22 +73,41 @@ def corpus_score(
 
     Raises DataError if the numbers of lines differ (sacrebleu would truncate) or are 0, or if the tokenizer is unknown.
     """
+    check_lines(hyps, refs)
+    scorer = make_scorer(metric, refs, tgt_lang, lowercase, tokenize)
+    result = scorer.corpus_score(hyps, None)
+    return Score(metric, result.score, f"{result.name}|{scorer.get_signature()}", higher_is_better=metric != "ter")
+
+
+def check_lines(hyps: Sequence[str], refs: Sequence[Reference]) -> None:
+    """Raise DataError unless there are as many hypotheses as references, and some."""
     if len(hyps) != len(refs):
         raise DataError(f"{len(hyps)} hypotheses, {len(refs)} references: they must pair line by line")
     if not hyps:
         raise DataError("no hypotheses and no references: there is nothing to score")
+
+
+def make_scorer(
+    metric: MetricName,
+    refs: Sequence[Reference],
+    tgt_lang: str | None = None,
+    lowercase: bool = False,
+    tokenize: str | None = None,
+) -> BLEU | CHRF | TER:
+    """Return sacrebleu's scorer of a metric, which has read the references. The arguments are those of `corpus_score`.
+
+    Raises DataError if the tokenizer is unknown.
+    """
     check_tokenizer(tokenize)
-    scorer: BLEU | CHRF | TER
+    streams = list(zip(*((ref,) if isinstance(ref, str) else ref for ref in refs), strict=True))
     match metric:
         case "bleu":
             # force: no warning of sacrebleu about tokenised text at every score; callers of this function warn once
-            scorer = BLEU(lowercase=lowercase, force=True, tokenize=tokenize or default_tokenizer(tgt_lang))
+            tokenize = tokenize or default_tokenizer(tgt_lang)
+            return BLEU(lowercase=lowercase, force=True, tokenize=tokenize, references=streams)
         case "chrf":
-            scorer = CHRF(lowercase=lowercase)
+            return CHRF(lowercase=lowercase, references=streams)
         case "ter":
             # without spaces between words every sentence would be a single word
             no_spaces = default_tokenizer(tgt_lang) != "13a" and not (tgt_lang or "").lower().startswith("ko")
-            scorer = TER(case_sensitive=not lowercase, normalized=no_spaces, asian_support=no_spaces)
-    streams = zip(*((ref,) if isinstance(ref, str) else ref for ref in refs), strict=True)
-    result = scorer.corpus_score(hyps, list(streams))
-    return Score(metric, result.score, f"{result.name}|{scorer.get_signature()}", higher_is_better=metric != "ter")
+            return TER(case_sensitive=not lowercase, normalized=no_spaces, asian_support=no_spaces, references=streams)

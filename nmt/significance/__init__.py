@@ -1,0 +1,1 @@
+"""Tests of differences between systems: over lines, and over lines and seeds together."""

@@ -1,0 +1,124 @@
+"""What each line contributes to a corpus score, so that the score of any selection of lines follows from sums.
+
+Shapes are written with L lines, C counts of a metric, and S selections of lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.evaluate.metrics import MetricName, Reference, check_lines, make_scorer
+
+Floats = npt.NDArray[np.float64]
+
+Formula = Literal["bleu", "chrf", "ter", "mean"]
+"""How a corpus score follows from sums; mean: of scores that lines have, such as those of neural metrics."""
+
+_NAMES: dict[MetricName, str] = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}  # as sacrebleu calls them
+_ORDERS = 4  # of BLEU
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric, as it is shown and compared."""
+
+    name: str
+    """bleu, chrf, ter, or the name that segment scores were given."""
+    formula: Formula
+    signature: str
+    """Scores with different signatures are not comparable."""
+    higher_is_better: bool
+
+
+@dataclass(frozen=True)
+class LineCounts:
+    """What each line of one system's text contributes to a metric."""
+
+    metric: Metric
+    counts: Floats
+    """(L, C); with the formula mean, one column of scores and one of ones."""
+
+    def score(self) -> float:
+        """Return the corpus score."""
+        return float(self.scores(self.counts.sum(0, keepdims=True))[0])
+
+    def scores(self, sums: Floats) -> Floats:
+        """Return the corpus scores (S,) for sums of counts (S, C)."""
+        return corpus_scores(self.metric.formula, sums)
+
+    def line_scores(self) -> Floats:
+        """Return the score of each line alone, (L,)."""
+        return self.scores(self.counts)
+
+
+def count_lines(
+    metric: MetricName,
+    systems: Sequence[Sequence[str]],
+    refs: Sequence[Reference],
+    tgt_lang: str | None = None,
+    lowercase: bool = False,
+    tokenize: str | None = None,
+) -> list[LineCounts]:
+    """Count n-grams or edits of each line of each system with sacrebleu. The other arguments are those of
+    `corpus_score`.
+
+    Raises DataError as `corpus_score` does.
+    """
+    for hyps in systems:
+        check_lines(hyps, refs)
+    scorer = make_scorer(metric, refs, tgt_lang, lowercase, tokenize)
+    counted = Metric(metric, metric, f"{_NAMES[metric]}|{scorer.get_signature()}", metric != "ter")
+    # sacrebleu's own paired tests begin with this method; there is no public one
+    return [
+        LineCounts(counted, np.array(scorer._extract_corpus_statistics(hyps, None), np.float64)) for hyps in systems
+    ]
+
+
+def of_line_scores(name: str, scores: Sequence[float], signature: str, higher_is_better: bool = True) -> LineCounts:
+    """Return the counts of a metric whose corpus score is the mean of scores that lines have."""
+    values = np.asarray(scores, np.float64)
+    return LineCounts(Metric(name, "mean", signature, higher_is_better), np.stack([values, np.ones_like(values)], 1))
+
+
+def corpus_scores(formula: Formula, sums: Floats) -> Floats:
+    """Return the corpus scores (S,) that follow from sums of counts (S, C), as sacrebleu computes them."""
+    match formula:
+        case "bleu":
+            return _bleu(sums)
+        case "chrf":
+            return _chrf(sums)
+        case "ter":
+            edits, length = sums[:, 0], sums[:, 1]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.where(length > 0, 100 * edits / length, np.where(edits > 0, 100.0, 0.0))
+        case "mean":
+            return sums[:, 0] / sums[:, 1]
+
+
+def _bleu(sums: Floats) -> Floats:
+    """Return BLEU with exponential smoothing (mteval-v13a) from lengths, and matches and totals of each order."""
+    n_hyp, n_ref = sums[:, 0], sums[:, 1]
+    matches, totals = sums[:, 2 : 2 + _ORDERS], sums[:, 2 + _ORDERS :]
+    halvings = np.cumsum((matches == 0) & (totals > 0), axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precisions = np.where(matches > 0, matches, 0.5**halvings) / totals
+        logs = np.where(totals > 0, np.log(precisions), -np.inf).sum(1) / _ORDERS
+        penalty = np.where(n_hyp < n_ref, np.exp(1 - n_ref / n_hyp), 1.0)
+    return np.where(matches.any(1), 100 * penalty * np.exp(logs), 0.0)
+
+
+def _chrf(sums: Floats) -> Floats:
+    """Return chrF from the n-grams of hypothesis and reference, and matches, of each order; beta is 2."""
+    n_hyp, n_ref, n_match = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
+    counted = (n_hyp > 0) & (n_ref > 0)
+    n_orders = np.maximum(counted.sum(1), 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = np.where(counted, n_match / n_hyp, 0.0).sum(1) / n_orders
+        recall = np.where(counted, n_match / n_ref, 0.0).sum(1) / n_orders
+        score = 500 * precision * recall / (4 * precision + recall)
+    return np.where(precision + recall > 0, score, 0.0)
