@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.evaluate.metrics import Reference
-from nmt.significance.lines import Metric
+from nmt.significance.lines import LineCounts, Metric
 from nmt.significance.paired import Interval
 
 
@@ -88,6 +88,8 @@ class Result:
     """In the order of the groups."""
     differences: tuple[Difference | None, ...]
     """In the order of the groups; None for the baseline."""
+    counts: tuple[tuple[LineCounts, ...], ...] = field(repr=False)
+    """What each line contributes, by group and system: the page scores parts of the test set with it."""
 
 
 @dataclass(frozen=True)
