@@ -5,11 +5,11 @@
 
 Cleaning, removal of duplicates and encoding, with a vocabulary of 32,000 pieces that is learned before. Each arm
 prepares a thousand pairs and then all of them, in turn with the others; a round gives the differences of the CPU times,
-divided by the pairs, and of the seconds: of a few hundred thousand pairs at least, or the start counts for too much. If N is more than the
-files have, the pairs are repeated with two words before each, so that they differ. New words are what encoding takes time
-for: such a text has fewer of them than a real one, and their number is printed. OpusFilter's nearest steps are filters
-of length and ratio, `remove_duplicates` and subword-nmt; it is installed into an environment of its own. Every result
-is appended to prepare.jsonl in DIR. Linux only.
+divided by the pairs, and of the seconds: of a few hundred thousand pairs at least, or the start counts for too much. If
+N is more than the files have, the pairs are repeated with two words before each, so that they differ. New words are
+what encoding takes time for: such a text has fewer of them than a real one, and their number is printed. OpusFilter's
+nearest steps are filters of length and ratio, `remove_duplicates` and subword-nmt; it is installed into an environment
+of its own. Every result is appended to prepare.jsonl in DIR. Linux only.
 """
 
 from __future__ import annotations
