@@ -21,6 +21,8 @@ class TextToTranslate:
     sources: tuple[str, ...] | None = None
     languages: tuple[str, str] | None = None
     """Source and target; None if only files are known."""
+    notes: tuple[str, ...] = ()
+    """What is known of the text, such as whether training has seen it."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,8 @@ class System:
     """raw, ema or average."""
     search: str | None = None
     precision: str | None = None
-    segment_scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Scores of the lines by other metrics, by the metric's name."""
+    segment_scores: Mapping[Metric, tuple[float, ...]] = field(default_factory=dict)
+    """Scores of the lines by other metrics, whose formula is mean."""
 
 
 @dataclass(frozen=True)
