@@ -85,7 +85,6 @@ def test_capitals_do_not_pad_the_others(tiny_data, text, tmp_path):
         sum(padded_tokens(lengths, part) for part in parts)
         for parts in (session.split(rows, 10**6), lengths.split(rows, 10**6))
     ]
-    print(padded)
     assert padded[0] <= 0.75 * padded[1]
 
 
