@@ -28,8 +28,8 @@ AS_LONG = 0.95
 """Trainings that the time limit ended count as equally long from this share of the steps of the longest on."""
 DIFFERENCE = "to the first"
 DIFFERENCE_NOTE = (
-    f"{DIFFERENCE}: difference to the first row, the best, with its 95 % interval over seeds, on the development set, on "
-    "which checkpoints were selected; nmt compare --group tests over seeds and the lines of a test set"
+    f"{DIFFERENCE}: difference to the first row, the best, with its 95 % interval over seeds, on the development set, "
+    "on which checkpoints were selected; nmt compare --group tests over seeds and the lines of a test set"
 )
 KINDS: tuple[Weights, ...] = get_args(Weights)
 
