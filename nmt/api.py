@@ -21,7 +21,7 @@ from pathlib import Path
 
 from nmt.compare.compare import compare as run_compare
 from nmt.compare.runs import Translating, translate_runs
-from nmt.compare.systems import check_groups, find_baseline, grouped, single_members
+from nmt.compare.systems import check_alike, check_groups, find_baseline, grouped, single_members
 from nmt.compare.types import Comparison
 from nmt.config import Config
 from nmt.config.load import changed_config, load_config
@@ -117,6 +117,7 @@ def compare(
     settings = {f"search.{name}": value for name, value in (search or {}).items()}
     how = Translating(lambda config: _config(config, settings).search, split, Path(data) if data is not None else None)
     text, systems = translate_runs(members, how)
+    text = check_alike(text, systems)
     return run_compare(text, grouped(systems, members), position)
 
 
