@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.evaluate.metrics import Reference
+from nmt.evaluate.segments import SegmentScores
 from nmt.significance.lines import LineCounts, Metric
 from nmt.significance.paired import Interval
 
@@ -35,7 +36,7 @@ class System:
     """raw, ema or average."""
     search: str | None = None
     precision: str | None = None
-    segment_scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    segment_scores: Mapping[str, SegmentScores] = field(default_factory=dict)
     """Scores of the lines by other metrics, by the metric's name."""
 
 
