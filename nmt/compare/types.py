@@ -78,6 +78,8 @@ class Difference:
     """Standard error over seeds; None unless both groups have several systems."""
     degrees_of_freedom: float | None
     """Of the t distribution; None if p is not from it."""
+    advice: str | None
+    """Whether more seeds or more lines would tell the difference better, as a sentence; None if p is not over seeds."""
 
 
 @dataclass(frozen=True)
