@@ -31,7 +31,7 @@ def histogram(title: str, layers: Mapping[str, Sequence[int]], ticks: Mapping[in
     step = _WIDTH / (last - first)
     height = _TOP + _HEIGHT + _BOTTOM
     parts = [
-        _start(title, -8, _WIDTH + 8, height),
+        _start(title, -8, _WIDTH + 14, height),
         f'<text x="{_WIDTH}" y="11" text-anchor="end">highest bar: {most:,} {escape(unit)}</text>',
     ]
     for name, counts in layers.items():
@@ -77,8 +77,11 @@ def line_chart(
     return "".join([*parts, "</svg>"])
 
 
-def scatter(title: str, x_label: str, y_label: str, points: Sequence[Point]) -> str:
-    """Draw points over equal axes, with the diagonal; the more of them are in one place, the darker it is."""
+def scatter(title: str, labels: tuple[str, str], name: str, points: Sequence[Point]) -> str:
+    """Draw points over equal axes, with the diagonal; the more of them are in one place, the darker it is.
+
+    `labels`: those of the horizontal and the vertical axis; `name`: the class of the points.
+    """
     values = [value for point in points for value in point]
     marks = round_numbers(min(values), max(values))
     low, high = min(*values, *marks), max(*values, *marks)
@@ -98,9 +101,9 @@ def scatter(title: str, x_label: str, y_label: str, points: Sequence[Point]) -> 
     for shade in range(1, _SHADES + 1):
         inside = (cell for cell, n in cells.items() if min(n.bit_length(), _SHADES) == shade)
         dots = "".join(f"M{_LEFT + _CELL * x} {bottom - _CELL * y}h0" for x, y in inside)
-        parts.append(f'<path class="dots shade{shade}" d="{dots}"/>')
-    parts.append(f'<text x="{_LEFT + _SIDE}" y="{bottom + 30}" text-anchor="end">{escape(x_label)} →</text>')
-    parts.append(f'<text x="{_LEFT + _SIDE + 6}" y="{_TOP + 8}">↑ {escape(y_label)}</text>')
+        parts.append(f'<path class="{name} dots shade{shade}" d="{dots}"/>')
+    parts.append(f'<text x="{_LEFT + _SIDE}" y="{bottom + 30}" text-anchor="end">{escape(labels[0])} →</text>')
+    parts.append(f'<text x="{_LEFT + _SIDE + 6}" y="{_TOP + 8}">↑ {escape(labels[1])}</text>')
     return "".join([*parts, "</svg>"])
 
 

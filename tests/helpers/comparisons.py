@@ -42,7 +42,7 @@ def compared(text: TextToTranslate, groups: Sequence[Group], baseline: int = 0) 
             if number == baseline
             else Difference(
                 score.value - scores[baseline].value, interval(drawn[number] - drawn[baseline]), 0.0123, 0.0246, 0.3,
-                None, None,
+                None, None, None,
             )
             for number, score in enumerate(scores)
         )  # fmt: skip

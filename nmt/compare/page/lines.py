@@ -107,13 +107,12 @@ def _line(view: View, number: int, is_seen: bool) -> str:
     shown = _marked(view.references[number], missed, [False] * len(missed))
     parts.append(_entry("reference", shown, view.languages[1]))
     for group, words in enumerate(all_words):
-        head = f"<span>{system_name(view, group)}</span> <span>{scores[group]:.{n}f}"
-        if group != view.baseline:
-            head += f" <b>{signed(scores[group] - scores[view.baseline], n)}</b>"
+        gain = "" if group == view.baseline else signed(scores[group] - scores[view.baseline], n)
+        head = f"<span>{system_name(view, group)}</span> <span>{scores[group]:.{n}f} <b>{gain}</b></span>"
         in_baseline = common_words(all_words[view.baseline], words)[1]
         wrong, changed = [not there for there in common[group][1]], [not there for there in in_baseline]
         shown = _marked(view.translations[group][number], wrong, changed)
-        parts.append(_entry(f"{head}</span>", shown, view.languages[1]))
+        parts.append(_entry(head, shown, view.languages[1]))
     return "".join([*parts, "</dl></li>"])
 
 
