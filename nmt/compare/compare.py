@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
-from nmt.compare.types import Comparison, Difference, Group, GroupScore, Result, TextToTranslate
+from nmt.compare.types import Comparison, Difference, Group, GroupScore, Result, System, TextToTranslate
 from nmt.errors import DataError
 from nmt.evaluate.metrics import METRICS
 from nmt.significance.lines import Floats, LineCounts, count_lines, of_line_scores
@@ -36,25 +36,29 @@ def compare(
         count_lines(metric, [system.translations for system in systems], text.references, tgt_lang, lowercase, tokenize)
         for metric in METRICS
     ]
-    first, *others = systems
-    for metric in first.segment_scores:
-        if all(metric in system.segment_scores for system in others):
-            scores = [system.segment_scores[metric] for system in systems]
-            if {*map(len, scores)} != {len(text.references)}:
-                raise DataError(f"{metric.name}: its scores and the references must pair line by line")
-            by_metric.append([
-                of_line_scores(metric.name, of_system, metric.signature, metric.higher_is_better)
-                for of_system in scores
-            ])  # fmt: skip
+    by_metric += _segment_scores(systems, len(text.references))
     results = tuple(_result(counts, groups, baseline, trials, seed) for counts in by_metric)
     return Comparison(text, tuple(groups), baseline, results, trials, seed, (*text.notes, *_notes(groups)))
+
+
+def _segment_scores(systems: Sequence[System], n_lines: int) -> Iterator[list[LineCounts]]:
+    """Yield the counts of each further metric that all systems have scores of."""
+    for name in systems[0].segment_scores:
+        scores = [system.segment_scores[name] for system in systems if name in system.segment_scores]
+        if len(scores) < len(systems):
+            continue
+        if {len(each.values) for each in scores} != {n_lines}:
+            raise DataError(f"{name}: its scores and the {n_lines:,} references must pair line by line")
+        if len({each.signature for each in scores}) > 1:
+            raise DataError(f"{name}: its scores of {systems[0].name} have another signature than those of others")
+        yield [of_line_scores(name, each.values, each.signature, each.higher_is_better) for each in scores]
 
 
 @dataclass(frozen=True)
 class _Side:
     """A group by one metric."""
 
-    counts: Sequence[LineCounts]
+    counts: tuple[LineCounts, ...]
     """Of each system."""
     resampled: Floats
     """The group's score on resampled test sets."""
@@ -65,7 +69,7 @@ class _Side:
         """`resampled`: the scores of each system on resampled test sets."""
         by_system, mean = tuple(system.score() for system in counts), resampled.mean(0)
         deviation = stdev(by_system) if len(by_system) > 1 else None
-        return cls(counts, mean, GroupScore(fmean(by_system), interval(mean), by_system, deviation))
+        return cls(tuple(counts), mean, GroupScore(fmean(by_system), interval(mean), by_system, deviation))
 
 
 def _result(counts: Sequence[LineCounts], groups: Sequence[Group], baseline: int, trials: int, seed: int) -> Result:
@@ -83,8 +87,12 @@ def _result(counts: Sequence[LineCounts], groups: Sequence[Group], baseline: int
     p_values = {position: difference.p for position, difference in differences.items() if difference.p is not None}
     for position, corrected in zip(p_values, holm([*p_values.values()]), strict=True):
         differences[position] = replace(differences[position], p_holm=corrected)
-    scores = tuple(side.score for side in sides)
-    return Result(counts[0].metric, scores, tuple(map(differences.get, range(len(sides)))))
+    return Result(
+        counts[0].metric,
+        tuple(side.score for side in sides),
+        tuple(map(differences.get, range(len(sides)))),
+        tuple(side.counts for side in sides),
+    )
 
 
 def _difference(baseline: _Side, other: _Side, trials: int, seed: int) -> Difference:
@@ -111,8 +119,8 @@ def _notes(groups: Sequence[Group]) -> Iterator[str]:
     smallest = min(len(group.systems) for group in groups)
     if smallest == 1:
         yield (
-            "each system is one training: these tests speak of other lines of the same kind, not of another training "
-            f"with another seed, which can differ as much; train at least {MIN_RUNS} of each and compare with --group"
+            "these tests speak of other lines of the same kind; what another training with another seed would give, "
+            f"which can differ as much, they do not know: train at least {MIN_RUNS} of each and compare with --group"
         )
     elif smallest < MIN_RUNS:
         yield (

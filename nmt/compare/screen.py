@@ -15,7 +15,6 @@ NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 SIGNIFICANT = 0.05
 COLUMNS = 100
 _GAP = "  "
-_WIDEST_NAME = 30
 
 
 def metric_name(metric: Metric) -> str:
@@ -38,11 +37,11 @@ def render_text(comparison: Comparison) -> str:
     text, baseline = comparison.text, comparison.groups[comparison.baseline].name
     direction = f"{'-'.join(text.languages)}, " if text.languages else ""
     lines = _wrapped(f"{text.name}: {direction}{len(text.references):,} lines, compared with {baseline}")
-    for result in comparison.results:
-        lines += ["", *_table(comparison, result), *_errors(comparison, result)]
-    lines.append("")
-    for sentence in (*_verdicts(comparison), *_explanations(comparison), *comparison.notes):
-        lines += _wrapped(sentence)
+    for result, table in zip(comparison.results, _tables(comparison), strict=True):
+        lines += ["", *table, *_errors(comparison, result)]
+    notes = (f"note: {note}" for note in comparison.notes)
+    for sentences in (_verdicts(comparison), _explanations(comparison), notes):
+        lines += ["", *(line for sentence in sentences for line in _wrapped(sentence))]
     lines += ["", *(result.metric.signature for result in comparison.results)]
     return "\n".join(map(printable, lines))
 
@@ -51,41 +50,49 @@ def _wrapped(sentence: str) -> list[str]:
     return textwrap.wrap(sentence, COLUMNS, subsequent_indent=_GAP)
 
 
-def _table(comparison: Comparison, result: Result) -> list[str]:
-    """Return the lines of a metric's table. Long names lose their middle, so that the table has 100 columns."""
-    header = ["score", "95 % interval", "s.d.", "diff.", "95 % interval", "p", "p (Holm)", "people agree"]
-    rows = [
-        _row(result.metric, score, difference)
-        for score, difference in zip(result.scores, result.differences, strict=True)
-    ]
-    shown = [column for column in range(len(header)) if any(row[column] for row in rows)]
-    if len(rows) == 2:  # nothing to correct
-        shown = [column for column in shown if header[column] != "p (Holm)"]
-    cells = [[row[column] for column in shown] for row in (header, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+def _tables(comparison: Comparison) -> Iterator[list[str]]:
+    """Yield the lines of each metric's table. Long names lose their middle, so that a table has 100 columns."""
+    columns = [[*column] for column in zip(*_cells(comparison), strict=True) if any(column[1:])]
+    widths = [max(map(len, column)) for column in columns]
+    names = [_counted(group) for group in comparison.groups]
+    titles = [_title(result.metric) for result in comparison.results]
     room = COLUMNS - sum(width + len(_GAP) for width in widths)
-    direction = "" if result.metric.higher_is_better else ", lower is better"
-    names = [metric_name(result.metric) + direction, *(_counted(group) for group in comparison.groups)]
-    width = min(room, max(map(len, names)))
-    return [
-        _GAP.join([
-            _shortened(name, width).ljust(width),
-            *(cell.rjust(cell_width) for cell, cell_width in zip(row, widths, strict=True)),
-        ]).rstrip()
-        for name, row in zip(names, cells, strict=True)
-    ]  # fmt: skip
+    width = min(room, max(map(len, (*names, *titles))))
+    header, *rows = zip(*columns, strict=True)
+    cells = iter(rows)
+    for title in titles:
+        table = [(title, header), *((name, next(cells)) for name in names)]
+        yield [
+            _GAP.join([
+                _shortened(name, width).ljust(width),
+                *(cell.rjust(of_column) for cell, of_column in zip(row, widths, strict=True)),
+            ]).rstrip()
+            for name, row in table
+        ]  # fmt: skip
 
 
-def _row(metric: Metric, score: GroupScore, difference: Difference | None) -> list[str]:
+def _cells(comparison: Comparison) -> Iterator[tuple[str, ...]]:
+    """Yield the header of all tables, then their rows; cells are empty where there is no value."""
+    yield "score", "95 % interval", "s.d.", "diff.", "95 % interval", "p", "people agree"
+    for result in comparison.results:
+        for score, difference in zip(result.scores, result.differences, strict=True):
+            yield _row(result.metric, score, difference)
+
+
+def _title(metric: Metric) -> str:
+    return metric_name(metric) + ("" if metric.higher_is_better else " (lower is better)")
+
+
+def _row(metric: Metric, score: GroupScore, difference: Difference | None) -> tuple[str, ...]:
     low, high = (number(metric, end) for end in score.interval)
     deviation = "" if score.seed_deviation is None else number(metric, score.seed_deviation)
-    row = [number(metric, score.value), f"{low} to {high}", deviation]
+    row = (number(metric, score.value), f"{low} to {high}", deviation)
     if difference is None:
-        return [*row, "", "", "", "", ""]
+        return *row, "", "", "", ""
     low, high = (number(metric, end, signed=True) for end in difference.interval)
-    p, p_holm = ("" if p is None else p_value(p) for p in (difference.p, difference.p_holm))
+    p = "" if difference.p_holm is None else p_value(difference.p_holm)
     people = agreement(metric, difference.value) or ""
-    return [*row, number(metric, difference.value, signed=True), f"{low} to {high}", p, p_holm, people]
+    return *row, number(metric, difference.value, signed=True), f"{low} to {high}", p, people
 
 
 def _counted(group: Group) -> str:
@@ -143,10 +150,10 @@ def _explanations(comparison: Comparison) -> Iterator[str]:
             if over_seeds
             else f"approximate randomization, two-sided; {over_lines}"
         )
-        correction = f" p (Holm) is corrected for {n_compared} comparisons." if n_compared > 1 else ""
+        correction = f"; corrected for {n_compared} comparisons (Holm)" if n_compared > 1 else ""
         yield (
             f"p: how often chance alone makes two equal systems differ so much; below {SIGNIFICANT} they count as told "
-            f"apart ({how}).{correction}"
+            f"apart ({how}{correction})."
         )
     if any(agreement(result.metric, 0.0) for result in comparison.results):
         yield (

@@ -37,7 +37,7 @@ def group_members(values: Sequence[str]) -> dict[str, list[Path]]:
             raise ConfigError([f"--group {value}: write it as NAME=A,B,C"])
         if name in members:
             raise ConfigError([f"--group {name} is given twice: name all that is in it once, {name}=A,B,C"])
-        paths = [Path(path) for part in parts for path in (sorted(glob(part)) if has_magic(part) else [part])]
+        paths = [path for part in parts for path in _matching(part)]
         if len(paths) < 2:
             found = paths[0] if paths else f"nothing like {listed}"
             raise ConfigError([
@@ -49,6 +49,10 @@ def group_members(values: Sequence[str]) -> dict[str, list[Path]]:
         raise ConfigError([f"--group {values[0]}: a comparison takes at least two groups"])
     _refuse_repeated([path for paths in members.values() for path in paths])
     return members
+
+
+def _matching(part: str) -> list[Path]:
+    return [Path(path) for path in sorted(glob(part))] if has_magic(part) else [Path(part)]  # noqa: PTH207  (absolute)
 
 
 def _refuse_repeated(paths: Sequence[Path]) -> None:

@@ -37,5 +37,5 @@ def agreement(metric: Metric, difference: float) -> str | None:
     if threshold is None:
         return None
     if abs(difference) >= threshold.for_80:
-        return "80 % or more"
-    return "65 to 80 %" if abs(difference) >= threshold.for_65 else "less than 65 %"
+        return "over 80 %"
+    return "65 to 80 %" if abs(difference) >= threshold.for_65 else "under 65 %"

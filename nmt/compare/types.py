@@ -22,6 +22,8 @@ class TextToTranslate:
     sources: tuple[str, ...] | None = None
     languages: tuple[str, str] | None = None
     """Source and target; None if only files are known."""
+    notes: tuple[str, ...] = ()
+    """What is known of the text, such as whether training has seen it."""
 
 
 @dataclass(frozen=True)
