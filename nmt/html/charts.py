@@ -127,7 +127,8 @@ def round_numbers(low: float, high: float, most: int = 6) -> list[float]:
     rough = (high - low) / (most - 1)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(size * power for size in (1, 2, 5, 10) if size * power >= rough * 0.999)
-    return [round(number * step, 12) for number in range(math.floor(low / step), math.floor(high / step) + 1)]
+    first, last = (math.floor(end / step + 1e-9) for end in (low, high))  # 0.3 / 0.1 is below 3
+    return [round(number * step, 12) for number in range(first, last + 1)]
 
 
 def _start(title: str, left: int, right: int, height: int) -> str:

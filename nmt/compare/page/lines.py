@@ -73,15 +73,16 @@ def _controls(view: View, any_seen: bool) -> Iterator[str]:
     if view.comparison.text.sources is None:
         del orders["source"]
     options = "".join(f'<option value="{key}">{label}</option>' for key, label in orders.items())
-    hidden = "" if len(view.others) > 1 else " hidden"
-    yield '<form id="controls" hidden>'
-    yield '<label class="search">Search <input type="search" id="search" autocomplete="off" spellcheck="false"></label>'
+    hidden = "" if len(view.others) > 1 else ' hidden="hidden"'
+    yield '<form id="controls" hidden="hidden">'
+    yield '<label class="search">Search <input type="search" id="search" autocomplete="off"/></label>'
     yield f'<label{hidden}>System <select id="system">{systems}</select></label>'
     yield f'<label>Order <select id="order">{options}</select></label>'
-    yield f'<label{"" if len(_metrics(view)) > 1 else " hidden"}>by <select id="metric">{metrics}</select></label>'
-    yield '<label><input type="checkbox" id="differ"> only lines that differ</label>'
+    only = "" if len(_metrics(view)) > 1 else ' hidden="hidden"'
+    yield f'<label{only}>by <select id="metric">{metrics}</select></label>'
+    yield '<label><input type="checkbox" id="differ"/> only lines that differ</label>'
     if any_seen:
-        yield '<label><input type="checkbox" id="seen"> only those in a training text</label>'
+        yield '<label><input type="checkbox" id="seen"/> only those in a training text</label>'
     yield '<span class="pages"><button type="button" id="previous">← Previous</button> <span id="page"></span>'
     yield '<button type="button" id="next">Next →</button></span></form>'
 
