@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
+
+from nmt.html.document import escaped
 
 _WIDTH, _HEIGHT, _TOP, _BOTTOM = 340, 150, 18, 20  # pixels: those of the bars, and the margins for text
 _LEFT = 36  # margin of charts whose vertical axis has numbers
@@ -32,7 +33,7 @@ def histogram(title: str, layers: Mapping[str, Sequence[int]], ticks: Mapping[in
     height = _TOP + _HEIGHT + _BOTTOM
     parts = [
         _start(title, -8, _WIDTH + 14, height),
-        f'<text x="{_WIDTH}" y="11" text-anchor="end">highest bar: {most:,} {escape(unit)}</text>',
+        f'<text x="{_WIDTH}" y="11" text-anchor="end">highest bar: {most:,} {escaped(unit)}</text>',
     ]
     for name, counts in layers.items():
         heights = [max(_HEIGHT * n / most, 1.0 if n else 0.0) for n in counts[first:last]]
@@ -102,8 +103,8 @@ def scatter(title: str, labels: tuple[str, str], name: str, points: Sequence[Poi
         inside = (cell for cell, n in cells.items() if min(n.bit_length(), _SHADES) == shade)
         dots = "".join(f"M{_LEFT + _CELL * x} {bottom - _CELL * y}h0" for x, y in inside)
         parts.append(f'<path class="{name} dots shade{shade}" d="{dots}"/>')
-    parts.append(f'<text x="{_LEFT + _SIDE}" y="{bottom + 30}" text-anchor="end">{escape(labels[0])} →</text>')
-    parts.append(f'<text x="{_LEFT + _SIDE + 6}" y="{_TOP + 8}">↑ {escape(labels[1])}</text>')
+    parts.append(f'<text x="{_LEFT + _SIDE}" y="{bottom + 30}" text-anchor="end">{escaped(labels[0])} →</text>')
+    parts.append(f'<text x="{_LEFT + _SIDE + 6}" y="{_TOP + 8}">↑ {escaped(labels[1])}</text>')
     return "".join([*parts, "</svg>"])
 
 
@@ -133,14 +134,14 @@ def round_numbers(low: float, high: float, most: int = 6) -> list[float]:
 
 def _start(title: str, left: int, right: int, height: int) -> str:
     return (
-        f'<svg viewBox="{left} 0 {right - left} {height}" role="img" aria-label="{escape(title)}">'
-        f'<text x="0" y="11" class="title">{escape(title)}</text>'
+        f'<svg viewBox="{left} 0 {right - left} {height}" role="img" aria-label="{escaped(title)}">'
+        f'<text x="0" y="11" class="title">{escaped(title)}</text>'
     )
 
 
 def _tick(x: float, y: float, label: str) -> Iterator[str]:
     yield f'<path class="axis" d="M{x:.1f} {y}v4"/>'
-    yield f'<text x="{x:.1f}" y="{y + _BOTTOM - 3}" text-anchor="middle">{escape(label)}</text>'
+    yield f'<text x="{x:.1f}" y="{y + _BOTTOM - 3}" text-anchor="middle">{escaped(label)}</text>'
 
 
 def _readable(ticks: Mapping[int, str], first: int, last: int) -> dict[int, str]:

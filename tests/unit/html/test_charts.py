@@ -19,7 +19,8 @@ def test_a_histogram_shows_all_its_layers() -> None:
     page = ParsedPage(drawn)
     assert "a & b" in page.text and "highest bar: 8 lines" in page.text
     assert "two" in page.text and "five" in page.text
-    one, two = (dict(attributes)["d"] for tag, attributes in page.seen if tag == "path" and attributes.get("class") in ("one", "two"))  # fmt: skip
+    paths = {attributes.get("class"): attributes["d"] for tag, attributes in page.seen if tag == "path"}
+    one, two = paths["one"], paths["two"]
     assert one and two and one.count("h") == two.count("h") == 4  # the bins in use, and one on either side
     assert one.startswith("M0 168V168.0h85.00V93.0h") and "V18.0h" in two
 

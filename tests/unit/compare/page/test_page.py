@@ -17,7 +17,7 @@ from logged_run import make_run, valid
 from nmt.compare.compare import compare
 from nmt.compare.page.lines import STATIC
 from nmt.compare.page.page import page
-from nmt.compare.types import Comparison, System, TextToTranslate
+from nmt.compare.types import Comparison, Group, System, TextToTranslate
 from nmt.evaluate.segments import SegmentScores
 from nmt.html.document import asset
 from parsed_page import ParsedPage
@@ -84,7 +84,8 @@ def test_words_that_differ_are_marked() -> None:
     found = compare(text, [group_of("a", ["a cat ran", "x"]), group_of("b", ["the dog ran", "x"])], trials=10)
     entries = re.findall(r'<dd dir="auto">(.*?)</dd>', page(found))
     assert entries == [
-        "the cat <mark>sat</mark>", "<mark>a</mark> cat <mark>ran</mark>", "<u>the</u> <mark><u>dog</u></mark> <mark>ran</mark>",
+        "the cat <mark>sat</mark>", "<mark>a</mark> cat <mark>ran</mark>",
+        "<u>the</u> <mark><u>dog</u></mark> <mark>ran</mark>",
     ]  # fmt: skip
 
 
@@ -103,14 +104,12 @@ def test_all_lines_are_there_for_the_script() -> None:
 def test_scores_of_other_metrics_are_shown_by_line() -> None:
     pairs = sentence_pairs(4)
     lines = tuple(pair[1] for pair in pairs)
-    groups = [
-        replace(group_of(name, lines), systems=(System(name, lines, segment_scores={
-            "comet": SegmentScores("comet", tuple(values), "wmt22-comet-da", True)}),))
-        for name, values in {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.2, 0.3, 0.4]}.items()
-    ]  # fmt: skip
+    values = {"a": (0.1, 0.2, 0.3, 0.4), "b": (0.2, 0.2, 0.3, 0.4)}
+    comet = {name: SegmentScores(own, "wmt22-comet-da") for name, own in values.items()}
+    groups = [Group(name, (System(name, lines, segment_scores={"comet": comet[name]}),)) for name in values]
     text = page(compare(text_of(pairs), groups, trials=10))
     assert [metric["digits"] for metric in data_of(text)["metrics"]] == [2, 4]
-    assert data_of(text)["metrics"][1]["scores"] == [[0.1, 0.2, 0.3, 0.4], [0.2, 0.2, 0.3, 0.4]]
+    assert data_of(text)["metrics"][1]["scores"] == [[*values["a"]], [*values["b"]]]
     assert '<option value="1">comet</option>' in text and "+0.0250" in text
 
 
