@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.evaluate.metrics import Reference
-from nmt.significance.lines import Metric
+from nmt.evaluate.segments import SegmentScores
+from nmt.significance.lines import LineCounts, Metric
 from nmt.significance.paired import Interval
 
 
@@ -35,7 +36,7 @@ class System:
     """raw, ema or average."""
     search: str | None = None
     precision: str | None = None
-    segment_scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    segment_scores: Mapping[str, SegmentScores] = field(default_factory=dict)
     """Scores of the lines by other metrics, by the metric's name."""
 
 
@@ -88,6 +89,8 @@ class Result:
     """In the order of the groups."""
     differences: tuple[Difference | None, ...]
     """In the order of the groups; None for the baseline."""
+    counts: tuple[tuple[LineCounts, ...], ...] = field(repr=False)
+    """What each line contributes, by group and system: the page scores parts of the test set with it."""
 
 
 @dataclass(frozen=True)
