@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from nmt.challenge import english, french, general, german, spanish
-from nmt.challenge.rewriting import exchanged
-
-Change = Callable[[str, str], Iterator[str]]
-"""From a source line and its translation: all wrong translations that a kind of change makes of it."""
+from nmt.challenge.english import ENGLISH
+from nmt.challenge.french import FRENCH
+from nmt.challenge.general import names
+from nmt.challenge.german import GERMAN
+from nmt.challenge.language import Language
+from nmt.challenge.spanish import SPANISH
 
 
 @dataclass(frozen=True)
@@ -26,69 +27,35 @@ class Contrast:
     """The line in the test set."""
 
 
-def make_contrasts(
-    lines: Iterable[tuple[str, str]], name: str, changes: Mapping[str, Change], seed: int
-) -> Iterator[Contrast]:
+def language_of(code: str) -> Language:
+    """Return what is known of a language, by its code, such as de or de-CH."""
+    match code.lower().replace("_", "-").split("-")[0]:
+        case "de":
+            return GERMAN
+        case "en":
+            return ENGLISH
+        case "es":
+            return SPANISH
+        case "fr":
+            return FRENCH
+        case _:
+            return Language()
+
+
+def kinds_of(language: Language) -> tuple[str, ...]:
+    """Return the kinds of contrasts that are made of lines of this language."""
+    return "name", *language.changes()
+
+
+def make_contrasts(lines: Iterable[tuple[str, str]], name: str, language: Language, seed: int) -> Iterator[Contrast]:
     """Yield for each line of source and reference, and each kind of change that it allows, one contrast.
 
     Which one of several is a function of the seed and the line, so that parts of a test set have the same contrasts as
-    the whole. `name` is that of the test set.
+    the whole. `name` is that of the test set, `language` that of the references.
     """
     for number, (source, reference) in enumerate(lines, start=1):
-        for kind, change in changes.items():
-            candidates = sorted({*change(source, reference)} - {reference})
-            if candidates:
+        candidates = {kind: change(reference) for kind, change in language.changes().items()}
+        for kind, changed in {"name": names(source, reference), **candidates}.items():
+            if others := sorted({*changed} - {reference}):
                 draw = random.Random(f"{seed}\n{kind}\n{source}\n{reference}")
-                yield Contrast(kind, source, reference, (draw.choice(candidates),), f"{name}.{number}")
-
-
-def changes_of(language: str) -> dict[str, Change]:
-    """Return the kinds of changes that are known of a target language, by name."""
-    match language.lower().replace("_", "-").split("-")[0]:
-        case "de":
-            return {
-                **_general(german.NUMBERS, german.CONJUNCTIONS),
-                "negation removed": german.remove_negation,
-                "negation inserted": german.insert_negation,
-                "article": german.break_article,
-                "verb number": german.break_verb,
-            }
-        case "en":
-            return {
-                **_general(english.NUMBERS, english.CONJUNCTIONS),
-                "negation removed": english.remove_negation,
-                "negation inserted": english.insert_negation,
-                "verb number": english.break_agreement,
-            }
-        case "fr":
-            return {
-                **_general(french.NUMBERS, french.CONJUNCTIONS),
-                "negation removed": french.remove_negation,
-                "negation inserted": french.insert_negation,
-            }
-        case "es":
-            return {
-                **_general(spanish.NUMBERS, spanish.CONJUNCTIONS),
-                "negation removed": spanish.remove_negation,
-                "negation inserted": spanish.insert_negation,
-            }
-        case _:
-            return _general({}, "")
-
-
-def has_words(language: str) -> bool:
-    """Whether changes are known of this target language that need its words."""
-    return len(changes_of(language)) > len(_general({}, ""))
-
-
-def _general(numbers: Mapping[str, list[str]], conjunctions: str) -> dict[str, Change]:
-    """Return the kinds that every language has, with a language's numbers in words and its conjunctions."""
-
-    def number(source: str, reference: str) -> Iterator[str]:
-        yield from general.digits(source, reference)
-        yield from exchanged(reference, numbers)
-
-    def clause(source: str, reference: str) -> Iterator[str]:
-        yield from general.clauses(reference, conjunctions)
-
-    return {"number": number, "name": general.names, "clause dropped": clause, "copied": general.copied}
+                yield Contrast(kind, source, reference, (draw.choice(others),), f"{name}.{number}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from nmt.challenge.rewriting import alternatives, exchanged, rewritten, rule
+from nmt.challenge.language import Language
+from nmt.challenge.rewriting import alternatives, exchanged, rule
 
 NUMBERS = alternatives(
     "two three four five six seven eight nine ten eleven twelve",
@@ -29,7 +30,9 @@ REMOVALS = [
     rule(r"\bnothing\b", "something"),
     rule(r"\bno (?!longer\b|one\b|matter\b|more\b|less\b|later\b|sooner\b|other\b|fewer\b)(?=[a-z])", "some "),
 ]
-_NEGATED = re.compile(r"n['’]t\b|\b(?:not?|never|nobody|nothing|nowhere|neither|nor|none|without|hardly|cannot)\b", re.I)
+_NEGATED = re.compile(
+    r"n['’]t\b|\b(?:not?|never|nobody|nothing|nowhere|neither|nor|none|without|hardly|cannot)\b", re.I
+)
 _SUBJECTS = "I|you|he|she|it|we|they|there"
 _DETERMINERS = "".join(rf"(?<!\b{word} )" for word in ("the", "a", "his", "her", "my", "your", "their", "of", "as"))
 INSERTIONS = [
@@ -48,19 +51,10 @@ _EITHER_NUMBER = re.compile(  # both numbers are right after these, and after "i
 )
 
 
-def remove_negation(source: str, reference: str) -> Iterator[str]:
-    """Yield the reference with one negation removed. A negated question often asks the same as a plain one: none."""
-    if "?" not in reference:
-        yield from rewritten(reference, REMOVALS)
+def break_verb(line: str) -> Iterator[str]:
+    """Yield a line with the other number of a verb."""
+    if not _EITHER_NUMBER.search(line):
+        yield from exchanged(line, VERBS)
 
 
-def insert_negation(source: str, reference: str) -> Iterator[str]:
-    """Yield the reference with one verb negated, if nothing is negated in it; no question."""
-    if "?" not in reference and not _NEGATED.search(reference):
-        yield from rewritten(reference, INSERTIONS)
-
-
-def break_agreement(source: str, reference: str) -> Iterator[str]:
-    """Yield the reference with the other number of a verb."""
-    if not _EITHER_NUMBER.search(reference):
-        yield from exchanged(reference, VERBS)
+ENGLISH = Language(NUMBERS, CONJUNCTIONS, REMOVALS, INSERTIONS, _NEGATED, {"verb number": break_verb})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from nmt.challenge.rewriting import alternatives, rewritten, rule
+from nmt.challenge.language import Language
+from nmt.challenge.rewriting import alternatives, rule
 
 NUMBERS = alternatives(
     "deux trois quatre cinq six sept huit dix onze douze",  # "neuf" is "new", too
@@ -16,7 +16,9 @@ NUMBERS = alternatives(
 CONJUNCTIONS = "et|mais|ou|parce que|car|quand|qui|où"
 REMOVALS = [
     rule(r"\b(?:ne |n')((?:(?:l'|y |en |me |te |se |le |la |les |lui |nous |vous |leur )*)\w+(?:-\w+)?) pas\b", r"\1"),
-    rule(r"\b(?:ne |n')((?:(?:l'|y |en |me |te |se |le |la |les |lui |nous |vous |leur )*)\w+) jamais\b", r"\1 toujours"),
+    rule(
+        r"\b(?:ne |n')((?:(?:l'|y |en |me |te |se |le |la |les |lui |nous |vous |leur )*)\w+) jamais\b", r"\1 toujours"
+    ),
 ]
 _NEGATED = re.compile(r"\bne\b|\bn['’]|\b(?:pas|jamais|rien|personne|aucune?|sans|ni|non)\b", re.IGNORECASE)
 _CLITIC = "".join(
@@ -31,14 +33,4 @@ INSERTIONS = [
     ),
 ]
 
-
-def remove_negation(source: str, reference: str) -> Iterator[str]:
-    """Yield the reference with one negation removed; no question."""
-    if "?" not in reference:
-        yield from rewritten(reference, REMOVALS)
-
-
-def insert_negation(source: str, reference: str) -> Iterator[str]:
-    """Yield the reference with one verb negated, if nothing is negated in it; no question."""
-    if "?" not in reference and not _NEGATED.search(reference):
-        yield from rewritten(reference, INSERTIONS)
+FRENCH = Language(NUMBERS, CONJUNCTIONS, REMOVALS, INSERTIONS, _NEGATED)

@@ -1,11 +1,10 @@
-"""Changes that need no knowledge of the language: digits, letters of names, clauses, and text that is not translated."""
+"""Changes that need no knowledge of a language: digits, letters of names, clauses."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from nmt.challenge.rewriting import WORD
 from nmt.text.words import UNSPACED
 
 SHORTEST = 3
@@ -14,20 +13,20 @@ _NUMBER = re.compile(r"\d+")
 _NAME = re.compile(r"[^\W\d_]{3,}")
 _COMMA = re.compile(r", |[،؛;] ?|[，；、]")
 _SENTENCE_END = re.compile(r"[.!?…。！？]+(?=[\s\"“”»«')]|$)")
-_PAIRED = re.compile("[\"“”„«»()\\[\\]{}]")
+_PAIRED = re.compile('["“”„«»()\\[\\]{}]')
 _COUNTED = re.compile(rf"[{UNSPACED}]|\w+")
 
 
-def digits(source: str, reference: str) -> Iterator[str]:
-    """Yield the reference with one digit changed. The number 1 is left alone: its noun would show the change."""
-    for number in _NUMBER.finditer(reference):
+def digits(line: str) -> Iterator[str]:
+    """Yield the line with one digit changed. The number 1 is left alone: its noun would show the change."""
+    for number in _NUMBER.finditer(line):
         if int(number[0]) == 1:
             continue
         for place in range(number.start(), number.end()):
-            digit = int(reference[place])
-            zero = ord(reference[place]) - digit
+            digit = int(line[place])
+            zero = ord(line[place]) - digit
             for other in range(10):
-                changed = reference[:place] + chr(zero + other) + reference[place + 1 :]
+                changed = line[:place] + chr(zero + other) + line[place + 1 :]
                 is_plain = changed[number.start() : number.end()].lstrip(chr(zero)) not in ("", chr(zero + 1))
                 if other != digit and is_plain and (other or place > number.start()):
                     yield changed
@@ -45,25 +44,19 @@ def names(source: str, reference: str) -> Iterator[str]:
                 yield reference[:place] + second + first + reference[place + 2 :]
 
 
-def clauses(reference: str, conjunctions: str) -> Iterator[str]:
-    """Yield the reference without the end of a sentence, from a comma or one of the conjunctions, separated by `|`."""
-    starts = [match.start() for match in _COMMA.finditer(reference)]
+def clauses(line: str, conjunctions: str) -> Iterator[str]:
+    """Yield the line without the end of a sentence, from a comma or one of the conjunctions, separated by `|`."""
+    starts = [match.start() for match in _COMMA.finditer(line)]
     if conjunctions:
-        starts += [match.start() for match in re.finditer(rf" (?:{conjunctions})\b", reference)]
+        starts += [match.start() for match in re.finditer(rf" (?:{conjunctions})\b", line)]
     for start in sorted({*starts}):
-        if reference[:start].endswith((",", ";")):  # the comma is a start of its own
+        if line[:start].endswith((",", ";")):  # the comma is a start of its own
             continue
-        end = _SENTENCE_END.search(reference, start)
-        rest = reference[end.start() :] if end else ""
-        dropped, kept = reference[start : len(reference) - len(rest)], _SENTENCE_END.split(reference[:start])[-1]
+        end = _SENTENCE_END.search(line, start)
+        rest = line[end.start() :] if end else ""
+        dropped, kept = line[start : len(line) - len(rest)], _SENTENCE_END.split(line[:start])[-1]
         if not _PAIRED.search(dropped) and min(map(n_words, (dropped, kept))) >= SHORTEST:
-            yield reference[:start] + rest
-
-
-def copied(source: str, reference: str) -> Iterator[str]:
-    """Yield the source as its own translation."""
-    if WORD.search(source) and source.split() != reference.split():
-        yield source
+            yield line[:start] + rest
 
 
 def n_words(text: str) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from nmt.challenge.rewriting import alternatives, exchanged, replaced, rewritten, rule
+from nmt.challenge.language import Language
+from nmt.challenge.rewriting import alternatives, exchanged, replaced, rule
 
 NUMBERS = alternatives(
     "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
@@ -91,27 +92,20 @@ _EITHER_NUMBER = re.compile(
 )
 
 
-def remove_negation(source: str, reference: str) -> Iterator[str]:
-    """Yield the reference with one negation removed. A negated question often asks the same as a plain one: none."""
-    if "?" not in reference:
-        yield from rewritten(reference, REMOVALS)
-
-
-def insert_negation(source: str, reference: str) -> Iterator[str]:
-    """Yield the reference with one noun or verb negated, if nothing is negated in it; no question."""
-    if "?" not in reference and not _NEGATED.search(reference):
-        yield from rewritten(reference, INSERTIONS)
-
-
-def break_article(source: str, reference: str) -> Iterator[str]:
-    """Yield the reference with the other gender of one article."""
-    for match in _ARTICLE.finditer(reference):
+def break_article(line: str) -> Iterator[str]:
+    """Yield a line with the other gender of one article."""
+    for match in _ARTICLE.finditer(line):
         if not _EITHER_GENDER.search(match["noun"]):
             for article in ARTICLES[match[0].lower()]:
-                yield replaced(reference, match, article)
+                yield replaced(line, match, article)
 
 
-def break_verb(source: str, reference: str) -> Iterator[str]:
-    """Yield the reference with the other number of a verb."""
-    if not _EITHER_NUMBER.search(reference):
-        yield from exchanged(reference, VERBS)
+def break_verb(line: str) -> Iterator[str]:
+    """Yield a line with the other number of a verb."""
+    if not _EITHER_NUMBER.search(line):
+        yield from exchanged(line, VERBS)
+
+
+GERMAN = Language(
+    NUMBERS, CONJUNCTIONS, REMOVALS, INSERTIONS, _NEGATED, {"article": break_article, "verb number": break_verb}
+)

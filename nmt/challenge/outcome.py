@@ -100,7 +100,10 @@ class KindResult:
         if not self.n:
             return Interval(0.0, 1.0)
         z, share = 1.959964, self.n_right / self.n
-        middle, half = share + z * z / (2 * self.n), z * math.sqrt((share * (1 - share) + z * z / (4 * self.n)) / self.n)
+        middle, half = (
+            share + z * z / (2 * self.n),
+            z * math.sqrt((share * (1 - share) + z * z / (4 * self.n)) / self.n),
+        )
         scale = 1 + z * z / self.n
         return Interval(max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale))
 
@@ -110,11 +113,10 @@ def by_kind(outcomes: Sequence[Outcome], kinds: Iterable[str]) -> list[KindResul
     groups: dict[str, list[Outcome]] = {kind: [] for kind in kinds}
     for outcome in outcomes:
         groups[outcome.contrast.kind].append(outcome)
-    return [summarize(kind, group) for kind, group in groups.items()]
+    return [_summarize(kind, group) for kind, group in groups.items()]
 
 
-def summarize(kind: str, outcomes: Sequence[Outcome]) -> KindResult:
-    """Return the result of contrasts taken together."""
+def _summarize(kind: str, outcomes: Sequence[Outcome]) -> KindResult:
     n = len(outcomes)
     return KindResult(
         kind,

@@ -65,7 +65,9 @@ def read_published(path: Path) -> tuple[list[Contrast], int]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON: {error}; give aligned files with --src, --ref and --contrastive") from None
     return [
-        contrast for number, entry in enumerate(entries, start=1) for contrast in entry.contrasts(f"{path.name}.{number}")
+        contrast
+        for number, entry in enumerate(entries, start=1)
+        for contrast in entry.contrasts(f"{path.name}.{number}")
     ], len(entries)
 
 

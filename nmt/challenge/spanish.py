@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from nmt.challenge.rewriting import alternatives, rewritten, rule
+from nmt.challenge.language import Language
+from nmt.challenge.rewriting import alternatives, rule
 
 NUMBERS = alternatives(
     "dos tres cuatro cinco seis siete ocho nueve diez once doce",
@@ -29,14 +29,4 @@ INSERTIONS = [
     )
 ]
 
-
-def remove_negation(source: str, reference: str) -> Iterator[str]:
-    """Yield the reference with one negation removed; no question."""
-    if "?" not in reference:
-        yield from rewritten(reference, REMOVALS)
-
-
-def insert_negation(source: str, reference: str) -> Iterator[str]:
-    """Yield the reference with one verb negated, if nothing is negated in it; no question."""
-    if "?" not in reference and not _NEGATED.search(reference):
-        yield from rewritten(reference, INSERTIONS)
+SPANISH = Language(NUMBERS, CONJUNCTIONS, REMOVALS, INSERTIONS, _NEGATED)
