@@ -157,7 +157,7 @@ def _show_history(run: Path | None, splits: Sequence[str], json: bool) -> None:
 
     directory = RunDir(run_or_newest(run))
     if not directory.config.is_file():
-        raise CheckpointError(f"{directory.path}: not a run directory, it has no config.yaml")
+        raise CheckpointError(f"{directory.path}: not a run directory, it has no config.yaml; make one with nmt train")
     records = [record for record in read_scores(directory) if not splits or record.split in splits]
     if not records:
         of = f" of {', '.join(splits)}" if splits else ""
