@@ -12,6 +12,9 @@ from nmt.cli.app import app
 from nmt.cli.options import (
     BeamOption,
     CheckpointOption,
+    CometCommandOption,
+    CometOption,
+    LowerIsBetterOption,
     PenaltyOption,
     PrecisionOption,
     RunsOption,
@@ -52,6 +55,20 @@ def evaluate(
     tokenize: Annotated[
         str | None, typer.Option("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, intl, zh, char or none.")
     ] = None,
+    src: Annotated[
+        Path | None, typer.Option("--src", metavar="F", help="File of sources for --comet, with --hyp and --ref.")
+    ] = None,
+    comet: CometOption = None,
+    comet_command: CometCommandOption = None,
+    segment_scores: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--segment-scores",
+            metavar="NAME=F",
+            help="Also show the mean of the scores in F, one per line, as metric NAME; may be repeated.",
+        ),
+    ] = None,
+    lower_is_better: LowerIsBetterOption = None,
     samples: Annotated[int, typer.Option("--samples", metavar="N", min=0, help="Also show N translations.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", metavar="F", help="Write the translations to F.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -71,15 +88,23 @@ def evaluate(
       nmt evaluate
       nmt evaluate --run runs/multi30k-de-en --split valid --beam 1
       nmt evaluate --hyp news.en --ref news.ref.en --json
+      nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
-    from nmt.evaluate.report import evaluate_files, render_json, render_text
+    from nmt.evaluate.neural import NeuralOptions, find_metrics
+    from nmt.evaluate.report import SYSTEM, evaluate_files, render_json, render_text, with_neural_metrics
 
+    if comet and hyp and src is None:
+        raise ConfigError(["--comet needs the sources of --hyp: --src F"])
+    if src and not (comet and hyp):
+        raise ConfigError(["--src F is for --comet with --hyp and --ref; a run has its sources"])
+    options = NeuralOptions(comet or (), comet_command, segment_scores or (), lower_is_better or ())
+    neural = find_metrics(options, [SYSTEM])
     render = render_json if json else render_text
     if hyp is not None or ref:
         of_a_run = (run, split, data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
         if hyp is None or not ref or any(value not in (None, 0, [], "best", "auto") for value in of_a_run):
             raise ConfigError([FILES_ALONE])
-        print(render(evaluate_files(hyp, ref, lowercase, tokenize)))
+        print(render(evaluate_files(hyp, ref, lowercase, tokenize, src, neural)))
         return
     if json and samples:
         raise ConfigError(["--samples cannot be combined with --json; --output F writes all translations"])
@@ -95,4 +120,6 @@ def evaluate(
         evaluation = evaluate_run(translator, data, split, search, lowercase, tokenize)
         if file is not None:
             file.writelines(f"{line}\n".encode() for line in evaluation.translations)
-    print(*evaluation.samples(samples), render(evaluation.report), sep="\n")
+    texts = evaluation.sources, evaluation.references, evaluation.translations
+    report = with_neural_metrics(evaluation.report, neural, *texts)
+    print(*evaluation.samples(samples), render(report), sep="\n")
