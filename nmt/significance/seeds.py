@@ -9,6 +9,7 @@ subjects (runs) and items (lines) are both samples (Clark, 1973, The language-as
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -94,14 +95,15 @@ def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts])
     if len(runs[0].counts) < 2:
         raise DataError("the test set has one line: how scores vary between lines needs at least two")
     sizes, covariance = (len(baseline), len(other)), _over_lines(runs)
-    scores = np.array([run.score() for run in runs])
     weights = np.repeat((-1 / sizes[0], 1 / sizes[1]), sizes)
-    over_lines = float(weights @ covariance @ weights)
+    over_lines = max(0.0, float(weights @ covariance @ weights))  # rounding
     first, second = slice(0, sizes[0]), slice(sizes[0], None)
-    between = (_between(scores[first]), _between(scores[second]))
+    scores = [run.score() for run in baseline], [run.score() for run in other]
+    between = statistics.variance(scores[0]) / sizes[0], statistics.variance(scores[1]) / sizes[1]
     both = (_both(covariance[first, first]), _both(covariance[second, second]))
     variances = _Variances(between, both, max(0.0, over_lines - sum(both)), sizes)
-    value, (error, freedom) = float(weights @ scores), variances.error_and_freedom()
+    value = statistics.mean(scores[1]) - statistics.mean(scores[0])  # exact: 0 for equal runs
+    error, freedom = variances.error_and_freedom()
     half = variances.half_width()
     p = two_sided_p(value / error, freedom) if error else float(value == 0)
     return SeedTest(
@@ -139,11 +141,6 @@ def _over_lines(runs: Sequence[LineCounts]) -> Floats:
     n_lines = deviations.shape[1]
     covariance: Floats = deviations @ deviations.T * ((n_lines - 1) / n_lines)
     return covariance
-
-
-def _between(scores: Floats) -> float:
-    """Return the variance of the mean of a group's scores."""
-    return float(scores.var(ddof=1)) / len(scores)
 
 
 def _both(covariance: Floats) -> float:
