@@ -1,4 +1,4 @@
-"""The stages as functions: `nmt prepare`, `nmt train` and `nmt evaluate` for programs.
+"""The stages as functions: `nmt prepare`, `nmt train`, `nmt evaluate` and `nmt compare` for programs.
 
 from nmt import Translator, api
 
@@ -16,9 +16,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from nmt.compare.compare import compare as run_compare
+from nmt.compare.runs import Translating, translate_runs
+from nmt.compare.systems import check_groups, find_baseline, grouped, single_members
+from nmt.compare.types import Comparison
 from nmt.config import Config
 from nmt.config.load import changed_config, load_config
 from nmt.evaluate.run import Evaluation, evaluate_run
@@ -28,7 +32,7 @@ from nmt.training.loop import fit
 from nmt.training.parallel.world import joined
 from nmt.translate.translator import Translator
 
-__all__ = ["evaluate", "prepare", "train"]
+__all__ = ["compare", "evaluate", "prepare", "train"]
 
 
 def prepare(
@@ -88,6 +92,32 @@ def evaluate(
     translator = Translator.load(run, checkpoint, weights)
     changed = translator.search_settings(search or {})
     return evaluate_run(translator, Path(data) if data is not None else None, split, changed)
+
+
+def compare(
+    runs: Sequence[Path | str] | Mapping[str, Sequence[Path | str]],
+    split: str | None = None,
+    data: Path | str | None = None,
+    baseline: str | None = None,
+    search: Mapping[str, object] | None = None,
+) -> Comparison:
+    """Translate a split with each run and compare the runs, as `nmt compare` does.
+
+    runs: two or more, or by name groups of runs that differ in their seed. split and data as for `evaluate`; baseline:
+    the name or path of the run, or the name of the group, that the others are compared with, by default the first;
+    search: search settings to change, such as {"beam": 1}.
+    Raises ConfigError, CheckpointError or DataError.
+    """
+    if isinstance(runs, Mapping):
+        members = {name: [*map(Path, paths)] for name, paths in runs.items()}
+        check_groups(members)
+    else:
+        members = single_members([*map(Path, runs)])
+    position = find_baseline(baseline, members)
+    settings = {f"search.{name}": value for name, value in (search or {}).items()}
+    how = Translating(lambda config: _config(config, settings).search, split, Path(data) if data is not None else None)
+    text, systems = translate_runs(members, how)
+    return run_compare(text, grouped(systems, members), position)
 
 
 def _config(config: Config | Path | str, settings: Mapping[str, object] | None) -> Config:
