@@ -76,25 +76,29 @@ def find_metrics(options: NeuralOptions, systems: Sequence[str]) -> NeuralMetric
     """
     if options.command is not None and not options.models:
         raise ConfigError(["--comet-command says how to run COMET; --comet MODEL says which model"])
-    files = [_split(text, systems) for text in options.files]
-    of_models = [model_name(model) for model in options.models]
-    twice = [name for name, n in Counter([*of_models, *METRICS, *{metric for metric, _, _ in files}]).items() if n > 1]
-    twice += [f"{metric} of {system}" for (metric, system), n in Counter((m, s) for m, s, _ in files).items() if n > 1]
-    if twice:
-        raise ConfigError([f"{twice[0]}: two metrics have this name, or two files these scores"])
-    for name in options.lower_is_better:
-        if name not in {metric for metric, _, _ in files}:
-            raise ConfigError([f"--lower-is-better {name}: there is no --segment-scores {name}=FILE"])
-    read: dict[str, dict[str, SegmentScores]] = {}
-    for metric, system, path in files:
-        is_lower = metric in options.lower_is_better
-        scores = SegmentScores(read_segment_scores(path), f"{metric}|scores read from a file", not is_lower)
-        read.setdefault(metric, {})[system] = scores
-    for metric, of_system in read.items():
+    paths: dict[str, dict[str, Path]] = {}
+    for text in options.files:
+        metric, system, path = _split(text, systems)
+        if paths.setdefault(metric, {}).setdefault(system, path) is not path:
+            raise ConfigError([f"--segment-scores {metric}: there are two files of {system}"])
+    names = Counter([*METRICS, *map(model_name, options.models), *paths])
+    if twice := [name for name, n in names.items() if n > 1]:
+        raise ConfigError([f"two metrics are called {twice[0]}: each needs a name of its own"])
+    if unknown := [name for name in options.lower_is_better if name not in paths]:
+        raise ConfigError([f"--lower-is-better {unknown[0]}: there are no --segment-scores of this name"])
+    for metric, of_system in paths.items():
         if lacking := [system for system in systems if system not in of_system]:
             raise ConfigError([f"--segment-scores {metric}@{lacking[0]}=FILE is missing: all systems need scores"])
+    read = {
+        metric: {system: _read(metric, path, metric in options.lower_is_better) for system, path in of_system.items()}
+        for metric, of_system in paths.items()
+    }
     comet = find_comet(COMMAND if options.command is None else options.command) if options.models else None
     return NeuralMetrics(tuple(options.models), comet, read)
+
+
+def _read(metric: str, path: Path, lower_is_better: bool) -> SegmentScores:
+    return SegmentScores(read_segment_scores(path), f"{metric}|scores read from a file", not lower_is_better)
 
 
 def _split(text: str, systems: Sequence[str]) -> tuple[str, str, Path]:

@@ -125,7 +125,7 @@ def evaluate_files(
     report = evaluate(hyps, references, subject, None, lowercase, tokenize)
     if neural is None:
         return report
-    return with_neural_metrics(report, neural, others[-1], references, hyps)
+    return with_neural_metrics(report, neural, [] if src is None else others[-1], references, hyps)
 
 
 def with_neural_metrics(
