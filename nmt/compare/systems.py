@@ -132,7 +132,8 @@ def _read(path: Path) -> list[str]:
 def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: bool = False) -> TextToTranslate:
     """Return the text with notes on its form.
 
-    Raises DataError if some systems are tokenised and others are not, or, unless case is ignored, lower-cased.
+    Raises DataError if some files are tokenised and others are not, or, unless case is ignored, lower-cased. Of runs it
+    is a note: what they translate into is a part of how good they are.
     """
     references = [line for ref in text.references for line in ((ref,) if isinstance(ref, str) else ref)]
     notes = list(text.notes)
@@ -145,8 +146,11 @@ def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: boo
         marked = [system for system in systems if looks(system.translations)]
         plain = [system for system in systems if system not in marked]
         if marked and plain:
-            raise DataError(f"{marked[0].name} looks {what}, {plain[0].name} does not: {advice}")
-        if bool(marked) != looks(references):
+            problem = f"{marked[0].name} looks {what}, {plain[0].name} does not"
+            if marked[0].run is None:
+                raise DataError(f"{problem}: {advice}")
+            notes.append(f"{problem}: that alone makes scores differ")
+        elif bool(marked) != looks(references):
             which, other = ("translations", "references") if marked else ("references", "translations")
             notes.append(f"the {which} look {what}, the {other} do not: these scores mean little")
     return replace(text, notes=tuple(notes))

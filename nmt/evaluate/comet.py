@@ -6,7 +6,6 @@ COMET needs other versions of libraries than `nmt`, so it lives in an environmen
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import shlex
@@ -25,7 +24,7 @@ from pydantic import RootModel, ValidationError
 from nmt.console import Progress, printable, say
 from nmt.errors import DataError, error_text
 from nmt.evaluate.metrics import Reference
-from nmt.evaluate.segments import SegmentScores
+from nmt.evaluate.segments import MAX_SCORE, SegmentScores
 from nmt.files.document import Document
 
 COMMAND = "comet-score"
@@ -202,5 +201,5 @@ def _check(scores: Sequence[float], n_lines: int, whose: str) -> None:
     if len(scores) != n_lines:
         raise DataError(f"{whose}: {len(scores)} scores for {n_lines} lines")
     for number, score in enumerate(scores, start=1):
-        if not math.isfinite(score):
+        if not abs(score) <= MAX_SCORE:  # nor is it for nan
             raise DataError(f"{whose}: the score of line {number} is {score}")

@@ -18,6 +18,16 @@ SYSTEM = "the translations"
 """The name of the only system, for messages."""
 
 
+def metric_name(metric: str) -> str:
+    """Return the name of a metric for people."""
+    return _NAMES.get(metric, metric)
+
+
+def metric_value(metric: str, value: float) -> str:
+    """Format a score for people; other metrics than BLEU, chrF and TER are often between 0 and 1."""
+    return f"{value:.{2 if metric in _NAMES else 4}f}"
+
+
 @dataclass(frozen=True)
 class Member:
     """A run of an ensemble, with the step and kind of its weights."""
@@ -153,30 +163,34 @@ def _counts(counts: Mapping[Path, int]) -> str:
 
 def render_text(report: Report) -> str:
     """Format the report as text: a line per score, then what was scored and notes."""
-    lines, width = [], max(len(_NAMES.get(score.metric, score.metric)) for score in report.scores)
+    lines, width = [], max(len(metric_name(score.metric)) for score in report.scores)
     for score in report.scores:
         direction = "" if score.higher_is_better else "  (lower is better)"
-        value = f"{score.value:6.2f}" if score.metric in _NAMES else f"{score.value:6.4f}"
-        lines.append(f"{_NAMES.get(score.metric, score.metric):<{width}} {value}  {score.signature}{direction}")
-    facts = {"lines": report.n_lines, **vars(report.subject)}
-    lines.append(", ".join(f"{name} {_fact(value)}" for name, value in facts.items() if value is not None))
+        value = metric_value(score.metric, score.value)
+        lines.append(f"{metric_name(score.metric):<{width}} {value:>6}  {score.signature}{direction}")
+    lines.append(facts({"lines": report.n_lines, **vars(report.subject)}))
     lines += [f"note: {note}" for note in report.notes]
     return "\n".join(map(printable, lines))
+
+
+def facts(values: Mapping[str, object]) -> str:
+    """Format what was scored: name and value of all that is known."""
+    return ", ".join(f"{name} {_fact(value)}" for name, value in values.items() if value is not None)
 
 
 def _fact(value: object) -> str:
     return " + ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def render_json(report: Report) -> str:
-    """Format the report as one JSON object; missing values are null."""
-    return json.dumps(
+def render_json(*reports: Report) -> str:
+    """Format a report as one JSON object, several as a list of them; missing values are null."""
+    objects = [
         {
             "scores": [asdict(score) for score in report.scores],
             "lines": report.n_lines,
             **asdict(report.subject),
             "notes": report.notes,
-        },
-        ensure_ascii=False,
-        indent=1,
-    )
+        }
+        for report in reports
+    ]
+    return json.dumps(objects[0] if len(objects) == 1 else objects, ensure_ascii=False, indent=1)

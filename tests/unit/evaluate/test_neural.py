@@ -95,6 +95,7 @@ def test_the_command_is_looked_for_before_the_work_begins(monkeypatch: pytest.Mo
         ("1\t2\n", r"line 1 is '1\t2', expected one number per line and nothing else"),
         ("1\n2\nnan\n", "line 3 is 'nan': not a score"),
         ("-inf\n", "line 1 is '-inf': not a score"),
+        ("1e7\n", "line 1 is '1e7': not a score"),
         ("", "empty, expected one score per line"),
     ],
 )
