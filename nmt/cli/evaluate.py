@@ -118,7 +118,7 @@ def evaluate(
     if comet and hyp and src is None:
         raise ConfigError(["--comet needs the sources of --hyp: --src F"])
     if src and not (comet and hyp):
-        raise ConfigError(["--src F is for --comet with --hyp and --ref; a run has its sources"])
+        raise ConfigError(["--src F is for --comet with --hyp and --ref; other metrics and runs do not need it"])
     options = NeuralOptions(comet or (), comet_command, segment_scores or (), lower_is_better or ())
     neural = find_metrics(options, [SYSTEM])
     if hyp is not None or ref:

@@ -137,8 +137,8 @@ def test_a_report_shows_them_with_four_digits() -> None:
     ("arguments", "message"),
     [
         ("--hyp hyp --ref ref --comet x/m", "--comet needs the sources of --hyp: --src F"),
-        ("--hyp hyp --ref ref --src ref", "--src F is for --comet with --hyp and --ref; a run has its sources"),
-        ("--run x --src ref --comet x/m", "--src F is for --comet with --hyp and --ref; a run has its sources"),
+        ("--hyp hyp --ref ref --src ref", "--src F is for --comet with --hyp and --ref; other"),
+        ("--run x --src ref --comet x/m", "--src F is for --comet with --hyp and --ref; other"),
         ("--hyp hyp --ref ref --comet-command x", "--comet-command says how to run COMET; --comet MODEL says which"),
         (
             "--hyp hyp --ref ref --src two --comet x/m --comet-command nowhere",
