@@ -72,7 +72,6 @@ NOT_HERE = {
     "training.update_tokens=VALUE (target tokens); training.max_tokens is the limit of memory",
     ("compare", "run runs model model_path"): "name the runs without an option, nmt compare RUN RUN",
     ("compare", "paired_ar paired_bs metrics"): "both tests are made, by all metrics",
-    ("evaluate", "src source"): "BLEU, chrF and TER compare translations with references alone, --hyp F --ref F",
 }
 """What to use instead of an option that a command does not have."""
 

@@ -25,8 +25,8 @@ data:
     files: {de: v.de, en: v.en}
 """
 COMMANDS = [
-    "prepare", "train", "sweep", "translate", "evaluate", "compare", "score", "distil", "back-translate", "bidirectional",
-    "runs", "plot", "config",
+    "prepare", "train", "sweep", "translate", "evaluate", "compare", "score", "distil", "back-translate",
+    "bidirectional", "runs", "plot", "config",
 ]  # fmt: skip
 
 
