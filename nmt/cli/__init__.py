@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from nmt.cli import (
     back_translate,
     bidirectional,
+    compare,
     config,
     data,
     distil,
@@ -31,6 +32,7 @@ __all__ = [
     "app",
     "back_translate",
     "bidirectional",
+    "compare",
     "config",
     "data",
     "distil",

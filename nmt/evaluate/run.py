@@ -117,21 +117,27 @@ def evaluate_run(
     split = corpus.in_one_file(split_name)
     corpus.verify(split.name, ("text",))
     sources, references = split.text(config.src), split.text(config.tgt)
+    translations = translate_text(translator, sources, split.name, search)
+    members = tuple(Member(str(o.run), o.step, o.weights) for o in (origin, *translator.others))
+    model = {"ensemble": members} if len(members) > 1 else vars(members[0])
+    subject = Subject(**model, split=split.name, search=describe_search(search), precision=translator.precision)
+    report = evaluate(translations, references, subject, config.tgt, lowercase, tokenize)
+    return Evaluation(report, sources, references, translations)
+
+
+def translate_text(translator: Translator, sources: Sequence[str], name: str, search: SearchConfig) -> list[str]:
+    """Return the translation of each line; `name`, of the text, is for people. Warnings are printed at the end."""
     translations, warnings = [], Warnings()
-    with Progress(f"translating {split.name}", len(sources)) as progress:
+    with Progress(f"translating {name}", len(sources)) as progress:
         for number, n_best in enumerate(translator.translate_lines(sources, search, progress=progress), start=1):
             warnings.add(number, Line(sources[number - 1]), n_best)
             translations.append(n_best[0].text)
     for warning in warnings.lines():
         say(warning)
-    members = tuple(Member(str(o.run), o.step, o.weights) for o in (origin, *translator.others))
-    model = {"ensemble": members} if len(members) > 1 else vars(members[0])
-    subject = Subject(**model, split=split.name, search=_describe(search), precision=translator.precision)
-    report = evaluate(translations, references, subject, config.tgt, lowercase, tokenize)
-    return Evaluation(report, sources, references, translations)
+    return translations
 
 
-def _describe(search: SearchConfig) -> str:
+def describe_search(search: SearchConfig) -> str:
     """Describe a search: beam and length penalty, and settings that differ from the defaults."""
     exclude = {"beam", "length_penalty", "length_penalty_kind", "batch_sentences", "batch_tokens"}
     changed = search.model_dump(exclude_defaults=True, exclude=exclude)
