@@ -64,6 +64,9 @@ def test_scores_are_comparable_with_the_newest_of_their_split() -> None:
         record("a", bleu=40.0, step=None, weights=None, ensemble=[EnsembleMember(run="x", step=1, weights="raw")] * 2),
     ])  # fmt: skip
     assert marks(history) == [[False] * 3, [True] * 3, [False] * 3, [True] * 3, [True] * 3]
+    odd, old = record("a", notes=["lowercased"], version="lc"), record("a", version="2.5.0")
+    assert marks(History([old, record("a"), odd])) == [[False] * 3, [True] * 3, [False] * 3]
+    assert marks(History([record("a", version="2.5.0", notes=["tokenize"]), odd])) == [[False] * 3, [True] * 3]
     one = record("a").scores
     assert marks(History([record(version="2.5.0"), record(scores=one[:1])])) == [[False, True, True], [True]]
 
@@ -85,11 +88,12 @@ def test_the_table_marks_what_is_not_comparable() -> None:
         "BLEU: BLEU|nrefs:1|case:mixed|version:2.6.0",
         "chrF: chrF2|nrefs:1|case:mixed|version:2.6.0",
         "TER: TER|nrefs:1|case:mixed|version:2.6.0  (lower is better)",
-        "* not comparable with the newest score of the same split: another signature, or another text",
+        "* not comparable with the other scores of the split: another signature, or another text",
         "* BLEU: BLEU|nrefs:1|case:mixed|version:2.5.0",
         "* chrF: chrF2|nrefs:1|case:mixed|version:2.5.0",
         "* TER: TER|nrefs:1|case:mixed|version:2.5.0  (lower is better)",
     ]
     assert "*" not in History([record(), record("b")]).text()
-    text = History([record(text="before"), record()]).text()
-    assert text.count("*") == 4, "three scores and the explanation, whose signatures are not repeated"
+    text = History([record(text="before"), record(), record("b", version="2.5.0")]).text()
+    assert text.count("*") == 3 + 1 + 3, "scores, explanation, signatures"
+    assert "BLEU: BLEU|nrefs:1|case:mixed|version:2.5.0 (b)" in text
