@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from nmt.cli import (
     back_translate,
     bidirectional,
+    challenge,
+    compare,
     config,
     data,
     distil,
@@ -31,6 +33,8 @@ __all__ = [
     "app",
     "back_translate",
     "bidirectional",
+    "challenge",
+    "compare",
     "config",
     "data",
     "distil",

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.evaluate.metrics import Reference
-from nmt.significance.lines import Metric
+from nmt.evaluate.segments import SegmentScores
+from nmt.significance.lines import LineCounts, Metric
 from nmt.significance.paired import Interval
 
 
@@ -21,6 +22,8 @@ class TextToTranslate:
     sources: tuple[str, ...] | None = None
     languages: tuple[str, str] | None = None
     """Source and target; None if only files are known."""
+    notes: tuple[str, ...] = ()
+    """What is known of the text, such as whether training has seen it."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class System:
     """raw, ema or average."""
     search: str | None = None
     precision: str | None = None
-    segment_scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    segment_scores: Mapping[str, SegmentScores] = field(default_factory=dict)
     """Scores of the lines by other metrics, by the metric's name."""
 
 
@@ -77,6 +80,8 @@ class Difference:
     """Standard error over seeds; None unless both groups have several systems."""
     degrees_of_freedom: float | None
     """Of the t distribution; None if p is not from it."""
+    advice: str | None
+    """Whether more seeds or more lines would tell the difference better, as a sentence; None if p is not over seeds."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,8 @@ class Result:
     """In the order of the groups."""
     differences: tuple[Difference | None, ...]
     """In the order of the groups; None for the baseline."""
+    counts: tuple[tuple[LineCounts, ...], ...] = field(repr=False)
+    """What each line contributes, by group and system: the page scores parts of the test set with it."""
 
 
 @dataclass(frozen=True)

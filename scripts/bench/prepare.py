@@ -4,12 +4,12 @@
                                     [--workers N ...] [--rounds N] [--dir DIR]
 
 Cleaning, removal of duplicates and encoding, with a vocabulary of 32,000 pieces that is learned before. Each arm
-prepares a thousand pairs and then all of them, in turn with the others; a round gives the difference of the CPU times,
-divided by the pairs: of a few hundred thousand at least, or the start counts for too much. If N is more than the files
-have, the pairs are repeated with two words before each, so that they differ. New words are what encoding takes time
-for: such a text has fewer of them than a real one, and their number is printed. OpusFilter's nearest steps are filters
-of length and ratio, `remove_duplicates` and subword-nmt; it is installed into an environment of its own. Every result
-is appended to prepare.jsonl in DIR. Linux only.
+prepares a thousand pairs and then all of them, in turn with the others; a round gives the differences of the CPU times,
+divided by the pairs, and of the seconds: of a few hundred thousand pairs at least, or the start counts for too much. If
+N is more than the files have, the pairs are repeated with two words before each, so that they differ. New words are
+what encoding takes time for: such a text has fewer of them than a real one, and their number is printed. OpusFilter's
+nearest steps are filters of length and ratio, `remove_duplicates` and subword-nmt; it is installed into an environment
+of its own. Every result is appended to prepare.jsonl in DIR. Linux only.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ class Cost:
     cpu_us: float
     """CPU time of a pair, in microseconds."""
     seconds: float
-    """From the start to the end, for all pairs."""
+    """From the start to the end, less those for a thousand pairs."""
     megabytes: float
     """Peak memory of the largest process."""
 
 
 def measure(arm: Arm, text: Text, home: Path) -> Cost:
     """Prepare few pairs, then all. Raises FailedError."""
-    few, _, _ = run(arm, "few", home)
+    few_cpu, few_seconds, _ = run(arm, "few", home)
     cpu, seconds, megabytes = run(arm, "all", home)
-    return Cost((cpu - few) * 1e6 / (text.n_pairs - FEW_PAIRS), seconds, megabytes)
+    return Cost((cpu - few_cpu) * 1e6 / (text.n_pairs - FEW_PAIRS), seconds - few_seconds, megabytes)
 
 
 def run(arm: Arm, size: str, home: Path) -> tuple[float, float, float]:
