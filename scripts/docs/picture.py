@@ -1,12 +1,15 @@
-"""Draw docs/report.svg: the beginning of the report on a dry run of a damaged copy of the sample corpus.
+"""Draw docs/report.svg: the beginning of the report on a dry run of a damaged copy of the sample corpus. Or draw the
+beginning of the page of a comparison, up to its charts of lines:
 
     python -m scripts.docs.picture
+    python -m scripts.docs.picture report.html docs/comparison.svg
 
 The picture is the page itself inside an SVG file, so it has the fonts and the dark mode of whoever looks at it.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -17,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PICTURE = ROOT / "docs" / "report.svg"
 _LANGUAGES = ("de", "en")
 _WIDTH, _HEIGHT = 1060, 1180
+_AFTER_CHARTS = '<h2 id="lengths">'  # of the page of a comparison
 _CYRILLIC = "Этот ряд на другом языке."
 
 
@@ -37,14 +41,18 @@ def picture() -> str:
         }
         dry_run(check_config({"data": data}, "picture"), report=page, echo=lambda _: None)
         text = page.read_text(encoding="utf-8")
-    # as XML, in which every element names its namespace
-    style = text.partition("<style>")[2].partition("</style>")[0]
-    body = text.partition("<body>")[2].partition("</body>")[0].partition("<h2>Scripts")[0]
-    body = body.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
+    return picture_of(text, "<h2>Scripts", _HEIGHT)
+
+
+def picture_of(page: str, end: str, height: int) -> str:
+    """Return the picture of a page from its beginning to where `end` stands in it, in `height` pixels."""
+    style = page.partition("<style>")[2].partition("</style>")[0]
+    body = page.partition("<body>")[2].partition("</body>")[0].partition(end)[0]
+    body = body.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')  # as XML each element names its namespace
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}">\n<style>{style}</style>\n'
-        f'<foreignObject width="{_WIDTH}" height="{_HEIGHT}">\n<body xmlns="http://www.w3.org/1999/xhtml" '
-        f'style="min-height: {_HEIGHT}px; box-sizing: border-box">{body}</body>\n</foreignObject>\n</svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}">\n<style>{style}</style>\n'
+        f'<foreignObject width="{_WIDTH}" height="{height}">\n<body xmlns="http://www.w3.org/1999/xhtml" '
+        f'style="min-height: {height}px; box-sizing: border-box">{body}</body>\n</foreignObject>\n</svg>\n'
     )
 
 
@@ -80,5 +88,14 @@ def _write(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
         (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
+def main() -> None:
+    """Draw the report, or the page and into the file that are named."""
+    if len(sys.argv) == 1:
+        PICTURE.write_text(picture(), encoding="utf-8")
+    else:
+        page, output = map(Path, sys.argv[1:])
+        output.write_text(picture_of(page.read_text(encoding="utf-8"), _AFTER_CHARTS, _HEIGHT), encoding="utf-8")
+
+
 if __name__ == "__main__":
-    PICTURE.write_text(picture(), encoding="utf-8")
+    main()
