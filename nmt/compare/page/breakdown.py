@@ -8,7 +8,7 @@ import numpy as np
 
 from nmt.compare.page.ngrams import MOST, NGram, won_and_lost
 from nmt.compare.page.numbers import color, digits, legend, signed, spanned, system_name, table
-from nmt.compare.page.parts import SAMPLES, Part, by_length, part_scores
+from nmt.compare.page.parts import FEW, SAMPLES, Part, by_length, part_scores
 from nmt.compare.page.training_text import TrainingText, by_frequency
 from nmt.compare.page.view import View
 from nmt.compare.page.words import find_words
@@ -55,8 +55,8 @@ def by_lengths(view: View) -> Iterator[str]:
     yield from _parts(view, "Words of the reference", by_length(lengths), chart=True)
     yield (
         f'<p class="soft">Intervals of differences: 95 %, paired bootstrap with {SAMPLES:,} samples, not corrected for '
-        "the number of parts: among twenty equal ones about one seems to differ. Where no spaces are written, "
-        "characters are counted as words.</p>"
+        "the number of parts: among twenty equal ones about one seems to differ. Parts of fewer than "
+        f"{FEW} lines have none. Where no spaces are written, characters are counted as words.</p>"
     )
 
 
@@ -136,7 +136,8 @@ def _parts(view: View, title: str, parts: Sequence[Part], chart: bool = False) -
         for value, difference in zip(part.values, part.differences, strict=True):
             row.append(f"{value:.{n}f}")
             if difference is not None:
-                row += [f"<b>{signed(difference[0], n)}</b>", spanned(difference[1], n, sign=True)]
+                gain, interval = difference
+                row += [f"<b>{signed(gain, n)}</b>", spanned(interval, n, sign=True) if interval else "–"]
         rows.append(row)
     yield table(heads, rows)
     if chart and len(found) > 1:

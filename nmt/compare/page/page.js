@@ -18,7 +18,8 @@ function element(tag, inside, attributes = {}) {
 
 /** Read the data of the page: JSON, compressed, in base64. */
 async function readData() {
-  const packed = Uint8Array.from(atob(get("data").textContent), (character) => character.charCodeAt(0));
+  const text = atob(get("data").textContent), packed = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
 }
@@ -79,9 +80,8 @@ function signed(value, digits) {
 
 /** Return the element of a line. */
 function lineElement(data, number, metric) {
-  const pattern = new RegExp(data.pattern, "gu");
   const spansOf = (text) =>
-    Array.from(text.matchAll(pattern), (match) => ({ word: match[0], start: match.index, stop: match.index + match[0].length }));
+    Array.from(text.matchAll(data.word), ({ 0: word, index }) => ({ word, start: index, stop: index + word.length }));
   const [sourceLanguage, targetLanguage] = data.languages;
   const entry = (head, inside, lang) => [element("dt", head), element("dd", inside, { lang, dir: "auto" })];
 
@@ -157,6 +157,7 @@ function chosenLines(data, controls) {
 async function main() {
   const data = await readData();
   data.isSeen = new Set(data.seen);
+  data.word = new RegExp(data.pattern, "gu");
   const names = ["search", "system", "order", "metric", "differ", "seen"];
   const controls = Object.fromEntries(names.map((name) => [name, get(name)]));
   let chosen = [], page = 0;
@@ -225,10 +226,10 @@ function readState(controls) {
   if (!location.hash.includes("=")) return false;
   const state = new URLSearchParams(location.hash.slice(1));
   for (const [name, control] of Object.entries(controls)) {
-    if (!control || !state.has(name)) continue;
-    if (control.type === "checkbox") control.checked = true;
-    else if (control.type === "search") control.value = state.get(name);
-    else if ([...control.options].some((option) => option.value === state.get(name))) control.value = state.get(name);
+    const value = state.get(name);
+    if (control?.type === "checkbox") control.checked = value !== null;
+    else if (control?.type === "search") control.value = value ?? "";
+    else if (control) control.selectedIndex = Math.max(0, [...control.options].findIndex((option) => option.value === value));
   }
   return true;
 }

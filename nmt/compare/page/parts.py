@@ -13,6 +13,7 @@ from nmt.compare.types import Result
 from nmt.significance.paired import Interval, bootstrap_scores, interval
 
 SAMPLES = 1000
+FEW = 10
 _MOST = 6
 """Parts by length."""
 
@@ -29,12 +30,15 @@ class Part:
 
 @dataclass(frozen=True)
 class PartScore:
-    """Scores of some of the lines, by group; differences from the baseline, None for the baseline itself."""
+    """Scores of some of the lines, by group; differences from the baseline, None for the baseline itself.
+
+    There are no intervals of fewer lines than FEW.
+    """
 
     name: str
     n_lines: int
     values: list[float]
-    differences: list[tuple[float, Interval] | None]
+    differences: list[tuple[float, Interval | None] | None]
 
 
 def by_length(lengths: Sequence[int]) -> list[Part]:
@@ -61,11 +65,9 @@ def part_scores(view: View, result: Result, parts: Iterable[Part]) -> Iterator[P
     for part in parts:
         counts = [replace(counts, counts=counts.counts[part.rows]) for counts in view.counts(result)]
         values = [system.score() for system in counts]
-        drawn = bootstrap_scores(counts, SAMPLES, view.comparison.seed)
-        differences = [
-            None
-            if number == view.baseline
-            else (value - values[view.baseline], interval(drawn[number] - drawn[view.baseline]))
-            for number, value in enumerate(values)
-        ]
+        drawn = bootstrap_scores(counts, SAMPLES, view.comparison.seed) if len(part.rows) >= FEW else None
+        differences: list[tuple[float, Interval | None] | None] = []
+        for number, value in enumerate(values):
+            of_lines = None if drawn is None else interval(drawn[number] - drawn[view.baseline])
+            differences.append(None if number == view.baseline else (value - values[view.baseline], of_lines))
         yield PartScore(part.name, len(part.rows), values, differences)

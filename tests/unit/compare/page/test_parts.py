@@ -33,13 +33,23 @@ def test_parts_are_about_as_large() -> None:
 
 def test_the_score_of_a_part_is_that_of_its_lines_alone() -> None:
     view = make_view(comparison())
-    rows = np.array([3, 5, 8, 13, 21, 34, 55])
+    rows = np.arange(3, 60, 5)
     (score,) = part_scores(view, view.by_line, [Part("some", rows)])
     references = [view.references[row] for row in rows]
     expected = [
         corpus_score("chrf", [system.translations[row] for row in rows], references).value for system in view.systems
     ]
-    assert score.values == pytest.approx(expected) and score.n_lines == 7
+    assert score.values == pytest.approx(expected) and score.n_lines == 12
     assert score.differences[0] is None and score.differences[1] is not None
     value, interval = score.differences[1]
-    assert value == pytest.approx(expected[1] - expected[0]) and interval.low < value < interval.high
+    assert (
+        value == pytest.approx(expected[1] - expected[0])
+        and interval is not None
+        and interval.low < value < interval.high
+    )
+
+
+def test_few_lines_have_no_interval() -> None:
+    view = make_view(comparison())
+    (score,) = part_scores(view, view.by_line, [Part("few", np.arange(9))])
+    assert [difference and difference[1] for difference in score.differences] == [None, None, None]
