@@ -25,8 +25,8 @@ LISTS = {
     *((name, option) for name in ("distil", "back-translate") for option in ("--set", "--search")),
     ("bidirectional", "--set"),
     ("distil", "--teacher"),
-    *((name, "--run") for name in ("translate", "evaluate", "score")),
-    ("evaluate", "--ref"),
+    *((name, "--run") for name in ("translate", "evaluate", "score", "challenge")),
+    *(("evaluate", option) for option in ("--ref", "--split")),
     *(("compare", option) for option in ("--hyp", "--ref", "--group", "--set")),
     ("sweep", "--grid"),
     *(
