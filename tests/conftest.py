@@ -138,9 +138,9 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def pair(several: Path) -> Path:
     """A run of two processes that were left alone."""
-    from several import NEW, Spawned, ended, torchrun
+    from several import NEW, ended, torchrun
 
-    process = torchrun(several, *NEW, "pair", how=Spawned)
+    process = torchrun(several, *NEW, "pair")
     err = ended(process)
     assert process.returncode == 0, err
     assert err.count("20 steps") == err.count("selected: ") == 1 and "Traceback" not in err

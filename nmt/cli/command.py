@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import typer
@@ -29,6 +29,9 @@ SETTING_OF = {
 }
 """For each of these options, the setting that it changes, as --set can, too."""
 
+SEVERAL_VALUES = {"compare": ("--hyp", "--ref", "--group")}
+"""Options that take all words up to the next option, such as the files that a shell puts in place of a pattern."""
+
 RECIPES = ("distil", "back-translate")
 """Commands whose --set changes the training that follows; no other option of theirs does."""
 
@@ -50,6 +53,7 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args)
         if {*ctx.help_option_names} & {*itertools.takewhile("--".__ne__, args)}:  # --help takes precedence
             return super().parse_args(ctx, ctx.help_option_names[:1])
+        args = _repeat_options(args, SEVERAL_VALUES.get(self.name or "", ()))
         self._check(ctx, args)
         return super().parse_args(ctx, args)
 
@@ -99,6 +103,27 @@ class Command(TyperCommand):
             if key in changed and option.name in given:
                 value = given[option.name][0]
                 raise Misuse(f"{name} {value} and --set {key}={changed[key]} change the same setting: give one of them")
+
+
+def _repeat_options(args: Sequence[str], options: Collection[str]) -> list[str]:
+    """Return the arguments with one of these options before each of its values: `--hyp a b` is `--hyp a --hyp b`.
+
+    Raises Misuse if one of them has none.
+    """
+    repeated: list[str] = []
+    option, has_value = "", False
+    for arg in args:
+        if arg.startswith("-"):
+            if option and not has_value:
+                raise Misuse(f"{option} has no value")
+            option, equals, _ = arg.partition("=")
+            option, has_value = option if option in options else "", bool(equals)
+        elif option and has_value:
+            repeated.append(option)
+        else:
+            has_value = True
+        repeated.append(arg)
+    return repeated
 
 
 def _takes_one_value(option: Any) -> bool:

@@ -51,6 +51,7 @@ OTHER_COMMANDS = {
     "train": "fit learn finetune fine_tune run",
     "translate": "generate infer inference predict interactive decode",
     "evaluate": "eval test valid validate bleu sacrebleu",
+    "compare": "diff significance compare_mt paired_bs paired_ar",
     "sweep": "grid search tune",
     "distil": "distill distillation distilation kd",
     "back-translate": "backtranslate backtranslation back_translation bt",
@@ -61,7 +62,7 @@ OTHER_COMMANDS = {
 }
 """For each command, its names in other toolkits."""
 
-SEARCHING = ("translate", "evaluate", "score")
+SEARCHING = ("translate", "evaluate", "compare", "score")
 """Commands whose --set takes only settings of the search."""
 
 NOT_HERE = {

@@ -22,6 +22,8 @@ class TextToTranslate:
     sources: tuple[str, ...] | None = None
     languages: tuple[str, str] | None = None
     """Source and target; None if only files are known."""
+    notes: tuple[str, ...] = ()
+    """What is known of the text, such as whether training has seen it."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class Difference:
     """Standard error over seeds; None unless both groups have several systems."""
     degrees_of_freedom: float | None
     """Of the t distribution; None if p is not from it."""
+    advice: str | None
+    """Whether more seeds or more lines would tell the difference better, as a sentence; None if p is not over seeds."""
 
 
 @dataclass(frozen=True)

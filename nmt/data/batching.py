@@ -158,6 +158,21 @@ class PairLengths:
         if len(rows):
             yield rows[start:]
 
+    def split_by_length(self, rows: Indices, max_tokens: int) -> Iterator[Indices]:
+        """Split `rows` as `split` does, and also into short and long ones where that saves a quarter of the padded
+        tokens: for pairs that were not grouped by their length."""
+        longest = np.maximum(self.src[rows], self.tgt[rows])
+        rows, longest = rows[order := np.argsort(longest, kind="stable")], longest[order]
+        padded = len(rows) * longest[-1:]
+        n = np.arange(1, len(rows))
+        divided = n * longest[:-1] + (len(rows) - n) * longest[-1:]
+        if len(n) and divided.min() <= 0.75 * padded[0]:
+            first = int(divided.argmin()) + 1
+            yield from self.split_by_length(rows[:first], max_tokens)
+            yield from self.split_by_length(rows[first:], max_tokens)
+        else:
+            yield from self.split(rows, max_tokens)
+
 
 class EpochUpdates(Sequence[Update]):
     """The updates of an epoch in training order, created on access.

@@ -57,6 +57,12 @@ def looks_tokenized(lines: Sequence[str]) -> bool:
     return 10 * sum(line.endswith(" .") for line in lines) >= len(lines) > 0
 
 
+def looks_lowercased(lines: Sequence[str]) -> bool:
+    """Whether at most one in a hundred of the lines with letters that have case has an upper-case one."""
+    n_cased = sum(line.lower() != line.upper() for line in lines)
+    return n_cased > 0 and 100 * sum(line != line.lower() for line in lines) <= n_cased
+
+
 def corpus_score(
     metric: MetricName,
     hyps: Sequence[str],

@@ -29,18 +29,19 @@ def approximate_randomization(first: LineCounts, second: LineCounts, trials: int
     """Return the two-sided p of the difference between two systems (Riezler and Maxwell, 2005).
 
     The null hypothesis is that both systems' translations of a line could be exchanged: in each trial they are, of
-    lines chosen at random, and p is the share of trials, the observed one among them, whose difference is larger than
-    that of the systems. `sacrebleu --paired-ar` does the same.
+    lines chosen at random, and p is the share of trials, the observed one among them, whose difference is at least that
+    of the systems. `sacrebleu --paired-ar` counts larger ones only: the same unless few lines differ, but systems that
+    do not differ at all have its smallest p.
     """
     observed = abs(first.score() - second.score())
     total, change = first.counts.sum(0), second.counts - first.counts
     both = total + second.counts.sum(0)
-    rng, n_larger = np.random.default_rng(seed), 0
+    rng, n_as_large = np.random.default_rng(seed), 0
     for size in _chunks(trials, len(change)):
         exchanged = total + rng.integers(0, 2, (size, len(change))).astype(np.float64) @ change
         differences = np.abs(first.scores(exchanged) - first.scores(both - exchanged))
-        n_larger += int((differences > observed + 1e-9).sum())  # the same sum in another order is not larger
-    return (n_larger + 1) / (trials + 1)
+        n_as_large += int((differences >= observed - 1e-9).sum())  # the same sum in another order is as large
+    return (n_as_large + 1) / (trials + 1)
 
 
 def bootstrap_scores(systems: Sequence[LineCounts], samples: int = TRIALS, seed: int = SEED) -> Floats:

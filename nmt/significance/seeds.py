@@ -9,6 +9,7 @@ subjects (runs) and items (lines) are both samples (Clark, 1973, The language-as
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,7 @@ import numpy as np
 from nmt.errors import DataError
 from nmt.significance.lines import Floats, LineCounts
 from nmt.significance.paired import CONFIDENCE, Interval
-from nmt.significance.student import quantile, two_sided_p
+from nmt.significance.student import error_and_freedom, quantile, two_sided_p
 
 MIN_RUNS = 3
 """Runs a side from which on a test over seeds is worth reporting."""
@@ -58,13 +59,11 @@ class _Variances:
     runs: tuple[int, int]
 
     def error_and_freedom(self) -> tuple[float, float]:
-        """Return the standard error of the difference and its degrees of freedom (Welch, 1947; Satterthwaite, 1946).
+        """Return the standard error of the difference and its degrees of freedom.
 
         The variance over lines counts as known: there are hundreds of lines.
         """
-        total = sum(self.seeds) + self.lines
-        spread = sum(part**2 / (n - 1) for part, n in zip(self.seeds, self.runs, strict=True))
-        return math.sqrt(total), total**2 / spread if spread else math.inf
+        return error_and_freedom(self.seeds, self.runs, known=self.lines)
 
     def half_width(self) -> float:
         """Return half of the width of the interval."""
@@ -86,7 +85,7 @@ def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts])
     """Test the difference between two groups of runs, of which each has at least two.
 
     The variance of the difference is s_A²/k_A + s_B²/k_B + the variance over lines less what of it is in the first two
-    already. The degrees of freedom are those of Welch and Satterthwaite, with the variance over lines as known.
+    already. The degrees of freedom are those of Welch and Satterthwaite with the variance over lines as known.
 
     Raises DataError if there is a single line.
     """
@@ -94,14 +93,15 @@ def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts])
     if len(runs[0].counts) < 2:
         raise DataError("the test set has one line: how scores vary between lines needs at least two")
     sizes, covariance = (len(baseline), len(other)), _over_lines(runs)
-    scores = np.array([run.score() for run in runs])
     weights = np.repeat((-1 / sizes[0], 1 / sizes[1]), sizes)
-    over_lines = float(weights @ covariance @ weights)
+    over_lines = max(0.0, float(weights @ covariance @ weights))  # rounding
     first, second = slice(0, sizes[0]), slice(sizes[0], None)
-    between = (_between(scores[first]), _between(scores[second]))
+    scores = [run.score() for run in baseline], [run.score() for run in other]
+    between = statistics.variance(scores[0]) / sizes[0], statistics.variance(scores[1]) / sizes[1]
     both = (_both(covariance[first, first]), _both(covariance[second, second]))
     variances = _Variances(between, both, max(0.0, over_lines - sum(both)), sizes)
-    value, (error, freedom) = float(weights @ scores), variances.error_and_freedom()
+    value = statistics.mean(scores[1]) - statistics.mean(scores[0])  # exact: 0 for equal runs
+    error, freedom = variances.error_and_freedom()
     half = variances.half_width()
     p = two_sided_p(value / error, freedom) if error else float(value == 0)
     return SeedTest(
@@ -139,11 +139,6 @@ def _over_lines(runs: Sequence[LineCounts]) -> Floats:
     n_lines = deviations.shape[1]
     covariance: Floats = deviations @ deviations.T * ((n_lines - 1) / n_lines)
     return covariance
-
-
-def _between(scores: Floats) -> float:
-    """Return the variance of the mean of a group's scores."""
-    return float(scores.var(ddof=1)) / len(scores)
 
 
 def _both(covariance: Floats) -> float:

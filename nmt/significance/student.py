@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 
 _NORMAL_FROM = 1e7  # degrees of freedom; the t distribution differs from the normal one by less than 1e-7
 _EPSILON = 1e-15
+
+
+def error_and_freedom(variances: Sequence[float], sizes: Sequence[int], known: float = 0.0) -> tuple[float, float]:
+    """Return the standard error of a sum or difference of means and its degrees of freedom (Welch, 1947).
+
+    Args:
+        variances: of each mean, estimated from so many values as `sizes` says.
+        known: a further part of the variance, which adds no uncertainty.
+    """
+    total = sum(variances) + known
+    spread = sum(variance**2 / (n - 1) for variance, n in zip(variances, sizes, strict=True))
+    return math.sqrt(total), total**2 / spread if spread else math.inf
 
 
 def two_sided_p(t: float, degrees_of_freedom: float) -> float:
@@ -21,15 +34,17 @@ def two_sided_p(t: float, degrees_of_freedom: float) -> float:
 
 def quantile(confidence: float, degrees_of_freedom: float) -> float:
     """Return the t between which and -t the distribution has the share `confidence`."""
+    t = NormalDist().inv_cdf((1 + confidence) / 2)
     if degrees_of_freedom >= _NORMAL_FROM:
-        return NormalDist().inv_cdf((1 + confidence) / 2)
-    low, high = 0.0, 1.0
-    while two_sided_p(high, degrees_of_freedom) > 1 - confidence:
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if two_sided_p(middle, degrees_of_freedom) > 1 - confidence else (low, middle)
-    return high
+        return t
+    half = degrees_of_freedom / 2
+    peak = math.exp(math.lgamma(half + 0.5) - math.lgamma(half)) / math.sqrt(degrees_of_freedom * math.pi)
+    step = t
+    while step > 1e-12 * t:  # Newton's method: p is convex, and t is smaller than the solution
+        density = peak * (1 + t * t / degrees_of_freedom) ** (-half - 0.5)
+        step = (two_sided_p(t, degrees_of_freedom) - (1 - confidence)) / (2 * density)
+        t += step
+    return t
 
 
 def _incomplete_beta(x: float, a: float, b: float) -> float:
@@ -37,7 +52,7 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
     if x <= 0:
         return 0.0
     front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
-    numerator, denominator, result = 1.0, 1 / (1 - (a + b) * x / (a + 1)), 1.0  # Lentz's method
+    numerator, denominator = 1.0, 1 / (1 - (a + b) * x / (a + 1))  # Lentz's method
     result = denominator
     for m in range(1, 1000):
         for term in (

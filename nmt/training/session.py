@@ -147,6 +147,8 @@ class Session:
 
     def split(self, rows: Indices, max_tokens: int) -> list[Indices]:
         """Split rows of the corpus into micro-batches of at most `max_tokens`, see `training.max_tokens`."""
+        if self.packing is None and self.modified is not None:  # text in capitals has several times the pieces
+            return list(self.modified.lengths.split_by_length(rows, max_tokens))
         return list((self.packing or self.pairs.lengths).split(rows, max_tokens))
 
     def batch(self, rows: Indices) -> Batch | PackedBatch:

@@ -6,7 +6,7 @@ Each German lemma has exactly one English counterpart, so that a German sentence
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 # lemma  gender  genitive-ending  plural  english[/plural]  tags
 # The endings "n" and "en" on a masculine noun mark the n-declension; "-" means no ending or no plural.
@@ -651,7 +651,7 @@ class Noun:
     def mass(self) -> bool:
         return "mass" in self.tags
 
-    @property
+    @cached_property
     def animate(self) -> bool:
         return "person" in self.tags
 
@@ -735,7 +735,7 @@ class Verb:
     flags: str
     reflexive: bool = False
 
-    @property
+    @cached_property
     def lemma(self) -> str:
         return self.prefix + self.stem
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from scripts.sample_corpus.grammar import ARTICLE, DER_ENDING, NP, Clause, Part, number, tidy, with_preposition
-from scripts.sample_corpus.lexicon import NOUNS, VERB, VERBS, English, Verb, nouns_of
+from scripts.sample_corpus.lexicon import NOUNS, VERB, VERBS, English, Noun, Verb, nouns_of
 from scripts.sample_corpus.sentences import SEIN, Pair, Writer, verbs_for
 
 ANY = [(5.0, "past"), (1.6, "future"), (1.0, "werden"), (1.6, "habit"), (0.8, "state"), (0.8, "progressive")]
@@ -247,6 +248,13 @@ def ambiguous(head: NP, subject: NP) -> bool:
     return subject.many == head.plural
 
 
+@cache
+def takers_of(noun: Noun) -> tuple[Verb, ...]:
+    """The verbs that take a noun as their object in a relative clause."""
+    takers = [verb for verb in VERBS if any(s.kind == "A" and noun in nouns_of(s.classes) for s in verb.slots)]
+    return tuple(verb for verb in takers if verb.participle != "-" and not verb.en.tail.startswith("^"))
+
+
 def relative_clause(w: Writer, head: NP) -> tuple[str, str]:
     """A relative clause for ``head``: the German and the English words after the noun."""
     assert head.noun is not None
@@ -260,8 +268,7 @@ def relative_clause(w: Writer, head: NP) -> tuple[str, str]:
         kinds += [(1.5, "passive")]
         if noun.place and any(tag in noun.tags for tag in ("work", "home", "town", "building")):
             kinds += [(2.5, "place")]
-    takers = [verb for verb in VERBS if any(s.kind == "A" and noun in nouns_of(s.classes) for s in verb.slots)]
-    takers = [verb for verb in takers if verb.participle != "-" and not verb.en.tail.startswith("^")]
+    takers = takers_of(noun)
     kind = w.sampler.weighted(kinds)
     if kind in ("accusative", "passive") and not takers:
         kind = "nominative"

@@ -24,6 +24,7 @@ from nmt.layout import RunDir
 from nmt.sweep.grid import name_of, parse_grid, split_values
 from nmt.sweep.plan import Request, make_plan
 from nmt.sweep.table import render, rows_of
+from nmt.training.loop import fit
 from tiny_corpus import tiny_settings
 
 GOLDEN_SEEDS = Path("runs/sweep-golden")
@@ -317,7 +318,14 @@ def test_what_time_has_ended_earlier_is_told_and_in_no_mean_unless_asked(
     ]  # fmt: skip
     lines = nmt("sweep", "golden.yaml", *grid, *fixed, "--include-shorter").out.splitlines()
     assert lines[8].startswith("training.max_minutes ended 4 of 6 finished trainings")
-    assert lines[12:-1] == ["0.0  24.67 ± 5.03      3", "0.9  13.67 ± 4.73      3"]
+    assert lines[11:14] == [
+        "ema      dev BLEU  seeds            to the first",
+        "0.0  24.67 ± 5.03      3",
+        "0.9  13.67 ± 4.73      3  -11.00 [-22.08, +0.08]",
+    ]
+    assert lines[14].startswith(
+        "to the first: difference to the first row, the best, with its 95 % interval over seeds"
+    )
 
 
 def test_several_kinds_of_weights_have_columns_of_their_own() -> None:
@@ -487,9 +495,10 @@ def test_two_at_a_time_share_the_cores(nmt: Command, tiny: Path, monkeypatch: py
     assert {each["name"]: each["state"] for each in listed} == {"seed=1": "finished", "seed=2": "finished"}
 
 
-def test_a_sweep_that_is_stopped_goes_on(tiny: Path, folder: Path) -> None:
+def test_a_sweep_that_is_stopped_goes_on(tiny: Path, tiny_data: Path, folder: Path) -> None:
     command = [sys.executable, "-m", "nmt", "sweep", str(tiny), "--grid", "training.max_steps=1,80,2", "--dir", "s"]
     first, second, third = (RunDir(folder / "s" / f"max_steps={steps}") for steps in (1, 80, 2))
+    fit(load_config(tiny, ["training.max_steps=1"]), tiny_data, first.path)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         while not (second.log.exists() and '"step": 2,' in second.log.read_text()):

@@ -76,6 +76,18 @@ def test_tokens_are_those_of_the_modified_pairs(tiny_data, text, tmp_path):
     assert float(outcome.stats.padded_tokens) >= outcome.n_tokens
 
 
+def test_capitals_do_not_pad_the_others(tiny_data, text, tmp_path):
+    """They have several times the pieces."""
+    session = session_of(tiny_data, text, tmp_path / "run", modifiers={"upper_case": 0.1}, update_tokens=3000)
+    rows = session.modify(first_update(session)).rows
+    lengths = session.pairs.lengths
+    padded = [
+        sum(padded_tokens(lengths, part) for part in parts)
+        for parts in (session.split(rows, 10**6), lengths.split(rows, 10**6))
+    ]
+    assert padded[0] <= 0.75 * padded[1]
+
+
 def test_the_ranks_share_the_same_modified_pairs(tiny_data, text, tmp_path):
     whole = session_of(tiny_data, text, tmp_path / "run", modifiers=RATES)
     update = whole.modify(first_update(whole))

@@ -1,17 +1,15 @@
-"""The report as one HTML page that needs nothing else: no script, no other file, no network."""
+"""The report as one HTML page without a script."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 
 from nmt.config.yaml12 import dump_yaml
-from nmt.console import printable, printable_sentence
+from nmt.html.charts import histogram
+from nmt.html.document import asset, document, escaped, escaped_sentence, language_attributes
 from nmt.prepare.cleaning.reasons import REASONS, REPAIRS
-from nmt.prepare.reporting.charts import histogram
 from nmt.prepare.reporting.report import CorpusReport, Histograms, Report, TokenizerReport, summed
-from nmt.prepare.reporting.style import STYLE
 from nmt.prepare.reporting.table import length_of_pieces
 
 _REPAIRED_SAMPLES = 5
@@ -22,26 +20,20 @@ def report_page(report: Report) -> str:
     """Return the page."""
     languages = " and ".join(report.languages)
     title = f"Training text in {languages}: what was kept and what was dropped"
-    return "\n".join(
-        [
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>',
-            '<meta name="viewport" content="width=device-width, initial-scale=1"/>',
-            f"<title>{_text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>",
-            f"<h1>{_text(title)}</h1>",
-            *_summary(report),
-            *_warnings(report.warnings),
-            *_corpora(report.corpora),
-            *_reasons("Why pairs were dropped", report.corpora, "h2"),
-            *_repairs(report),
-            *_lengths(report, [c.lengths_read for c in report.corpora], [c.lengths_kept for c in report.corpora], "h2"),
-            *_mix(report),
-            *_each(report),
-            *_tokenizer(report.tokenizer),
-            "<h2>Settings</h2>\n<details><summary>The settings that determine the data directory</summary>",
-            f"<pre>{_text(dump_yaml(report.settings), keep_lines=True)}</pre>\n</details>",
-            "</body>\n</html>\n",
-        ]
-    )
+    body = [
+        *_summary(report),
+        *_warnings(report.warnings),
+        *_corpora(report.corpora),
+        *_reasons("Why pairs were dropped", report.corpora, "h2"),
+        *_repairs(report),
+        *_lengths(report, [c.lengths_read for c in report.corpora], [c.lengths_kept for c in report.corpora], "h2"),
+        *_mix(report),
+        *_each(report),
+        *_tokenizer(report.tokenizer),
+        "<h2>Settings</h2>\n<details><summary>The settings that determine the data directory</summary>",
+        f"<pre>{escaped(dump_yaml(report.settings), keep_lines=True)}</pre>\n</details>",
+    ]
+    return document(title, asset("nmt.prepare.reporting", "report.css"), body)
 
 
 def _summary(report: Report) -> Iterator[str]:
@@ -62,7 +54,7 @@ def _summary(report: Report) -> Iterator[str]:
             "estimates, and most duplicates are not seen: both copies are rarely in a sample. No development set is "
             "split off.</p>"
         )
-    held_out = ", ".join(f"{_text(name)} {n:,}" for name, n in report.held_out.items())
+    held_out = ", ".join(f"{escaped(name)} {n:,}" for name, n in report.held_out.items())
     if held_out:
         yield f"<p>Development and test sets are not cleaned. Their pairs: {held_out}.</p>"
 
@@ -70,7 +62,7 @@ def _summary(report: Report) -> Iterator[str]:
 def _warnings(warnings: Sequence[str]) -> Iterator[str]:
     if warnings:
         yield '<section class="warnings">\n<h2>Warnings</h2>\n<ul>'
-        yield from (f"<li>{_text(warning)}</li>" for warning in warnings)
+        yield from (f"<li>{escaped(warning)}</li>" for warning in warnings)
         yield "</ul>\n</section>"
 
 
@@ -78,14 +70,14 @@ def _corpora(corpora: Sequence[CorpusReport]) -> Iterator[str]:
     yield '<h2>Corpora</h2>\n<table>\n<tr><th>corpus</th><th class="n">read</th><th class="n">kept</th>'
     yield '<th class="n">dropped</th><th class="n">kept</th><th></th></tr>'
     for corpus in corpora:
-        name = f'{_text(corpus.corpus)} <span class="soft">{_text(corpus.key)}</span>'
+        name = f'{escaped(corpus.corpus)} <span class="soft">{escaped(corpus.key)}</span>'
         numbers = (f"{n:,}" for n in (corpus.read, corpus.kept, corpus.read - corpus.kept))
         share = _share(corpus.kept, corpus.read)
         yield _row(name, (*numbers, share), _bar(corpus.kept, corpus.read, "kept"))
     yield "</table>"
     for corpus in corpora:
         if corpus.skipped:
-            yield f"<p>{_text(corpus.corpus)}: skipped, since they are no pair: {_counted(corpus.skipped)}.</p>"
+            yield f"<p>{escaped(corpus.corpus)}: skipped, since they are no pair: {_counted(corpus.skipped)}.</p>"
 
 
 def _reasons(title: str, corpora: Sequence[CorpusReport], level: str) -> Iterator[str]:
@@ -97,10 +89,10 @@ def _reasons(title: str, corpora: Sequence[CorpusReport], level: str) -> Iterato
         return
     yield '<table>\n<tr><th>reason</th><th class="n">pairs</th><th class="n">of all read</th><th></th></tr>'
     for reason, n in dropped.items():
-        name = f'{_text(_named(reason))} <span class="soft">{_text(reason)}</span>'
+        name = f'{escaped(_named(reason))} <span class="soft">{escaped(reason)}</span>'
         if len(corpora) > 1:
             most = sorted(corpora, key=lambda corpus: -corpus.dropped.get(reason, 0))[:_MOST_CORPORA]
-            counts = (f"{_text(each.corpus)} {each.dropped[reason]:,}" for each in most if reason in each.dropped)
+            counts = (f"{escaped(each.corpus)} {each.dropped[reason]:,}" for each in most if reason in each.dropped)
             name += f'<br/><span class="soft">{", ".join(counts)}</span>'
         yield _row(name, (f"{n:,}", _share(n, read)), _bar(n, max(dropped.values()), "dropped"))
     yield "</table>"
@@ -111,11 +103,11 @@ def _repairs(report: Report) -> Iterator[str]:
         return
     yield "<h2>Repairs</h2>\n<p>Pairs that were changed, before and after:</p>\n<dl>"
     for kind, n in report.repaired.items():
-        yield f"<dt>{_text(REPAIRS[kind])}, {n:,} pairs</dt>"
+        yield f"<dt>{escaped(REPAIRS[kind])}, {n:,} pairs</dt>"
         samples = [sample for corpus in report.corpora for sample in corpus.repaired_samples.get(kind, [])]
         for sample in samples[:_REPAIRED_SAMPLES]:
             for name, style in (("before", "dropped"), ("after", "kept")):
-                yield f'<dd class="{style}" dir="auto">{_line(sample[name])}</dd>'
+                yield f'<dd class="{style}" dir="auto">{escaped_sentence(str(sample[name]))}</dd>'
     yield "</dl>"
 
 
@@ -128,19 +120,19 @@ def _lengths(report: Report, read: Sequence[Histograms], kept: Sequence[Histogra
     ticks = {i: f"{edge:,}" for i, edge in enumerate(report.character_edges, start=1) if edge.bit_count() == 1}
     for language in report.languages:
         sides = [_added(each.characters[language] for each in histograms) for histograms in (read, kept)]
-        yield histogram(f"{language}: characters a line", sides[0], sides[1], ticks)
+        yield histogram(f"{language}: characters a line", {"read": sides[0], "kept": sides[1]}, ticks, "pairs")
     ratios = [_added(each.ratio for each in histograms) for histograms in (read, kept)]
     ticks = {i: _ratio(edge) for i, edge in enumerate(report.ratio_edges, start=1) if math.log2(edge).is_integer()}
-    yield histogram(f"length of {second} in lengths of {first}", ratios[0], ratios[1], ticks)
+    yield histogram(f"length of {second} in lengths of {first}", {"read": ratios[0], "kept": ratios[1]}, ticks, "pairs")
     yield "</div>"
 
 
 def _mix(report: Report) -> Iterator[str]:
     """Yield a table of the scripts of both sides, and of the languages that lines were identified as."""
-    heads = "".join(f"<th>{_text(language)}</th>" for language in report.languages)
+    heads = "".join(f"<th>{escaped(language)}</th>" for language in report.languages)
     yield f"<h2>Scripts and languages</h2>\n<table>\n<tr><th>corpus</th>{heads}</tr>"
     for corpus in report.corpora:
-        cells = [_text(corpus.corpus)]
+        cells = [escaped(corpus.corpus)]
         for language, scripts in corpus.scripts.items():
             identified = corpus.identified.get(language)
             more = f"<br/>identified as {_shares(identified)}" if identified else ""
@@ -156,7 +148,7 @@ def _each(report: Report) -> Iterator[str]:
     for corpus in report.corpora:
         numbers = f"{corpus.kept:,} of {corpus.read:,} pairs kept"
         yield '<details open="open">' if len(report.corpora) == 1 else "<details>"
-        yield f'<summary>{_text(corpus.corpus)} <span class="soft">{_text(corpus.key)}: {numbers}</span></summary>'
+        yield f'<summary>{escaped(corpus.corpus)} <span class="soft">{escaped(corpus.key)}: {numbers}</span></summary>'
         if len(report.corpora) > 1:
             yield from _reasons("Dropped", [corpus], "h3")
             yield from _lengths(report, [corpus.lengths_read], [corpus.lengths_kept], "h3")
@@ -171,10 +163,9 @@ def _each(report: Report) -> Iterator[str]:
 
 
 def _sample(title: str, sample: Mapping[str, str | int], languages: Sequence[str], kind: str) -> Iterator[str]:
-    yield f"<dt>{_text(title)}</dt>"
+    yield f"<dt>{escaped(title)}</dt>"
     for language in languages:
-        code = escape(language.replace("_", "-"))
-        yield f'<dd class="{kind}" lang="{code}" dir="auto">{_line(sample[language])}</dd>'
+        yield f'<dd class="{kind}"{language_attributes(language)}>{escaped_sentence(str(sample[language]))}</dd>'
 
 
 def _tokenizer(tokenizer: TokenizerReport | None) -> Iterator[str]:
@@ -183,11 +174,11 @@ def _tokenizer(tokenizer: TokenizerReport | None) -> Iterator[str]:
     yield "<h2>Tokenizer</h2>\n<ul>"
     if tokenizer.joint:
         languages = " and ".join(tokenizer.pieces)
-        yield f"<li>{next(iter(tokenizer.pieces.values())):,} pieces for {_text(languages)} together</li>"
+        yield f"<li>{next(iter(tokenizer.pieces.values())):,} pieces for {escaped(languages)} together</li>"
     else:
-        yield from (f"<li>{n:,} pieces for {_text(language)}</li>" for language, n in tokenizer.pieces.items())
+        yield from (f"<li>{n:,} pieces for {escaped(language)}</li>" for language, n in tokenizer.pieces.items())
     for language, counts in tokenizer.text.items():
-        yield f"<li>{_text(language)}: {_text(length_of_pieces(language, counts))}</li>"
+        yield f"<li>{escaped(language)}: {escaped(length_of_pieces(language, counts))}</li>"
     yield "</ul>"
 
 
@@ -204,17 +195,6 @@ def _bar(n: int, of: int, kind: str) -> str:
     return f'<td class="bar {kind}"><div><i style="width: {width:.1f}%"></i></div></td>'
 
 
-def _text(text: str, keep_lines: bool = False) -> str:
-    """Escape a text for HTML, and what would not be visible or would change the direction of the page."""
-    lines = text.split("\n") if keep_lines else [text]
-    return "\n".join(escape(printable(line)) for line in lines)
-
-
-def _line(text: str | int) -> str:
-    """Escape a line of a sample."""
-    return escape(printable_sentence(str(text))) or '<span class="soft">(no text)</span>'
-
-
 def _named(reason: str) -> str:
     return REASONS.get(reason, reason)
 
@@ -225,11 +205,11 @@ def _share(n: int, of: int) -> str:
 
 def _shares(counts: Mapping[str, int]) -> str:
     total = sum(counts.values())
-    return ", ".join(f"{_text(name)} {_share(n, total)}" for name, n in counts.items()) or "–"
+    return ", ".join(f"{escaped(name)} {_share(n, total)}" for name, n in counts.items()) or "–"
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{_text(name)} {n:,}" for name, n in sorted(counts.items()))
+    return ", ".join(f"{escaped(name)} {n:,}" for name, n in sorted(counts.items()))
 
 
 def _added(histograms: Iterable[Sequence[int]]) -> list[int]:

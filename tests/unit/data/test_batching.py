@@ -55,6 +55,25 @@ def test_micro_batches_are_the_rows_in_their_order_within_the_budget(pairs, max_
         assert (len(batch) + 1) * max(sides[row] for row in [*batch, after[0]]) > max_tokens
 
 
+@given(some_pairs, st.integers(1, 100))
+def test_micro_batches_by_length_hold_every_row_within_the_budget(pairs, max_tokens):
+    lengths = lengths_of(*map(list, zip(*pairs, strict=True)))
+    batches = list(lengths.split_by_length(np.arange(len(pairs)), max_tokens))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(pairs)))
+    sides = [1 + max(pair) for pair in pairs]
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(sides[row] for row in batch) <= max_tokens
+
+
+def test_a_few_long_pairs_do_not_pad_the_others():
+    src = [40 if row % 15 == 0 else 10 for row in range(150)]
+    lengths = lengths_of(src, src)
+    short, long = lengths.split_by_length(np.arange(150), 100_000)
+    assert long.tolist() == list(range(0, 150, 15)) and len(short) == 140
+    even = lengths_of([9, 10, 11] * 50, [9, 10, 11] * 50)
+    assert len(list(even.split_by_length(np.arange(150), 100_000))) == 1
+
+
 @given(some_pairs, st.integers(1, 200), st.integers(1, 9))
 def test_the_shares_of_all_processes_are_the_update(pairs, update_tokens, size):
     lengths = lengths_of(*map(list, zip(*pairs, strict=True)))

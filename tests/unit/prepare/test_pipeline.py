@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,18 +26,56 @@ SETTINGS: dict[str, Any] = {
     "data__train": [files("train"), {**files("more"), "repeat": 2}, {"path": "third.tsv"}],
     "data__valid": 10,
     "data__clean": CLEAN,
+    "data__root": "text",
 }
 SMALL = Sizes(part_pairs=40, bucket_pairs=150)
 SHARDS = Sizes(part_pairs=40, bucket_pairs=150, shard_pairs=60)
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Folder:
-    folder = Folder(tmp_path)
-    folder.write(more=MORE)
+def place_in(folder: Path, patch: pytest.MonkeyPatch) -> Folder:
+    """The text in this folder, which is worked in: what is prepared does not depend on where that is."""
+    place = Folder(folder)
+    place.write(more=MORE)
     rows = ["de\ten\tquality", *(f"{src} {src}\t{tgt} {tgt}\t0.{i:03}" for i, (src, tgt) in enumerate(TRAIN[100:140]))]
-    (tmp_path / "text" / "third.tsv").write_text("\n".join(rows), encoding="utf-8")
-    return folder
+    (folder / "text" / "third.tsv").write_text("\n".join(rows), encoding="utf-8")
+    patch.chdir(folder)
+    return place
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    return place_in(tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    """Prepared without a division."""
+    with pytest.MonkeyPatch.context() as patch:
+        place = place_in(tmp_path_factory.mktemp("whole"), patch)
+        place.prepare(**SETTINGS)
+    return place
+
+
+@pytest.fixture(scope="module")
+def in_shards(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    """Prepared in shards."""
+    with pytest.MonkeyPatch.context() as patch:
+        place = place_in(tmp_path_factory.mktemp("shards"), patch)
+        place.prepare(sizes=SHARDS, **SETTINGS)
+    return place
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    """Stopped when all was done but the encoding."""
+    with pytest.MonkeyPatch.context() as patch:
+        place = place_in(tmp_path_factory.mktemp("stopped"), patch)
+        patch.setattr(staging, "KEPT_AFTER", 0.0)
+        patch.setattr("nmt.prepare.pipeline.run.encode_parts", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            place.prepare(sizes=SMALL, **SETTINGS)
+    assert place.left() == {".data.work"} and not (place.folder / ".data.work" / "clean").exists()
+    return place
 
 
 def pairs_of(place: Folder, split: str) -> list[tuple[str, str]]:
@@ -46,24 +86,18 @@ def pairs_of(place: Folder, split: str) -> list[tuple[str, str]]:
     return list(zip(*texts, strict=True))
 
 
-def test_the_division_of_the_work_does_not_show(place: Folder) -> None:
-    said = place.prepare(**SETTINGS)
-    content, dropped = place.content(), place.manifest()["splits"]["train"]["clean"]["dropped"]
+@pytest.mark.parametrize("sizes", [SMALL, Sizes(part_pairs=100, bucket_pairs=1000)])
+def test_the_division_of_the_work_does_not_show(place: Folder, whole: Folder, sizes: Sizes) -> None:
+    said, dropped = "\n".join(whole.said), whole.manifest()["splits"]["train"]["clean"]["dropped"]
     assert "warning: data.train.2: no pair is dropped as unusual length ratio: fewer than 100 pairs" in said
     assert {"duplicate", "near_duplicate", "sources", "spread", "valid"} <= dropped.keys()
-    assert {path.name for path in place.folder.iterdir()} == {"text", "data"}
-    for sizes in (SMALL, Sizes(part_pairs=100, bucket_pairs=1000)):
-        again = Folder(place.folder / f"again{sizes.part_pairs}")
-        again.folder = place.folder
-        assert again.prepare(sizes=sizes, **SETTINGS).replace(str(again.data), str(place.data)) == said
-        assert again.content() == content
+    assert place.prepare(sizes=sizes, **SETTINGS).replace(str(place.data), str(whole.data)) == said
+    assert place.content() == whole.content()
+    assert place.left() == whole.left() == {"data"}
 
 
-def test_a_large_training_set_is_divided_into_shards(place: Folder) -> None:
-    place.prepare(**SETTINGS)
-    whole = Counter(pairs_of(place, "train"))
-    place.data = place.folder / "shards"
-    place.prepare(sizes=SHARDS, **SETTINGS)
+def test_a_large_training_set_is_divided_into_shards(whole: Folder, in_shards: Folder) -> None:
+    expected, place = Counter(pairs_of(whole, "train")), in_shards
     manifest = place.manifest()
     shards = manifest["splits"]["train"]["shards"]
     sizes = Counter[str]()
@@ -75,9 +109,9 @@ def test_a_large_training_set_is_divided_into_shards(place: Folder) -> None:
         sizes[shard["source"]] += len(pairs)
         found.update(pairs * (2 if shard["source"] == "train.1" else 1))  # it is repeated
         orders.append([TRAIN.index(pair) for pair in pairs if pair in TRAIN])
-    assert found == whole
+    assert found == expected
     assert manifest["format"] == 2
-    assert manifest["splits"]["train"]["pairs"] == sum(whole.values())
+    assert manifest["splits"]["train"]["pairs"] == sum(expected.values())
     assert sizes == {key: manifest["sources"][key]["kept"] for key in sizes}
     assert [shard["name"] for shard in shards][:3] == ["train.0-00000", "train.0-00001", "train.0-00002"]
     assert all(order != sorted(order) for order in orders[:3])
@@ -91,12 +125,9 @@ def test_a_large_training_set_is_divided_into_shards(place: Folder) -> None:
         assert lines == [pair[language == "en"] for pair in pairs_of(place, name)]
 
 
-def test_shards_do_not_depend_on_the_division_either(place: Folder) -> None:
-    place.prepare(sizes=SHARDS, **SETTINGS)
-    content = place.content()
-    place.data = place.folder / "again"
+def test_shards_do_not_depend_on_the_division_either(place: Folder, in_shards: Folder) -> None:
     place.prepare(sizes=Sizes(part_pairs=100, bucket_pairs=1000, shard_pairs=60), **SETTINGS)
-    assert place.content() == content
+    assert place.content() == in_shards.content()
 
 
 class Stopping:
@@ -143,21 +174,19 @@ def test_a_preparation_that_is_stopped_goes_on(place: Folder, monkeypatch: pytes
 @pytest.mark.parametrize(
     "damaged", ["settle/00003/text.1", "settle/00002/lines.npy", "split-off/00000/text.0", "group-1/00000/drops.npy"]
 )
-def test_damaged_parts_are_done_again(place: Folder, monkeypatch: pytest.MonkeyPatch, damaged: str) -> None:
-    place.prepare(**SETTINGS)
-    content = place.content()
-    place.data = place.folder / "stopped"
-    monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
-    with monkeypatch.context() as patch:
-        patch.setattr("nmt.prepare.pipeline.run.encode_parts", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            place.prepare(sizes=SMALL, **SETTINGS)
-    work = place.folder / ".stopped.work"
-    assert not (work / "clean").exists()
+def test_damaged_parts_are_done_again(
+    stopped: Folder, whole: Folder, monkeypatch: pytest.MonkeyPatch, damaged: str
+) -> None:
+    monkeypatch.chdir(stopped.folder)
+    place = copy.copy(stopped)
+    place.data = stopped.folder / damaged.replace("/", "-")
+    work = shutil.copytree(stopped.folder / ".data.work", stopped.folder / f".{place.data.name}.work")
     with (work / damaged).open("r+b") as file:
         file.truncate(5)
-    place.prepare(sizes=SMALL, **SETTINGS)
-    assert place.content() == content
+    engine = Stopping(10**6)
+    prepare(place.config(**SETTINGS), place.data, echo=place.said.append, engine=engine, sizes=SMALL)
+    assert "clean/00000" in engine.begun and "group-1/00001" not in engine.begun
+    assert place.content() == whole.content()
 
 
 def interrupt(*_: object) -> None:

@@ -1,0 +1,132 @@
+"""`nmt compare`."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.cli.app import app
+from nmt.cli.complete import runs as run_names
+from nmt.cli.options import (
+    BeamOption,
+    CheckpointOption,
+    PenaltyOption,
+    PrecisionOption,
+    SearchOption,
+    WeightsOption,
+)
+from nmt.errors import ConfigError
+
+OF_RUNS = (
+    "--ref F compares files: --hyp A B or --group NAME=A,B,C, without options of runs: --split, --data, --output, "
+    "--beam, --length-penalty, --set, --checkpoint, --weights, --precision"
+)
+
+
+@app.command()
+def compare(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUN", help="Run directories, two or more.", show_default=False, autocompletion=run_names
+        ),
+    ] = None,
+    hyp: Annotated[
+        list[Path] | None,
+        typer.Option("--hyp", metavar="F...", help="Compare these files of translations, two or more …"),
+    ] = None,
+    ref: Annotated[
+        list[Path] | None,
+        typer.Option("--ref", metavar="F...", help="… by this file of references; several: for each line as many."),
+    ] = None,
+    src: Annotated[Path | None, typer.Option("--src", metavar="F", help="The source text of these files.")] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group", metavar="NAME=A,B,C", help="Runs, or files, that differ in their seed alone; two groups or more."
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="NAME", help="What the others are compared with.  [default: the first]"),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="NAME", help="Split to translate.  [default: the only test set]")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: that of each run]")
+    ] = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    overrides: SearchOption = None,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
+    lowercase: Annotated[
+        bool, typer.Option("--lowercase", help="Ignore case, for comparison with papers that do.")
+    ] = False,
+    tokenize: Annotated[
+        str | None, typer.Option("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, intl, zh, char or none.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="DIR", help="Write the translations of each run into DIR.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="F", help="Also write a page with all lines to F, for a browser.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Compare systems: is the difference more than chance?
+
+    Runs translate the same split of their data directories; or files of translations are compared by a file of
+    references. BLEU, chrF and TER of each system come with a 95 % interval, its difference to the baseline with an
+    interval and p: how often chance alone makes two equal systems differ so much. With several systems p is corrected
+    for their number (Holm). Beside a difference stands how often people agree with one of this size.
+
+    These tests speak of other lines of the same kind. What another training with another seed would give, a comparison
+    of single runs cannot say: train at least three of each, and name them with --group. Then p and the interval are
+    over seeds and lines. In a group, runs/plain-* is all runs of that pattern.
+
+    \b
+    Examples:
+      nmt compare runs/plain runs/simcut --split test_2016_flickr
+      nmt compare --hyp ours.en theirs.en --ref reference.en
+      nmt compare --group plain=runs/plain-1,runs/plain-2,runs/plain-3 --group simcut=runs/simcut-*
+    """
+    from nmt.compare.compare import compare as run_stage
+    from nmt.compare.document import render_json
+    from nmt.compare.screen import render_text
+    from nmt.compare.systems import check_alike, find_baseline, group_members, grouped, read_systems, single_members
+    from nmt.evaluate.metrics import check_tokenizer
+    from nmt.files.write import open_output
+
+    if sum(map(bool, (runs, hyp, group))) > 1:
+        raise ConfigError(["RUN, --hyp and --group: give one of them"])
+    check_tokenizer(tokenize)
+    members = group_members(group) if group else single_members(runs or hyp or ())
+    position = find_baseline(baseline, members)
+    with nullcontext() if html is None else open_output(html) as page_file:
+        if ref or hyp or src:
+            of_runs = (split, data, output, beam, length_penalty, overrides, checkpoint, weights, precision)
+            if not ref or runs or any(value not in (None, [], "best", "auto") for value in of_runs):
+                raise ConfigError([OF_RUNS])
+            text, systems = read_systems(members, ref, src)
+        else:
+            from nmt.cli.defaults import search_settings
+            from nmt.compare.runs import Translating, translate_runs
+
+            how = Translating(
+                lambda config: search_settings(config, beam, length_penalty, overrides or ()),
+                split, data, checkpoint, weights, precision, output,
+            )  # fmt: skip
+            text, systems = translate_runs(members, how)
+        text = check_alike(text, systems, lowercase)
+        comparison = run_stage(text, grouped(systems, members), position, lowercase=lowercase, tokenize=tokenize)
+        if page_file is not None:
+            from nmt.compare.page.page import page
+
+            page_file.write(page(comparison).encode())
+    print(render_json(comparison) if json else render_text(comparison))

@@ -1,0 +1,167 @@
+"""A comparison as text for people."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from nmt.compare.thresholds import SOURCE, agreement
+from nmt.compare.types import Comparison, Difference, Group, GroupScore, Result
+from nmt.console import printable
+from nmt.significance.lines import Metric
+
+NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+"""Metrics as they are written for people; others have the name they were given."""
+SIGNIFICANT = 0.05
+COLUMNS = 100
+_GAP = "  "
+
+
+def metric_name(metric: Metric) -> str:
+    """Return the name of a metric for people."""
+    return NAMES.get(metric.name, metric.name)
+
+
+def number(metric: Metric, value: float, signed: bool = False) -> str:
+    """Format a score, or with `signed` a difference; metrics whose scores are around 1 need more digits."""
+    return f"{value:{'+' if signed else ''}.{4 if metric.formula == 'mean' else 2}f}"
+
+
+def p_value(p: float) -> str:
+    """Format a p value."""
+    return f"{p:.4f}" if p >= 0.0001 else "<0.0001"
+
+
+def render_text(comparison: Comparison) -> str:
+    """Format the comparison as a table for each metric, and sentences."""
+    text, baseline = comparison.text, comparison.groups[comparison.baseline].name
+    direction = f"{'-'.join(text.languages)}, " if text.languages else ""
+    lines = _wrapped(f"{text.name}: {direction}{len(text.references):,} lines, compared with {baseline}")
+    for result, table in zip(comparison.results, _tables(comparison), strict=True):
+        lines += ["", *table, *_errors(comparison, result)]
+    notes = (f"note: {note}" for note in comparison.notes)
+    for sentences in (_verdicts(comparison), _explanations(comparison), notes):
+        lines += ["", *(line for sentence in sentences for line in _wrapped(sentence))]
+    lines += ["", *(result.metric.signature for result in comparison.results)]
+    return "\n".join(map(printable, lines))
+
+
+def _wrapped(sentence: str) -> list[str]:
+    return textwrap.wrap(sentence, COLUMNS, subsequent_indent=_GAP)
+
+
+def _tables(comparison: Comparison) -> Iterator[list[str]]:
+    """Yield the lines of each metric's table. Long names lose their middle, so that a table has 100 columns."""
+    columns = [[*column] for column in zip(*_cells(comparison), strict=True) if any(column[1:])]
+    widths = [max(map(len, column)) for column in columns]
+    names = [_counted(group) for group in comparison.groups]
+    titles = [_title(result.metric) for result in comparison.results]
+    room = COLUMNS - sum(width + len(_GAP) for width in widths)
+    width = min(room, max(map(len, (*names, *titles))))
+    header, *rows = zip(*columns, strict=True)
+    cells = iter(rows)
+    for title in titles:
+        table = [(title, header), *((name, next(cells)) for name in names)]
+        yield [
+            _GAP.join([
+                _shortened(name, width).ljust(width),
+                *(cell.rjust(of_column) for cell, of_column in zip(row, widths, strict=True)),
+            ]).rstrip()
+            for name, row in table
+        ]  # fmt: skip
+
+
+def _cells(comparison: Comparison) -> Iterator[tuple[str, ...]]:
+    """Yield the header of all tables, then their rows; cells are empty where there is no value."""
+    yield "score", "95 % interval", "s.d.", "diff.", "95 % interval", "p", "people agree"
+    for result in comparison.results:
+        for score, difference in zip(result.scores, result.differences, strict=True):
+            yield _row(result.metric, score, difference)
+
+
+def _title(metric: Metric) -> str:
+    return metric_name(metric) + ("" if metric.higher_is_better else " (lower is better)")
+
+
+def _row(metric: Metric, score: GroupScore, difference: Difference | None) -> tuple[str, ...]:
+    low, high = (number(metric, end) for end in score.interval)
+    deviation = "" if score.seed_deviation is None else number(metric, score.seed_deviation)
+    row = (number(metric, score.value), f"{low} to {high}", deviation)
+    if difference is None:
+        return *row, "", "", "", ""
+    low, high = (number(metric, end, signed=True) for end in difference.interval)
+    p = "" if difference.p_holm is None else p_value(difference.p_holm)
+    people = agreement(metric, difference.value) or ""
+    return *row, number(metric, difference.value, signed=True), f"{low} to {high}", p, people
+
+
+def _counted(group: Group) -> str:
+    return group.name if len(group.systems) == 1 else f"{group.name} ({len(group.systems)})"
+
+
+def _shortened(name: str, width: int) -> str:
+    if len(name) <= width:
+        return name
+    end = (width - 1) // 2
+    return f"{name[: width - 1 - end]}…{name[-end:]}"
+
+
+def _errors(comparison: Comparison, result: Result) -> Iterator[str]:
+    """Yield the standard errors of differences over lines and over seeds."""
+    for group, difference in zip(comparison.groups, result.differences, strict=True):
+        if difference is not None and difference.seed_error is not None:
+            over_lines, over_seeds = (
+                number(result.metric, error) for error in (difference.line_error, difference.seed_error)
+            )
+            advice = "" if difference.advice is None else f"; {difference.advice}"
+            yield from _wrapped(
+                f"{_GAP}{group.name}: standard error of the difference {over_lines} over lines, {over_seeds} over "
+                f"seeds{advice}"
+            )
+
+
+def _verdicts(comparison: Comparison) -> Iterator[str]:
+    """Yield for each system, in a sentence, by which metrics it is better or worse than the baseline."""
+    baseline, is_open = comparison.groups[comparison.baseline].name, False
+    for position, group in enumerate(comparison.groups):
+        metrics: dict[str, list[str]] = {"better than": [], "worse than": [], "not told apart from": []}
+        for result in comparison.results:
+            if (difference := result.differences[position]) is not None and difference.p_holm is not None:
+                better = "better than" if (difference.value > 0) == result.metric.higher_is_better else "worse than"
+                verdict = better if difference.p_holm < SIGNIFICANT else "not told apart from"
+                metrics[verdict].append(metric_name(result.metric))
+        if parts := [f"{verdict} {baseline} by {listed(names)}" for verdict, names in metrics.items() if names]:
+            yield f"{group.name} is {', '.join(parts)}."
+        is_open = is_open or bool(metrics["not told apart from"])
+    if is_open:
+        yield "Not told apart does not mean equal: the interval says how large the difference may be."
+
+
+def _explanations(comparison: Comparison) -> Iterator[str]:
+    """Yield what the columns mean and how they were computed."""
+    differences = [each for result in comparison.results for each in result.differences if each is not None]
+    n_compared = len(comparison.groups) - 1
+    over_lines = f"{comparison.trials:,} trials, seed {comparison.seed}"
+    yield f"95 % intervals: bootstrap over lines, paired for differences; {over_lines}."
+    over_seeds = any(each.degrees_of_freedom is not None for each in differences)
+    if any(each.p is not None for each in differences):
+        how = (
+            "t test over seeds and lines, which the intervals of differences come from, too"
+            if over_seeds
+            else f"approximate randomization, two-sided; {over_lines}"
+        )
+        correction = f"; corrected for {n_compared} comparisons (Holm)" if n_compared > 1 else ""
+        yield (
+            f"p: how often chance alone makes two equal systems differ so much; below {SIGNIFICANT} they count as told "
+            f"apart ({how}{correction})."
+        )
+    if any(agreement(result.metric, 0.0) for result in comparison.results):
+        yield (
+            "people agree: in how many pairs of systems that differ so much people find the same one better "
+            f"({SOURCE})."
+        )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names: `BLEU, chrF and TER`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else names[0]

@@ -1,0 +1,156 @@
+"""The systems that are compared: their names, their groups, and what makes them comparable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from glob import glob, has_magic
+from pathlib import Path
+
+from nmt.compare.types import Group, System, TextToTranslate
+from nmt.errors import ConfigError, DataError
+from nmt.evaluate.metrics import looks_lowercased, looks_tokenized
+from nmt.text.lines import bounded_list, read_lines
+
+Members = Mapping[str, Sequence[Path]]
+"""The runs or files of each group; a single one is a group of one, and has its name."""
+
+
+def single_members(paths: Sequence[Path]) -> dict[str, list[Path]]:
+    """Return each run or file as a group of its own. Raises ConfigError unless there are two, all of them different."""
+    if len(paths) < 2:
+        raise ConfigError([f"{' '.join(map(str, paths)) or 'nothing'}: a comparison takes at least two systems"])
+    _refuse_repeated(paths)
+    return {name: [path] for name, path in zip(distinct_names(paths), paths, strict=True)}
+
+
+def group_members(values: Sequence[str]) -> dict[str, list[Path]]:
+    """Parse groups, each written as `NAME=A,B,C`; a pattern such as `runs/plain-*` is replaced by what it matches.
+
+    Raises ConfigError as `check_groups` does.
+    """
+    members: dict[str, list[Path]] = {}
+    for value in values:
+        name, equals, listed = value.partition("=")
+        parts = [part for part in listed.split(",") if part]
+        if not (equals and name and parts):
+            raise ConfigError([f"--group {value}: write it as NAME=A,B,C"])
+        if name in members:
+            raise ConfigError([f"--group {name} is given twice: name all that is in it once, {name}=A,B,C"])
+        members[name] = [path for part in parts for path in _matching(part)]
+        if not members[name]:
+            raise ConfigError([f"--group {value}: nothing is called so"])
+    check_groups(members)
+    return members
+
+
+def check_groups(members: Members) -> None:
+    """Raise ConfigError unless there are two groups, each has at least two runs or files, and all are different."""
+    for name, paths in members.items():
+        if len(paths) < 2:
+            raise ConfigError([
+                f"group {name} has {paths[0]} alone: a group takes at least two that differ in their seed; compare "
+                "single systems without groups"
+            ])  # fmt: skip
+    if len(members) < 2:
+        raise ConfigError([f"group {', '.join(members)}: a comparison takes at least two groups"])
+    _refuse_repeated([path for paths in members.values() for path in paths])
+
+
+def _matching(part: str) -> list[Path]:
+    return [Path(path) for path in sorted(glob(part))] if has_magic(part) else [Path(part)]  # noqa: PTH207  (absolute)
+
+
+def _refuse_repeated(paths: Sequence[Path]) -> None:
+    seen: dict[Path, Path] = {}
+    for path in paths:
+        if (first := seen.setdefault(path.resolve(), path)) is not path:
+            same = f"{path} is given twice" if first == path else f"{first} and {path} are the same"
+            raise ConfigError([f"{same}: a system differs from itself in nothing; name it once"])
+
+
+def distinct_names(paths: Sequence[Path]) -> list[str]:
+    """Return names that differ: of each path the last part, or as many parts as it takes."""
+    parts = [path.resolve().parts for path in paths]
+    n = 1
+    while len({part[-n:] for part in parts}) < len({*parts}):
+        n += 1
+    return [Path(*part[-n:]).as_posix() for part in parts]
+
+
+def find_baseline(wanted: str | None, members: Members) -> int:
+    """Return the position of the group that `wanted` names, by its name or path; by default the first.
+
+    Raises ConfigError if there is none.
+    """
+    if wanted is None:
+        return 0
+    for position, (name, paths) in enumerate(members.items()):
+        if wanted == name or [path.resolve() for path in paths] == [Path(wanted).resolve()]:
+            return position
+    raise ConfigError([f"--baseline {wanted}: is none of {', '.join(members)}"])
+
+
+def grouped(systems: Sequence[System], members: Members) -> tuple[Group, ...]:
+    """Return the groups of systems, which are in the order of `members`."""
+    rest = iter(systems)
+    return tuple(Group(name, tuple(next(rest) for _ in paths)) for name, paths in members.items())
+
+
+def read_systems(
+    members: Members, refs: Sequence[Path], src: Path | None = None
+) -> tuple[TextToTranslate, list[System]]:
+    """Read files of translations with one or several files of references, and of sources if known.
+
+    Raises DataError if a file is missing, is not UTF-8 text, is empty, or differs in its number of lines.
+    """
+    hyps = [path for paths in members.values() for path in paths]
+    first, *others = read = [(path, _read(path)) for path in (*refs, *hyps, *([src] if src else []))]
+    for path, lines in others:
+        if len(lines) != len(first[1]):
+            raise DataError(
+                f"{path} has {len(lines):,} lines, {first[0]} {len(first[1]):,}: they must pair line by line"
+            )
+    by_path = dict(read)
+    references = tuple(zip(*(by_path[path] for path in refs), strict=True)) if len(refs) > 1 else tuple(first[1])
+    text = TextToTranslate(" ".join(map(str, refs)), references, tuple(by_path[src]) if src else None)
+    systems = [System(name, tuple(by_path[path])) for name, path in zip(distinct_names(hyps), hyps, strict=True)]
+    return text, systems
+
+
+def _read(path: Path) -> list[str]:
+    if not path.exists():
+        raise DataError(f"{path}: no such file")
+    if path.is_dir():
+        raise DataError(f"{path}: is a directory; runs are compared without --ref, by the references of their test set")
+    lines = bounded_list(read_lines(path), str(path))
+    if not lines:
+        raise DataError(f"{path}: is empty")
+    return lines
+
+
+def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: bool = False) -> TextToTranslate:
+    """Return the text with notes on its form.
+
+    Raises DataError if some files are tokenised and others are not, or, unless case is ignored, lower-cased. Of runs it
+    is a note: what they translate into is a part of how good they are.
+    """
+    references = [line for ref in text.references for line in ((ref,) if isinstance(ref, str) else ref)]
+    notes = list(text.notes)
+    for looks, what, advice in (
+        (looks_tokenized, "tokenised", "detokenise it"),
+        (looks_lowercased, "lower-cased", "restore its case, or ignore case with --lowercase"),
+    ):
+        if lowercase and looks is looks_lowercased:
+            continue
+        marked = [system for system in systems if looks(system.translations)]
+        plain = [system for system in systems if system not in marked]
+        if marked and plain:
+            problem = f"{marked[0].name} looks {what}, {plain[0].name} does not"
+            if marked[0].run is None:
+                raise DataError(f"{problem}: {advice}")
+            notes.append(f"{problem}: that alone makes scores differ")
+        elif bool(marked) != looks(references):
+            which, other = ("translations", "references") if marked else ("references", "translations")
+            notes.append(f"the {which} look {what}, the {other} do not: these scores mean little")
+    return replace(text, notes=tuple(notes))

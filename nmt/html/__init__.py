@@ -1,0 +1,1 @@
+"""Pages of a single HTML file: style, charts and escaping."""
