@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nmt.console import aligned, printable
 from nmt.evaluate.metrics import Score
-from nmt.evaluate.report import Report, facts, metric_name
+from nmt.evaluate.report import Report, facts, metric_name, metric_value
 from nmt.runs.scores import RecordedScore, ScoreRecord
 
 AnyScore = Score | RecordedScore
@@ -42,7 +42,7 @@ def metrics_of(rows: Iterable[Sequence[AnyScore]]) -> list[str]:
 
 def values(scores: Sequence[AnyScore], metrics: Sequence[str]) -> list[str]:
     """Return the cells of a row of scores."""
-    by_metric = {score.metric: f"{score.value:.2f}" for score in scores}
+    by_metric = {score.metric: metric_value(score.metric, score.value) for score in scores}
     return [by_metric.get(metric, "-") for metric in metrics]
 
 
@@ -85,7 +85,7 @@ class History:
             for score in record.scores:
                 is_comparable = self.is_comparable(record, score)
                 (comparable if is_comparable else others)[signature(score)] = None
-                cells[score.metric] = f"{score.value:.2f}{' ' if is_comparable else '*'}"
+                cells[score.metric] = f"{metric_value(score.metric, score.value)}{' ' if is_comparable else '*'}"
             step = "-" if record.step is None else f"{record.step:,}"
             weights = record.weights or f"ensemble of {len(record.ensemble)}"
             date, split = record.date[:16].replace("T", " "), printable(record.split)
