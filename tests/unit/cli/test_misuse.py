@@ -27,6 +27,7 @@ LISTS = {
     ("distil", "--teacher"),
     *((name, "--run") for name in ("translate", "evaluate", "score", "challenge")),
     ("evaluate", "--ref"),
+    ("evaluate", "--split"),
     *(("compare", option) for option in ("--hyp", "--ref", "--group", "--set")),
     ("sweep", "--grid"),
     *(
