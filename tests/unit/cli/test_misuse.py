@@ -26,7 +26,7 @@ LISTS = {
     ("bidirectional", "--set"),
     ("distil", "--teacher"),
     *((name, "--run") for name in ("translate", "evaluate", "score")),
-    ("evaluate", "--ref"),
+    *(("evaluate", option) for option in ("--ref", "--split")),
     *(("compare", option) for option in ("--hyp", "--ref", "--group", "--set")),
     ("sweep", "--grid"),
 }
