@@ -15,7 +15,7 @@ REFS = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer Bank.
 
 
 def report(split: str, n: int = 1, **options: bool) -> Report:
-    subject = Subject(run="runs/a", split=split, step=4000, weights="average", search="beam 5", precision="bf16")
+    subject = Subject(run="runs/\x1ba", split=split, step=4000, weights="average", search="beam 5", precision="bf16")
     return evaluate(REFS * n, REFS * n, subject, "de", **options)
 
 
@@ -28,7 +28,7 @@ def test_a_row_for_each_split_and_the_rest_once() -> None:
     ]
     assert [line.split("|")[0] for line in lines[3:6]] == ["BLEU: BLEU", "chrF: chrF2", "TER: TER"]
     assert lines[5].endswith("  (lower is better)")
-    assert lines[6:] == ["run runs/a, step 4000, weights average, search beam 5, precision bf16"]
+    assert lines[6:] == ["run runs/\\x1ba, step 4000, weights average, search beam 5, precision bf16"]
 
 
 def test_what_is_not_of_all_splits_names_them() -> None:
