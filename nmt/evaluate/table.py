@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nmt.console import aligned, printable
 from nmt.evaluate.metrics import Score
-from nmt.evaluate.report import Report, facts, metric_name
+from nmt.evaluate.report import Report, facts, metric_name, metric_value
 from nmt.runs.scores import RecordedScore, ScoreRecord
 
 AnyScore = Score | RecordedScore
@@ -20,7 +20,7 @@ def render_table(reports: Sequence[Report]) -> str:
     that they belong to.
     """
     metrics = metrics_of(report.scores for report in reports)
-    rows = [["split", *map(metric_name, metrics), "lines"]]
+    rows = [["split", *(printable(metric_name(metric)) for metric in metrics), "lines"]]
     signatures: dict[str, list[str]] = {}
     notes: dict[str, list[str]] = {}
     for report in reports:
@@ -42,7 +42,7 @@ def metrics_of(rows: Iterable[Sequence[AnyScore]]) -> list[str]:
 
 def values(scores: Sequence[AnyScore], metrics: Sequence[str]) -> list[str]:
     """Return the cells of a row of scores."""
-    by_metric = {score.metric: f"{score.value:.2f}" for score in scores}
+    by_metric = {score.metric: metric_value(score.metric, score.value) for score in scores}
     return [by_metric.get(metric, "-") for metric in metrics]
 
 
@@ -78,7 +78,7 @@ class History:
     def text(self) -> str:
         """Format the history as a table; scores that are not comparable are marked with an asterisk."""
         metrics = metrics_of(record.scores for record in self.records)
-        names = [f"{metric_name(metric)} " for metric in metrics]  # the space is for asterisks
+        names = [f"{printable(metric_name(metric))} " for metric in metrics]  # the space is for asterisks
         rows = [["date (UTC)", "split", "lines", "step", "weights", *names, "precision", "search"]]
         comparable, others = dict[str, dict[str, None]](), dict[str, None]()
         for record in self.records:
@@ -89,7 +89,7 @@ class History:
                     comparable.setdefault(signature(score), {})[record.split] = None
                 else:
                     others[f"* {signature(score)}"] = None
-                cells[score.metric] = f"{score.value:.2f}{' ' if is_comparable else '*'}"
+                cells[score.metric] = f"{metric_value(score.metric, score.value)}{' ' if is_comparable else '*'}"
             step = "-" if record.step is None else f"{record.step:,}"
             weights = record.weights or f"ensemble of {len(record.ensemble)}"
             date, split = record.date[:16].replace("T", " "), printable(record.split)

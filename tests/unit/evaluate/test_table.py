@@ -34,12 +34,12 @@ def test_a_row_for_each_split_and_the_rest_once() -> None:
 def test_what_is_not_of_all_splits_names_them() -> None:
     first, second = report("a", lowercase=True), report("b")
     more = Score("bleu", 3.0, "another|version:1", higher_is_better=True)
-    second = replace(second, scores=(*second.scores[1:], replace(more, metric="comet")))  # type: ignore[arg-type]
+    second = replace(second, scores=(*second.scores[1:], replace(more, metric="co\x1bmet")))
     text = render_table([first, second])
     header, row, other = (line.split() for line in text.splitlines()[:3])
-    assert header == ["split", "BLEU", "chrF", "TER", "comet", "lines"]
-    assert (row[4], other[1], other[4]) == ("-", "-", "3.00")
-    assert "comet: another|version:1 (b)" in text
+    assert header == ["split", "BLEU", "chrF", "TER", "co\\x1bmet", "lines"]
+    assert (row[4], other[1], other[4]) == ("-", "-", "3.0000")
+    assert "co\\x1bmet: another|version:1 (b)" in text
     assert "case:lc" in text and "case:mixed" in text
     assert "note: lowercased: not comparable with cased scores (a)" in text
 
