@@ -133,7 +133,7 @@ def translate_text(translator: Translator, sources: Sequence[str], name: str, se
             warnings.add(number, Line(sources[number - 1]), n_best)
             translations.append(n_best[0].text)
     for warning in warnings.lines():
-        say(warning)
+        say(f"{name}: {warning}")
     return translations
 
 
