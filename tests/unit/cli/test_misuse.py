@@ -166,7 +166,7 @@ def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
         (("translate", "--run", "runs/a", "Hund"), 'write echo "Hund" | nmt translate, or nmt translate --input FILE'),
         (
             ("evaluate", "--hyp", "a", "b", "--ref", "r"),
-            "--hyp takes one value, found a and b: score one file of translations after the other",
+            "score one file of translations after the other, or nmt compare --hyp a b --ref F",
         ),
         (("translate", "--input", "a", "b"), "or all at once: cat a b | nmt translate"),
         (("score", "--src", "a", "--ref", "b", "c"), "write nmt score --src FILE --ref FILE"),
