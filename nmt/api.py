@@ -16,19 +16,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nmt.config import Config
 from nmt.config.load import changed_config, load_config
-from nmt.evaluate.run import Evaluation, evaluate_run
+from nmt.data.corpus import Corpus
+from nmt.evaluate.record import record_scores
+from nmt.evaluate.run import Evaluation, choose_split, choose_splits, corpus_of, evaluate_run
 from nmt.prepare.prepare import prepare as run_prepare
 from nmt.process import keep_freed_memory
 from nmt.training.loop import fit
 from nmt.training.parallel.world import joined
 from nmt.translate.translator import Translator
 
-__all__ = ["evaluate", "prepare", "train"]
+__all__ = ["evaluate", "evaluate_all", "prepare", "train"]
 
 
 def prepare(
@@ -81,13 +83,33 @@ def evaluate(
 ) -> Evaluation:
     """Translate a split with a run and score it, as `nmt evaluate` does: report, sources, references, translations.
 
-    split: a test set, valid or train; by default the only test set. data: by default the run's training data.
-    checkpoint and weights as for `Translator.load`; search: search settings to change, such as {"beam": 1}.
-    Raises ConfigError, CheckpointError or DataError.
+    split: a test set, valid or train; by default the only test set, see `evaluate_all` for several. data: by default
+    the run's training data. checkpoint and weights as for `Translator.load`; search: search settings to change, such as
+    {"beam": 1}. The scores are recorded in the run. Raises ConfigError, CheckpointError or DataError.
     """
     translator = Translator.load(run, checkpoint, weights)
-    changed = translator.search_settings(search or {})
-    return evaluate_run(translator, Path(data) if data is not None else None, split, changed)
+    corpus = corpus_of(translator, Path(data) if data is not None else None)
+    return _evaluated(translator, corpus, choose_split(corpus, split), search)
+
+
+def evaluate_all(
+    run: Path | str,
+    splits: Sequence[str] = (),
+    data: Path | str | None = None,
+    checkpoint: str = "best",
+    weights: str = "auto",
+    search: Mapping[str, object] | None = None,
+) -> dict[str, Evaluation]:
+    """Like `evaluate`, for several splits, by default all test sets of the data directory; return them by name."""
+    translator = Translator.load(run, checkpoint, weights)
+    corpus = corpus_of(translator, Path(data) if data is not None else None)
+    return {split: _evaluated(translator, corpus, split, search) for split in choose_splits(corpus, splits)}
+
+
+def _evaluated(translator: Translator, corpus: Corpus, split: str, search: Mapping[str, object] | None) -> Evaluation:
+    evaluation = evaluate_run(translator, corpus, split, translator.search_settings(search or {}))
+    record_scores(evaluation.report, translator, corpus)
+    return evaluation
 
 
 def _config(config: Config | Path | str, settings: Mapping[str, object] | None) -> Config:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -46,6 +47,24 @@ def printable_sentence(text: str) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
+
+
+def width(text: str) -> int:
+    """Return the width of `text` in terminal columns: two for East Asian wide characters, none for combining marks."""
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
+    """Return rows of printable cells as lines with columns; those at the indices `right` are aligned to the right."""
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = []
+        for i, (cell, widest) in enumerate(zip(row, widths, strict=True)):
+            padding = " " * (widest - width(cell))
+            cells.append(padding + cell if i in right else cell + padding)
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def say(text: str) -> None:

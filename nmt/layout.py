@@ -109,6 +109,7 @@ class RunDir:
     log.jsonl, tensorboard/  training log
     dev/                     translations of the development set, one file per validation
     profile/trace.json.gz    profiler trace of a few steps (nmt train --profile)
+    scores.jsonl             what nmt evaluate measured, see `nmt.runs.scores`
     ctranslate2-…/           see `ExportDir`, by number format (nmt translate --engine ctranslate2)
     """
 
@@ -160,6 +161,10 @@ class RunDir:
     @property
     def trace(self) -> Path:
         return self.path / "profile" / "trace.json.gz"
+
+    @property
+    def scores(self) -> Path:
+        return self.path / "scores.jsonl"
 
     def ctranslate2(self, quantization: str) -> ExportDir:
         return ExportDir(self.path / f"ctranslate2-{quantization}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,8 +19,12 @@ from nmt.cli.options import (
     SearchOption,
     WeightsOption,
 )
-from nmt.errors import ConfigError
+from nmt.errors import CheckpointError, ConfigError, DataError
 
+if TYPE_CHECKING:
+    from nmt.evaluate.report import Report
+
+HISTORY_ALONE = "--history shows what was measured before: it goes with one --run, --split and --json alone"
 FILES_ALONE = (
     "--hyp F and --ref F must be given together, without options of a run: --run, --split, --data, --output, "
     "--samples, --beam, --length-penalty, --set, --checkpoint, --weights, --precision"
@@ -30,7 +35,8 @@ FILES_ALONE = (
 def evaluate(
     run: RunsOption = None,
     split: Annotated[
-        str | None, typer.Option("--split", metavar="NAME", help="Split to translate.  [default: the only test set]")
+        list[str] | None,
+        typer.Option("--split", metavar="NAME", help="Split to translate; may be repeated.  [default: all test sets]"),
     ] = None,
     hyp: Annotated[Path | None, typer.Option("--hyp", metavar="F", help="Score this file of translations …")] = None,
     ref: Annotated[
@@ -54,13 +60,20 @@ def evaluate(
     ] = None,
     samples: Annotated[int, typer.Option("--samples", metavar="N", min=0, help="Also show N translations.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", metavar="F", help="Write the translations to F.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="Show what was measured before, and translate nothing.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for several splits a list.")] = False,
 ) -> None:
     """Score translations: BLEU, chrF and TER by sacrebleu.
 
-    Either a run, or an ensemble of several, translates a split of its data directory (a test set, valid or train); or a
-    file of translations is scored against a file of references. Several reference files are several references for
-    each line (nrefs in the signature).
+    Either a run, or an ensemble of several, translates the test sets of its data directory, or the splits that --split
+    names (a test set, valid, train, or all for the test sets); or a file of translations is scored against a file of
+    references. Several reference files are several references for each line (nrefs in the signature). The scores of
+    several splits are shown as a table; --output F is then a directory, with the translations in F/SPLIT.LANGUAGE.
+
+    What a run scores is recorded in its scores.jsonl, for an ensemble in that of the first run. --history shows these
+    scores, oldest first; those that cannot be compared with the newest of the same split are marked with an asterisk.
 
     Scores are cased and on raw text. Each comes with a signature that says how it was computed; scores with different
     signatures cannot be compared. TER is cased, too: the sacrebleu command ignores case by default
@@ -70,29 +83,84 @@ def evaluate(
     Examples:
       nmt evaluate
       nmt evaluate --run runs/multi30k-de-en --split valid --beam 1
+      nmt evaluate --run runs/multi30k-de-en --history
       nmt evaluate --hyp news.en --ref news.ref.en --json
     """
     from nmt.evaluate.report import evaluate_files, render_json, render_text
 
-    render = render_json if json else render_text
+    if history:
+        others = (hyp, ref, data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
+        is_alone = all(value in (None, 0, [], "best", "auto") for value in others) and not lowercase and not tokenize
+        if not is_alone or len(run or ()) > 1:
+            raise ConfigError([HISTORY_ALONE])
+        _show_history(run[0] if run else None, split or (), json)
+        return
     if hyp is not None or ref:
         of_a_run = (run, split, data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
         if hyp is None or not ref or any(value not in (None, 0, [], "best", "auto") for value in of_a_run):
             raise ConfigError([FILES_ALONE])
-        print(render(evaluate_files(hyp, ref, lowercase, tokenize)))
+        report = evaluate_files(hyp, ref, lowercase, tokenize)
+        print(render_json(report) if json else render_text(report))
         return
     if json and samples:
         raise ConfigError(["--samples cannot be combined with --json; --output F writes all translations"])
 
     from nmt.cli.defaults import resolve_models, search_settings
-    from nmt.evaluate.run import evaluate_run
+    from nmt.evaluate.record import record_scores
+    from nmt.evaluate.run import choose_splits, corpus_of, evaluate_run
+    from nmt.evaluate.table import render_table
     from nmt.files.write import open_output
     from nmt.translate.translator import Translator
 
-    with nullcontext() if output is None else open_output(output) as file:
-        translator = Translator.load(resolve_models(run, None), checkpoint, weights, precision=precision)
-        search = search_settings(translator.config, beam, length_penalty, overrides or ())
-        evaluation = evaluate_run(translator, data, split, search, lowercase, tokenize)
-        if file is not None:
-            file.writelines(f"{line}\n".encode() for line in evaluation.translations)
-    print(*evaluation.samples(samples), render(evaluation.report), sep="\n")
+    translator = Translator.load(resolve_models(run, None), checkpoint, weights, precision=precision)
+    search = search_settings(translator.config, beam, length_penalty, overrides or ())
+    corpus = corpus_of(translator, data)
+    outputs = _outputs(output, choose_splits(corpus, split or ()), translator.config.data.tgt)
+    reports: list[Report] = []
+    for name, path in outputs.items():
+        with nullcontext() if path is None else open_output(path) as file:
+            evaluation = evaluate_run(translator, corpus, name, search, lowercase, tokenize)
+            record_scores(evaluation.report, translator, corpus)
+            if file is not None:
+                file.writelines(f"{line}\n".encode() for line in evaluation.translations)
+        reports.append(evaluation.report)
+        heading = [f"split {name}"] if samples and len(outputs) > 1 else []
+        for line in (*heading, *evaluation.samples(samples)):
+            print(line)
+    if json:
+        print(render_json(*reports))
+    else:
+        print(render_text(*reports) if len(reports) == 1 else render_table(reports))
+
+
+def _outputs(output: Path | None, splits: Sequence[str], language: str) -> dict[str, Path | None]:
+    """Return the file for the translations of each split: `output` for one, in a directory of that name for several.
+
+    Raises ConfigError for standard output and several splits, DataError if the directory cannot be made.
+    """
+    if output is None or len(splits) == 1:
+        return dict.fromkeys(splits, output)
+    if str(output) == "-":
+        raise ConfigError([f"--output - takes one split, found {', '.join(splits)}; choose one with --split"])
+    try:
+        output.mkdir(exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{output}: {error.strerror}; it is to be a directory for several files") from error
+    return {split: output / f"{split}.{language}" for split in splits}
+
+
+def _show_history(run: Path | None, splits: Sequence[str], json: bool) -> None:
+    from nmt.cli.defaults import run_or_newest
+    from nmt.evaluate.table import History
+    from nmt.layout import RunDir
+    from nmt.runs.scores import read_scores
+
+    directory = RunDir(run_or_newest(run))
+    if not directory.config.is_file():
+        raise CheckpointError(f"{directory.path}: not a run directory, it has no config.yaml; make one with nmt train")
+    records = [record for record in read_scores(directory) if not splits or record.split in splits]
+    if not records:
+        of = f" of {', '.join(splits)}" if splits else ""
+        raise CheckpointError(f"{directory.path}: no scores{of} yet; nmt evaluate records what it measures")
+    history = History(records)
+    print(history.json() if json else history.text())

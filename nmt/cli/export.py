@@ -50,7 +50,7 @@ def export(
     engines; the number of identical translations and the difference of their scores are printed, and a model that does
     not match the run is an error. `nmt translate --model DIR --engine ctranslate2` translates with it.
 
-    With --evaluate the model card also has the scores of every test set.
+    The model card also has what nmt evaluate measured of these weights on test sets; --evaluate measures them all now.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def export(
     exported = export(request, output, kind, quantization or "float32")
     if exported.comparison is not None:
         show(str(exported.comparison))
-    for report in exported.reports:
-        scores = ", ".join(f"{score.value:.2f} {score.signature}" for score in report.scores)
-        show(f"{report.subject.split}: {scores}")
+    for record in exported.scores:
+        scores = ", ".join(f"{score.value:.2f} {score.signature}" for score in record.scores)
+        show(f"{record.split}: {scores}")
     show(f"{output}: written")

@@ -31,8 +31,9 @@ def runs(
 ) -> None:
     """List the runs in a directory, newest first.
 
-    Columns: state, last step of training.max_steps, best BLEU on the development set, training time, and time since the
-    last write. A run is running (the last column names host and process), finished, stopped (nmt train --resume
+    Columns: state, last step of training.max_steps, best BLEU on the development set, the test set that nmt evaluate
+    measured last with its BLEU (an asterisk: ignored case, or another note), training time, and time since the last
+    write. A run is running (the last column names host and process), finished, stopped (nmt train --resume
     continues it) or broken (the last column says what is damaged).
 
     --curve RUN prints the validations of one run as a Markdown table: minutes, steps, and development BLEU of the

@@ -15,6 +15,11 @@ from nmt.text.lines import bounded_list, read_lines
 _NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
 
+def metric_name(metric: str) -> str:
+    """Return the name of a metric for people."""
+    return _NAMES.get(metric, metric)
+
+
 @dataclass(frozen=True)
 class Member:
     """A run of an ensemble, with the step and kind of its weights."""
@@ -127,26 +132,30 @@ def render_text(report: Report) -> str:
     lines = []
     for score in report.scores:
         direction = "" if score.higher_is_better else "  (lower is better)"
-        lines.append(f"{_NAMES[score.metric]:<4} {score.value:6.2f}  {score.signature}{direction}")
-    facts = {"lines": report.n_lines, **vars(report.subject)}
-    lines.append(", ".join(f"{name} {_fact(value)}" for name, value in facts.items() if value is not None))
+        lines.append(f"{metric_name(score.metric):<4} {score.value:6.2f}  {score.signature}{direction}")
+    lines.append(facts({"lines": report.n_lines, **vars(report.subject)}))
     lines += [f"note: {note}" for note in report.notes]
     return "\n".join(map(printable, lines))
+
+
+def facts(values: Mapping[str, object]) -> str:
+    """Format what was scored: name and value of all that is known."""
+    return ", ".join(f"{name} {_fact(value)}" for name, value in values.items() if value is not None)
 
 
 def _fact(value: object) -> str:
     return " + ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def render_json(report: Report) -> str:
-    """Format the report as one JSON object; missing values are null."""
-    return json.dumps(
+def render_json(*reports: Report) -> str:
+    """Format a report as one JSON object, several as a list of them; missing values are null."""
+    objects = [
         {
             "scores": [asdict(score) for score in report.scores],
             "lines": report.n_lines,
             **asdict(report.subject),
             "notes": report.notes,
-        },
-        ensure_ascii=False,
-        indent=1,
-    )
+        }
+        for report in reports
+    ]
+    return json.dumps(objects[0] if len(objects) == 1 else objects, ensure_ascii=False, indent=1)

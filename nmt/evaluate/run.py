@@ -72,25 +72,49 @@ def choose_split(corpus: Corpus, name: str | None) -> str:
     raise DataError(f"{corpus.directory.path}: has {problem}")
 
 
+def choose_splits(corpus: Corpus, names: Sequence[str]) -> list[str]:
+    """Return the splits of these names, each once. `all` stands for the test sets, which are also the default.
+
+    Raises DataError if there is no test set, or no split of a name.
+    """
+    tests = [split for split in corpus.splits if split not in ("train", "valid")]
+    if not names:
+        return tests or [choose_split(corpus, None)]
+    chosen = [split for name in names for split in (tests if name == "all" and name not in tests else [name])]
+    for name in chosen or names:
+        corpus.in_one_file(name)
+    return list(dict.fromkeys(chosen))
+
+
+def corpus_of(translator: Translator, data_dir: Path | None) -> Corpus:
+    """Open the corpus at `data_dir`, by default that of training, for a translator loaded from one or several runs.
+
+    Raises DataError as `open_corpus`.
+    """
+    origin, languages = translator.origin, translator.config.data.languages
+    assert origin is not None, "the translator was loaded from a run"
+    corpus = open_corpus(RunDir(origin.run), languages, data_dir)
+    for other in translator.others:
+        open_corpus(RunDir(other.run), languages, corpus.directory.path)
+    return corpus
+
+
 def evaluate_run(
     translator: Translator,
-    data_dir: Path | None,
-    split_name: str | None,
+    corpus: Corpus,
+    split_name: str,
     search: SearchConfig,
     lowercase: bool = False,
     tokenize: str | None = None,
 ) -> Evaluation:
     """Translate a split of a corpus with a translator loaded from one or several runs, and score it.
 
-    Raises DataError, see `open_corpus`, `choose_split` and `evaluate`.
+    Raises DataError if there is no such split or it is damaged, and as `evaluate`.
     """
     origin, config = translator.origin, translator.config.data
     assert origin is not None, "the translator was loaded from a run"
     check_tokenizer(tokenize)
-    corpus = open_corpus(RunDir(origin.run), config.languages, data_dir)
-    for other in translator.others:
-        open_corpus(RunDir(other.run), config.languages, corpus.directory.path)
-    split = corpus.in_one_file(choose_split(corpus, split_name))
+    split = corpus.in_one_file(split_name)
     corpus.verify(split.name, ("text",))
     sources, references = split.text(config.src), split.text(config.tgt)
     translations = translate_text(translator, sources, split.name, search)

@@ -15,11 +15,13 @@ from nmt.data.corpus import read_manifest
 from nmt.data.manifest import Manifest
 from nmt.errors import DataError
 from nmt.evaluate.metrics import MetricName, corpus_score
-from nmt.evaluate.report import Report
+from nmt.evaluate.report import metric_name
+from nmt.evaluate.table import metrics_of, signature, values
 from nmt.layout import DataDir, RunDir
 from nmt.runs.folder import ExportInfo
 from nmt.runs.info import read_info
 from nmt.runs.listing import is_validation, number, read_log
+from nmt.runs.scores import ScoreRecord
 
 # settings that depend on the machine rather than on the recipe
 _MACHINE = {"run_dir", "device"}
@@ -32,21 +34,21 @@ def card(
     info: ExportInfo,
     n_parameters: int,
     n_pieces: Sequence[int],
-    reports: Sequence[Report] = (),
+    scores: Sequence[ScoreRecord] = (),
     checked: str | None = None,
 ) -> str:
     """Return the text of README.md, the model card.
 
     Args:
         n_pieces: sizes of the source and the target vocabulary.
-        reports: scores of this translator on the test sets.
+        scores: of these weights on test sets, oldest first.
         checked: the result of the comparison with the run.
     """
     return "\n".join(
         [
             *_front_matter(config),
             *_facts(config, info, n_parameters, n_pieces, checked),
-            *_quality(run, config, info, reports),
+            *_quality(run, config, info, scores),
             *_data(run, config),
             *_recipe(config),
             *_use(config, info),
@@ -91,13 +93,34 @@ def _facts(
     yield ""
 
 
-def _quality(run: RunDir, config: Config, info: ExportInfo, reports: Sequence[Report]) -> Iterator[str]:
+def _quality(run: RunDir, config: Config, info: ExportInfo, scores: Sequence[ScoreRecord]) -> Iterator[str]:
     lines = [*_development(run, config, info)]
-    for report in reports:
-        scores = ", ".join(f"{score.value:.2f} ({score.signature})" for score in report.scores)
-        lines.append(f"- test set {report.subject.split}, {report.n_lines:,} lines, {report.subject.search}: {scores}")
+    newest = {(record.split, record.search, record.precision, bool(record.notes)): record for record in scores}
+    by_signature: dict[tuple[str, ...], list[ScoreRecord]] = {}
+    for record in newest.values():
+        by_signature.setdefault(tuple(map(signature, record.scores)), []).append(record)
+    for signatures, records in by_signature.items():
+        lines += [*([""] if lines else []), *_test_scores(records), "", *(f"- {line}" for line in signatures)]
     if lines:
-        yield from ("## Quality", "", "Scores are of detokenised text, with case.", "", *lines, "")
+        yield from (
+            "## Quality",
+            "",
+            "Scores are of detokenised text, with case unless a signature says otherwise.",
+            "",
+            *lines,
+            "",
+        )
+
+
+def _test_scores(records: Sequence[ScoreRecord]) -> Iterator[str]:
+    """Yield a table of scores that have the same signatures."""
+    metrics = metrics_of(record.scores for record in records)
+    yield f"| test set | lines | {' | '.join(map(metric_name, metrics))} | search | precision | date |"
+    yield "|---" * (len(metrics) + 5) + "|"
+    for record in records:
+        facts = printable(record.search), printable(record.precision), record.date[:10]
+        cells = printable(record.split), f"{record.lines:,}", *values(record.scores, metrics), *facts
+        yield f"| {' | '.join(cells)} |"
 
 
 def _development(run: RunDir, config: Config, info: ExportInfo) -> Iterator[str]:

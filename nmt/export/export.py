@@ -17,8 +17,8 @@ from nmt.engine.convert import save_ctranslate2
 from nmt.engine.search import Engine
 from nmt.engine.translator import EngineSearcher
 from nmt.errors import DataError
-from nmt.evaluate.report import Report
-from nmt.evaluate.run import evaluate_run, open_corpus
+from nmt.evaluate.record import record_scores
+from nmt.evaluate.run import choose_splits, evaluate_run, open_corpus
 from nmt.export.card import card
 from nmt.files.write import write_file
 from nmt.layout import RunDir
@@ -35,6 +35,7 @@ from nmt.runs.folder import (
     seal,
 )
 from nmt.runs.model import Saved, open_saved
+from nmt.runs.scores import ScoreRecord, read_scores
 from nmt.text.lines import read_lines
 from nmt.translate.searcher import NativeSearcher
 from nmt.translate.sentences import MAX_PIECES_FACTOR
@@ -48,8 +49,8 @@ class Exported:
     path: Path
     comparison: Comparison | None
     """The comparison of a CTranslate2 model with the run."""
-    reports: Sequence[Report]
-    """Scores on the test sets, if requested."""
+    scores: Sequence[ScoreRecord]
+    """Of the test sets, if requested."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
     native = Translator(searcher, tokenizers, config, [saved.origin])
     lines = _check_lines(request, native) if kind == "ctranslate2" else []
     info = _info(saved, kind, quantization)
+    recorded = _recorded(saved)
     vocabularies = [native.tokenizers[name] for name in (config.data.src, config.data.tgt)]
     translator: Translator = native
     comparison = None
@@ -108,7 +110,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             comparison = compare(native, engine, lines, search_for_check(config.search))
             check_tolerance(comparison, quantization)
             translator = Translator(EngineSearcher(engine), tokenizers, config, [saved.origin])
-        reports = _reports(request, translator) if request.evaluate else []
+        scores = _evaluated(request, translator) if request.evaluate else []
         n_parameters = sum(parameter.numel() for parameter in model.parameters())
         text = card(
             RunDir(request.run),
@@ -116,11 +118,11 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             info,
             n_parameters,
             [len(tokenizer) for tokenizer in vocabularies],
-            reports,
+            [*recorded, *scores],
             None if comparison is None else str(comparison),
         )
         write_file(directory.card, text.encode())
-    return Exported(output, comparison, reports)
+    return Exported(output, comparison, scores)
 
 
 def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
@@ -169,11 +171,21 @@ def _corpus(request: Request, translator: Translator) -> Corpus:
     return open_corpus(RunDir(request.run), translator.config.data.languages, request.data)
 
 
-def _reports(request: Request, translator: Translator) -> list[Report]:
+def _recorded(saved: Saved) -> list[ScoreRecord]:
+    """Return the scores of these weights on test sets that were measured before."""
+    weights = saved.weights
+    wanted = weights.step, weights.kind, [*weights.averaged]
+    return [
+        record
+        for record in read_scores(RunDir(saved.path))
+        if record.is_test and (record.step, record.weights, record.averaged) == wanted
+    ]
+
+
+def _evaluated(request: Request, translator: Translator) -> list[ScoreRecord]:
     """Evaluate every test set of the data directory. Raises DataError if it has none."""
-    corpus = _corpus(request, translator)
-    names = [name for name in corpus.splits if name not in ("train", "valid")]
-    if not names:
-        raise DataError(f"{corpus.directory.path}: has no test set to evaluate")
-    search = translator.config.search
-    return [evaluate_run(translator, request.data, name, search).report for name in names]
+    corpus, search = _corpus(request, translator), translator.config.search
+    return [
+        record_scores(evaluate_run(translator, corpus, name, search).report, translator, corpus)
+        for name in choose_splits(corpus, ())
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -69,6 +70,27 @@ def _replace_in(folder: int, name: str, data: bytes) -> None:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(part, dir_fd=folder)
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Append a line, without its line feed, to a file that several processes append to, and sync it to disk.
+
+    On failure nothing is appended. A line that a killed process left unfinished is ended first. Raises UnsafeFileError
+    if the file is a link or not a regular one, and OSError.
+    """
+    descriptor = open_own(path, os.O_APPEND)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks: a single write is atomic on most
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        end = os.fstat(descriptor).st_size
+        is_whole = end == 0 or os.pread(descriptor, 1, end - 1) == b"\n"
+        data = (b"" if is_whole else b"\n") + line + b"\n"
+        if os.write(descriptor, data) < len(data):
+            os.ftruncate(descriptor, end)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

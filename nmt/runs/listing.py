@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import time
-import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,16 +16,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nmt.config.load import load_config
-from nmt.console import printable
+from nmt.console import aligned, printable, width
 from nmt.errors import CheckpointError, NmtError
 from nmt.files.read import LOG_BYTES, read_regular
 from nmt.files.write import lock_holder
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs.info import Selected, Weights, read_info, read_selected
+from nmt.runs.scores import ScoreRecord, read_scores
 from nmt.runs.state import load_state
 
 Record = dict[str, Any]
 State = Literal["running", "finished", "stopped", "broken"]
+NAME_WIDTH = 12
+"""Columns that the name of a test set takes at most."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Summary:
     """The step of the last checkpoint."""
     best_bleu: float | None
     """On the development set, the average at the end included."""
+    test: ScoreRecord | None
+    """The newest scores of a test set."""
     minutes: float | None
     """Training time, summed over resumes."""
     last_written: float
@@ -81,6 +85,7 @@ def summarise(run: RunDir) -> Summary:
     steps: list[int] = []
     bleu: dict[Weights, float] = {}
     last: Record = {}
+    tests: list[ScoreRecord] = []
     with _collecting(problems, run):
         max_steps = load_config(run.config).training.max_steps
     with _collecting(problems, run):
@@ -95,6 +100,8 @@ def summarise(run: RunDir) -> Summary:
     with _collecting(problems, run):
         bleu = best_bleu(run)
         last = _last_record(run.log)
+    with _collecting(problems, run):
+        tests = [record for record in read_scores(run) if record.is_test]
     holder = lock_holder(run.lock)
     state: State = "stopped"
     if holder is not None:
@@ -111,6 +118,7 @@ def summarise(run: RunDir) -> Summary:
         max_steps=max_steps,
         checkpoint=steps[-1] if steps else None,
         best_bleu=max(bleu.values(), default=None),
+        test=tests[-1] if tests else None,
         minutes=_minutes(run, steps, number(last, "minutes")),
         last_written=_last_written(run),
         holder=holder,
@@ -150,7 +158,8 @@ def _checkpoints(run: RunDir) -> list[int]:
 
 def _last_written(run: RunDir) -> float:
     """Return when the run directory was last written to, in seconds since 1970."""
-    return _newest(run.path, run.config, run.info, run.lock, run.checkpoints, run.selected, run.log, run.dev)
+    small = (run.config, run.info, run.lock, run.selected, run.log, run.scores)
+    return _newest(run.path, *small, run.checkpoints, run.dev)
 
 
 def _newest(*files: Path) -> float:
@@ -227,18 +236,12 @@ def number(record: Record, name: str, most: float = 1e15) -> float | None:
 
 
 def render_text(runs: Sequence[Summary]) -> str:
-    """Format the runs as a text table with a row for each."""
-    rows: list[tuple[str, ...]] = [("run", "state", "step", "BLEU", "trained", "age", "")]
-    rows += [_row(run, time.time()) for run in runs]
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = []
-        for i, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            padding = " " * (width - _width(cell))
-            cells.append(padding + cell if 2 <= i <= 5 else cell + padding)  # numbers are right-aligned
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    """Format the runs as a text table with a row for each; scores of test sets have a column if there are any."""
+    header = ("run", "state", "step", "BLEU", "test BLEU", "trained", "age", "")
+    rows = [header, *(_row(run, time.time()) for run in runs)]
+    if not any(run.test for run in runs):
+        rows = [(*row[:4], *row[5:]) for row in rows]
+    return "\n".join(aligned(rows, right=range(2, len(rows[0]) - 1)))
 
 
 def _row(run: Summary, now: float) -> tuple[str, ...]:
@@ -250,10 +253,18 @@ def _row(run: Summary, now: float) -> tuple[str, ...]:
         run.state,
         f"{run.step:,}" + (f" / {run.max_steps:,}" if run.max_steps is not None else ""),
         "-" if run.best_bleu is None else f"{run.best_bleu:.1f}",
+        "-" if run.test is None else _test_score(run.test),
         "-" if run.minutes is None else _duration(run.minutes),
         _age(now - run.last_written),
         printable("; ".join(notes)),
     )
+
+
+def _test_score(record: ScoreRecord) -> str:
+    """Format BLEU and the name of the test set, of a long one both ends; an asterisk marks scores with notes."""
+    bleu, name = record.score("bleu"), printable(record.split)
+    value = "-" if bleu is None else f"{bleu.value:.1f}{'*' if record.notes else ''}"
+    return f"{name if width(name) <= NAME_WIDTH else f'{name[:4]}…{name[-6:]}'} {value}"
 
 
 def _duration(minutes: float) -> str:
@@ -269,17 +280,13 @@ def _age(seconds: float) -> str:
     return f"{max(int(seconds), 0)} s"  # the clock of another machine may be ahead
 
 
-def _width(text: str) -> int:
-    """Return the width of `text` in terminal columns: two for East Asian wide characters, none for combining marks."""
-    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
-
-
 def render_json(runs: Sequence[Summary]) -> str:
     """Format the runs as a JSON list of objects; unknown values are null."""
     objects = []
     for run in runs:
         written = datetime.fromtimestamp(run.last_written, UTC).isoformat("T", "seconds")
-        objects.append(asdict(run) | {"path": str(run.path), "last_written": written})
+        test = run.test.model_dump() if run.test else None
+        objects.append(asdict(run) | {"path": str(run.path), "last_written": written, "test": test})
     return json.dumps(objects, ensure_ascii=False, indent=1)
 
 

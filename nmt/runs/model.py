@@ -16,7 +16,7 @@ from nmt.model.precision import pick_float32_library, pick_precision, use_float3
 from nmt.model.transformer import Transformer
 from nmt.runs.checkpoint import assign
 from nmt.runs.folder import is_folder, load_folder
-from nmt.runs.info import read_info, read_selected
+from nmt.runs.info import Weights, read_info, read_selected
 from nmt.runs.weights import ChosenWeights, choose_weights
 from nmt.text.tokenizer import Tokenizers
 
@@ -27,8 +27,10 @@ class Origin:
 
     run: Path
     step: int
-    weights: str
+    weights: Weights
     reason: str
+    averaged: tuple[int, ...] = ()
+    """The steps of the checkpoints whose mean they are, if they are one and it is known."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class Saved:
     @property
     def origin(self) -> Origin:
         """Origin of the weights."""
-        return Origin(self.path, self.weights.step, self.weights.kind, self.weights.reason)
+        chosen = self.weights
+        return Origin(self.path, chosen.step, chosen.kind, chosen.reason, chosen.averaged)
 
     def model(self) -> Transformer:
         """Build the model on the CPU, in evaluation mode. Raises CheckpointError if the weights do not fit it."""

@@ -20,6 +20,8 @@ class ChosenWeights:
     kind: Weights
     reason: str
     tensors: Tensors
+    averaged: tuple[int, ...] = ()
+    """The steps of the checkpoints whose mean they are, if they are one."""
 
 
 def steps_to_average(run: RunDir, settings: TrainingConfig, last: int) -> list[int]:
@@ -62,7 +64,8 @@ def choose_weights(
             reason = f"{kind} weights requested"
         if kind == "average" and selected.average_steps:
             newest = selected.average_steps[-1]
-            return ChosenWeights(newest, "average", reason, _read(run, run.average, steps))
+            tensors = _read(run, run.average, steps)
+            return ChosenWeights(newest, "average", reason, tensors, tuple(selected.average_steps))
         if kind == "average":
             step = steps[-1]
     elif checkpoint == "last":
@@ -75,7 +78,7 @@ def choose_weights(
     if kind == "average":
         last_steps = steps_to_average(run, settings, step)
         reason = f"average of the checkpoints at steps {', '.join(map(str, last_steps))}"
-        return ChosenWeights(step, "average", reason, average(run, last_steps))
+        return ChosenWeights(step, "average", reason, average(run, last_steps), tuple(last_steps))
     own: Weights = "ema" if kind == "ema" else "raw"
     return ChosenWeights(step, own, reason, _read(run, run.step(step), steps, own))
 

@@ -271,7 +271,14 @@ TOGETHER = (
             ["evaluate", "--json", "--samples", "3"],
             ["--samples cannot be combined with --json; --output F writes all translations"],
         ),
-        (["evaluate", "--output", "no/where"], ["no/where: the directory no does not exist"]),
+        (
+            ["evaluate", "--history", "--beam", "1"],
+            ["--history shows what was measured before: it goes with one --run, --split and --json alone"],
+        ),
+        (
+            ["evaluate", "--history", "--run", "nowhere"],
+            ["nowhere: not a run directory, it has no config.yaml; make one with nmt train"],
+        ),
         (
             ["evaluate", "--hyp", "a.en", "--ref", "v.en", "--tokenize", "moses"],
             ["tokenize: 'moses' is none of 13a, intl, zh, char, none"],

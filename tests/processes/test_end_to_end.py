@@ -299,14 +299,62 @@ def test_data_of_another_pair_or_tokenizer(toy: Path, nmt: Command) -> None:
 def test_a_new_test_set_for_an_old_run(nmt: Command) -> None:
     changes = ["--set", "data.test.more={files: {de: dev.de, en: dev.en}}", "--tokenizer-from", RUN]
     done(nmt("prepare", "--config", "toy.yaml", "--data", "wider", *changes))
-    result = nmt("evaluate", "--run", RUN, "--data", "wider")
-    assert (result.status, result.err.splitlines()[-1]) == (
-        2,
-        "nmt: wider: has test sets toy, more; choose one with --split",
-    )
     result = done(nmt("evaluate", "--run", RUN, "--data", "wider", "--split", "more"))
     assert "wider is not what runs/de-en was trained on" in result.err
     assert "split more" in result.out
+    both = done(nmt("evaluate", "--run", RUN, "--data", "wider", "--samples", "1", "--output", "all"))
+    assert both.err.count("\n") == 1, "the data directory is opened once"
+    assert [line for line in both.out.splitlines() if line.startswith(("split", "line "))][:4] == [
+        "split toy", "line 1", "split more", "line 1",
+    ]  # fmt: skip
+    rows = [line.split() for line in both.out.splitlines()[-7:-4]]
+    assert rows[0] == ["split", "BLEU", "chrF", "TER", "lines"]
+    assert [(row[0], row[-1]) for row in rows[1:]] == [("toy", "20"), ("more", "20")]
+    assert sorted(path.name for path in Path("all").iterdir()) == ["more.en", "toy.en"]
+    assert Path("all/more.en").read_text().count("\n") == 20
+    reports = json.loads(done(nmt("evaluate", "--run", RUN, "--data", "wider", "--split", "all", "--json")).out)
+    assert [report["split"] for report in reports] == ["toy", "more"]
+    assert rows[2][1:4] == [f"{score['value']:.2f}" for score in reports[1]["scores"]]
+    recorded = [json.loads(line) for line in (RUN / "scores.jsonl").read_text().splitlines()]
+    assert [record["split"] for record in recorded] == ["more", "toy", "more", "toy", "more"]
+    assert recorded[-1]["scores"] == reports[1]["scores"]
+    assert recorded[-1]["step"] == reports[1]["step"] and recorded[-1]["data"] == str(Path("wider").resolve())
+    history = done(nmt("evaluate", "--run", RUN, "--history", "--split", "toy", "--json"))
+    assert [record["text"] for record in json.loads(history.out)] == [recorded[1]["text"]] * 2
+    assert rows[1][1] in done(nmt("evaluate", "--history")).out
+    assert f"toy {float(rows[1][1]):.1f}" not in done(nmt("runs")).out, "more was measured last"
+    assert f"more {float(rows[2][1]):.1f}" in done(nmt("runs")).out
+
+
+def test_where_several_translations_cannot_go(nmt: Command) -> None:
+    sets = ("--run", RUN, "--split", "toy", "--split", "valid", "--split", "toy")
+    for output, message in {
+        "-": "--output - takes one split, found toy, valid; choose one with --split",
+        "test.de": "test.de: File exists; it is to be a directory for several files",
+        "no/where": "no/where: No such file or directory; it is to be a directory for several files",
+    }.items():
+        result = nmt("evaluate", *sets, "--output", output)
+        assert (result.status, result.out, result.err) == (2, "", f"nmt: {message}\n")
+    result = nmt("evaluate", "--run", RUN, "--output", "no/where")
+    assert (result.status, result.err) == (2, "nmt: no/where: the directory no does not exist\n")
+    result = nmt("evaluate", "--run", RUN, "--split", "toy", "--split", "nowhere")
+    assert (result.status, result.out, result.err.endswith("no split nowhere; there are train, valid, toy\n")) == (
+        2,
+        "",
+        True,
+    )
+    assert not (RUN / "scores.jsonl").exists()
+
+
+def test_an_ensemble_is_recorded_in_the_first_run(nmt: Command) -> None:
+    shutil.copytree(RUN, "twin")
+    done(nmt("evaluate", "--run", RUN, "--run", "twin"))
+    [record] = json.loads(done(nmt("evaluate", "--run", RUN, "--history", "--json")).out)
+    assert [member["run"] for member in record["ensemble"]] == [str(RUN), "twin"]
+    assert record["step"] is None
+    assert not Path("twin/scores.jsonl").exists()
+    assert "ensemble of 2" in done(nmt("evaluate", "--run", RUN, "--history")).out
+    assert "toy" not in done(nmt("runs")).out
 
 
 def test_without_a_test_set(nmt: Command) -> None:

@@ -17,7 +17,7 @@ from nmt.engine.compare import TOLERANCE
 from nmt.engine.search import Engine
 from nmt.errors import CheckpointError, ConfigError
 from nmt.evaluate.metrics import corpus_score
-from nmt.evaluate.run import evaluate_run
+from nmt.evaluate.run import corpus_of, evaluate_run
 from nmt.export.cached import engine_folder, engine_for
 from nmt.export.export import Request, export
 from nmt.layout import RunDir
@@ -74,18 +74,21 @@ def test_the_use_that_the_card_tells_works(
 
 
 def test_test_sets_are_scored_only_if_asked_for(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    native = Translator.load(whole, device="cpu", precision="float32")
+    run = shutil.copytree(whole, tmp_path / "run")
+    native = Translator.load(run, device="cpu", precision="float32")
     screen = terminal(monkeypatch)
-    wanted = evaluate_run(native, None, "test", native.config.search).report
+    wanted = evaluate_run(native, corpus_of(native, None), "test", native.config.search).report
     assert any("100% translating test: " in row for row in rows(screen))
     for kind in ("folder", "ctranslate2"):
-        found = export(Request(whole, evaluate=True), tmp_path / kind, kind)  # type: ignore[arg-type]
-        [report] = found.reports
-        assert report.scores == wanted.scores
+        found = export(Request(run, evaluate=True), tmp_path / kind, kind)  # type: ignore[arg-type]
+        [record] = found.scores
+        assert [score.value for score in record.scores] == [score.value for score in wanted.scores]
         quality = section(card_of(tmp_path / kind)[1], "Quality")
-        assert f"- test set test, {wanted.n_lines} lines, beam 1" in quality
+        values = " | ".join(f"{score.value:.2f}" for score in wanted.scores)
+        precision = "float32" if kind == "folder" else "float32, CTranslate2"
+        assert f"| test | {wanted.n_lines} | {values} | {wanted.subject.search} | {precision} | 20" in quality
         for score in wanted.scores:
-            assert f"{score.value:.2f} ({score.signature})" in quality
+            assert score.signature in quality
 
 
 def test_weights_that_nobody_validated_have_no_score(whole: Path, tmp_path: Path) -> None:
@@ -172,7 +175,7 @@ def test_the_command(whole: Path, tmp_path: Path, nmt: Command) -> None:
     assert (done.status, done.err) == (0, "")
     assert done.out == f"{tmp_path / 'folder'}: written\n"
     options = ("--format", "ctranslate2", "--quantization", "int8", "--check-lines", "2", "--evaluate")
-    done = nmt("export", "--run", whole, "--output", tmp_path / "int8", *options)
+    done = nmt("export", "--run", shutil.copytree(whole, tmp_path / "run"), "--output", tmp_path / "int8", *options)
     assert done.status == 0
     assert "of 2 translations identical" in done.out
     assert "test: " in done.out

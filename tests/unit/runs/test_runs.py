@@ -93,6 +93,7 @@ def test_json_has_everything(nmt: Command, runs: Path) -> None:
     assert found == {
         "name": "a", "path": "runs/a", "state": "finished", "step": 100, "max_steps": 400, "checkpoint": 100,
         "best_bleu": 12.5, "minutes": 1.0, "last_written": "1970-01-02T00:00:00+00:00", "holder": None, "problem": None,
+        "test": None,
     }  # fmt: skip
 
 
