@@ -27,6 +27,7 @@ LISTS = {
     ("distil", "--teacher"),
     *((name, "--run") for name in ("translate", "evaluate", "score")),
     ("evaluate", "--ref"),
+    *(("robustness", option) for option in ("--run", "--set")),
     *(("compare", option) for option in ("--hyp", "--ref", "--group", "--set")),
     ("sweep", "--grid"),
 }
