@@ -89,4 +89,5 @@ def render_json(report: Report) -> str:
 
 def _entry(row: Row) -> dict[str, object]:
     entry = asdict(row)
-    return {**entry, **entry.pop("signs")}
+    signs = entry.pop("signs")
+    return {**entry, **signs}
