@@ -1,4 +1,4 @@
-"""The stages as functions: `nmt prepare`, `nmt train` and `nmt evaluate` for programs.
+"""The stages as functions: `nmt prepare`, `nmt train`, `nmt evaluate` and `nmt compare` for programs.
 
 from nmt import Translator, api
 
@@ -19,6 +19,10 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from nmt.compare.compare import compare as run_compare
+from nmt.compare.runs import Translating, translate_runs
+from nmt.compare.systems import check_alike, check_groups, find_baseline, grouped, single_members
+from nmt.compare.types import Comparison
 from nmt.config import Config
 from nmt.config.load import changed_config, load_config
 from nmt.data.corpus import Corpus
@@ -30,7 +34,7 @@ from nmt.training.loop import fit
 from nmt.training.parallel.world import joined
 from nmt.translate.translator import Translator
 
-__all__ = ["evaluate", "evaluate_all", "prepare", "train"]
+__all__ = ["compare", "evaluate", "evaluate_all", "prepare", "train"]
 
 
 def prepare(
@@ -110,6 +114,33 @@ def _evaluated(translator: Translator, corpus: Corpus, split: str, search: Mappi
     evaluation = evaluate_run(translator, corpus, split, translator.search_settings(search or {}))
     record_scores(evaluation.report, translator, corpus)
     return evaluation
+
+
+def compare(
+    runs: Sequence[Path | str] | Mapping[str, Sequence[Path | str]],
+    split: str | None = None,
+    data: Path | str | None = None,
+    baseline: str | None = None,
+    search: Mapping[str, object] | None = None,
+) -> Comparison:
+    """Translate a split with each run and compare the runs, as `nmt compare` does.
+
+    runs: two or more, or by name groups of runs that differ in their seed. split and data as for `evaluate`; baseline:
+    the name or path of the run, or the name of the group, that the others are compared with, by default the first;
+    search: search settings to change, such as {"beam": 1}.
+    Raises ConfigError, CheckpointError or DataError.
+    """
+    if isinstance(runs, Mapping):
+        members = {name: [*map(Path, paths)] for name, paths in runs.items()}
+        check_groups(members)
+    else:
+        members = single_members([*map(Path, runs)])
+    position = find_baseline(baseline, members)
+    settings = {f"search.{name}": value for name, value in (search or {}).items()}
+    how = Translating(lambda config: _config(config, settings).search, split, Path(data) if data is not None else None)
+    text, systems = translate_runs(members, how)
+    text = check_alike(text, systems)
+    return run_compare(text, grouped(systems, members), position)
 
 
 def _config(config: Config | Path | str, settings: Mapping[str, object] | None) -> Config:

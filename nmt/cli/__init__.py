@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from nmt.cli import (
     back_translate,
     bidirectional,
+    challenge,
     compare,
     config,
     data,
@@ -33,6 +34,7 @@ __all__ = [
     "app",
     "back_translate",
     "bidirectional",
+    "challenge",
     "compare",
     "config",
     "data",

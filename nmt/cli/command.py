@@ -106,11 +106,16 @@ class Command(TyperCommand):
 
 
 def _repeat_options(args: Sequence[str], options: Collection[str]) -> list[str]:
-    """Return the arguments with one of these options before each of its values: `--hyp a b` is `--hyp a --hyp b`."""
+    """Return the arguments with one of these options before each of its values: `--hyp a b` is `--hyp a --hyp b`.
+
+    Raises Misuse if one of them has none.
+    """
     repeated: list[str] = []
     option, has_value = "", False
     for arg in args:
         if arg.startswith("-"):
+            if option and not has_value:
+                raise Misuse(f"{option} has no value")
             option, equals, _ = arg.partition("=")
             option, has_value = option if option in options else "", bool(equals)
         elif option and has_value:

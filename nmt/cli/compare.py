@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,9 @@ from nmt.cli.complete import runs as run_names
 from nmt.cli.options import (
     BeamOption,
     CheckpointOption,
+    CometCommandOption,
+    CometOption,
+    LowerIsBetterOption,
     PenaltyOption,
     PrecisionOption,
     SearchOption,
@@ -70,8 +74,23 @@ def compare(
     tokenize: Annotated[
         str | None, typer.Option("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, intl, zh, char or none.")
     ] = None,
+    comet: CometOption = None,
+    comet_command: CometCommandOption = None,
+    segment_scores: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--segment-scores",
+            metavar="NAME@SYSTEM=F",
+            help="Also compare by metric NAME, whose scores of SYSTEM's lines are in F, one per line; "
+            "once for each system.",
+        ),
+    ] = None,
+    lower_is_better: LowerIsBetterOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="DIR", help="Write the translations of each run into DIR.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="F", help="Also write a page with all lines to F, for a browser.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -90,35 +109,46 @@ def compare(
     Examples:
       nmt compare runs/plain runs/simcut --split test_2016_flickr
       nmt compare --hyp ours.en theirs.en --ref reference.en
+      nmt compare --hyp ours.en theirs.en --ref reference.en --src source.de --comet Unbabel/wmt22-comet-da
       nmt compare --group plain=runs/plain-1,runs/plain-2,runs/plain-3 --group simcut=runs/simcut-*
     """
-    from nmt.compare.systems import check_alike, find_baseline, group_members, grouped, read_systems, single_members
-    from nmt.evaluate.metrics import check_tokenizer
-
-    if sum(map(bool, (runs, hyp, group))) > 1:
-        raise ConfigError(["RUN, --hyp and --group: give one of them"])
-    members = group_members(group) if group else single_members(runs or hyp or ())
-    check_tokenizer(tokenize)
-    of_baseline = find_baseline(baseline, members)
-    if ref or hyp or src:
-        of_runs = (split, data, output, beam, length_penalty, overrides, checkpoint, weights, precision)
-        if not ref or runs or any(value not in (None, [], "best", "auto") for value in of_runs):
-            raise ConfigError([OF_RUNS])
-        text, systems = read_systems(members, ref, src)
-    else:
-        from nmt.cli.defaults import search_settings
-        from nmt.compare.runs import Translating, translate_runs
-
-        how = Translating(
-            lambda config: search_settings(config, beam, length_penalty, overrides or ()),
-            split, data, checkpoint, weights, precision, output,
-        )  # fmt: skip
-        text, systems = translate_runs(members, how)
-
     from nmt.compare.compare import compare as run_stage
     from nmt.compare.document import render_json
     from nmt.compare.screen import render_text
+    from nmt.compare.segments import names_of, with_segment_scores
+    from nmt.compare.systems import check_alike, find_baseline, group_members, grouped, read_systems, single_members
+    from nmt.evaluate.metrics import check_tokenizer
+    from nmt.evaluate.neural import NeuralOptions, find_metrics
+    from nmt.files.write import open_output
 
-    text = check_alike(text, systems, lowercase)
-    comparison = run_stage(text, grouped(systems, members), of_baseline, lowercase=lowercase, tokenize=tokenize)
+    if sum(map(bool, (runs, hyp, group))) > 1:
+        raise ConfigError(["RUN, --hyp and --group: give one of them"])
+    check_tokenizer(tokenize)
+    members = group_members(group) if group else single_members(runs or hyp or ())
+    position = find_baseline(baseline, members)
+    if comet and ref and not src:
+        raise ConfigError(["--comet needs the source text of these files: --src F"])
+    options = NeuralOptions(comet or (), comet_command, segment_scores or (), lower_is_better or ())
+    neural = find_metrics(options, names_of(members))
+    with nullcontext() if html is None else open_output(html) as page_file:
+        if ref or hyp or src:
+            of_runs = (split, data, output, beam, length_penalty, overrides, checkpoint, weights, precision)
+            if not ref or runs or any(value not in (None, [], "best", "auto") for value in of_runs):
+                raise ConfigError([OF_RUNS])
+            text, systems = read_systems(members, ref, src)
+        else:
+            from nmt.cli.defaults import search_settings
+            from nmt.compare.runs import Translating, translate_runs
+
+            how = Translating(
+                lambda config: search_settings(config, beam, length_penalty, overrides or ()),
+                split, data, checkpoint, weights, precision, output,
+            )  # fmt: skip
+            text, systems = translate_runs(members, how)
+        text, systems = with_segment_scores(check_alike(text, systems, lowercase), systems, neural)
+        comparison = run_stage(text, grouped(systems, members), position, lowercase=lowercase, tokenize=tokenize)
+        if page_file is not None:
+            from nmt.compare.page.page import page
+
+            page_file.write(page(comparison).encode())
     print(render_json(comparison) if json else render_text(comparison))

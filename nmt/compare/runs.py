@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.compare.systems import Members, distinct_names
 from nmt.compare.types import System, TextToTranslate
 from nmt.config import Config, SearchConfig
+from nmt.config.messages import differences
 from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
 from nmt.evaluate.run import choose_split, describe_search, open_corpus, translate_text
 from nmt.files.write import open_output
 from nmt.layout import RunDir
+from nmt.runs.info import read_info
 from nmt.runs.model import open_saved
 from nmt.translate.translator import Translator
+
+_OF_EACH_RUN = {"training.seed", "training.run_dir", "data.dir"}
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class Translating:
 class _Run:
     """A run that can translate the test set."""
 
+    name: str
     path: Path
     config: Config
     corpus: Corpus
@@ -55,30 +60,31 @@ def translate_runs(members: Members, how: Translating) -> tuple[TextToTranslate,
     settings of the search; DataError if the runs translate in different directions or their test sets differ.
     """
     paths = [path for run_paths in members.values() for path in run_paths]
-    first, *others = runs = [_open(path, how) for path in paths]
+    first, *others = runs = [_open(name, path, how) for name, path in zip(distinct_names(paths), paths, strict=True)]
     for other in others:
         _check_same_test(first, other)
-    names = distinct_names(paths)
     if how.output is not None:
         how.output.mkdir(parents=True, exist_ok=True)
-    systems = [_translate(name, run, how) for name, run in zip(names, runs, strict=True)]
-    data = first.config.data
-    return TextToTranslate(
-        first.split, tuple(first.references), tuple(first.sources), (data.src, data.tgt), _notes(first, systems)
-    ), systems
+    systems = [_translate(run, how) for run in runs]
+    notes, rest = [*_notes_on_text(runs), *_notes_on_translating(systems)], iter(runs)
+    for name, of_group in members.items():
+        notes += _notes_on_group(name, [next(rest) for _ in of_group])
+    languages = (first.config.data.src, first.config.data.tgt)
+    text = TextToTranslate(first.split, tuple(first.references), tuple(first.sources), languages, tuple(notes))
+    return text, systems
 
 
-def _open(path: Path, how: Translating) -> _Run:
+def _open(name: str, path: Path, how: Translating) -> _Run:
     config = open_saved(path, how.checkpoint, how.weights).config
     how.search(config)
     corpus = open_corpus(RunDir(path), config.data.languages, how.data)
-    name = choose_split(corpus, how.split)
-    if name not in corpus.splits:
+    chosen = choose_split(corpus, how.split)
+    if chosen not in corpus.splits:
         where = corpus.directory.path
-        raise DataError(f"{path}: its data directory {where} has no split {name}; it has {', '.join(corpus.splits)}")
-    split = corpus.in_one_file(name)
-    corpus.verify(name, ("text",))
-    return _Run(path, config, corpus, name, split.text(config.data.src), split.text(config.data.tgt))
+        raise DataError(f"{path}: its data directory {where} has no split {chosen}; it has {', '.join(corpus.splits)}")
+    split = corpus.in_one_file(chosen)
+    corpus.verify(chosen, ("text",))
+    return _Run(name, path, config, corpus, chosen, split.text(config.data.src), split.text(config.data.tgt))
 
 
 def _check_same_test(first: _Run, other: _Run) -> None:
@@ -102,31 +108,53 @@ def _check_same_test(first: _Run, other: _Run) -> None:
             )
 
 
-def _translate(name: str, run: _Run, how: Translating) -> System:
+def _translate(run: _Run, how: Translating) -> System:
     """Return the system of a run, and write its translations if they are wanted."""
     translator = Translator.load(run.path, how.checkpoint, how.weights, precision=how.precision)
     origin, search = translator.origin, how.search(run.config)
     assert origin is not None, "the translator was loaded from a run"
-    say(f"{name}: translating {run.split}")
+    say(f"{run.name}: translating {run.split}")
     translations = tuple(translate_text(translator, run.sources, run.split, search))
     if how.output is not None:
-        with open_output(how.output / f"{name.replace('/', '-')}.{run.config.data.tgt}") as file:
+        with open_output(how.output / f"{run.name.replace('/', '-')}.{run.config.data.tgt}") as file:
             file.writelines(f"{line}\n".encode() for line in translations)
     return System(
-        name, translations, run.path, origin.step, origin.weights, describe_search(search), translator.precision
+        run.name, translations, run.path, origin.step, origin.weights, describe_search(search), translator.precision
     )
 
 
-def _notes(first: _Run, systems: Sequence[System]) -> tuple[str, ...]:
-    """Return what the reader should know of the test set and of how it was translated."""
-    notes = []
-    if first.split == "valid":
-        notes.append("valid is the development set: the weights were chosen by it; a test set shows what is new")
-    if first.split == "train":
-        notes.append("train is what the models were trained on: these scores say nothing about new text")
+def _notes_on_text(runs: Sequence[_Run]) -> Iterator[str]:
+    """Yield whether the models may know the text."""
+    split = runs[0].split
+    if split == "valid":
+        yield "valid is the development set, by which the weights were chosen: a test set shows more"
+    if split == "train":
+        yield "train is what the models were trained on: these scores say nothing about other text"
+        return
+    others = [run.name for run in runs if read_info(RunDir(run.path)).corpus != run.corpus.fingerprint]
+    if others:
+        verb = "was" if len(others) == 1 else "were"
+        yield (
+            f"{', '.join(others)} {verb} trained on another data directory than {split} is from: the training text may "
+            "have lines of it"
+        )
+
+
+def _notes_on_translating(systems: Sequence[System]) -> Iterator[str]:
     for what in ("search", "precision"):
         by_system = {system.name: getattr(system, what) for system in systems}
         if len({*by_system.values()}) > 1:
             listed = "; ".join(f"{name}: {value}" for name, value in by_system.items())
-            notes.append(f"the systems differ in their {what}, too: {listed}")
-    return tuple(notes)
+            yield f"the runs translate with different {what}: {listed}"
+
+
+def _notes_on_group(name: str, runs: Sequence[_Run]) -> Iterator[str]:
+    """Yield in what the runs of a group differ, if it is not the seed alone."""
+    seeds = [run.config.training.seed for run in runs]
+    if len({*seeds}) < len(seeds):
+        listed = ", ".join(f"{run.name} {seed}" for run, seed in zip(runs, seeds, strict=True))
+        yield f"group {name}: training.seed is not different in each run ({listed}), and so seeds seem to matter less"
+    first, *others = (run.config.model_dump(mode="json") for run in runs)
+    keys = {each.key for other in others for each in differences(first, other)} - _OF_EACH_RUN
+    if keys:
+        yield f"group {name}: its runs differ in more than the seed: {', '.join(sorted(keys))}"

@@ -27,7 +27,7 @@ def single_members(paths: Sequence[Path]) -> dict[str, list[Path]]:
 def group_members(values: Sequence[str]) -> dict[str, list[Path]]:
     """Parse groups, each written as `NAME=A,B,C`; a pattern such as `runs/plain-*` is replaced by what it matches.
 
-    Raises ConfigError unless there are two, all runs or files are different, and each group has at least two.
+    Raises ConfigError as `check_groups` does.
     """
     members: dict[str, list[Path]] = {}
     for value in values:
@@ -37,18 +37,24 @@ def group_members(values: Sequence[str]) -> dict[str, list[Path]]:
             raise ConfigError([f"--group {value}: write it as NAME=A,B,C"])
         if name in members:
             raise ConfigError([f"--group {name} is given twice: name all that is in it once, {name}=A,B,C"])
-        paths = [path for part in parts for path in _matching(part)]
-        if len(paths) < 2:
-            found = paths[0] if paths else f"nothing like {listed}"
-            raise ConfigError([
-                f"--group {name} has {found} alone: a group takes at least two that differ in their seed; "
-                "compare single systems without --group"
-            ])  # fmt: skip
-        members[name] = paths
-    if len(members) < 2:
-        raise ConfigError([f"--group {values[0]}: a comparison takes at least two groups"])
-    _refuse_repeated([path for paths in members.values() for path in paths])
+        members[name] = [path for part in parts for path in _matching(part)]
+        if not members[name]:
+            raise ConfigError([f"--group {value}: nothing is called so"])
+    check_groups(members)
     return members
+
+
+def check_groups(members: Members) -> None:
+    """Raise ConfigError unless there are two groups, each has at least two runs or files, and all are different."""
+    for name, paths in members.items():
+        if len(paths) < 2:
+            raise ConfigError([
+                f"group {name} has {paths[0]} alone: a group takes at least two that differ in their seed; compare "
+                "single systems without groups"
+            ])  # fmt: skip
+    if len(members) < 2:
+        raise ConfigError([f"group {', '.join(members)}: a comparison takes at least two groups"])
+    _refuse_repeated([path for paths in members.values() for path in paths])
 
 
 def _matching(part: str) -> list[Path]:
@@ -126,7 +132,8 @@ def _read(path: Path) -> list[str]:
 def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: bool = False) -> TextToTranslate:
     """Return the text with notes on its form.
 
-    Raises DataError if some systems are tokenised and others are not, or, unless case is ignored, lower-cased.
+    Raises DataError if some files are tokenised and others are not, or, unless case is ignored, lower-cased. Of runs it
+    is a note: what they translate into is a part of how good they are.
     """
     references = [line for ref in text.references for line in ((ref,) if isinstance(ref, str) else ref)]
     notes = list(text.notes)
@@ -139,8 +146,11 @@ def check_alike(text: TextToTranslate, systems: Sequence[System], lowercase: boo
         marked = [system for system in systems if looks(system.translations)]
         plain = [system for system in systems if system not in marked]
         if marked and plain:
-            raise DataError(f"{marked[0].name} looks {what}, {plain[0].name} does not: {advice}")
-        if bool(marked) != looks(references):
+            problem = f"{marked[0].name} looks {what}, {plain[0].name} does not"
+            if marked[0].run is None:
+                raise DataError(f"{problem}: {advice}")
+            notes.append(f"{problem}: that alone makes scores differ")
+        elif bool(marked) != looks(references):
             which, other = ("translations", "references") if marked else ("references", "translations")
             notes.append(f"the {which} look {what}, the {other} do not: these scores mean little")
     return replace(text, notes=tuple(notes))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
+
+from nmt.html.document import escaped
 
 _WIDTH, _HEIGHT, _TOP, _BOTTOM = 340, 150, 18, 20  # pixels: those of the bars, and the margins for text
 _LEFT = 36  # margin of charts whose vertical axis has numbers
@@ -31,8 +32,8 @@ def histogram(title: str, layers: Mapping[str, Sequence[int]], ticks: Mapping[in
     step = _WIDTH / (last - first)
     height = _TOP + _HEIGHT + _BOTTOM
     parts = [
-        _start(title, -8, _WIDTH + 8, height),
-        f'<text x="{_WIDTH}" y="11" text-anchor="end">highest bar: {most:,} {escape(unit)}</text>',
+        _start(title, -8, _WIDTH + 14, height),
+        f'<text x="{_WIDTH}" y="11" text-anchor="end">highest bar: {most:,} {escaped(unit)}</text>',
     ]
     for name, counts in layers.items():
         heights = [max(_HEIGHT * n / most, 1.0 if n else 0.0) for n in counts[first:last]]
@@ -77,8 +78,11 @@ def line_chart(
     return "".join([*parts, "</svg>"])
 
 
-def scatter(title: str, x_label: str, y_label: str, points: Sequence[Point]) -> str:
-    """Draw points over equal axes, with the diagonal; the more of them are in one place, the darker it is."""
+def scatter(title: str, labels: tuple[str, str], name: str, points: Sequence[Point]) -> str:
+    """Draw points over equal axes, with the diagonal; the more of them are in one place, the darker it is.
+
+    `labels`: those of the horizontal and the vertical axis; `name`: the class of the points.
+    """
     values = [value for point in points for value in point]
     marks = round_numbers(min(values), max(values))
     low, high = min(*values, *marks), max(*values, *marks)
@@ -98,9 +102,9 @@ def scatter(title: str, x_label: str, y_label: str, points: Sequence[Point]) -> 
     for shade in range(1, _SHADES + 1):
         inside = (cell for cell, n in cells.items() if min(n.bit_length(), _SHADES) == shade)
         dots = "".join(f"M{_LEFT + _CELL * x} {bottom - _CELL * y}h0" for x, y in inside)
-        parts.append(f'<path class="dots shade{shade}" d="{dots}"/>')
-    parts.append(f'<text x="{_LEFT + _SIDE}" y="{bottom + 30}" text-anchor="end">{escape(x_label)} →</text>')
-    parts.append(f'<text x="{_LEFT + _SIDE + 6}" y="{_TOP + 8}">↑ {escape(y_label)}</text>')
+        parts.append(f'<path class="{name} dots shade{shade}" d="{dots}"/>')
+    parts.append(f'<text x="{_LEFT + _SIDE}" y="{bottom + 30}" text-anchor="end">{escaped(labels[0])} →</text>')
+    parts.append(f'<text x="{_LEFT + _SIDE + 6}" y="{_TOP + 8}">↑ {escaped(labels[1])}</text>')
     return "".join([*parts, "</svg>"])
 
 
@@ -124,19 +128,20 @@ def round_numbers(low: float, high: float, most: int = 6) -> list[float]:
     rough = (high - low) / (most - 1)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(size * power for size in (1, 2, 5, 10) if size * power >= rough * 0.999)
-    return [round(number * step, 12) for number in range(math.floor(low / step), math.floor(high / step) + 1)]
+    first, last = (math.floor(end / step + 1e-9) for end in (low, high))  # 0.3 / 0.1 is below 3
+    return [round(number * step, 12) for number in range(first, last + 1)]
 
 
 def _start(title: str, left: int, right: int, height: int) -> str:
     return (
-        f'<svg viewBox="{left} 0 {right - left} {height}" role="img" aria-label="{escape(title)}">'
-        f'<text x="0" y="11" class="title">{escape(title)}</text>'
+        f'<svg viewBox="{left} 0 {right - left} {height}" role="img" aria-label="{escaped(title)}">'
+        f'<text x="0" y="11" class="title">{escaped(title)}</text>'
     )
 
 
 def _tick(x: float, y: float, label: str) -> Iterator[str]:
     yield f'<path class="axis" d="M{x:.1f} {y}v4"/>'
-    yield f'<text x="{x:.1f}" y="{y + _BOTTOM - 3}" text-anchor="middle">{escape(label)}</text>'
+    yield f'<text x="{x:.1f}" y="{y + _BOTTOM - 3}" text-anchor="middle">{escaped(label)}</text>'
 
 
 def _readable(ticks: Mapping[int, str], first: int, last: int) -> dict[int, str]:

@@ -18,7 +18,7 @@ import numpy as np
 from nmt.errors import DataError
 from nmt.significance.lines import Floats, LineCounts
 from nmt.significance.paired import CONFIDENCE, Interval
-from nmt.significance.student import quantile, two_sided_p
+from nmt.significance.student import error_and_freedom, quantile, two_sided_p
 
 MIN_RUNS = 3
 """Runs a side from which on a test over seeds is worth reporting."""
@@ -59,13 +59,11 @@ class _Variances:
     runs: tuple[int, int]
 
     def error_and_freedom(self) -> tuple[float, float]:
-        """Return the standard error of the difference and its degrees of freedom (Welch, 1947; Satterthwaite, 1946).
+        """Return the standard error of the difference and its degrees of freedom.
 
         The variance over lines counts as known: there are hundreds of lines.
         """
-        total = sum(self.seeds) + self.lines
-        spread = sum(part**2 / (n - 1) for part, n in zip(self.seeds, self.runs, strict=True))
-        return math.sqrt(total), total**2 / spread if spread else math.inf
+        return error_and_freedom(self.seeds, self.runs, known=self.lines)
 
     def half_width(self) -> float:
         """Return half of the width of the interval."""
@@ -87,7 +85,7 @@ def seeds_and_lines(baseline: Sequence[LineCounts], other: Sequence[LineCounts])
     """Test the difference between two groups of runs, of which each has at least two.
 
     The variance of the difference is s_A²/k_A + s_B²/k_B + the variance over lines less what of it is in the first two
-    already. The degrees of freedom are those of Welch and Satterthwaite, with the variance over lines as known.
+    already. The degrees of freedom are those of Welch and Satterthwaite with the variance over lines as known.
 
     Raises DataError if there is a single line.
     """

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 
 _NORMAL_FROM = 1e7  # degrees of freedom; the t distribution differs from the normal one by less than 1e-7
 _EPSILON = 1e-15
+
+
+def error_and_freedom(variances: Sequence[float], sizes: Sequence[int], known: float = 0.0) -> tuple[float, float]:
+    """Return the standard error of a sum or difference of means and its degrees of freedom (Welch, 1947).
+
+    Args:
+        variances: of each mean, estimated from so many values as `sizes` says.
+        known: a further part of the variance, which adds no uncertainty.
+    """
+    total = sum(variances) + known
+    spread = sum(variance**2 / (n - 1) for variance, n in zip(variances, sizes, strict=True))
+    return math.sqrt(total), total**2 / spread if spread else math.inf
 
 
 def two_sided_p(t: float, degrees_of_freedom: float) -> float:

@@ -15,6 +15,9 @@ from nmt.errors import CheckpointError, DataError
 from nmt.layout import DataDir
 from nmt.runs.info import Selected, Weights, read_selected
 from nmt.runs.listing import best_bleu, summarise
+from nmt.significance.paired import CONFIDENCE
+from nmt.significance.seeds import MIN_RUNS
+from nmt.significance.student import error_and_freedom, quantile
 from nmt.sweep.grid import Axis
 from nmt.sweep.jobs import Ended
 from nmt.sweep.plan import Plan, Training
@@ -23,6 +26,11 @@ SEED = "training.seed"
 TIME, TIME_KEY = "max_minutes", "training.max_minutes"
 AS_LONG = 0.95
 """Trainings that the time limit ended count as equally long from this share of the steps of the longest on."""
+DIFFERENCE = "to the first"
+DIFFERENCE_NOTE = (
+    f"{DIFFERENCE}: difference to the first row, the best, with its 95 % interval over seeds, on the development set, "
+    "on which checkpoints were selected; nmt compare --group tests over seeds and the lines of a test set"
+)
 KINDS: tuple[Weights, ...] = get_args(Weights)
 
 
@@ -153,7 +161,7 @@ def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights], 
         finished = groups.setdefault(tuple(row.training.values[i] for i in indices), [])
         if row.state == "finished" and row.bleu is not None:
             finished.append(row)
-    lines: list[tuple[float, list[str]]] = []
+    lines: list[tuple[list[float], list[str]]] = []
     shorter: list[Row] = []
     for values, group in groups.items():
         if not include_shorter:
@@ -161,12 +169,16 @@ def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights], 
             group[:], shorter = [row for row in group if row not in cut], shorter + cut
         columns = [[row.bleu for row in group], *([row.by_weights.get(kind) for row in group] for kind in kinds)]
         scores = [[score for score in column if score is not None] for column in columns]
-        best = statistics.fmean(scores[0] or [-1.0])
-        lines.append((best, [*map(printable, values), *map(mean, scores), str(len(group))]))
-    lines.sort(key=lambda line: -line[0])
-    header = [*(printable(axes[i].label) for i in indices), "dev BLEU", *kinds, "seeds"]
-    title = f"mean over finished seeds ± standard deviation ({SEED})"
-    means = f"\n\n{title}\n{_columns([header, *(cells for _, cells in lines)], len(indices))}"
+        lines.append((scores[0], [*map(printable, values), *map(mean, scores), str(len(group))]))
+    lines.sort(key=lambda line: -statistics.fmean(line[0] or [-1.0]))
+    differences = [difference(lines[0][0], scores) for scores, _ in lines]
+    differences[0] = ""
+    header = [*(printable(axes[i].label) for i in indices), "dev BLEU", *kinds, "seeds", DIFFERENCE]
+    cells = [[*line, shown] for (_, line), shown in zip(lines, differences, strict=True)]
+    table = [header, *cells] if any(differences) else [line[:-1] for line in (header, *cells)]
+    means = f"\n\nmean over finished seeds ± standard deviation ({SEED})\n{_columns(table, len(indices))}"
+    if any(differences):
+        means += f"\n{DIFFERENCE_NOTE}"
     if not shorter:
         return means
     names = ", ".join(f"{row.training.name} ({row.step or 0:,} steps)" for row in shorter)
@@ -189,10 +201,20 @@ def mean(scores: Sequence[float]) -> str:
     return f"{statistics.fmean(scores):.2f} ± {statistics.stdev(scores):.2f}"
 
 
+def difference(first: Sequence[float], other: Sequence[float]) -> str:
+    """Format the difference of the means with its 95 % interval over seeds (Welch); empty unless there are enough."""
+    if min(len(first), len(other)) < MIN_RUNS:
+        return ""
+    variances = [statistics.variance(scores) / len(scores) for scores in (first, other)]
+    error, freedom = error_and_freedom(variances, (len(first), len(other)))
+    value, half = statistics.fmean(other) - statistics.fmean(first), error * quantile(CONFIDENCE, freedom)
+    return f"{value:+.2f} [{value - half:+.2f}, {value + half:+.2f}]"
+
+
 def _columns(lines: Sequence[Sequence[str]], n_left: int) -> str:
     """Align columns: the first `n_left` to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    names = {"dev BLEU", *KINDS, "step", "min", "seeds"}
+    names = {"dev BLEU", *KINDS, "step", "min", "seeds", DIFFERENCE}
     is_number = [i >= n_left and name in names for i, name in enumerate(lines[0])]
     return "\n".join(
         "  ".join(

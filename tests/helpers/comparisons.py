@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
-import numpy as np
-
-from nmt.compare.types import Comparison, Difference, Group, GroupScore, Result, System, TextToTranslate
-from nmt.evaluate.metrics import METRICS
-from nmt.significance.lines import LineCounts, count_lines
-from nmt.significance.paired import SEED, Interval, bootstrap_scores, interval
-
-_TRIALS = 100
+from nmt.compare.compare import compare
+from nmt.compare.types import Comparison, Group, System, TextToTranslate
+from sentences import sentence_pairs
 
 
 def damaged(lines: Sequence[str], share: float, seed: int) -> tuple[str, ...]:
@@ -23,42 +19,34 @@ def damaged(lines: Sequence[str], share: float, seed: int) -> tuple[str, ...]:
         words = []
         for word in line.split():
             kind = rng.random() / share
-            words += [word] if kind > 1 else [[], [word, word], [word[::-1]]][int(kind * 3)]
+            words += [word] if kind > 1 else [[], [word, word], [word[::-1]]][min(int(kind * 3), 2)]
         result.append(" ".join(words))
     return tuple(result)
 
 
-def compared(text: TextToTranslate, groups: Sequence[Group], baseline: int = 0) -> Comparison:
-    """Compare groups, with few samples and no tests."""
-    results = []
-    for metric in METRICS:
-        counts = tuple(
-            tuple(count_lines(metric, [s.translations for s in group.systems], text.references)) for group in groups
-        )
-        drawn = [bootstrap_scores(own, _TRIALS).mean(0) for own in counts]
-        scores = tuple(_score(own, interval(draws)) for own, draws in zip(counts, drawn, strict=True))
-        differences = tuple(
-            None
-            if number == baseline
-            else Difference(
-                score.value - scores[baseline].value, interval(drawn[number] - drawn[baseline]), 0.0123, 0.0246, 0.3,
-                None, None,
-            )
-            for number, score in enumerate(scores)
-        )  # fmt: skip
-        results.append(Result(counts[0][0].metric, scores, differences, counts))
-    return Comparison(text, tuple(groups), baseline, tuple(results), _TRIALS, SEED, ("one training each",))
-
-
-def _score(counts: Sequence[LineCounts], of_lines: Interval) -> GroupScore:
-    values = tuple(each.score() for each in counts)
-    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return GroupScore(float(np.mean(values)), of_lines, values, deviation)
-
-
 def systems(references: Sequence[str], n: int = 3) -> list[Group]:
-    """Systems that are worse and worse."""
-    return [
-        Group(f"system {chr(97 + number)}", (System(f"system {chr(97 + number)}", damaged(references, share, number)),))
-        for number, share in zip(range(n), (0.3, 0.25, 0.4), strict=False)
-    ]
+    """Systems `a`, `b` and `c`; b is the best."""
+    shares = {"a": 0.3, "b": 0.2, "c": 0.4}
+    return [group_of(name, damaged(references, shares[name], seed)) for seed, name in enumerate("abc"[:n])]
+
+
+def group_of(name: str, *systems: Sequence[str], runs: Sequence[Path | None] = (None,)) -> Group:
+    """A group of systems with these translations, named NAME or NAME-1, NAME-2 …"""
+    names = [name] if len(systems) == 1 else [f"{name}-{number}" for number, _ in enumerate(systems, start=1)]
+    runs = [*runs, *[None] * (len(systems) - len(runs))]
+    return Group(
+        name, tuple(System(*each[:2], run=each[2]) for each in zip(names, map(tuple, systems), runs, strict=True))
+    )
+
+
+def text_of(pairs: Sequence[tuple[str, str]]) -> TextToTranslate:
+    """A test set of German-English pairs."""
+    sources, references = zip(*pairs, strict=True)
+    return TextToTranslate("news", references, sources, ("de", "en"))
+
+
+def comparison(n: int = 60, n_systems: int = 3) -> Comparison:
+    """Compare systems on `n` lines, with few trials."""
+    text = text_of(sentence_pairs(n))
+    references = [line for line in text.references if isinstance(line, str)]
+    return compare(text, systems(references, n_systems), trials=50)

@@ -318,7 +318,14 @@ def test_what_time_has_ended_earlier_is_told_and_in_no_mean_unless_asked(
     ]  # fmt: skip
     lines = nmt("sweep", "golden.yaml", *grid, *fixed, "--include-shorter").out.splitlines()
     assert lines[8].startswith("training.max_minutes ended 4 of 6 finished trainings")
-    assert lines[12:-1] == ["0.0  24.67 ± 5.03      3", "0.9  13.67 ± 4.73      3"]
+    assert lines[11:14] == [
+        "ema      dev BLEU  seeds            to the first",
+        "0.0  24.67 ± 5.03      3",
+        "0.9  13.67 ± 4.73      3  -11.00 [-22.08, +0.08]",
+    ]
+    assert lines[14].startswith(
+        "to the first: difference to the first row, the best, with its 95 % interval over seeds"
+    )
 
 
 def test_several_kinds_of_weights_have_columns_of_their_own() -> None:

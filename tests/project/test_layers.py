@@ -142,6 +142,8 @@ def test_what_is_printed_for_people_goes_through_one_module() -> None:
             printing.add(path.relative_to(PACKAGE).as_posix())
     assert printing == {
         "console.py", "training/report/log.py", "cli/app.py", "cli/config.py", "cli/runs.py", "cli/evaluate.py",
+        "cli/challenge.py",
+        "cli/compare.py",
         "cli/robustness.py",
     }  # fmt: skip
 

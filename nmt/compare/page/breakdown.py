@@ -40,7 +40,7 @@ def line_by_line(view: View) -> Iterator[str]:
     yield f'{legend(view)}<div class="charts">{histogram(f"{metric} of a line", layers, ticks, "lines")}'
     for number in view.others:
         points = list(zip(scores[view.baseline].tolist(), scores[number].tolist(), strict=True))
-        yield scatter(f"{metric} of a line, by both", baseline, view.names[number], points)
+        yield scatter(f"{metric} of a line, by both", (baseline, view.names[number]), color(number), points)
     yield "</div>"
 
 
@@ -124,7 +124,7 @@ def _parts(view: View, title: str, parts: Sequence[Part], chart: bool = False) -
     """Yield the scores of parts of the test set."""
     result = view.by_line
     n, found = digits(result), list(part_scores(view, result, parts))
-    yield f'<h3>{escaped(title)}</h3><div class="beside">'
+    yield f'<h3>{escaped(title)}</h3><div class="parts">'
     heads = ["", "lines"]
     for number in range(len(view.names)):
         heads += [f"{system_name(view, number)}, {escaped(metric_name(result))}"]

@@ -19,6 +19,7 @@ from nmt.compare.page.words import MOST_CELLS, PATTERN, SCRIPT_PATTERN, common_w
 from nmt.compare.types import Result
 from nmt.console import printable
 from nmt.html.document import escaped, language_attributes
+from nmt.significance.lines import Floats
 
 STATIC = 50
 """Lines that are on the page without the script."""
@@ -39,8 +40,9 @@ def lines(view: View, seen: Collection[int]) -> Iterator[str]:
         "differ most. With JavaScript all of them can be searched and sorted here.</p>"
     )
     yield '<ol id="list">'
+    scores = view.line_scores(view.by_line).round(digits(view.by_line))
     for number in chosen:
-        yield _line(view, number, number in seen)
+        yield _line(view, number, scores[:, number], number in seen)
     yield "</ol>"
     yield f'<script type="application/gzip" id="data">{_data(view, seen)}</script>'
 
@@ -73,15 +75,16 @@ def _controls(view: View, any_seen: bool) -> Iterator[str]:
     if view.comparison.text.sources is None:
         del orders["source"]
     options = "".join(f'<option value="{key}">{label}</option>' for key, label in orders.items())
-    hidden = "" if len(view.others) > 1 else " hidden"
-    yield '<form id="controls" hidden>'
-    yield '<label class="search">Search <input type="search" id="search" autocomplete="off" spellcheck="false"></label>'
+    hidden = "" if len(view.others) > 1 else ' hidden="hidden"'
+    yield '<form id="controls" hidden="hidden">'
+    yield '<label class="search">Search <input type="search" id="search" autocomplete="off"/></label>'
     yield f'<label{hidden}>System <select id="system">{systems}</select></label>'
     yield f'<label>Order <select id="order">{options}</select></label>'
-    yield f'<label{"" if len(_metrics(view)) > 1 else " hidden"}>by <select id="metric">{metrics}</select></label>'
-    yield '<label><input type="checkbox" id="differ"> only lines that differ</label>'
+    only = "" if len(_metrics(view)) > 1 else ' hidden="hidden"'
+    yield f'<label{only}>by <select id="metric">{metrics}</select></label>'
+    yield '<label><input type="checkbox" id="differ"/> only lines that differ</label>'
     if any_seen:
-        yield '<label><input type="checkbox" id="seen"> only those in a training text</label>'
+        yield '<label><input type="checkbox" id="seen"/> only those in a training text</label>'
     yield '<span class="pages"><button type="button" id="previous">← Previous</button> <span id="page"></span>'
     yield '<button type="button" id="next">Next →</button></span></form>'
 
@@ -93,9 +96,9 @@ def _metrics(view: View) -> list[Result]:
     ]
 
 
-def _line(view: View, number: int, is_seen: bool) -> str:
-    """Return a line as the script makes it."""
-    scores, n = view.line_scores(view.by_line)[:, number], digits(view.by_line)
+def _line(view: View, number: int, scores: Floats, is_seen: bool) -> str:
+    """Return a line as the script makes it. `scores`: (groups,), rounded."""
+    n = digits(view.by_line)
     reference, all_words = view.reference_words[number], [words[number] for words in view.translation_words]
     common = [common_words(reference, words) for words in all_words]
     parts = [f'<li class="line" id="line-{number + 1}"><a href="#line-{number + 1}">{number + 1}</a>']
@@ -107,13 +110,12 @@ def _line(view: View, number: int, is_seen: bool) -> str:
     shown = _marked(view.references[number], missed, [False] * len(missed))
     parts.append(_entry("reference", shown, view.languages[1]))
     for group, words in enumerate(all_words):
-        head = f"<span>{system_name(view, group)}</span> <span>{scores[group]:.{n}f}"
-        if group != view.baseline:
-            head += f" <b>{signed(scores[group] - scores[view.baseline], n)}</b>"
+        gain = "" if group == view.baseline else signed(scores[group] - scores[view.baseline], n)
+        head = f"<span>{system_name(view, group)}</span> <span>{scores[group]:.{n}f} <b>{gain}</b></span>"
         in_baseline = common_words(all_words[view.baseline], words)[1]
         wrong, changed = [not there for there in common[group][1]], [not there for there in in_baseline]
         shown = _marked(view.translations[group][number], wrong, changed)
-        parts.append(_entry(f"{head}</span>", shown, view.languages[1]))
+        parts.append(_entry(head, shown, view.languages[1]))
     return "".join([*parts, "</dl></li>"])
 
 

@@ -46,7 +46,7 @@ def color(number: int) -> str:
 
 def legend(view: View) -> str:
     """Return the legend of charts."""
-    return f'<p class="legend">{" &emsp; ".join(system_name(view, number) for number in range(len(view.names)))}</p>'
+    return f'<p class="legend">{"   ".join(system_name(view, number) for number in range(len(view.names)))}</p>'
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> str:

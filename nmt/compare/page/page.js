@@ -98,8 +98,8 @@ function lineElement(data, number, metric) {
   entries.push(...entry("reference", marked(reference, referenceSpans, missed, none), targetLanguage));
   texts.forEach((text, system) => {
     const score = metric.scores[system][number], baseline = metric.scores[data.baseline][number];
-    const numbers = [score.toFixed(metric.digits)];
-    if (system !== data.baseline) numbers.push(" ", element("b", signed(score - baseline, metric.digits)));
+    const gain = system === data.baseline ? "" : signed(score - baseline, metric.digits);
+    const numbers = [`${score.toFixed(metric.digits)} `, element("b", gain)];
     const key = element("span", "", { class: `key g${system % 8}` });
     const wrong = common[system][1].map((there) => !there);
     const changed = commonWords(words[data.baseline], words[system], data.mostCells)[1].map((there) => !there);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 from nmt.compare.page.breakdown import by_lengths, by_training_text, line_by_line, n_grams
@@ -54,10 +55,11 @@ def _training_texts(view: View, problems: list[str]) -> dict[str, TrainingText]:
                 names_of.setdefault(DataDir(Path(read_info(RunDir(run)).data_dir)), []).append(view.names[number])
             except NmtError:
                 continue  # read_trainings says so
+    sides, words = (sources, view.unescaped_references), {*chain.from_iterable(view.reference_words)}
     texts = {}
     for directory, names in names_of.items():
         try:
-            texts[", ".join(names)] = read_training_text(directory, languages, sources, view.references)
+            texts[", ".join(names)] = read_training_text(directory, languages, sides, words)
         except NmtError as error:
             problems.append(f"{', '.join(names)}: the training text cannot be read: {error}")
     return texts

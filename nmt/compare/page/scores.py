@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from nmt.compare.page.numbers import color, digits, legend, p_value, signed, spanned, system_name, table
 from nmt.compare.page.settings import Trainings
 from nmt.compare.page.view import View, metric_name
+from nmt.compare.thresholds import SOURCE, agreement, threshold_of
 from nmt.compare.types import Result
 from nmt.html.charts import interval_bar, line_chart
 from nmt.html.document import escaped
@@ -67,12 +68,16 @@ def scores(view: View) -> Iterator[str]:
         direction = "" if result.metric.higher_is_better else ' <span class="soft">(lower is better)</span>'
         yield f"<h3>{escaped(metric_name(result))}{direction}</h3>"
         yield _score_table(view, result)
+        for number in view.others:
+            difference = result.differences[number]
+            if difference is not None and difference.advice:
+                yield f"<p>{escaped(view.names[number])}: {escaped(difference.advice)}</p>"
         yield f'<p class="soft signature">{escaped(result.metric.signature)}</p>'
     baseline = escaped(view.names[view.baseline])
     yield (
         f'<p class="soft">Differences are from {baseline}. Intervals: 95 %. {view.comparison.trials:,} trials or '
         f"samples, seed {view.comparison.seed}. Holm: corrected for the number of systems that are compared with the "
-        "baseline.</p>"
+        f"baseline. People agree: in how many of a hundred pairs of systems with such a difference ({SOURCE}).</p>"
     )
 
 
@@ -82,6 +87,8 @@ def _score_table(view: View, result: Result) -> str:
     with_seeds = any(each.seed_error is not None for each in differences)
     heads = ["system", "", "score", "interval", "difference", "interval", "p", "p (Holm)"]
     heads += ["seeds (s.d.)", "error by lines", "error by seeds"] if with_seeds else []
+    noticed = threshold_of(result.metric) is not None
+    heads += ["people agree"] if noticed else []
     rows = []
     for number, (score, difference) in enumerate(zip(result.scores, result.differences, strict=True)):
         cells = [f"<b>{score.value:.{n}f}</b>", spanned(score.interval, n)]
@@ -97,6 +104,8 @@ def _score_table(view: View, result: Result) -> str:
             line_error = None if difference is None else difference.line_error
             values = (score.seed_deviation, line_error, seed_error)
             row += ["" if value is None else f"{value:.{n}f}" for value in values]
+        if noticed:
+            row.append("" if difference is None else escaped(agreement(result.metric, difference.value) or ""))
         rows.append(row)
     return table(heads, rows, n_text=2)
 

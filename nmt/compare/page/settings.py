@@ -22,7 +22,7 @@ class Trainings:
     """How the systems were trained, as far as that can be read."""
 
     differences: list[tuple[str, list[str]]]
-    """Settings, with their values by group; several of one group are separated by semicolons."""
+    """Settings, with their values by group: ? if it cannot be read, several of one group separated by semicolons."""
     curves: list[tuple[int, list[tuple[float, float]]]]
     """Steps and BLEU on the development set of each run, with the number of its group."""
     problems: list[str]
@@ -36,9 +36,9 @@ def read_trainings(comparison: Comparison) -> Trainings:
     keys = dict.fromkeys(key for systems in settings for system in systems for key in system)
     differences = []
     for key in keys:
-        values = ["; ".join(dict.fromkeys(system.get(key, "–") for system in systems)) for systems in settings]
-        if len(set(values)) > 1 or any(len({system.get(key) for system in systems}) > 1 for systems in settings):
-            differences.append((key, values))
+        values = [[*dict.fromkeys(system.get(key, "–") for system in systems)] for systems in settings]
+        if len({tuple(own) for own in values if own}) > 1 or any(len(own) > 1 for own in values):
+            differences.append((key, ["; ".join(own) or "?" for own in values]))
     runs = [(number, system) for number, group in enumerate(comparison.groups) for system in group.systems]
     curves = [(number, curve) for number, system in runs for curve in _curve(system, problems)]
     return Trainings(differences, curves, problems, sum(system.run is not None for _, system in runs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from nmt.compare.page.words import find_words
@@ -38,29 +38,35 @@ class TrainingText:
 
 
 def read_training_text(
-    directory: DataDir, languages: tuple[str, str], sources: Sequence[str], references: Sequence[str]
+    directory: DataDir, languages: tuple[str, str], sides: tuple[Sequence[str], Sequence[str]], words: Collection[str]
 ) -> TrainingText:
-    """Read the training text of a data directory. Raises DataError if it is missing or damaged."""
+    """Read the training text of a data directory, in full or, of a very large one, the first lines.
+
+    Args:
+        languages: source and target.
+        sides: the test set's sources and references.
+        words: what is counted on the target side.
+
+    Raises DataError if the text is missing or damaged, or in other languages.
+    """
     manifest = read_manifest(directory)
-    if "train" not in manifest.splits or manifest.languages != tuple(sorted(languages)):
+    if "train" not in manifest.splits or {*manifest.languages} != {*languages}:
         raise DataError(f"{directory.path}: holds no training text in {' and '.join(languages)}")
     all_lines = sum(n for _, n in _files(manifest))
     every = -(-min(all_lines, MOST_LINES) // MOST_COUNTED)
-    wanted = {word for reference in references for word in find_words(reference)}
     frequencies: Counter[str] = Counter()
-    seen, n_lines, n_counted = [], 0, 0
-    for language, lines in zip(languages, (sources, references), strict=True):
-        there = {line.encode() for line in lines}
-        found, n_lines, n_counted = set(), 0, 0
+    seen, n_lines = [], 0
+    for language, own in zip(languages, sides, strict=True):
+        wanted = {line.encode(): False for line in own if line}
+        n_lines = 0
         for line in _lines(directory, manifest, language):
-            if line in there:
-                found.add(line)
-            if n_lines % every == 0 and language == languages[1]:
-                frequencies.update(filter(wanted.__contains__, find_words(line.decode())))
-                n_counted += 1
+            if line in wanted:
+                wanted[line] = True
+            if language == languages[1] and n_lines % every == 0:
+                frequencies.update(filter(words.__contains__, find_words(line.decode(errors="replace"))))
             n_lines += 1
-        seen.append(frozenset(number for number, line in enumerate(lines) if line.encode() in found))
-    return TrainingText(directory, n_lines, all_lines, n_counted, frequencies, (seen[0], seen[1]))
+        seen.append(frozenset(number for number, line in enumerate(own) if wanted.get(line.encode())))
+    return TrainingText(directory, n_lines, all_lines, -(-n_lines // every), frequencies, (seen[0], seen[1]))
 
 
 def _files(manifest: Manifest) -> Iterator[tuple[str, int]]:

@@ -52,10 +52,14 @@ class View:
         return None if sources is None else [*map(printable_sentence, sources)]
 
     @cached_property
-    def references(self) -> list[str]:
+    def unescaped_references(self) -> list[str]:
         """The reference of each line; of several, the first."""
-        references = self.comparison.text.references
-        return [printable_sentence(ref if isinstance(ref, str) else ref[0]) for ref in references]
+        return [ref if isinstance(ref, str) else ref[0] for ref in self.comparison.text.references]
+
+    @cached_property
+    def references(self) -> list[str]:
+        """The same with escapes."""
+        return [*map(printable_sentence, self.unescaped_references)]
 
     @cached_property
     def translations(self) -> list[list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from nmt.prepare.records import TextRecord
 from nmt.prepare.reporting.page import report_page
 from nmt.prepare.reporting.report import Report, TokenizerReport, corpus_reports
 from nmt.prepare.reporting.screen import screen
+from parsed_page import ParsedPage
 
 EVIL = "<script>alert('1')</script>&amp;\"\u202e\u0007\x1b[31m"
 RECORDS = {"train.0": SourceRecord(corpus="c", files={})}
@@ -49,35 +49,9 @@ def report(text: str = "ein Satz", *, n_corpora: int = 2, **changes: object) -> 
     return whole.model_copy(update=changes)
 
 
-class Page(HTMLParser):
-    """Checks that elements are nested as in XML, and collects them and the text."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(page)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-        self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data if self.open[-1:] != ["style"] else ""
-
-
 @pytest.mark.parametrize("n_corpora", [1, 2])
 def test_what_the_page_says(n_corpora: int) -> None:
-    page = Page(report_page(report(n_corpora=n_corpora)))
+    page = ParsedPage(report_page(report(n_corpora=n_corpora)))
     read, kept = 12_345 * n_corpora, 9 * n_corpora
     for text in (
         f"{read:,} pairs were read from {'2 corpora' if n_corpora == 2 else 'one corpus'}. {kept} (0.1%) are kept",
@@ -93,7 +67,7 @@ def test_what_the_page_says(n_corpora: int) -> None:
 
 
 def test_what_a_dry_run_cannot_tell_is_said() -> None:
-    page = Page(report_page(report(kind="dry run", sample=1000, tokenizer=None, warnings=[])))
+    page = ParsedPage(report_page(report(kind="dry run", sample=1000, tokenizer=None, warnings=[])))
     assert "no data directory was written" in page.text
     assert "at most 1,000 pairs of each corpus" in page.text and "most duplicates are not seen" in page.text
     assert "Warnings" not in page.text and "Tokenizer" not in page.text
@@ -101,13 +75,13 @@ def test_what_a_dry_run_cannot_tell_is_said() -> None:
 
 def test_the_page_needs_nothing_else_and_does_nothing() -> None:
     page = report_page(report())
-    tags = {tag for tag, _ in Page(page).seen}
+    tags = {tag for tag, _ in ParsedPage(page).seen}
     assert not tags & {"script", "link", "img", "iframe", "object", "form", "a"}
     assert not re.search(r"https?:|url\(|@import|javascript|\bon\w+=", page)
 
 
 def test_no_text_gets_out_of_its_place() -> None:
-    harmless, evil = Page(report_page(report("e" * len(EVIL)))), Page(report_page(report(EVIL)))
+    harmless, evil = ParsedPage(report_page(report("e" * len(EVIL)))), ParsedPage(report_page(report(EVIL)))
     assert [tag for tag, _ in evil.seen] == [tag for tag, _ in harmless.seen]
     assert {name for _, attributes in evil.seen for name in attributes} == {
         name for _, attributes in harmless.seen for name in attributes
@@ -127,7 +101,7 @@ def test_a_huge_line_is_cut() -> None:
 def test_a_report_on_nothing() -> None:
     empty = corpus_reports({"train.0": CleanReport()}, RECORDS, {}, ("de", "en"))
     nothing = report(kind="dry run", tokenizer=None, held_out={}, warnings=[]).model_copy(update={"corpora": empty})
-    assert "0 pairs were read from one corpus. 0 (–) are kept" in Page(report_page(nothing)).text
+    assert "0 pairs were read from one corpus. 0 (–) are kept" in ParsedPage(report_page(nothing)).text
     assert next(iter(screen(nothing))).startswith("split")
 
 

@@ -1,0 +1,94 @@
+"""`nmt challenge`."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.cli.app import app
+from nmt.cli.options import CheckpointOption, PrecisionOption, RunsOption, WeightsOption
+from nmt.errors import ConfigError
+
+
+@app.command()
+def challenge(
+    run: RunsOption = None,
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="NAME", help="Split to change.  [default: the only test set]")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the run's]")
+    ] = None,
+    source: Annotated[Path | None, typer.Option("--src", metavar="F", help="Or change this text: source …")] = None,
+    reference: Annotated[
+        Path | None, typer.Option("--ref", metavar="F", help="… and translations, line by line …")
+    ] = None,
+    contrastive: Annotated[
+        Path | None, typer.Option("--contrastive", metavar="F", help="… and, if they exist, the wrong translations.")
+    ] = None,
+    pairs: Annotated[
+        Path | None, typer.Option("--pairs", metavar="F", help="Or read JSON of LingEval97 or ContraPro.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Chooses among the changes of a line.")] = 1,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
+    samples: Annotated[
+        int, typer.Option("--samples", metavar="N", min=0, help="Also show N failures of each kind, the worst first.")
+    ] = 0,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="F", help="Write all pairs and their scores to F, as JSON.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show where a model fails: how often is a wrong translation more probable than the true one?
+
+    Makes wrong translations of a test set by changing one thing in each reference: a number, negation (removed or
+    inserted), letters of a name, a clause dropped; in German also the gender of an article and the number of a verb, in
+    English the number of a verb. A line may have one pair of each kind. Then counts, by kind, in how many pairs the
+    model finds the reference more probable than the changed translation.
+
+    The log-probability is the sum over all pieces, as in "more probable" of LingEval97; a second column compares the
+    mean per piece. Words of de, en, es and fr as target are known; for other languages there are the kinds that need
+    none. The pairs are made by rules, and a few of them are not wrong: --samples and --output show them.
+
+    --output writes the form of LingEval97, with the log-probability of each line; other toolkits can score it, and
+    --pairs reads it.
+
+    \b
+    Examples:
+      nmt challenge --run runs/multi30k-de-en --samples 3
+      nmt challenge --src news.en --ref news.de --output pairs.json
+      nmt challenge --pairs lingeval97.json
+      nmt challenge --src test.en --ref test.de --contrastive wrong.de --json
+    """
+    of_text, of_run = (source, reference), (split, data)
+    if (source is None) != (reference is None) or (contrastive is not None and source is None):
+        raise ConfigError(["--src F and --ref F must be given together, and --contrastive F only with them"])
+    n_sets = sum((any(of_run), any(of_text), pairs is not None))
+    if n_sets > 1:
+        raise ConfigError(["--split and --data, --src and --ref, and --pairs are different sets: give one of them"])
+    if seed != 1 and (pairs is not None or contrastive is not None):
+        raise ConfigError(["--seed chooses the changes that are made: not with --pairs or --contrastive"])
+    if json and samples:
+        raise ConfigError(["--samples cannot be combined with --json; --output F writes all pairs"])
+
+    from nmt.challenge.challenge import challenge_run, of_files, of_published, of_split
+    from nmt.challenge.report import contrasts_json, render_json, render_text
+    from nmt.cli.defaults import resolve_models
+    from nmt.files.write import open_output, refuse_overwriting
+    from nmt.translate.translator import Translator
+
+    refuse_overwriting([output], [source, reference, contrastive, pairs])
+    with nullcontext() if output is None else open_output(output) as file:
+        given = of_published(pairs) if pairs is not None else None
+        translator = Translator.load(resolve_models(run, None), checkpoint, weights, precision=precision)
+        if source is not None and reference is not None:
+            given = of_files(source, reference, contrastive, translator.config.data.tgt, seed)
+        report = challenge_run(translator, given or of_split(translator, data, split, seed))
+        if file is not None:
+            file.write(contrasts_json(report.outcomes).encode())
+    print(*report.failures(samples), (render_json if json else render_text)(report), sep="\n")

@@ -1,0 +1,216 @@
+"""`nmt compare` through the command line, with files and with untrained runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from command import Command, Result
+from kept_run import settings
+from nmt import api
+from nmt.compare.document import render_json
+from nmt.config import Config
+from nmt.data.corpus import Corpus
+from nmt.layout import RUN_FORMAT, DataDir, RunDir
+from nmt.runs.info import RunInfo, write_info
+from tiny_run import tiny_model, write_run
+
+TOGETHER = "--ref F compares files: --hyp A B or --group NAME=A,B,C, without options of runs: "
+
+
+def untrained(path: Path, config: Config, data: Path, seed: int) -> None:
+    """A run whose model has learned nothing."""
+    corpus = Corpus.open(DataDir(data))
+    tokenizer = corpus.tokenizers["aa"]
+    path.mkdir(parents=True)
+    write_run(path, config, tokenizer, tiny_model(config, tokenizer, seed))
+    info = RunInfo(
+        format=RUN_FORMAT, data_dir=str(data), corpus=corpus.fingerprint, tokenizer=corpus.tokenizers.fingerprint,
+        precision="float32",
+    )  # fmt: skip
+    write_info(RunDir(path), info)
+
+
+@pytest.fixture(scope="module")
+def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with runs, and with files of translations."""
+    folder = tmp_path_factory.mktemp("compare")
+    for seed in range(6):
+        untrained(folder / f"runs/r-{seed}", settings(data, seed=seed), data, seed)
+    untrained(folder / "runs/same", settings(data, seed=0, peak_lr=1e-2), data, 7)
+    config = settings(data)
+    other_way = config.model_copy(update={"data": config.data.model_copy(update={"direction": "bb-aa"})})
+    untrained(folder / "runs/back", other_way, data, 1)
+    lines = [f"The {word} dog sees {i} cats." for i, word in enumerate(["old", "young", "red", "small", "big", "thin"])]
+    for name, n in (("ref", 0), ("a", 1), ("b", 4), ("c", 6)):
+        changed = [line.replace("dog", "cow") if i < n else line for i, line in enumerate(lines)]
+        (folder / f"{name}.en").write_text("\n".join(changed) + "\n", encoding="utf-8")
+    (folder / "tok.en").write_text("\n".join(line.replace(".", " .") for line in lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def inside(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(made)
+
+
+def done(result: Result) -> Result:
+    assert result.status == 0, result.err
+    return result
+
+
+def refused(result: Result) -> str:
+    assert (result.status, result.out) == (2, ""), result.err
+    *_, last = result.err.splitlines()
+    return last.removeprefix("nmt: ")
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def test_files_as_a_shell_names_them(nmt: Command) -> None:
+    told = json.loads(done(nmt("compare", "--hyp", "a.en", "b.en", "c.en", "--ref", "ref.en", "--json")).out)
+    assert [group["name"] for group in told["groups"]] == ["a.en", "b.en", "c.en"]
+    assert (told["baseline"], told["lines"], told["languages"]) == ("a.en", 6, None)
+    bleu = told["results"][0]
+    assert [round(score["value"], 1) for score in bleu["scores"]] == sorted(
+        (round(score["value"], 1) for score in bleu["scores"]), reverse=True
+    )
+    assert [difference["group"] for difference in bleu["differences"]] == ["b.en", "c.en"]
+    one_by_one = nmt("compare", "--ref=ref.en", "--hyp", "a.en", "--json", "--hyp=b.en", "--hyp", "c.en")
+    assert json.loads(done(one_by_one).out) == told
+
+
+def test_the_screen_and_the_baseline(nmt: Command) -> None:
+    told = done(nmt("compare", "--hyp", "a.en", "b.en", "--ref", "ref.en", "c.en", "--baseline", "b.en")).out
+    assert told.startswith("ref.en c.en: 6 lines, compared with b.en\n")
+    assert "nrefs:2" in told and "a.en is " in told and "note: " in told
+
+
+def test_groups_of_files(nmt: Command) -> None:
+    told = json.loads(done(nmt("compare", "--group", "x=a.en,b.en", "y=re*.en,c.en", "--ref", "ref.en", "--json")).out)
+    assert [[system["name"] for system in group["systems"]] for group in told["groups"]] == [
+        ["a.en", "b.en"], ["ref.en", "c.en"],
+    ]  # fmt: skip
+    assert told["results"][0]["differences"][0]["p"] is None
+
+
+def test_the_page(nmt: Command, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done(nmt("compare", "--hyp", "a.en", "b.en", "--ref", "ref.en", "--html", page))
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert "no/where: the directory no does not exist" in refused(
+        nmt("compare", "--hyp", "a.en", "b.en", "--ref", "ref.en", "--html", "no/where")
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--hyp", "a.en", "--ref", "ref.en"], "a.en: a comparison takes at least two systems"),
+        (["--hyp", "a.en", "tok.en", "--ref", "ref.en"], "tok.en looks tokenised, a.en does not: detokenise it"),
+        (["--hyp", "a.en", "b.en"], TOGETHER),
+        (["--hyp", "a.en", "b.en", "--src", "c.en"], TOGETHER),
+        (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--split", "test"], TOGETHER),
+        (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--beam", "2"], TOGETHER),
+        (["runs/r-0", "runs/r-1", "--ref", "ref.en"], TOGETHER),
+        (["runs/r-0", "--hyp", "a.en", "--ref", "ref.en"], "RUN, --hyp and --group: give one of them"),
+        (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--baseline", "z"], "--baseline z: is none of a.en, b.en"),
+        (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--tokenize", "x"], "tokenize: 'x' is none of 13a,"),
+        (["--hyp", "--ref", "ref.en"], "--hyp has no value"),
+    ],
+)
+def test_files_that_cannot_be_compared(arguments: list[str], message: str, nmt: Command) -> None:
+    assert refused(nmt("compare", *arguments)).startswith(message)
+
+
+# --- runs ---------------------------------------------------------------------------------------
+
+
+def test_runs_translate_the_same_split(nmt: Command, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = done(nmt("compare", "runs/r-0", "runs/r-1", "--json", "--output", out))
+    told = json.loads(result.out)
+    assert (told["text"], told["lines"], told["languages"]) == ("test", 10, ["aa", "bb"])
+    assert told["groups"][1]["systems"] == [
+        {
+            "name": "r-1", "run": "runs/r-1", "step": 7, "weights": "raw",
+            "search": "beam 1, length penalty power 1, max_length 5", "precision": "float32",
+        }
+    ]  # fmt: skip
+    alone = json.loads(done(nmt("evaluate", "--run", "runs/r-1", "--output", tmp_path / "r-1.bb", "--json")).out)
+    assert (out / "r-1.bb").read_bytes() == (tmp_path / "r-1.bb").read_bytes() != (out / "r-0.bb").read_bytes()
+    for result_of, score in zip(told["results"], alone["scores"], strict=True):
+        assert result_of["scores"][1]["value"] == pytest.approx(score["value"])
+        assert result_of["signature"] == score["signature"]
+    comparison = api.compare(["runs/r-0", "runs/r-1"])
+    assert json.loads(render_json(comparison)) == told
+
+
+def test_groups_of_runs(nmt: Command) -> None:
+    groups = ("x=runs/r-0,runs/r-1,runs/r-2", "y=runs/r-[3-5]")
+    told = json.loads(done(nmt("compare", "--group", *groups, "--beam", "2", "--json")).out)
+    assert [difference["degrees_of_freedom"] is not None for difference in told["results"][1]["differences"]] == [True]
+    assert told["groups"][0]["systems"][0]["search"].startswith("beam 2")
+    assert not any("seed" in note for note in told["notes"]), "the runs of a group differ in nothing else"
+    members = {"x": [f"runs/r-{i}" for i in range(3)], "y": [f"runs/r-{i}" for i in range(3, 6)]}
+    assert json.loads(render_json(api.compare(members, baseline="x", search={"beam": 2}))) == told
+
+
+def test_what_is_odd_is_told(nmt: Command, tmp_path: Path) -> None:
+    notes = json.loads(done(nmt(
+        "compare", "--group", "x=runs/r-0,runs/same", "y=runs/r-1,runs/r-2", "--split", "valid", "--json"
+    )).out)["notes"]  # fmt: skip
+    assert [note.split(":")[0] for note in notes[:3]] == [
+        "valid is the development set, by which the weights were chosen", "group x", "group x",
+    ]  # fmt: skip
+    assert "training.seed is not different in each run (r-0 0, same 0)" in notes[1]
+    assert notes[2] == "group x: its runs differ in more than the seed: training.peak_lr"
+    copied = shutil.copytree("runs/r-1", tmp_path / "r-1")
+    info = json.loads((copied / "run.json").read_text()) | {"corpus": "0" * 16}
+    (copied / "run.json").write_text(json.dumps(info))
+    config = (copied / "config.yaml").read_text()
+    (copied / "config.yaml").write_text(config.replace("beam: 1", "beam: 3"))
+    notes = json.loads(done(nmt("compare", "runs/r-0", copied, "--json")).out)["notes"]
+    assert notes[0].startswith("r-1 was trained on another data directory than test is from")
+    assert notes[1].startswith("the runs translate with different search: r-0: beam 1, ")
+    (note,) = json.loads(done(nmt("compare", "runs/r-0", "runs/r-1", "--split", "train", "--json")).out)["notes"][:1]
+    assert note.startswith("train is what the models were trained on")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nothing: a comparison takes at least two systems"),
+        (["runs/r-0", "./runs/r-0"], "runs/r-0 is given twice"),
+        (["runs/r-0", "runs/none"], "runs/none: not a run directory"),
+        (["runs/r-0", "runs/r-1", "--split", "test2"], "runs/r-0: its data directory "),
+        (["runs/r-0", "runs/back"], "runs/r-0 translates aa-bb, runs/back bb-aa: a comparison takes one direction"),
+        (["runs/r-0", "runs/r-1", "--checkpoint", "9"], "runs/r-0: "),
+        (["runs/r-0", "runs/r-1", "--set", "training.seed=3"], "--set training.seed=3: only search.*"),
+        (["--group", "x=runs/r-0", "y=runs/r-1"], "group x has runs/r-0 alone"),
+        (["--group", "runs/r-0", "runs/r-1"], "--group runs/r-0: write it as NAME=A,B,C"),
+    ],
+)
+def test_runs_that_cannot_be_compared(
+    arguments: list[str], message: str, nmt: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.compare.runs.translate_text", pytest.fail)
+    assert refused(nmt("compare", *arguments)).startswith(message)
+
+
+def test_runs_with_other_test_sets(nmt: Command, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.compare.runs.translate_text", pytest.fail)
+    monkeypatch.setattr(
+        "nmt.data.corpus.checksum", lambda path: Corpus.open(DataDir(data)).manifest.files[path.name].sha256
+    )
+    copied, run = shutil.copytree(data, tmp_path / "data"), shutil.copytree("runs/r-1", tmp_path / "r-1")
+    info = json.loads((run / "run.json").read_text()) | {"data_dir": str(copied)}
+    (run / "run.json").write_text(json.dumps(info))
+    text = (copied / "test.bb").read_text(encoding="utf-8")
+    (copied / "test.bb").write_text(text[1:2] + text[1:], encoding="utf-8")
+    told = refused(nmt("compare", "runs/r-0", run))
+    assert told.startswith(f"runs/r-0 and {run} have other references in test ({data}, {copied}): ")

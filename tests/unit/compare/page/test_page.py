@@ -1,0 +1,174 @@
+"""The page: complete, readable without its script, and harmless whatever the text is."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from base64 import b64decode
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from comparisons import comparison, group_of, systems, text_of
+from logged_run import make_run, valid
+from nmt.compare.compare import compare
+from nmt.compare.page.lines import STATIC
+from nmt.compare.page.page import page
+from nmt.compare.types import Comparison, Group, System, TextToTranslate
+from nmt.evaluate.segments import SegmentScores
+from nmt.html.document import asset
+from parsed_page import ParsedPage
+from sentences import sentence_pairs
+from trained_texts import training_text
+
+EVIL = "</script><script>alert('1')</script>&amp;\"\u202e\u2028<!--"
+
+
+def data_of(text: str) -> dict[str, Any]:
+    """What the script reads."""
+    packed = re.findall(r'<script type="application/gzip" id="data">([A-Za-z0-9+/=]*)</script>', text)
+    data: dict[str, Any] = json.loads(gzip.decompress(b64decode(packed[0])))
+    return data
+
+
+def test_what_the_page_says() -> None:
+    found = comparison()
+    parsed = ParsedPage(page(found))
+    for result in found.results:
+        assert result.metric.signature in parsed.text
+        for score in result.scores:
+            assert f"{score.value:.2f}" in parsed.text
+    for text in (
+        "b, c against a", "news, de to en, 60 lines.", "Scores", "TER (lower is better)", "baseline", "chrF of a line",
+        "Words of the source", "Words of the reference", "N-grams won and lost", "b has more often",
+        "c has less often", "in how many of a hundred pairs", "lines in which the systems differ most",
+    ):  # fmt: skip
+        assert text in parsed.text, text
+    assert "Training" not in parsed.text and "The training text" not in parsed.text
+    charts = [attributes for tag, attributes in parsed.seen if tag == "svg" and attributes.get("aria-label")]
+    assert len(charts) == 1 + 2 + 2, "a histogram, a scatter plot of each other system, and scores by two lengths"
+    assert all(note in parsed.text for note in found.notes)
+
+
+def test_the_page_has_no_other_files() -> None:
+    text = page(comparison())
+    assert not re.search(r"https?:|url\(|@import|\bon\w+=|src=", text.partition("<body>")[2].partition("<script")[0])
+    assert not {"link", "img", "iframe", "object"} & {tag for tag, _ in ParsedPage(text).seen}
+    assert "</script" not in asset("nmt.compare.page", "page.js")
+    assert not re.search(r"innerHTML|insertAdjacentHTML|outerHTML|document\.write|eval\(",
+                         asset("nmt.compare.page", "page.js"))  # fmt: skip
+
+
+def test_the_lines_without_the_script_are_those_that_differ_most() -> None:
+    found = comparison(300, 2)
+    text = page(found)
+    shown = [int(number) for number in re.findall(r'<li class="line" id="line-(\d+)">', text)]
+    assert shown == sorted(shown) and len(shown) == STATIC
+    data = data_of(text)
+    baseline, other = data["metrics"][0]["scores"]
+    gains = [second - first for first, second in zip(baseline, other, strict=True)]
+    order = sorted(range(300), key=gains.__getitem__)
+    ends = {gains[row] for row in (*order[:25], *order[-25:])}
+    assert {gains[number - 1] for number in shown} == ends, "as many that it gains as it loses"
+    for number in shown:
+        part = text.partition(f'id="line-{number}"')[2].partition("</li>")[0]
+        plain = re.sub("<[^>]*>", "", part)
+        assert found.groups[1].systems[0].translations[number - 1] in plain and f"{other[number - 1]:.2f}" in plain
+
+
+def test_words_that_differ_are_marked() -> None:
+    text = TextToTranslate("t", ("the cat sat", "x"), None, None)
+    found = compare(text, [group_of("a", ["a cat ran", "x"]), group_of("b", ["the dog ran", "x"])], trials=10)
+    entries = re.findall(r'<dd dir="auto">(.*?)</dd>', page(found))
+    assert entries == [
+        "the cat <mark>sat</mark>", "<mark>a</mark> cat <mark>ran</mark>",
+        "<u>the</u> <mark><u>dog</u></mark> <mark>ran</mark>",
+    ]  # fmt: skip
+
+
+def test_all_lines_are_there_for_the_script() -> None:
+    found = comparison(40)
+    data = data_of(page(found))
+    assert (data["names"], data["baseline"], data["languages"]) == (["a", "b", "c"], 0, ["de", "en"])
+    assert data["references"] == [*found.text.references] and data["sources"] == [*(found.text.sources or ())]
+    assert data["translations"] == [[*group.systems[0].translations] for group in found.groups]
+    (metric,) = data["metrics"]
+    chrf = next(result for result in found.results if result.metric.name == "chrf")
+    assert metric["scores"][1] == pytest.approx(chrf.counts[1][0].line_scores().tolist(), abs=0.006)
+    assert metric["higher"] and metric["digits"] == 2
+
+
+def test_scores_of_other_metrics_are_shown_by_line() -> None:
+    pairs = sentence_pairs(4)
+    lines = tuple(pair[1] for pair in pairs)
+    values = {"a": (0.1, 0.2, 0.3, 0.4), "b": (0.2, 0.2, 0.3, 0.4)}
+    comet = {name: SegmentScores(own, "wmt22-comet-da") for name, own in values.items()}
+    groups = [Group(name, (System(name, lines, segment_scores={"comet": comet[name]}),)) for name in values]
+    text = page(compare(text_of(pairs), groups, trials=10))
+    assert [metric["digits"] for metric in data_of(text)["metrics"]] == [2, 4]
+    assert data_of(text)["metrics"][1]["scores"] == [[*values["a"]], [*values["b"]]]
+    assert '<option value="1">comet</option>' in text and "+0.0250" in text
+
+
+def evil_comparison(text: str) -> Comparison:
+    pairs = [*sentence_pairs(8), (text, text), (text, text)]
+    groups = systems([pair[1] for pair in pairs], 2)
+    groups = [group_of(f"{group.name} {text}", [*group.systems[0].translations[:-1], text]) for group in groups]
+    return replace(compare(text_of(pairs), groups, trials=10), notes=(text,))
+
+
+def test_no_text_gets_out_of_its_place() -> None:
+    text = page(evil_comparison(EVIL))
+    parsed = ParsedPage(text)
+    assert [tag for tag, _ in parsed.seen].count("script") == 2, "the data and the script"
+    assert "alert" not in {name for _, attributes in parsed.seen for name in attributes}
+    assert parsed.text.count("</script><script>alert('1')</script>") >= 10
+    assert "\u202e" not in text and "\u2028" not in text
+    assert data_of(text)["references"][-1] == EVIL.replace("\u202e", "\\u202e").replace("\u2028", "\\u2028")
+
+
+def test_several_references_and_one_line() -> None:
+    text = TextToTranslate("t", (("a b", "a c"),), ("x",), ("de", "zh"))
+    parsed = ParsedPage(page(compare(text, [group_of("a", ["a b"]), group_of("b", ["a c"])], trials=10)))
+    assert "1 lines" in parsed.text and "None." in parsed.text
+
+
+def test_blank_lines() -> None:
+    ParsedPage(page(compare(text_of([("", ""), ("", "")]), systems(["", ""]), trials=10)))
+
+
+def test_runs_and_groups_of_them(tmp_path: Path) -> None:
+    pairs = sentence_pairs(20)
+    references = [pair[1] for pair in pairs]
+    seen = training_text(tmp_path / "data", [pairs[3], ("x", pairs[5][1])], languages=("de", "en"))
+    runs = [make_run(tmp_path / name, [valid(100, 20.0), valid(200, 30.0)]) for name in "abcdef"]
+    for run in runs:
+        run.info.write_text(run.info.read_text().replace("somewhere/data", str(seen.path)))
+    worst, median, best = ([*references[:n], *["x"] * (20 - n)] for n in (5, 10, 15))
+    groups = [
+        group_of("plain", best, worst, median, runs=[run.path for run in runs[:3]]),
+        group_of("other", worst, best, median, runs=[run.path for run in runs[3:]]),
+    ]
+    text = page(compare(text_of(pairs), groups, trials=50))
+    parsed = ParsedPage(text)
+    for expected in (
+        "No setting differs.", "BLEU on the development set", "the one whose BLEU is the median", "error by seeds",
+        f"plain, other: the training text in {seen.path} has 2 lines. It holds the source of 1 of 20 lines of the test "
+        "set, the reference of 2, both of 1, letter by letter.",
+        "source or reference in a training text", "Rare words", "in a training text",
+    ):  # fmt: skip
+        assert expected in parsed.text, expected
+    data = data_of(text)
+    assert data["translations"] == [median, median] and data["seen"] == [3, 5]
+    assert 'id="seen"' in text
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    pairs = sentence_pairs(5)
+    run = make_run(tmp_path / "run", [valid(100, 20.0)])
+    groups = [group_of("plain", [pair[1] for pair in pairs], runs=[run.path]), *systems([p[1] for p in pairs], 1)]
+    parsed = ParsedPage(page(compare(text_of(pairs), groups, trials=10)))
+    assert "plain: the training text cannot be read: somewhere/data: no such data directory" in parsed.text

@@ -1,0 +1,45 @@
+"""Parts of the test set."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from comparisons import comparison
+from nmt.compare.page.parts import Part, by_length, part_scores
+from nmt.compare.page.view import make_view
+from nmt.evaluate.metrics import corpus_score
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=60))
+def test_every_line_is_in_one_part_with_lines_as_long(lengths: list[int]) -> None:
+    parts = by_length(lengths)
+    assert sorted(row for part in parts for row in part.rows.tolist()) == [*range(len(lengths))]
+    highest = -1
+    for part in parts:
+        own = [lengths[row] for row in part.rows]
+        assert min(own) > highest, "parts do not overlap"
+        highest = max(own)
+        assert part.name == (f"{min(own)}–{max(own)}" if min(own) < max(own) else f"{min(own)}")
+    assert len(parts) <= 6
+
+
+def test_parts_are_about_as_large() -> None:
+    assert [len(part.rows) for part in by_length([*range(600)])] == [100] * 6
+
+
+def test_the_score_of_a_part_is_that_of_its_lines_alone() -> None:
+    view = make_view(comparison())
+    rows = np.array([3, 5, 8, 13, 21, 34, 55])
+    (score,) = part_scores(view, view.by_line, [Part("some", rows)])
+    references = [view.references[row] for row in rows]
+    expected = [
+        corpus_score("chrf", [system.translations[row] for row in rows], references).value for system in view.systems
+    ]
+    assert score.values == pytest.approx(expected) and score.n_lines == 7
+    assert score.differences[0] is None and score.differences[1] is not None
+    value, interval = score.differences[1]
+    assert value == pytest.approx(expected[1] - expected[0]) and interval.low < value < interval.high

@@ -1,0 +1,62 @@
+"""How runs were trained: what differs, and what cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from comparisons import group_of, text_of
+from logged_run import make_run, train, valid
+from nmt.compare.compare import compare
+from nmt.compare.page.settings import Trainings, read_trainings
+from nmt.compare.types import Group
+from sentences import sentence_pairs
+
+PAIRS = sentence_pairs(5)
+LINES = [pair[1] for pair in PAIRS]
+
+
+def read(*groups: Group) -> Trainings:
+    return read_trainings(compare(text_of(PAIRS), groups, trials=10))
+
+
+def run(path: Path, **changes: str) -> Path:
+    made = make_run(path, [train(50), valid(100, 20.0), valid(100, 21.5, "ema"), valid(200, 25.0)])
+    config = made.config.read_text()
+    for before, after in changes.items():
+        assert f"{before}: " in config
+        config = "\n".join(
+            f"{line.partition(':')[0]}: {after}" if line.strip().startswith(f"{before}: ") else line
+            for line in config.splitlines()
+        )
+    made.config.write_text(config)
+    return path
+
+
+def test_settings_that_differ(tmp_path: Path) -> None:
+    plain = group_of("plain", LINES, LINES, runs=[run(tmp_path / "1", seed="1"), run(tmp_path / "2", seed="2")])
+    other = group_of("other", LINES, LINES, runs=[run(tmp_path / "3", seed="1", d_model="64"),
+                                                  run(tmp_path / "4", seed="2", d_model="64")])  # fmt: skip
+    trainings = read(plain, other)
+    assert trainings.differences == [("model.d_model", ["32", "64"]), ("training.seed", ["1; 2", "1; 2"])]
+    assert trainings.problems == [] and trainings.n_runs == 4
+    assert trainings.curves == [(number, [(100.0, 21.5), (200.0, 25.0)]) for number in (0, 0, 1, 1)]
+
+
+def test_equal_runs(tmp_path: Path) -> None:
+    trainings = read(group_of("a", LINES, runs=[run(tmp_path / "1")]), group_of("b", LINES, runs=[run(tmp_path / "2")]))
+    assert trainings.differences == [] and trainings.n_runs == 2
+
+
+def test_files_have_no_settings() -> None:
+    assert read(group_of("a", LINES), group_of("b", LINES)) == Trainings([], [], [], 0)
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    broken, good = run(tmp_path / "1"), run(tmp_path / "2")
+    (broken / "config.yaml").write_text("a: [")
+    (broken / "log.jsonl").unlink()
+    trainings = read(group_of("a", LINES, runs=[broken]), group_of("b", LINES, runs=[good]))
+    settings, curve = trainings.problems
+    assert settings.startswith("a: its settings cannot be read: ") and "config.yaml" in settings
+    assert curve.startswith("a: no learning curve: ") and len(trainings.curves) == 1
+    assert trainings.differences == []

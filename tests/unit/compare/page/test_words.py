@@ -1,0 +1,60 @@
+"""Words, and what two lines have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.compare.page import words
+from nmt.compare.page.words import SCRIPT_PATTERN, common_words, find_words, join_words
+
+
+@pytest.mark.parametrize("line, expected", [
+    ("Don't stop, at 7:30!", ["Don", "'", "t", "stop", ",", "at", "7", ":", "30", "!"]),
+    ("我喜欢 C++。", ["我", "喜", "欢", "C", "+", "+", "。"]),
+    ("ฉันรัก", ["ฉั", "น", "รั", "ก"]),
+    ("मैं हिन्दी।", ["मैं", "हिन्दी", "।"]), ("ما اسمك؟", ["ما", "اسمك", "؟"]), ("a\u00a0b", ["a", "b"]),
+    (r"[x]\-^{}", ["[", "x", "]", "\\", "-", "^", "{", "}"]), ("", []),
+])  # fmt: skip
+def test_words(line: str, expected: list[str]) -> None:
+    assert find_words(line) == expected
+
+
+def test_words_are_joined_as_they_are_written() -> None:
+    assert join_words(["in", "the", "我", "喜", "。"]) == "in the 我喜。"
+
+
+def test_javascript_has_another_escape_for_long_numbers() -> None:
+    assert r"\u{20000}-\u{3ffff}" in SCRIPT_PATTERN and r"\U" not in SCRIPT_PATTERN
+
+
+LINES = st.lists(st.sampled_from("abcd"), max_size=8)
+
+
+@settings(max_examples=100)
+@given(LINES, LINES)
+def test_a_longest_common_subsequence(first: list[str], second: list[str]) -> None:
+    in_first, in_second = common_words(first, second)
+    common = [word for word, there in zip(first, in_first, strict=True) if there]
+    assert common == [word for word, there in zip(second, in_second, strict=True) if there]
+
+    @cache
+    def longest(i: int, j: int) -> int:
+        if i == len(first) or j == len(second):
+            return 0
+        return longest(i + 1, j + 1) + 1 if first[i] == second[j] else max(longest(i + 1, j), longest(i, j + 1))
+
+    assert len(common) == longest(0, 0)
+
+
+def test_very_long_lines_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def flags(first: Sequence[str], second: Sequence[str]) -> list[bool]:
+        return [*common_words(first, second)[0], *common_words(first, second)[1]]
+
+    assert not all(flags("ab", "cdef"))
+    monkeypatch.setattr(words, "MOST_CELLS", 7)
+    assert all(flags("ab", "cdef"))

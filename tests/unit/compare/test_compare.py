@@ -1,0 +1,139 @@
+"""Scores, differences, intervals and p of systems and of groups of them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from nmt.compare.compare import compare
+from nmt.compare.types import Group, System, TextToTranslate
+from nmt.errors import DataError
+from nmt.evaluate.metrics import METRICS, corpus_score
+from nmt.evaluate.segments import SegmentScores
+from nmt.significance.lines import count_lines
+from nmt.significance.paired import approximate_randomization, bootstrap_scores, holm, interval
+from nmt.significance.seeds import seeds_and_lines, what_to_add
+from tiny_run import words
+
+WORDS = words(60)
+TRIALS = 200
+
+
+def made_up(name: str, errors: float, seed: int = 0) -> System:
+    """A system that gets so many of the references' words wrong."""
+    rng = random.Random(f"{name} {seed}")
+    return System(name, tuple(
+        " ".join(rng.choice(WORDS) if rng.random() < errors else word for word in line.split()) for line in REFS
+    ))  # fmt: skip
+
+
+_rng = random.Random(1)
+REFS = [" ".join(_rng.choices(WORDS, k=_rng.randint(4, 8))) for _ in range(40)]
+TEXT = TextToTranslate("made-up", tuple(REFS))
+GOOD, FAIR, BAD = made_up("good", 0.1), made_up("fair", 0.3), made_up("bad", 0.5)
+
+
+def alone(*systems: System) -> list[Group]:
+    return [Group(system.name, (system,)) for system in systems]
+
+
+def group(name: str, errors: float, n: int) -> Group:
+    return Group(name, tuple(made_up(f"{name}-{seed}", errors, seed) for seed in range(n)))
+
+
+def test_single_systems_are_tested_over_lines_and_corrected_for_their_number() -> None:
+    comparison = compare(TEXT, alone(FAIR, GOOD, BAD), baseline=1, trials=TRIALS, seed=3)
+    assert [result.metric.name for result in comparison.results] == [*METRICS]
+    for result, metric in zip(comparison.results, METRICS, strict=True):
+        systems = [system.translations for system in (FAIR, GOOD, BAD)]
+        counts = count_lines(metric, systems, REFS)
+        resampled = bootstrap_scores(counts, TRIALS, 3)
+        p = [approximate_randomization(counts[1], counts[i], TRIALS, 3) for i in (0, 2)]
+        assert result.differences[1] is None
+        for i, corrected in zip((0, 2), holm(p), strict=True):
+            assert result.scores[i].value == pytest.approx(corpus_score(metric, systems[i], REFS).value)
+            assert result.scores[i].interval == interval(resampled[i])
+            assert result.scores[i].seed_deviation is None
+            difference = result.differences[i]
+            assert difference is not None
+            assert difference.value == result.scores[i].value - result.scores[1].value
+            assert difference.interval == interval(resampled[i] - resampled[1])
+            assert (difference.p, difference.p_holm) == (p[i // 2], corrected)
+            assert difference.line_error == pytest.approx((resampled[i] - resampled[1]).std())
+            assert difference.seed_error is difference.degrees_of_freedom is difference.advice is None
+    assert (comparison.baseline, comparison.trials, comparison.seed) == (1, TRIALS, 3)
+    assert len(comparison.notes) == 1 and "another training" in comparison.notes[0]
+
+
+def test_groups_of_three_are_tested_over_seeds_and_lines() -> None:
+    plain, better = group("plain", 0.3, 3), group("better", 0.2, 4)
+    comparison = compare(TEXT, [plain, better], trials=TRIALS)
+    for result in comparison.results:
+        counts = result.counts
+        assert [len(of_group) for of_group in counts] == [3, 4]
+        test, difference, score = seeds_and_lines(counts[0], counts[1]), result.differences[1], result.scores[1]
+        assert difference is not None
+        assert difference.value == pytest.approx(test.value)
+        assert (difference.interval, difference.p, difference.p_holm) == (test.interval, test.p, test.p)
+        assert (difference.line_error, difference.seed_error) == (test.line_error, test.seed_error)
+        assert (difference.degrees_of_freedom, difference.advice) == (test.degrees_of_freedom, what_to_add(test))
+        assert score.by_system == tuple(system.score() for system in counts[1])
+        mean = sum(score.by_system) / 4
+        assert score.value == pytest.approx(mean)
+        assert score.seed_deviation == pytest.approx((sum((each - mean) ** 2 for each in score.by_system) / 3) ** 0.5)
+        assert score.interval == interval(sum(bootstrap_scores(counts[1], TRIALS)) / 4)  # type: ignore[arg-type]
+    assert comparison.notes == ()
+
+
+def test_groups_of_two_have_no_p() -> None:
+    comparison = compare(TEXT, [group("plain", 0.3, 2), group("better", 0.2, 3)], trials=TRIALS)
+    difference = comparison.results[0].differences[1]
+    assert difference is not None
+    assert difference.p is difference.p_holm is difference.degrees_of_freedom is None
+    deviations = [score.seed_deviation for score in comparison.results[0].scores]
+    assert None not in deviations
+    assert difference.seed_error == pytest.approx((deviations[0] ** 2 / 2 + deviations[1] ** 2 / 3) ** 0.5)  # type: ignore[operator]
+    assert difference.interval.low < difference.value < difference.interval.high
+    assert len(comparison.notes) == 1 and comparison.notes[0].startswith("groups of 2 are too few")
+
+
+def test_equal_systems_do_not_differ() -> None:
+    comparison = compare(TEXT, alone(FAIR, replace(FAIR, name="twin")), trials=TRIALS)
+    for result in comparison.results:
+        difference = result.differences[1]
+        assert difference is not None
+        assert (difference.value, difference.interval, difference.p) == (0.0, (0.0, 0.0), 1.0)
+
+
+def scored(system: System, *values: float, signature: str = "comet|1") -> System:
+    return replace(system, segment_scores={"comet": SegmentScores(values, signature, higher_is_better=False)})
+
+
+def test_segment_scores_that_all_systems_have_are_compared_too() -> None:
+    high, low = [0.9] * len(REFS), [0.5, 0.7] * (len(REFS) // 2)
+    comparison = compare(TEXT, alone(scored(FAIR, *high), scored(GOOD, *low)), trials=TRIALS)
+    result = comparison.results[-1]
+    assert vars(result.metric) == {
+        "name": "comet",
+        "formula": "mean",
+        "signature": "comet|1",
+        "higher_is_better": False,
+    }
+    assert [score.value for score in result.scores] == [pytest.approx(0.9), pytest.approx(0.6)]
+    assert len(compare(TEXT, alone(scored(FAIR, *high), GOOD), trials=TRIALS).results) == len(METRICS)
+
+    with pytest.raises(DataError, match=r"^comet: its scores and the 40 references must pair line by line$"):
+        compare(TEXT, alone(scored(FAIR, *high), scored(GOOD, 0.5)), trials=TRIALS)
+    with pytest.raises(DataError, match=r"^comet: its scores of fair have another signature than those of others$"):
+        compare(TEXT, alone(scored(FAIR, *high), scored(GOOD, *low, signature="comet|2")), trials=TRIALS)
+
+
+def test_how_is_passed_on_to_the_metrics_and_notes_of_the_text_come_first() -> None:
+    text = replace(TEXT, languages=("de", "ja"), notes=("known",))
+    comparison = compare(text, alone(FAIR, GOOD), lowercase=True, trials=TRIALS)
+    bleu, _, ter = (result.metric.signature for result in comparison.results)
+    assert "case:lc" in bleu and "tok:char" in bleu and "asian:yes" in ter
+    assert "tok:intl" in compare(TEXT, alone(FAIR, GOOD), tokenize="intl", trials=9).results[0].metric.signature
+    assert comparison.notes[0] == "known" and len(comparison.notes) == 2

@@ -1,0 +1,154 @@
+"""What people and programs see of a comparison."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from nmt.compare.document import render_json
+from nmt.compare.screen import COLUMNS, listed, p_value, render_text
+from nmt.compare.thresholds import agreement, threshold_of
+from nmt.compare.types import Comparison, Difference, Group, GroupScore, Result, System, TextToTranslate
+from nmt.significance.lines import Metric
+from nmt.significance.paired import Interval
+
+BLEU = Metric("bleu", "bleu", "BLEU|nrefs:1", higher_is_better=True)
+CHRF = Metric("chrf", "chrf", "chrF2|nrefs:1", higher_is_better=True)
+TER = Metric("ter", "ter", "TER|nrefs:1", higher_is_better=False)
+COMET = Metric("wmt22-comet-da", "mean", "COMET|wmt22-comet-da|2.2.7", higher_is_better=True)
+LONG = "a-run-whose-name-says-all-of-its-many-settings-and-therefore-does-not-fit-into-any-table"
+
+
+def score(value: float, deviation: float | None = None) -> GroupScore:
+    return GroupScore(value, Interval(value - 1, value + 1), (value,), deviation)
+
+
+def difference(value: float, p: float | None, p_holm: float | None = None) -> Difference:
+    return Difference(value, Interval(value - 1, value + 1), p, p if p_holm is None else p_holm, 0.5, None, None, None)
+
+
+def of(results: list[tuple[Metric, list[Difference | None]]], names: tuple[str, ...], baseline: int = 0) -> Comparison:
+    groups = tuple(Group(name, (System(name, ("x",)),)) for name in names)
+    scores = tuple(score(30 + i) for i in range(len(names)))
+    return Comparison(
+        TextToTranslate("test", ("x",) * 1000, languages=("de", "en")), groups, baseline,
+        tuple(Result(metric, scores, tuple(each), ()) for metric, each in results),
+        10_000, 12345, ("these tests know nothing",),
+    )  # fmt: skip
+
+
+def test_the_table_and_the_sentences() -> None:
+    told = render_text(of(
+        [
+            (BLEU, [None, difference(1.5, 0.0004)]),
+            (CHRF, [None, difference(-0.5, 0.31)]),
+            (TER, [None, difference(2.0, 0.02)]),
+        ],
+        ("base", "mine"),
+    )).split("\n")  # fmt: skip
+    assert told[:5] == [
+        "test: de-en, 1,000 lines, compared with base",
+        "",
+        "BLEU                   score   95 % interval  diff.   95 % interval       p  people agree",
+        "base                   30.00  29.00 to 31.00",
+        "mine                   31.00  30.00 to 32.00  +1.50  +0.50 to +2.50  0.0004    65 to 80 %",
+    ]
+    assert told[8].endswith("-0.50  -1.50 to +0.50  0.3100    under 65 %")
+    assert told[10].startswith("TER (lower is better)  score")
+    assert told[12].endswith("0.0200"), "no threshold is published for TER"
+    text = "\n".join(told)
+    assert "mine is better than base by BLEU, worse than base by TER, not told apart from base by chrF." in text
+    assert "Not told apart does not mean equal" in text
+    assert "approximate randomization, two-sided; 10,000 trials, seed 12345)" in text
+    assert "Holm" not in text, "there is one comparison"
+    assert "Kocmi et al., 2024" in text
+    assert "note: these tests know nothing" in text
+    assert told[-3:] == ["BLEU|nrefs:1", "chrF2|nrefs:1", "TER|nrefs:1"]
+
+
+def test_several_systems_are_judged_by_the_corrected_p() -> None:
+    text = render_text(
+        of([(BLEU, [difference(-3.0, 0.03, 0.06), None, difference(2.5, 0.001, 0.002)])], ("a", "b", "c"), 1)
+    )
+    assert "compared with b" in text
+    assert "a is not told apart from b by BLEU." in text
+    assert "c is better than b by BLEU." in text
+    assert "0.0600" in text and "0.0300" not in text
+    assert "corrected for 2 comparisons (Holm)" in " ".join(text.split())
+    assert text.count("over 80 %") == 2
+
+
+def test_groups_show_both_errors_and_what_to_add() -> None:
+    comparison = of([(BLEU, [None, difference(1.0, 0.2)])], ("plain", "better"))
+    groups = tuple(Group(each.name, each.systems * 3) for each in comparison.groups)
+    over_seeds = replace(
+        difference(1.0, 0.2), seed_error=0.25, degrees_of_freedom=math.inf, advice="more runs would help most: much"
+    )
+    result = replace(comparison.results[0], scores=(score(30.0, 0.3), score(31.0, 0.4)), differences=(None, over_seeds))
+    text = render_text(replace(comparison, groups=groups, results=(result,)))
+    assert "better (3)  31.00  30.00 to 32.00  0.40  +1.00" in text
+    assert "  better: standard error of the difference 0.50 over lines, 0.25 over seeds; more runs" in text
+    assert "t test over seeds and lines" in text and "randomization" not in text
+    without_p = replace(over_seeds, p=None, p_holm=None, degrees_of_freedom=None, advice=None)
+    text = render_text(replace(comparison, groups=groups, results=(replace(result, differences=(None, without_p)),)))
+    assert "0.50 over lines, 0.25 over seeds\n" in text
+    assert "p: " not in text and " is " not in text.partition("95 % intervals: ")[0].replace("(lower is", "")
+
+
+@pytest.mark.parametrize("names", [("a", LONG), (LONG, LONG + "2"), ("ä\x1b[31m", "b")])
+def test_it_fits_the_screen(names: tuple[str, str]) -> None:
+    results = [(metric, [None, difference(-10.5, 0.00001)]) for metric in (BLEU, COMET, TER)]
+    comparison = of(results, names)
+    scores = (score(30.0, 10.25), score(100.0, 10.25))
+    text = render_text(replace(comparison, results=tuple(replace(each, scores=scores) for each in comparison.results)))
+    assert all(len(line) <= COLUMNS for line in text.split("\n")), text
+    assert "<0.0001" in text
+    assert "\x1b" not in text
+    table = text.split("\n")[3:5]
+    assert table[0] != table[1]
+
+
+def test_numbers_of_metrics_around_one_have_more_digits() -> None:
+    assert "+0.0041" in render_text(of([(COMET, [None, difference(0.0041, 0.5)])], ("a", "b")))
+    assert (p_value(0.00005), p_value(0.0001), p_value(1.0)) == ("<0.0001", "0.0001", "1.0000")
+    assert [listed(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
+
+
+def test_how_many_people_agree() -> None:
+    assert [agreement(BLEU, value) for value in (0.0, -1.05, 1.06, -2.33, 2.34)] == [
+        "under 65 %", "under 65 %", "65 to 80 %", "65 to 80 %", "over 80 %",
+    ]  # fmt: skip
+    assert [agreement(CHRF, value) for value in (0.75, 0.76, 1.63)] == ["under 65 %", "65 to 80 %", "over 80 %"]
+    assert [agreement(COMET, value) for value in (0.0025, 0.0026, 0.0056)] == ["under 65 %", "65 to 80 %", "over 80 %"]
+    assert threshold_of(TER) is None
+    assert agreement(replace(COMET, signature="another"), 1.0) is None
+
+
+def test_json_has_everything_but_the_lines() -> None:
+    comparison = of(
+        [(BLEU, [None, replace(difference(1.5, 0.01, 0.02), degrees_of_freedom=math.inf)])], ("base", "mine")
+    )
+    told = json.loads(render_json(comparison), parse_constant=pytest.fail)
+    assert list(told) == ["text", "lines", "languages", "baseline", "groups", "results", "trials", "seed", "notes"]
+    assert (told["text"], told["lines"], told["languages"], told["baseline"]) == ("test", 1000, ["de", "en"], "base")
+    system = {"name": "mine", "run": None, "step": None, "weights": None, "search": None, "precision": None}
+    assert told["groups"][1] == {"name": "mine", "systems": [system]}
+    assert told["results"] == [
+        {
+            "metric": "bleu", "signature": "BLEU|nrefs:1", "higher_is_better": True,
+            "scores": [
+                {"group": "base", "value": 30, "interval": [29, 31], "by_system": [30], "seed_deviation": None},
+                {"group": "mine", "value": 31, "interval": [30, 32], "by_system": [31], "seed_deviation": None},
+            ],
+            "differences": [
+                {
+                    "group": "mine", "value": 1.5, "interval": [0.5, 2.5], "p": 0.01, "p_holm": 0.02, "line_error": 0.5,
+                    "seed_error": None, "degrees_of_freedom": None, "advice": None, "people_agree": "65 to 80 %",
+                }
+            ],
+        }
+    ]  # fmt: skip
+    assert (told["trials"], told["seed"], told["notes"]) == (10_000, 12345, ["these tests know nothing"])

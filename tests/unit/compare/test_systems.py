@@ -1,0 +1,153 @@
+"""What is compared has a name of its own, and is comparable; everything else is refused in one line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nmt.compare.systems import (
+    check_alike,
+    distinct_names,
+    find_baseline,
+    group_members,
+    grouped,
+    read_systems,
+    single_members,
+)
+from nmt.compare.types import System, TextToTranslate
+from nmt.errors import ConfigError, DataError
+
+TEXT = TextToTranslate("ref.en", ("A dog runs.", "Two men sit.", "It rains."))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b", "c-1", "c-2", "c-10"):
+        Path(f"{name}.en").write_text("A dog.\nTwo men.\nRain.\n", encoding="utf-8")
+    Path("ref.en").write_text("A dog runs.\nTwo men sit.\nIt rains.\n", encoding="utf-8")
+    Path("short.en").write_text("A dog.\n", encoding="utf-8")
+    Path("empty.en").touch()
+
+
+def paths(*names: str) -> list[Path]:
+    return [Path(name) for name in names]
+
+
+def test_names_have_as_many_parts_as_it_takes_to_tell_them_apart() -> None:
+    assert distinct_names(paths("runs/a", "runs/b")) == ["a", "b"]
+    assert distinct_names(paths("one/a", "two/a", "two/b")) == ["one/a", "two/a", "two/b"]
+    assert distinct_names(paths("x/one/a", "y/one/a")) == ["x/one/a", "y/one/a"]
+    assert distinct_names(paths(".", "b"))[0] == Path.cwd().name
+
+
+def test_single_systems_are_groups_of_one() -> None:
+    members = single_members(paths("runs/a", "runs/b"))
+    assert members == {"a": paths("runs/a"), "b": paths("runs/b")}
+    systems = [System(name, TEXT.references) for name in members]  # type: ignore[arg-type]
+    assert [(group.name, [*map(vars, group.systems)]) for group in grouped(systems, members)] == [
+        ("a", [vars(systems[0])]),
+        ("b", [vars(systems[1])]),
+    ]
+
+
+def test_groups_are_named_and_patterns_are_replaced_in_order() -> None:
+    assert group_members(["p=a.en,b.en", "s=c-*.en"]) == {
+        "p": paths("a.en", "b.en"),
+        "s": paths("c-1.en", "c-10.en", "c-2.en"),
+    }
+    assert group_members(["p=x,y", "s=u=1,v"])["s"] == paths("u=1", "v")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["p"], "--group p: write it as NAME=A,B,C"),
+        (["=a,b"], "--group =a,b: write it as"),
+        (["p=,"], "--group p=,: write it as"),
+        (["p=a,b", "p=c,d"], "--group p is given twice: name all that is in it once, p=A,B,C"),
+        (["p=a,b", "s=c"], "group s has c alone: a group takes at least two"),
+        (["p=a,b", "s=z-*"], "--group s=z-*: nothing is called so"),
+        (["p=a,b"], "group p: a comparison takes at least two groups"),
+        (["p=a,b", "s=c,./b"], "b is given twice: a system differs from itself in nothing"),
+    ],
+)
+def test_groups_that_are_none(values: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
+        group_members(values)
+
+
+def test_a_comparison_takes_two_different_systems() -> None:
+    with pytest.raises(ConfigError, match=r"^a\.en: a comparison takes at least two"):
+        single_members(paths("a.en"))
+    with pytest.raises(ConfigError, match=r"^nothing: a comparison takes at least two"):
+        single_members([])
+    Path("link.en").symlink_to("a.en")
+    with pytest.raises(ConfigError, match=r"^a\.en and link\.en are the same: .* name it once$"):
+        single_members(paths("a.en", "link.en"))
+
+
+def test_the_baseline_is_named_by_its_name_or_path() -> None:
+    members = {"a": paths("runs/a"), "p": paths("runs/b", "runs/c")}
+    assert [find_baseline(name, members) for name in (None, "a", "./runs/a/", "p")] == [0, 0, 0, 1]
+    with pytest.raises(ConfigError, match=r"^--baseline runs/b: is none of a, p$"):
+        find_baseline("runs/b", members)
+
+
+def test_files_are_read_with_their_sources_and_all_references() -> None:
+    members = single_members(paths("a.en", "b.en"))
+    text, systems = read_systems(members, paths("ref.en"), Path("c-1.en"))
+    assert (text.name, text.references, text.sources) == ("ref.en", TEXT.references, ("A dog.", "Two men.", "Rain."))
+    assert [system.name for system in systems] == ["a.en", "b.en"]
+    assert systems[1].translations == ("A dog.", "Two men.", "Rain.")
+    text, _ = read_systems(members, paths("ref.en", "c-1.en"))
+    assert (text.references[0], text.sources) == (("A dog runs.", "A dog."), None)
+
+
+@pytest.mark.parametrize(
+    ("hyps", "refs", "src", "message"),
+    [
+        (("a.en", "short.en"), ("ref.en",), None, "short.en has 1 lines, ref.en 3: they must pair line by line"),
+        (("a.en", "b.en"), ("ref.en", "short.en"), None, "short.en has 1 lines, ref.en 3"),
+        (("a.en", "b.en"), ("ref.en",), "short.en", "short.en has 1 lines, ref.en 3"),
+        (("a.en", "empty.en"), ("ref.en",), None, "empty.en: is empty"),
+        (("a.en", "none.en"), ("ref.en",), None, "none.en: no such file"),
+        (("a.en", "."), ("ref.en",), None, ".: is a directory; runs are compared without --ref"),
+    ],
+)
+def test_files_that_do_not_fit(hyps: tuple[str, ...], refs: tuple[str, ...], src: str | None, message: str) -> None:
+    with pytest.raises(DataError, match=f"^{re.escape(message)}"):
+        read_systems(single_members(paths(*hyps)), paths(*refs), Path(src) if src else None)
+
+
+def form(text: str) -> System:
+    return System(text, (text, "", text))
+
+
+def test_text_of_different_forms_is_not_compared() -> None:
+    plain, tokenised, lower = form("A dog runs."), form("A dog runs ."), form("a dog runs.")
+    with pytest.raises(DataError, match=r"^A dog runs \. looks tokenised, A dog runs\. does not: detokenise it$"):
+        check_alike(TEXT, [plain, tokenised])
+    with pytest.raises(DataError, match=r"^a dog runs\. looks lower-cased, A dog .* ignore case with --lowercase$"):
+        check_alike(TEXT, [plain, lower])
+    assert check_alike(TEXT, [plain, lower], lowercase=True) == TEXT
+    runs = [replace(system, run=Path("runs/a")) for system in (plain, lower)]
+    told = "a dog runs. looks lower-cased, A dog runs. does not: that alone makes scores differ"
+    assert check_alike(TEXT, runs).notes == (told,)
+    assert check_alike(TEXT, [plain, form("Men sit."), form("")]) == TEXT, "an empty line is in no form"
+
+
+def test_systems_that_differ_from_the_references_in_form_are_told() -> None:
+    assert check_alike(TEXT, [form("a dog."), form("two men.")]).notes == (
+        "the translations look lower-cased, the references do not: these scores mean little",
+    )
+    tokenised = TextToTranslate("ref", ("A dog .", "Two men ."), notes=("known before",))
+    assert check_alike(tokenised, [form("A dog."), form("Two men.")]).notes == (
+        "known before",
+        "the references look tokenised, the translations do not: these scores mean little",
+    )
+    chinese = TextToTranslate("ref", ("一只狗。", "两个人。"))
+    assert check_alike(chinese, [form("狗。"), form("人。")]).notes == ()
