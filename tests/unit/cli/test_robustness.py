@@ -33,8 +33,8 @@ def test_a_table_and_the_texts(nmt: Command) -> None:
     assert result.err.splitlines()[0].startswith("nmt: 22 lines to translate: 8 as they are, 14 changed")
     rows = [line.split()[:2] for line in result.out.splitlines()]
     assert rows[1][0] == "none" and rows[2:4] == [["typos", "20"], ["typos", "100"]]
-    assert "lines 8, run runs/tiny, step 7, weights raw, ref ref.en, search beam 1" in result.out
-    assert "note: left out, because no line has a place for it: umlauts" in result.out
+    assert "lines 8, run runs/tiny, step 7, weights raw, search beam 1" in result.out
+    assert "ref ref.en, seed 1\nnote: left out, because no line has a place for it: umlauts" in result.out
     names = [f"{name}.{language}" for name in ("original", "typos-20", "typos-100") for language in ("de", "en")]
     assert {path.name for path in Path("a/b").iterdir()} == {*names}
     assert Path("a/b/original.de").read_text() == Path("in.de").read_text() != Path("a/b/typos-100.de").read_text()
