@@ -63,7 +63,7 @@ OTHER_COMMANDS = {
 }
 """For each command, its names in other toolkits."""
 
-SEARCHING = ("translate", "evaluate", "compare", "score")
+SEARCHING = ("translate", "evaluate", "compare", "robustness", "score")
 """Commands whose --set takes only settings of the search."""
 
 NOT_HERE = {

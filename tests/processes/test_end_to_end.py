@@ -161,6 +161,22 @@ def test_evaluate_writes_into_a_pipe_and_leaves_it_one(nmt: Command) -> None:
     assert Path("pipe").is_fifo()
 
 
+def test_robustness_of_a_run_on_its_test_set(nmt: Command) -> None:
+    options = ("--changes", "typos,upper_case", "--rates", "50", "--beam", "1")
+    result = done(nmt("robustness", "--run", RUN, *options, "--json"))
+    report = json.loads(result.out)
+    assert (report["run"], report["split"], report["lines"]) == (str(RUN), "toy", 20)
+    original, in_capitals = report["rows"]
+    assert in_capitals["n_changed"] > 10 and in_capitals["consistency"] < 90 and in_capitals["chrf_kept"] < 90
+    n = in_capitals["n_changed"]
+    assert result.err.startswith(f"nmt: {20 + n} lines to translate: 20 as they are, {n} changed\n")
+    scores = json.loads(done(nmt("evaluate", "--run", RUN, "--beam", "1", "--json")).out)["scores"]
+    assert {"chrf": original["chrf"], "bleu": original["bleu"]}.items() <= {
+        score["metric"]: pytest.approx(score["value"]) for score in scores
+    }.items()
+    assert report["notes"] == ["left out, because no line has a place for it: typos"]  # words of three letters
+
+
 def test_evaluate_does_not_translate_for_a_tokenizer_there_is_not(
     nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

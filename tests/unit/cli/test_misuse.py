@@ -26,8 +26,8 @@ LISTS = {
     ("bidirectional", "--set"),
     ("distil", "--teacher"),
     *((name, "--run") for name in ("translate", "evaluate", "score", "challenge")),
-    ("evaluate", "--ref"),
-    ("evaluate", "--split"),
+    *(("evaluate", option) for option in ("--ref", "--split")),
+    *(("robustness", option) for option in ("--run", "--set")),
     *(("compare", option) for option in ("--hyp", "--ref", "--group", "--set")),
     ("sweep", "--grid"),
     *(
