@@ -39,8 +39,8 @@ from nmt.tasks.in_process import InProcess
 from nmt.tasks.task import Engine, Json, Task, run_all
 
 N_TASKS = 40
-PLAIN_LINES = 11_000
-"""Of the sample corpus; the rest is compressed."""
+PLAIN_LINES = 2500
+"""Of the sample corpus, and as many that are compressed."""
 NODE = {"num_cpus": 2, "object_store_memory": 80 << 20}
 DRIVER = "import sys; from scripts.checks.task_torture import drive; drive(*sys.argv[1:])"
 
@@ -74,12 +74,13 @@ def drive(work: str, workers: str, address: str, is_prepare: str) -> None:
 def do(work: Path, engine: Engine, is_prepare: bool) -> None:
     """Do the tasks."""
     if is_prepare:
-        sizes = Sizes(part_pairs=1500, bucket_pairs=5000, shard_pairs=4000)
+        sizes = Sizes(part_pairs=350, bucket_pairs=1200, shard_pairs=1000)
         config = load_config(
             "sample.yaml",
             [
                 "data.valid=200",
                 "data.test={}",
+                "tokenizer.vocab_size=700",
                 "data.clean.near_duplicates=true",
                 f"data.root={work.parent / 'text'}",
                 "data.train=[{files: {de: plain.de, en: plain.en}}, {files: {de: rest.de.gz, en: rest.en.gz}}]",
@@ -96,7 +97,7 @@ def divide_sample(folder: Path) -> None:
     for language in ("de", "en"):
         lines = (text_folder("data/sample") / f"train.{language}").read_bytes().splitlines(keepends=True)
         (folder / f"plain.{language}").write_bytes(b"".join(lines[:PLAIN_LINES]))
-        (folder / f"rest.{language}.gz").write_bytes(gzip.compress(b"".join(lines[PLAIN_LINES:])))
+        (folder / f"rest.{language}.gz").write_bytes(gzip.compress(b"".join(lines[PLAIN_LINES : 2 * PLAIN_LINES])))
 
 
 class Nodes:
