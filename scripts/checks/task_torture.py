@@ -110,15 +110,14 @@ class Nodes:
         os.environ["PYTHONPATH"] = str(Path.cwd())  # of the workers
         head = NODE | {"num_cpus": 0, "include_dashboard": False}
         self._cluster = Cluster(initialize_head=True, head_node_args=head)
-        self._nodes = [self._cluster.add_node(**NODE, wait=False) for _ in range(n)]
-        self._cluster.wait_for_nodes()
+        self._nodes = [self._cluster.add_node(**NODE) for _ in range(n)]
         self.address: str = self._cluster.address
 
     def replace(self, rng: random.Random) -> None:
         """Kill a node and add another one."""
         node = self._nodes.pop(rng.randrange(len(self._nodes)))
         self._cluster.remove_node(node, allow_graceful=False)
-        self._nodes.append(self._cluster.add_node(**NODE, wait=False))
+        self._nodes.append(self._cluster.add_node(**NODE))
 
 
 def workers_of(driver: subprocess.Popen[bytes], work: Path) -> list[int]:
