@@ -3,13 +3,14 @@
     python -m scripts.checks.task_torture [--rounds 50] [--seed 1] [--workers 3] [--prepare]
                                           [--nodes 2 | --address HOST:PORT]
 
-In each round a driver does the same few dozen tasks in several processes; with --prepare, those of preparing the
-sample corpus, half of it compressed, as shards. It and its workers get SIGKILL at random moments; each time a driver
-has ended, a file of a finished task may be cut off, and another driver goes on, until one ends well. Then every file
-must be as one process writes it. The exit status is 1 if anything differs.
+In each round a driver does the same few dozen tasks in several processes; with --prepare, those of preparing 5,000
+pairs of the sample corpus, half of them compressed, as shards. It and its workers get SIGKILL at random moments; each
+time a driver has ended, a file of a finished task may be cut off, and another driver goes on, until one ends well. Then
+every file must be as one process writes it. The exit status is 1 if anything differs.
 
 --nodes: the workers are those of a Ray cluster of so many nodes, which is started on this machine. Nodes are killed,
-too, each followed by a new one. --address: those of a Ray cluster that runs on this machine.
+too, but for the last one, and started again for the next round.
+--address: the workers are those of a Ray cluster that runs on this machine.
 """
 
 from __future__ import annotations
@@ -110,14 +111,21 @@ class Nodes:
         os.environ["PYTHONPATH"] = str(Path.cwd())  # of the workers
         head = NODE | {"num_cpus": 0, "include_dashboard": False}
         self._cluster = Cluster(initialize_head=True, head_node_args=head)
-        self._nodes = [self._cluster.add_node(**NODE) for _ in range(n)]
+        self._n, self._nodes = n, list[object]()
         self.address: str = self._cluster.address
 
-    def replace(self, rng: random.Random) -> None:
-        """Kill a node and add another one."""
+    def start(self) -> None:
+        """Start nodes for those that were killed."""
+        while len(self._nodes) < self._n:
+            self._nodes.append(self._cluster.add_node(**NODE))
+
+    def kill_one(self, rng: random.Random) -> bool:
+        """Kill a node, unless it is the last. Returns whether there was another one."""
+        if len(self._nodes) == 1:
+            return False
         node = self._nodes.pop(rng.randrange(len(self._nodes)))
         self._cluster.remove_node(node, allow_graceful=False)
-        self._nodes.append(self._cluster.add_node(**NODE))
+        return True
 
 
 def workers_of(driver: subprocess.Popen[bytes], work: Path) -> list[int]:
@@ -132,6 +140,8 @@ def survive(
 ) -> None:
     """Start drivers until one ends well, and kill it, its workers and nodes meanwhile."""
     patience = rng.randint(2, 12)  # kills in this round
+    if nodes:
+        nodes.start()
     address = nodes.address if nodes else options.address or ""
     command = [sys.executable, "-c", DRIVER, str(work), str(options.workers), address, "1" * options.prepare]
     while True:
@@ -172,8 +182,7 @@ def disturb(
             driver.kill()
             driver.wait()
             counts["kills of drivers"] += 1
-        elif workers and nodes and dice < 0.5:
-            nodes.replace(rng)
+        elif workers and nodes and dice < 0.5 and nodes.kill_one(rng):
             counts["kills of nodes"] += 1
         elif workers:
             with suppress(ProcessLookupError):
@@ -196,7 +205,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--prepare", action="store_true", help="prepare the sample corpus")
+    parser.add_argument("--prepare", action="store_true", help="prepare a part of the sample corpus")
     cluster = parser.add_mutually_exclusive_group()
     cluster.add_argument("--nodes", type=int, help="of a Ray cluster; by default workers are local processes")
     cluster.add_argument("--address", help="of a Ray cluster that runs on this machine")
