@@ -113,7 +113,7 @@ def _expected(kind: str, content: bytes, source: Source) -> Pairs | None:
             return None
         is_left = [not source.score or score is not None for score in scores]
         found = [(each.get("de"), each.get("en")) for each, is_there in zip(texts, is_left, strict=True) if is_there]
-        return [(de, en) for de, en in found if _is_text(de) and _is_text(en)]
+        return [(str(de), str(en)) for de, en in found if _is_text(de) and _is_text(en)]
     return None
 
 

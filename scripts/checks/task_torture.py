@@ -28,6 +28,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.cli.exits import user_errors
 from nmt.config.load import load_config
@@ -39,10 +40,14 @@ from nmt.tasks.engines import open_engine
 from nmt.tasks.in_process import InProcess
 from nmt.tasks.task import Engine, Json, Task, run_all
 
+if TYPE_CHECKING:
+    from ray._private.node import Node
+
 N_TASKS = 40
 PLAIN_LINES = 2500
 """Of the sample corpus, and as many that are compressed."""
-NODE = {"num_cpus": 2, "object_store_memory": 80 << 20}
+STORE_BYTES = 80 << 20
+"""Of each node of a Ray cluster, about Ray's least."""
 DRIVER = "import sys; from scripts.checks.task_torture import drive; drive(*sys.argv[1:])"
 
 
@@ -109,15 +114,16 @@ class Nodes:
         from ray.cluster_utils import Cluster
 
         os.environ["PYTHONPATH"] = str(Path.cwd())  # of the workers
-        head = NODE | {"num_cpus": 0, "include_dashboard": False}
+        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE_BYTES}
         self._cluster = Cluster(initialize_head=True, head_node_args=head)
-        self._n, self._nodes = n, list[object]()
+        self._n = n
+        self._nodes: list[Node] = []
         self.address: str = self._cluster.address
 
     def start(self) -> None:
         """Start nodes for those that were killed."""
         while len(self._nodes) < self._n:
-            self._nodes.append(self._cluster.add_node(**NODE))
+            self._nodes.append(self._cluster.add_node(num_cpus=2, object_store_memory=STORE_BYTES))
 
     def kill_one(self, rng: random.Random) -> bool:
         """Kill a node, unless it is the last. Returns whether there was another one."""
