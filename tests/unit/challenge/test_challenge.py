@@ -210,8 +210,9 @@ def test_aligned_files_are_compared_as_they_are(nmt: Command, run_dir: Path) -> 
         (("--src", "plain", "--ref", "plain"),
          "plain: no contrast could be made of its 1 lines (kinds: name, number, clause dropped, negation removed, "
          "negation inserted, verb number)"),
-        (("--pairs", "src"), "src: not JSON: Expecting value: line 1 column 1 (char 0); give aligned files with --src, "
-         "--ref and --contrastive"),
+        (("--pairs", "src"),
+         "src: the document: invalid json: expected ident at line 1 column 2; it must be the JSON of LingEval97 or "
+         "ContraPro"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_is_refused(nmt: Command, run_dir: Path, options: tuple[str, ...], message: str) -> None:
