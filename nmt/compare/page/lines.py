@@ -14,11 +14,13 @@ from operator import itemgetter
 import numpy as np
 
 from nmt.compare.page.numbers import digits, legend, signed, system_name
-from nmt.compare.page.view import View, metric_name
+from nmt.compare.page.view import View
 from nmt.compare.page.words import MOST_CELLS, PATTERN, SCRIPT_PATTERN, common_words
+from nmt.compare.screen import metric_name
 from nmt.compare.types import Result
 from nmt.console import printable
 from nmt.html.document import escaped, language_attributes
+from nmt.significance.lines import Floats
 
 STATIC = 50
 """Lines that are on the page without the script."""
@@ -39,8 +41,9 @@ def lines(view: View, seen: Collection[int]) -> Iterator[str]:
         "differ most. With JavaScript all of them can be searched and sorted here.</p>"
     )
     yield '<ol id="list">'
+    scores = view.line_scores(view.by_line).round(digits(view.by_line))
     for number in chosen:
-        yield _line(view, number, number in seen)
+        yield _line(view, number, scores[:, number], number in seen)
     yield "</ol>"
     yield f'<script type="application/gzip" id="data">{_data(view, seen)}</script>'
 
@@ -62,7 +65,7 @@ def _controls(view: View, any_seen: bool) -> Iterator[str]:
     baseline = escaped(view.names[view.baseline])
     systems = "".join(f'<option value="{number}">{escaped(view.names[number])}</option>' for number in view.others)
     metrics = "".join(
-        f'<option value="{number}">{escaped(metric_name(result))}</option>'
+        f'<option value="{number}">{escaped(metric_name(result.metric))}</option>'
         for number, result in enumerate(_metrics(view))
     )
     orders = {
@@ -94,9 +97,9 @@ def _metrics(view: View) -> list[Result]:
     ]
 
 
-def _line(view: View, number: int, is_seen: bool) -> str:
-    """Return a line as the script makes it."""
-    scores, n = view.line_scores(view.by_line)[:, number], digits(view.by_line)
+def _line(view: View, number: int, scores: Floats, is_seen: bool) -> str:
+    """Return a line as the script makes it. `scores`: (groups,), rounded."""
+    n = digits(view.by_line)
     reference, all_words = view.reference_words[number], [words[number] for words in view.translation_words]
     common = [common_words(reference, words) for words in all_words]
     parts = [f'<li class="line" id="line-{number + 1}"><a href="#line-{number + 1}">{number + 1}</a>']
@@ -153,5 +156,5 @@ def _data(view: View, seen: Collection[int]) -> str:
         "pattern": SCRIPT_PATTERN,
         "mostCells": MOST_CELLS,
     }
-    packed = gzip.compress(json.dumps(data, ensure_ascii=False).encode(), mtime=0)
+    packed = gzip.compress(json.dumps(data, ensure_ascii=False).encode(), compresslevel=6, mtime=0)
     return b64encode(packed).decode()
