@@ -52,6 +52,7 @@ OTHER_COMMANDS = {
     "translate": "generate infer inference predict interactive decode",
     "evaluate": "eval test valid validate bleu sacrebleu",
     "compare": "diff significance compare_mt paired_bs paired_ar",
+    "challenge": "contrastive contrast lingeval contrapro",
     "sweep": "grid search tune",
     "distil": "distill distillation distilation kd",
     "back-translate": "backtranslate backtranslation back_translation bt",
@@ -70,6 +71,8 @@ NOT_HERE = {
     ("translate", "device gpu cpu cuda use_gpu no_cuda"): "a GPU is used if there is one",
     ("train", "max_tokens"): "as in fairseq, where it is the batch size of an update: write --set "
     "training.update_tokens=VALUE (target tokens); training.max_tokens is the limit of memory",
+    ("compare", "run runs model model_path"): "name the runs without an option, nmt compare RUN RUN",
+    ("compare", "paired_ar paired_bs metrics"): "both tests are made, by all metrics",
 }
 """What to use instead of an option that a command does not have."""
 
@@ -168,7 +171,7 @@ def _instead(command: str, words: Sequence[str], shown: str) -> str:
             return f"nmt evaluate --hyp {first} --ref FILE"
         case "score":
             return "nmt score --src FILE --ref FILE"
-        case "evaluate" | "export":
+        case "evaluate" | "export" | "challenge":
             return f"nmt {command} --run {first}"
         case "train" if Path(words[0]).is_dir():
             return f"nmt train --data {first}"
