@@ -20,7 +20,7 @@ def render_table(reports: Sequence[Report]) -> str:
     that they belong to.
     """
     metrics = metrics_of(report.scores for report in reports)
-    rows = [["split", *map(metric_name, metrics), "lines"]]
+    rows = [["split", *(printable(metric_name(metric)) for metric in metrics), "lines"]]
     signatures: dict[str, list[str]] = {}
     notes: dict[str, list[str]] = {}
     for report in reports:
@@ -72,13 +72,13 @@ class History:
         }
 
     def is_comparable(self, record: ScoreRecord, score: RecordedScore) -> bool:
-        """Whether a score of a record is comparable with most others of the same split and metric."""
+        """Whether signature and text of a score are those that count for its split and metric."""
         return self._standard[record.split, score.metric] == (score.signature, record.text)
 
     def text(self) -> str:
         """Format the history as a table; scores that are not comparable are marked with an asterisk."""
         metrics = metrics_of(record.scores for record in self.records)
-        names = [f"{metric_name(metric)} " for metric in metrics]  # the space is for asterisks
+        names = [f"{printable(metric_name(metric))} " for metric in metrics]  # the space is for asterisks
         rows = [["date (UTC)", "split", "lines", "step", "weights", *names, "precision", "search"]]
         comparable, others = dict[str, dict[str, None]](), dict[str, None]()
         for record in self.records:
