@@ -13,8 +13,7 @@ from nmt.challenge.report import Report
 from nmt.console import Progress
 from nmt.errors import DataError
 from nmt.evaluate.report import Member, Subject
-from nmt.evaluate.run import choose_split, open_corpus
-from nmt.layout import RunDir
+from nmt.evaluate.run import choose_split, corpus_of
 from nmt.translate.score import Scored
 from nmt.translate.translator import Translator
 
@@ -78,11 +77,7 @@ def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
 
 def of_split(translator: Translator, data_dir: Path | None, split_name: str | None, seed: int) -> Challenge:
     """Make contrasts of a split of a corpus, by default of the only test set of the run's. Raises DataError."""
-    assert translator.origin is not None, "the translator was loaded from a run"
-    config = translator.config.data
-    corpus = open_corpus(RunDir(translator.origin.run), config.languages, data_dir)
-    for other in translator.others:
-        open_corpus(RunDir(other.run), config.languages, corpus.directory.path)
+    config, corpus = translator.config.data, corpus_of(translator, data_dir)
     split = corpus.in_one_file(choose_split(corpus, split_name))
     corpus.verify(split.name, ("text",))
     lines = list(zip(split.text(config.src), split.text(config.tgt), strict=True))

@@ -20,8 +20,8 @@ CONJUNCTIONS = "und|aber|oder|sondern|denn|während"
 REMOVALS = [
     rule(r"\bnoch nicht\b", "schon"),
     rule(r"\bnicht mehr\b(?! als\b)", "noch"),
-    rule(r"(?<!\boder)(?<!\bnoch)(?<!\bob) nicht\b(?!-| nur\b)(?! mehr\b(?! als\b))", ""),
-    rule(r"(?<![ \w-])nicht (?!nur\b|mehr\b)(?=\w)", ""),
+    rule(r"(?<!\boder)(?<!\bnoch)(?<!\bob) nicht\b(?!-| nur\b)(?! mehr\b(?! als\b))", "", ignore_case=False),
+    rule(r"(?:\bN|(?<![ \w-])n)icht (?!nur\b|mehr\b)(?=\w)", "", ignore_case=False),
     rule(r"\bauf keinen fall\b", "auf jeden Fall"),
     rule(r"\bkein(en|em|er|es|s)?\b(?! fall\b)", r"ein\1"),
     rule(r"\bkeine (?!der\b|von\b|mehr\b|andere[nr]? als\b)(?=[^\W\d_])", ""),

@@ -147,7 +147,8 @@ def compare(
                 split, data, checkpoint, weights, precision, output,
             )  # fmt: skip
             text, systems = translate_runs(members, how)
-        text, systems = with_segment_scores(check_alike(text, systems, lowercase), systems, neural)
+        text = check_alike(text, systems, lowercase)
+        systems = with_segment_scores(text, systems, neural)
         comparison = run_stage(text, grouped(systems, members), position, lowercase=lowercase, tokenize=tokenize)
         if page_file is not None:
             from nmt.compare.page.page import page

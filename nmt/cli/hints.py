@@ -52,6 +52,7 @@ OTHER_COMMANDS = {
     "translate": "generate infer inference predict interactive decode",
     "evaluate": "eval test valid validate bleu sacrebleu",
     "compare": "diff significance compare_mt paired_bs paired_ar",
+    "challenge": "contrastive contrast lingeval contrapro",
     "sweep": "grid search tune",
     "distil": "distill distillation distilation kd",
     "back-translate": "backtranslate backtranslation back_translation bt",
@@ -62,7 +63,7 @@ OTHER_COMMANDS = {
 }
 """For each command, its names in other toolkits."""
 
-SEARCHING = ("translate", "evaluate", "compare", "score")
+SEARCHING = ("translate", "evaluate", "compare", "robustness", "score")
 """Commands whose --set takes only settings of the search."""
 
 NOT_HERE = {
@@ -170,7 +171,7 @@ def _instead(command: str, words: Sequence[str], shown: str) -> str:
             return f"nmt evaluate --hyp {first} --ref FILE"
         case "score":
             return "nmt score --src FILE --ref FILE"
-        case "evaluate" | "export":
+        case "evaluate" | "export" | "challenge":
             return f"nmt {command} --run {first}"
         case "train" if Path(words[0]).is_dir():
             return f"nmt train --data {first}"

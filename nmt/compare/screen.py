@@ -40,7 +40,7 @@ def render_text(comparison: Comparison) -> str:
     for result, table in zip(comparison.results, _tables(comparison), strict=True):
         lines += ["", *table, *_errors(comparison, result)]
     notes = (f"note: {note}" for note in comparison.notes)
-    for sentences in (_verdicts(comparison), _explanations(comparison), notes):
+    for sentences in (verdicts(comparison), explanations(comparison), notes):
         lines += ["", *(line for sentence in sentences for line in _wrapped(sentence))]
     lines += ["", *(result.metric.signature for result in comparison.results)]
     return "\n".join(map(printable, lines))
@@ -120,7 +120,7 @@ def _errors(comparison: Comparison, result: Result) -> Iterator[str]:
             )
 
 
-def _verdicts(comparison: Comparison) -> Iterator[str]:
+def verdicts(comparison: Comparison) -> Iterator[str]:
     """Yield for each system, in a sentence, by which metrics it is better or worse than the baseline."""
     baseline, is_open = comparison.groups[comparison.baseline].name, False
     for position, group in enumerate(comparison.groups):
@@ -137,13 +137,14 @@ def _verdicts(comparison: Comparison) -> Iterator[str]:
         yield "Not told apart does not mean equal: the interval says how large the difference may be."
 
 
-def _explanations(comparison: Comparison) -> Iterator[str]:
+def explanations(comparison: Comparison) -> Iterator[str]:
     """Yield what the columns mean and how they were computed."""
     differences = [each for result in comparison.results for each in result.differences if each is not None]
     n_compared = len(comparison.groups) - 1
     over_lines = f"{comparison.trials:,} trials, seed {comparison.seed}"
-    yield f"95 % intervals: bootstrap over lines, paired for differences; {over_lines}."
     over_seeds = any(each.degrees_of_freedom is not None for each in differences)
+    of = " of scores: bootstrap over lines" if over_seeds else ": bootstrap over lines, paired for differences"
+    yield f"95 % intervals{of}; {over_lines}."
     if any(each.p is not None for each in differences):
         how = (
             "t test over seeds and lines, which the intervals of differences come from, too"

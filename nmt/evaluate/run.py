@@ -111,29 +111,48 @@ def evaluate_run(
 
     Raises DataError if there is no such split or it is damaged, and as `evaluate`.
     """
-    origin, config = translator.origin, translator.config.data
-    assert origin is not None, "the translator was loaded from a run"
+    config = translator.config.data
     check_tokenizer(tokenize)
     split = corpus.in_one_file(split_name)
     corpus.verify(split.name, ("text",))
     sources, references = split.text(config.src), split.text(config.tgt)
     translations = translate_text(translator, sources, split.name, search)
-    members = tuple(Member(str(o.run), o.step, o.weights) for o in (origin, *translator.others))
-    model = {"ensemble": members} if len(members) > 1 else vars(members[0])
-    subject = Subject(**model, split=split.name, search=describe_search(search), precision=translator.precision)
+    subject = subject_of(translator, search, split=split.name)
     report = evaluate(translations, references, subject, config.tgt, lowercase, tokenize)
     return Evaluation(report, sources, references, translations)
 
 
-def translate_text(translator: Translator, sources: Sequence[str], name: str, search: SearchConfig) -> list[str]:
-    """Return the translation of each line; `name`, of the text, is for people. Warnings are printed at the end."""
+def subject_of(
+    translator: Translator, search: SearchConfig, split: str | None = None, ref: str | None = None
+) -> Subject:
+    """Describe a text that a translator loaded from one or several runs has translated."""
+    origins = [origin for origin in (translator.origin, *translator.others) if origin is not None]
+    members = tuple(Member(str(origin.run), origin.step, origin.weights) for origin in origins)
+    model = {"ensemble": members} if len(members) > 1 else vars(members[0])
+    return Subject(**model, split=split, ref=ref, search=describe_search(search), precision=translator.precision)
+
+
+def translate_text(
+    translator: Translator,
+    sources: Sequence[str],
+    name: str,
+    search: SearchConfig,
+    numbers: Sequence[int] | None = None,
+) -> list[str]:
+    """Return the translation of each line. Warnings are printed at the end.
+
+    Args:
+        name: that of the text, for people.
+        numbers: those of the lines in warnings, by default from 1.
+    """
     translations, warnings = [], Warnings()
     with Progress(f"translating {name}", len(sources)) as progress:
-        for number, n_best in enumerate(translator.translate_lines(sources, search, progress=progress), start=1):
-            warnings.add(number, Line(sources[number - 1]), n_best)
+        translated = translator.translate_lines(sources, search, progress=progress)
+        for number, line, n_best in zip(numbers or range(1, len(sources) + 1), sources, translated, strict=True):
+            warnings.add(number, Line(line), n_best)
             translations.append(n_best[0].text)
     for warning in warnings.lines():
-        say(warning)
+        say(f"{name}: {warning}")
     return translations
 
 

@@ -14,6 +14,7 @@ import pytest
 import sacrebleu
 
 from command import Command, Result
+from places import ROOT
 
 WORDS = {
     "aba": "moto", "ibi": "luku", "ubu": "siso", "ede": "pipu", "odo": "kalo",
@@ -133,6 +134,22 @@ def test_translations_are_line_by_line_and_evaluate_agrees(nmt: Command) -> None
     assert (both["run"], both["scores"]) == (None, report["scores"])
 
 
+def test_evaluate_records_scores_of_comet_or_nothing(nmt: Command) -> None:
+    """If COMET fails, the translations are kept all the same."""
+    script, arguments = ROOT / "tests" / "helpers" / "comet_stand_in.py", ("--run", RUN, "--split", "toy", "--json")
+    of_comet = "--output", "hyp.en", "--comet", "Unbabel/wmt22-comet-da", "--comet-command"
+    failed = nmt("evaluate", *arguments, *of_comet, f"{sys.executable} {script} fails")
+    assert (failed.status, failed.out, "KeyError" in failed.err) == (2, "", True)
+    assert len(Path("hyp.en").read_text().splitlines()) == 20
+    assert not (RUN / "scores.jsonl").exists()
+    report = json.loads(done(nmt("evaluate", *arguments, *of_comet, f"{sys.executable} {script} well")).out)
+    (record,) = (json.loads(line) for line in (RUN / "scores.jsonl").read_text().splitlines())
+    assert report["scores"] == record["scores"]
+    assert [score["metric"] for score in report["scores"]] == ["bleu", "chrf", "ter", "wmt22-comet-da"]
+    assert report["scores"][3]["value"] > 0.5
+    assert re.search(r"wmt22-comet-da +precision", done(nmt("evaluate", "--run", RUN, "--history")).out)
+
+
 def test_evaluate_writes_into_a_pipe_and_leaves_it_one(nmt: Command) -> None:
     os.mkfifo("pipe")
     lines: list[str] = []
@@ -142,6 +159,22 @@ def test_evaluate_writes_into_a_pipe_and_leaves_it_one(nmt: Command) -> None:
     reader.join(timeout=60)
     assert len(lines) == 20
     assert Path("pipe").is_fifo()
+
+
+def test_robustness_of_a_run_on_its_test_set(nmt: Command) -> None:
+    options = ("--changes", "typos,upper_case", "--rates", "50", "--beam", "1")
+    result = done(nmt("robustness", "--run", RUN, *options, "--json"))
+    report = json.loads(result.out)
+    assert (report["run"], report["split"], report["lines"]) == (str(RUN), "toy", 20)
+    original, in_capitals = report["rows"]
+    assert in_capitals["n_changed"] > 10 and in_capitals["consistency"] < 90 and in_capitals["chrf_kept"] < 90
+    n = in_capitals["n_changed"]
+    assert result.err.startswith(f"nmt: {20 + n} lines to translate: 20 as they are, {n} changed\n")
+    scores = json.loads(done(nmt("evaluate", "--run", RUN, "--beam", "1", "--json")).out)["scores"]
+    assert {"chrf": original["chrf"], "bleu": original["bleu"]}.items() <= {
+        score["metric"]: pytest.approx(score["value"]) for score in scores
+    }.items()
+    assert report["notes"] == ["left out, because no line has a place for it: typos"]  # words of three letters
 
 
 def test_evaluate_does_not_translate_for_a_tokenizer_there_is_not(

@@ -144,6 +144,7 @@ def test_what_is_printed_for_people_goes_through_one_module() -> None:
         "console.py", "training/report/log.py", "cli/app.py", "cli/config.py", "cli/runs.py", "cli/evaluate.py",
         "cli/challenge.py",
         "cli/compare.py",
+        "cli/robustness.py",
     }  # fmt: skip
 
 

@@ -27,28 +27,37 @@ _NEIGHBOURS = {row[i]: row[max(i - 1, 0) : i] + row[i + 1 : i + 2] for row in _R
 
 def typos(src: str, tgt: str, rng: Random) -> tuple[str, str]:
     """Return the source with typos in some words of at least four letters, and the target."""
-    protected = {i for span in spans(src) for i in range(span.start, span.end)}
-    words = [match for match in _WORD.finditer(src) if protected.isdisjoint(range(match.start(), match.end()))]
-    if not words:
+    matches = words(src)
+    if not matches:
         return src, tgt
     parts, end = list[str](), 0
-    for match in some(rng, words, SHARE):
+    for match in some(rng, matches, SHARE):
         parts += src[end : match.start()], _mistyped(match[0], rng)
         end = match.end()
     return "".join([*parts, src[end:]]), tgt
 
 
+def words(line: str) -> list[re.Match[str]]:
+    """Return the words of at least four letters, but for what a translation must copy."""
+    protected = {i for span in spans(line) for i in range(span.start, span.end)}
+    return [match for match in _WORD.finditer(line) if protected.isdisjoint(range(match.start(), match.end()))]
+
+
 def _mistyped(word: str, rng: Random) -> str:
     """Return the word with one typo; its first letter is right."""
     i = 1 + below(rng, len(word) - 2)
-    first, second = word[i], word[i + 1]
+    return word[:i] + typo(word[i], word[i + 1], rng) + word[i + 2 :]
+
+
+def typo(first: str, second: str, rng: Random) -> str:
+    """Return two letters of a word with a typo in the first: swapped, left out, doubled, or its neighbour on the
+    keyboard.
+    """
     kind = pick(rng, ("swapped", "left out", "doubled", "neighbour"))
     if kind == "swapped" and first != second:
-        wrong = second + first
-    elif kind == "doubled":
-        wrong = first + first + second
-    elif kind == "neighbour" and (neighbours := _NEIGHBOURS.get(first.lower())):
-        wrong = pick(rng, neighbours.upper() if first.isupper() else neighbours) + second
-    else:
-        wrong = second
-    return word[:i] + wrong + word[i + 2 :]
+        return second + first
+    if kind == "doubled":
+        return first + first + second
+    if kind == "neighbour" and (neighbours := _NEIGHBOURS.get(first.lower())):
+        return pick(rng, neighbours.upper() if first.isupper() else neighbours) + second
+    return second

@@ -85,6 +85,8 @@ def test_numbers_in_words_keep_their_case_and_their_scale() -> None:
         ("en", "No one came.", "Someone came."),
         ("de", "Er schläft nicht.", "Er schläft."),
         ("de", "Nicht alle Hunde schlafen.", "Alle Hunde schlafen."),
+        ("de", "- Nicht unbedingt.", "- Unbedingt."),
+        ("de", "„nicht so schnell“", "„so schnell“"),
         ("de", "Er ist noch nicht da.", "Er ist schon da."),
         ("de", "Er arbeitet nicht mehr.", "Er arbeitet noch."),
         ("de", "Es sind nicht mehr als zehn.", "Es sind mehr als zehn."),

@@ -27,6 +27,7 @@ LISTS = {
     ("distil", "--teacher"),
     *((name, "--run") for name in ("translate", "evaluate", "score", "challenge")),
     *(("evaluate", option) for option in ("--ref", "--split")),
+    *(("robustness", option) for option in ("--run", "--set")),
     *(("compare", option) for option in ("--hyp", "--ref", "--group", "--set")),
     ("sweep", "--grid"),
     *(
@@ -170,6 +171,7 @@ def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
         (("translate", "--input", "a", "b"), "or all at once: cat a b | nmt translate"),
         (("score", "--src", "a", "--ref", "b", "c"), "write nmt score --src FILE --ref FILE"),
         (("export", "runs/a", "--output", "b"), "write nmt export --run runs/a"),
+        (("challenge", "runs/a"), "write nmt challenge --run runs/a"),
         (("runs", "a", "b"), "runs takes one DIR, found b too"),
         (("--lr", "3", "train"), "No such option: --lr; options of a command go after it: nmt COMMAND --lr"),
         (("preprocess",), "No such command 'preprocess'; it is nmt prepare"),

@@ -1,0 +1,142 @@
+"""`nmt robustness`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.cli.app import app
+from nmt.cli.options import (
+    BeamOption,
+    CheckpointOption,
+    PenaltyOption,
+    PrecisionOption,
+    RunsOption,
+    SearchOption,
+    WeightsOption,
+)
+from nmt.errors import ConfigError, DataError
+
+
+@app.command()
+def robustness(
+    run: RunsOption = None,
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="NAME", help="Split to translate.  [default: the only test set]")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the run's]")
+    ] = None,
+    source: Annotated[Path | None, typer.Option("--src", metavar="F", help="Or translate this file …")] = None,
+    reference: Annotated[
+        Path | None, typer.Option("--ref", metavar="F", help="… and score it against this one, line by line.")
+    ] = None,
+    changes: Annotated[
+        str | None,
+        typer.Option(
+            "--changes", metavar="A,B", help="Kinds of changes.  [default: all that suit the source language]"
+        ),
+    ] = None,
+    rates: Annotated[
+        str, typer.Option("--rates", metavar="R,S", help="Percent of the places that are changed.")
+    ] = "1,5,10",
+    lines: Annotated[
+        int | None, typer.Option("--lines", metavar="N", min=1, help="Take N lines, spread evenly.  [default: all]")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Chooses the places.")] = 1,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    overrides: SearchOption = None,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="DIR", help="Write all sources and translations into DIR.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show how much worse a model translates text with typos, or in capitals.
+
+    Translates a test set as it is and changed, and compares: chrF and BLEU against the references, the share of chrF
+    that is kept, chrF between the translations of both texts, and how many translations are empty, copied, repeat
+    themselves, or are far too long or short.
+
+    \b
+    The changes, and the places that they have in a line:
+      typos                letters inside words of four letters or more: swapped with
+                           the next, left out, doubled, or the neighbour's on the keyboard
+      upper_case           words in capitals
+      lower_case           words that have a capital
+      title_case           words that begin with a small letter
+      punctuation_removed  marks
+      punctuation_changed  marks that others can stand for, such as . and !, or “ and "
+      umlauts              words with ä, ö, ü or ß, spelled ae, oe, ue, ss (source in German)
+      accents              words of Latin or Greek letters with accents (other sources)
+
+    A rate of 5 changes 5 % of all places. Which, depends on the seed and the line alone, and a higher rate changes the
+    same places and others. URLs, numbers, tags and the like stay as they are. A line that several changes leave the
+    same is translated once.
+
+    \b
+    Examples:
+      nmt robustness --run runs/multi30k-de-en
+      nmt robustness --changes typos,umlauts --rates 5,20 --lines 200 --beam 1
+      nmt robustness --src news.de --ref news.en --output changed --json
+    """
+    from nmt.cli.defaults import resolve_models, search_settings
+    from nmt.evaluate.run import subject_of
+    from nmt.robustness.changes import default_changes
+    from nmt.robustness.report import Report, render_json, render_text
+    from nmt.robustness.robustness import Plan
+    from nmt.robustness.run import file_text, measure_run, split_text, write_texts
+    from nmt.translate.translator import Translator
+
+    if (source is None) != (reference is None):
+        raise ConfigError(["--src F and --ref F must be given together"])
+    if source is not None and (split is not None or data is not None):
+        raise ConfigError(["--split and --data, and --src and --ref, are different texts: give one of them"])
+    chosen, percentages = _changes(changes), _rates(rates)
+    if output is not None:
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"{output}: {error.strerror}; it is to be a directory for several files") from error
+    translator = Translator.load(resolve_models(run, None), checkpoint, weights, precision=precision)
+    search = search_settings(translator.config, beam, length_penalty, overrides or ())
+    if source is not None and reference is not None:
+        whole = file_text(translator, source, reference)
+    else:
+        whole = split_text(translator, data, split)
+    text = whole if lines is None else whole.sampled(lines)
+    plan = Plan(chosen or default_changes(text.languages[0]), percentages, seed)
+    measured = measure_run(translator, search, text, plan)
+    if output is not None:
+        write_texts(output, measured, text.languages)
+    place = {"split": text.name} if source is None else {"ref": text.name}
+    subject = subject_of(translator, search, **place)
+    report = Report(subject, len(text.sources), len(whole.sources), plan, measured)
+    print((render_json if json else render_text)(report))
+
+
+def _changes(given: str | None) -> tuple[str, ...]:
+    """Parse the kinds of changes; none if none are given. Raises ConfigError."""
+    from nmt.robustness.changes import CHANGES
+
+    names = tuple(dict.fromkeys(given.split(","))) if given is not None else ()
+    for name in names:
+        if name not in CHANGES:
+            raise ConfigError([f"--changes {given}: {name!r} is none of {', '.join(CHANGES)}"])
+    return names
+
+
+def _rates(given: str) -> tuple[float, ...]:
+    """Parse the rates in percent. Raises ConfigError."""
+    try:
+        rates = tuple(dict.fromkeys(float(rate) for rate in given.split(",")))
+    except ValueError:
+        rates = (0.0,)
+    if not all(0 < rate <= 100 for rate in rates):
+        raise ConfigError([f"--rates {given}: give percentages above 0 and up to 100, such as 1,5,10"])
+    return rates

@@ -1,0 +1,74 @@
+"""`nmt robustness` with a run that translates into gibberish, on two files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from command import Command
+from nmt.text.tokenizer import Tokenizer
+from nmt.translate.translator import Translator
+from tiny_run import PLAIN, write_run
+
+
+@pytest.fixture(autouse=True)
+def folder(tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.searcher.models[0])
+    Path("in.de").write_text("".join(f"{line}\n" for line in PLAIN))
+    Path("ref.en").write_text("".join(f"{line}\n" for line in reversed(PLAIN)))
+    Path("empty").touch()
+    Path("short").write_text("a\n")
+
+
+FILES = ("--run", "runs/tiny", "--src", "in.de", "--ref", "ref.en")
+QUICK = ("--beam", "1", "--set", "search.max_length=6")
+
+
+def test_a_table_and_the_texts(nmt: Command) -> None:
+    result = nmt("robustness", *FILES, *QUICK, "--rates", "20,100", "--changes", "typos,umlauts", "--output", "a/b")
+    assert result.status == 0, result.err
+    assert result.err.splitlines()[0].startswith("nmt: 22 lines to translate: 8 as they are, 14 changed")
+    rows = [line.split()[:2] for line in result.out.splitlines()]
+    assert rows[1][0] == "none" and rows[2:4] == [["typos", "20"], ["typos", "100"]]
+    assert "lines 8, run runs/tiny, step 7, weights raw, search beam 1" in result.out
+    assert "ref ref.en, seed 1\nnote: left out, because no line has a place for it: umlauts" in result.out
+    names = [f"{name}.{language}" for name in ("original", "typos-20", "typos-100") for language in ("de", "en")]
+    assert {path.name for path in Path("a/b").iterdir()} == {*names}
+    assert Path("a/b/original.de").read_text() == Path("in.de").read_text() != Path("a/b/typos-100.de").read_text()
+    assert Path("a/b/original.en").read_text().count("\n") == 8
+
+
+def test_a_sample_as_json(nmt: Command) -> None:
+    result = nmt("robustness", *FILES, *QUICK, "--rates", "100", "--changes", "upper_case", "--lines", "3", "--json")
+    report = json.loads(result.out)
+    assert (report["lines"], report["ref"], report["split"]) == (3, "ref.en", None)
+    assert [(row["change"], row["rate"], row["n_changed"]) for row in report["rows"]] == [
+        (None, 0.0, 0), ("upper_case", 100.0, 3),
+    ]  # fmt: skip
+    assert report["notes"] == ["3 of 8 lines, spread evenly: not comparable with all"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--src", "in.de"), "--src F and --ref F must be given together"),
+        ((*FILES, "--split", "test"), "--split and --data, and --src and --ref, are different texts: give one of them"),
+        ((*FILES, "--changes", "typos,x"), "--changes typos,x: 'x' is none of typos, upper_case, lower_case, "),
+        ((*FILES, "--rates", "5,101"), "--rates 5,101: give percentages above 0 and up to 100, such as 1,5,10"),
+        ((*FILES, "--rates", "nan"), "--rates nan: give percentages"),
+        ((*FILES, "--rates", "a"), "--rates a: give percentages"),
+        (("--run", "runs/tiny", "--src", "nowhere", "--ref", "ref.en"), "nowhere: no such file"),
+        (("--run", "runs/tiny", "--src", "empty", "--ref", "empty"), "empty: is empty"),
+        (("--run", "runs/tiny", "--src", "in.de", "--ref", "short"), "in.de has 8 lines"),
+        ((*FILES, "--changes", "accents"), "ref.en: accents would change nothing in 8 lines"),
+        ((*FILES, "--output", "short"), "short: File exists; it is to be a directory for several files"),
+        ((*FILES, "--set", "training.seed=2"), "--set training.seed=2: only search.* settings can be changed here"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(nmt: Command, options: tuple[str, ...], message: str) -> None:
+    result = nmt("robustness", *options)
+    assert (result.status, result.out) == (2, "")
+    assert result.err.startswith(f"nmt: {message}") and result.err.count("\n") == 1
