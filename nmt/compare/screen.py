@@ -142,8 +142,9 @@ def explanations(comparison: Comparison) -> Iterator[str]:
     differences = [each for result in comparison.results for each in result.differences if each is not None]
     n_compared = len(comparison.groups) - 1
     over_lines = f"{comparison.trials:,} trials, seed {comparison.seed}"
-    yield f"95 % intervals: bootstrap over lines, paired for differences; {over_lines}."
     over_seeds = any(each.degrees_of_freedom is not None for each in differences)
+    of = " of scores: bootstrap over lines" if over_seeds else ": bootstrap over lines, paired for differences"
+    yield f"95 % intervals{of}; {over_lines}."
     if any(each.p is not None for each in differences):
         how = (
             "t test over seeds and lines, which the intervals of differences come from, too"

@@ -78,7 +78,7 @@ def _refuse_repeated(paths: Sequence[Path]) -> None:
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
     """Return names that differ: of each path the last part, or as many parts as it takes."""
-    parts = [path.resolve().parts for path in paths]
+    parts = [path.absolute().parts for path in paths]
     n = 1
     while len({part[-n:] for part in parts}) < len({*parts}):
         n += 1

@@ -91,7 +91,11 @@ def test_groups_show_both_errors_and_what_to_add() -> None:
     text = render_text(replace(comparison, groups=groups, results=(result,)))
     assert "better (3)  31.00  30.00 to 32.00  0.40  +1.00" in text
     assert "  better: standard error of the difference 0.50 over lines, 0.25 over seeds; more runs" in text
-    assert "t test over seeds and lines" in text and "randomization" not in text
+    assert (
+        "95 % intervals of scores: bootstrap" in text
+        and "t test over seeds and lines" in text
+        and "randomization" not in text
+    )
     without_p = replace(over_seeds, p=None, p_holm=None, degrees_of_freedom=None, advice=None)
     text = render_text(replace(comparison, groups=groups, results=(replace(result, differences=(None, without_p)),)))
     assert "0.50 over lines, 0.25 over seeds\n" in text

@@ -42,6 +42,8 @@ def test_names_have_as_many_parts_as_it_takes_to_tell_them_apart() -> None:
     assert distinct_names(paths("one/a", "two/a", "two/b")) == ["one/a", "two/a", "two/b"]
     assert distinct_names(paths("x/one/a", "y/one/a")) == ["x/one/a", "y/one/a"]
     assert distinct_names(paths(".", "b"))[0] == Path.cwd().name
+    Path("best.en").symlink_to("a.en")
+    assert distinct_names(paths("best.en", "b.en")) == ["best.en", "b.en"], "as they are called"
 
 
 def test_single_systems_are_groups_of_one() -> None:
