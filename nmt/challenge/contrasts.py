@@ -53,9 +53,10 @@ def make_contrasts(lines: Iterable[tuple[str, str]], name: str, language: Langua
     Which one of several is a function of the seed and the line, so that parts of a test set have the same contrasts as
     the whole. `name` is that of the test set, `language` that of the references.
     """
+    changes = language.changes()
     for number, (source, reference) in enumerate(lines, start=1):
-        candidates = {kind: change(reference) for kind, change in language.changes().items()}
-        for kind, changed in {"name": names(source, reference), **candidates}.items():
-            if others := sorted({*changed} - {reference}):
-                draw = random.Random(f"{seed}\n{kind}\n{source}\n{reference}")
-                yield Contrast(kind, source, reference, (draw.choice(others),), f"{name}.{number}")
+        by_kind = {"name": names(source, reference), **{kind: change(reference) for kind, change in changes.items()}}
+        for kind, edits in by_kind.items():
+            if candidates := list(edits):
+                edit = random.Random(f"{seed}\n{kind}\n{source}\n{reference}").choice(candidates)
+                yield Contrast(kind, source, reference, (edit.apply(reference),), f"{name}.{number}")

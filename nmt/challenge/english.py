@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from nmt.challenge.language import Language
-from nmt.challenge.rewriting import alternatives, exchanged, rule
+from nmt.challenge.rewriting import Edit, alternatives, exchanged, not_after, rule
 
 NUMBERS = alternatives(
     "two three four five six seven eight nine ten eleven twelve",
@@ -21,8 +21,8 @@ REMOVALS = [
     rule(r"\bcan(?:'t|not)\b", "can"),
     rule(r"\bwon't\b", "will"),
     rule(r"\b(is|are|was|were|do|does|did|has|have|had|could|would|should|must)n't\b", r"\1"),
-    rule(r"(?<!\bor)(?<!\bif) not\b(?! only\b)", ""),
-    rule(r"\bnot (?!only\b)(?=\w)", ""),
+    rule(r"(?<!\bor)(?<!\bif) not\b(?!-| only\b)", ""),
+    rule(r"(?<![ \w-])not (?!only\b)(?=\w)", ""),
     rule(r"\bnever (?=\w)", ""),
     rule(r"\bno longer\b", "still"),
     rule(r"\bno one\b", "someone"),
@@ -34,25 +34,26 @@ _NEGATED = re.compile(
     r"n['’]t\b|\b(?:not?|never|nobody|nothing|nowhere|neither|nor|none|without|hardly|cannot)\b", re.I
 )
 _SUBJECTS = "I|you|he|she|it|we|they|there"
-_DETERMINERS = "".join(rf"(?<!\b{word} )" for word in ("the", "a", "his", "her", "my", "your", "their", "of", "as"))
+_NO_NOUN = not_after("the a his her my your their of as")
 INSERTIONS = [
     rule(
-        rf"{_DETERMINERS}\b(is|are|was|were|am|can|could|will|would|should|must|may|might)\b"
-        rf"(?= (?!(?:{_SUBJECTS}|and|or|of|still)\b)[a-z])",
+        rf"{_NO_NOUN}\b(is|are|was|were|am|can|could|will|would|should|must|may|might)\b"
+        rf"(?= (?!(?:{_SUBJECTS}|and|or|of|still|also|now)\b)[a-z])",
         r"\1 not",
         ignore_case=False,  # at the beginning of a sentence it is a question or a name
     )
 ]
 VERBS = {"is": ["are"], "are": ["is"], "was": ["were"], "were": ["was"], "has": ["have"], "have": ["has"]}
-_EITHER_NUMBER = re.compile(  # both numbers are right after these, and after "if I", in the subjunctive
-    r"\b(?:group|couple|crowd|number|pair|team|family|majority|lot|bunch|set|variety|band|staff|police|government|none|"
-    r"half|rest|percent|each|either|any|or|company|audience|class|crew|media|data|if|wish|though|one of)\b",
+_EITHER_NUMBER = re.compile(  # both numbers are right after these, and after "if I" and the like, in the subjunctive
+    r"%|[$€£]|\b(?:group|couple|crowd|number|pair|team|family|majority|lot|bunch|set|range|series|variety|band|staff|"
+    r"police|government|council|committee|club|party|union|association|army|public|city|none|half|rest|percent|each|either|any|or|"
+    r"company|audience|class|crew|media|data|eur|usd|euros?|dollars?|pounds?|if|wish|though|one of)\b",
     re.IGNORECASE,
 )
 
 
-def break_verb(line: str) -> Iterator[str]:
-    """Yield a line with the other number of a verb."""
+def break_verb(line: str) -> Iterator[Edit]:
+    """Yield edits to the other number of a verb."""
     if not _EITHER_NUMBER.search(line):
         yield from exchanged(line, VERBS)
 

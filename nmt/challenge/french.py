@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from nmt.challenge.language import Language
-from nmt.challenge.rewriting import alternatives, rule
+from nmt.challenge.rewriting import alternatives, not_after, rule
 
 NUMBERS = alternatives(
     "deux trois quatre cinq six sept huit dix onze douze",  # "neuf" is "new", too
@@ -14,20 +14,20 @@ NUMBERS = alternatives(
     "millions milliards",
 )
 CONJUNCTIONS = "et|mais|ou|parce que|car|quand|qui|où"
+_VERB = r"((?:(?:l'|y |en |me |te |se |le |la |les |lui |nous |vous |leur )*)\w+)"
+"""A verb and the pronouns before it."""
 REMOVALS = [
-    rule(r"\b(?:ne |n')((?:(?:l'|y |en |me |te |se |le |la |les |lui |nous |vous |leur )*)\w+(?:-\w+)?) pas\b", r"\1"),
-    rule(
-        r"\b(?:ne |n')((?:(?:l'|y |en |me |te |se |le |la |les |lui |nous |vous |leur )*)\w+) jamais\b", r"\1 toujours"
-    ),
+    rule(rf"\b([jc])e n'{_VERB} pas\b", r"\1'\2"),
+    rule(rf"(?:\bne |(?<!\bje )(?<!\bce )\bn'){_VERB} pas\b", r"\1"),
+    rule(rf"\bne {_VERB} jamais\b", r"\1 toujours"),
 ]
 _NEGATED = re.compile(r"\bne\b|\bn['’]|\b(?:pas|jamais|rien|personne|aucune?|sans|ni|non)\b", re.IGNORECASE)
-_CLITIC = "".join(
-    rf"(?<!\b{word} )" for word in ("y", "en", "me", "te", "se", "le", "la", "les", "lui", "nous", "vous", "leur", "ce")
-)
+_FREE = "(?<!')(?<!-)" + not_after("y en me te se le la les lui nous vous leur ce")
+"""No pronoun stands before that belongs to the verb, nor a part of the word."""
 INSERTIONS = [
-    rule(rf"(?<!')(?<!-){_CLITIC}\b(est|était|a|avait|aime)(?= \w)", r"n'\1 pas", ignore_case=False),
+    rule(rf"{_FREE}\b(est|était|a|avait|aime)(?= \w)", r"n'\1 pas", ignore_case=False),
     rule(
-        rf"(?<!')(?<!-){_CLITIC}\b(sont|peut|peuvent|veut|veulent|doit|doivent|va|vont|fait|sera|seront)(?= \w)",
+        rf"{_FREE}\b(sont|peut|peuvent|veut|veulent|doit|doivent|va|vont|fait|sera|seront)(?= \w)",
         r"ne \1 pas",
         ignore_case=False,
     ),

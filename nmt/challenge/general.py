@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Iterator
 
+from nmt.challenge.rewriting import Edit
 from nmt.text.words import UNSPACED
 
 SHORTEST = 3
-"""Minimum number of words of a clause that is dropped, and of what is left."""
+"""Minimum number of words of a clause that is dropped, and of what is left of its sentence."""
 _NUMBER = re.compile(r"\d+")
 _NAME = re.compile(r"[^\W\d_]{3,}")
 _COMMA = re.compile(r", |[،؛;] ?|[，；、]")
@@ -17,23 +19,20 @@ _PAIRED = re.compile('["“”„«»()\\[\\]{}]')
 _COUNTED = re.compile(rf"[{UNSPACED}]|\w+")
 
 
-def digits(line: str) -> Iterator[str]:
-    """Yield the line with one digit changed. The number 1 is left alone: its noun would show the change."""
+def digits(line: str) -> Iterator[Edit]:
+    """Yield edits that change one digit. The number 1 is neither changed nor made: its noun would tell."""
     for number in _NUMBER.finditer(line):
-        if int(number[0]) == 1:
-            continue
-        for place in range(number.start(), number.end()):
+        lowest = 2 if len(number[0]) == 1 else 1  # "2" to "0" or "1" and "12" to "02" look wrong by themselves
+        for place in range(number.start(), number.end()) if number[0] != "1" else ():
             digit = int(line[place])
-            zero = ord(line[place]) - digit
-            for other in range(10):
-                changed = line[:place] + chr(zero + other) + line[place + 1 :]
-                is_plain = changed[number.start() : number.end()].lstrip(chr(zero)) not in ("", chr(zero + 1))
-                if other != digit and is_plain and (other or place > number.start()):
-                    yield changed
+            zero = ord(line[place]) - digit  # of its script
+            for other in range(lowest if place == number.start() else 0, 10):
+                if other != digit:
+                    yield Edit(place, place + 1, chr(zero + other))
 
 
-def names(source: str, reference: str) -> Iterator[str]:
-    """Yield the reference with two adjacent letters swapped in a capitalised word that the source has, too."""
+def names(source: str, reference: str) -> Iterator[Edit]:
+    """Yield edits that swap two adjacent letters in a capitalised word that the source has, too."""
     known = set(_NAME.findall(source))
     for word in _NAME.finditer(reference):
         if word[0] not in known or not word[0][0].isupper():
@@ -41,22 +40,22 @@ def names(source: str, reference: str) -> Iterator[str]:
         for place in range(word.start() + 1, word.end() - 1):
             first, second = reference[place], reference[place + 1]
             if first.lower() != second.lower():
-                yield reference[:place] + second + first + reference[place + 2 :]
+                yield Edit(place, place + 2, second + first)
 
 
-def clauses(line: str, conjunctions: str) -> Iterator[str]:
-    """Yield the line without the end of a sentence, from a comma or one of the conjunctions, separated by `|`."""
-    starts = [match.start() for match in _COMMA.finditer(line)]
+def clauses(line: str, conjunctions: str) -> Iterator[Edit]:
+    """Yield edits that drop the end of a sentence, from a comma or one of the conjunctions, separated by `|`."""
+    starts = {match.start() for match in _COMMA.finditer(line)}
     if conjunctions:
-        starts += [match.start() for match in re.finditer(rf" (?:{conjunctions})\b", line)]
-    for start in sorted({*starts}):
-        if line[:start].endswith((",", ";")):  # the comma is a start of its own
-            continue
-        end = _SENTENCE_END.search(line, start)
-        rest = line[end.start() :] if end else ""
-        dropped, kept = line[start : len(line) - len(rest)], _SENTENCE_END.split(line[:start])[-1]
-        if not _PAIRED.search(dropped) and min(map(n_words, (dropped, kept))) >= SHORTEST:
-            yield line[:start] + rest
+        starts |= {match.start() for match in re.finditer(rf"(?<![,;]) (?:{conjunctions})\b", line)}
+    ends = list(_SENTENCE_END.finditer(line))
+    stops, resumes = [match.start() for match in ends], [0, *(match.end() for match in ends)]
+    for start in sorted(starts):
+        sentence = bisect(stops, start)
+        stop = stops[sentence] if sentence < len(stops) else len(line)
+        kept, dropped = line[resumes[sentence] : start], line[start:stop]
+        if not _PAIRED.search(dropped) and min(map(n_words, (kept, dropped))) >= SHORTEST:
+            yield Edit(start, stop, "")
 
 
 def n_words(text: str) -> int:

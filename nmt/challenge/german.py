@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from nmt.challenge.language import Language
-from nmt.challenge.rewriting import alternatives, exchanged, replaced, rule
+from nmt.challenge.rewriting import Edit, alternatives, exchanged, replaced, rule
 
 NUMBERS = alternatives(
     "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
@@ -20,11 +20,11 @@ CONJUNCTIONS = "und|aber|oder|sondern|denn|während"
 REMOVALS = [
     rule(r"\bnoch nicht\b", "schon"),
     rule(r"\bnicht mehr\b(?! als\b)", "noch"),
-    rule(r"(?<!\boder)(?<!\bnoch)(?<!\bob) nicht\b(?! nur\b)(?! mehr\b(?! als\b))", ""),
-    rule(r"^nicht (?!nur\b|mehr\b)(?=\w)", ""),
+    rule(r"(?<!\boder)(?<!\bnoch)(?<!\bob) nicht\b(?!-| nur\b)(?! mehr\b(?! als\b))", ""),
+    rule(r"(?<![ \w-])nicht (?!nur\b|mehr\b)(?=\w)", ""),
     rule(r"\bauf keinen fall\b", "auf jeden Fall"),
     rule(r"\bkein(en|em|er|es|s)?\b(?! fall\b)", r"ein\1"),
-    rule(r"\bkeine (?=\w)", ""),
+    rule(r"\bkeine (?!der\b|von\b|mehr\b|andere[nr]? als\b)(?=[^\W\d_])", ""),
     rule(r"\bnoch nie\b", "schon oft"),
     rule(r"(?<!\bnoch )\bnie(?:mals)?\b", "immer"),
     rule(r"\bniemand(en|em)?\b", r"jemand\1"),
@@ -46,15 +46,19 @@ _VERBS = (
 )
 _PRONOUNS = "ich|du|er|sie|es|wir|ihr|man|sich|mich|mir|dich|dir|ihn|ihm|uns|euch|ihnen|Sie|Ihnen"
 _NOT_AFTER_NICHT = (
-    rf"{_VERBS}|{_PRONOUNS}|und|oder|aber|sondern|denn|wie|als|dass|ob|eine?[nmrs]?|noch|schon|auch|ja|doch|wohl|zwar"
+    rf"{_VERBS}|{_PRONOUNS}|und|oder|aber|sondern|denn|wie|als|dass|ob|eine?[nmrs]?|noch|schon|auch|ja|doch|wohl|zwar|"
+    r"laut|demnach|beispielsweise|letztlich|zudem|jedoch|allerdings|inzwischen|bereits|also|dann|daher|damit|nur"
 )
+_NO_KEIN = r"(?!(?:Tages|Abends|Morgens|Nachts)\b)"
 INSERTIONS = [
-    rule(rf"(?<!was für )(?<!\bso )\b[Ee]in(e[nmrs]?)? (?!(?:Tages|Abends|Morgens|Nachts)\b){_NOUN_PHRASE}", r"kein\1 ",
-         ignore_case=False),
+    rule(rf"(?<![Ww]as für )(?<!\bso )\b[Ee]in(e[nmrs]?)? {_NO_KEIN}{_NOUN_PHRASE}", r"kein\1 ", ignore_case=False),
     rule(rf"\b({_VERBS}) (?!(?:{_NOT_AFTER_NICHT})\b)(?=\w)", r"\1 nicht ", ignore_case=False),
-    rule(rf"\b((?:{_VERBS})(?: (?:{_PRONOUNS}))+)\b(?! (?:{_NOT_AFTER_NICHT})\b)(?=[ .,;!])", r"\1 nicht",
-         ignore_case=False),
-]  # fmt: skip
+    rule(
+        rf"\b((?:{_VERBS})(?: (?:{_PRONOUNS}))+)\b(?! (?:{_NOT_AFTER_NICHT})\b)(?=[ .,;!])",
+        r"\1 nicht",
+        ignore_case=False,
+    ),
+]
 
 ARTICLES = {
     "der": ["das"],  # not "die", which after a preposition may be another case, and before some nouns another person
@@ -92,16 +96,16 @@ _EITHER_NUMBER = re.compile(
 )
 
 
-def break_article(line: str) -> Iterator[str]:
-    """Yield a line with the other gender of one article."""
+def break_article(line: str) -> Iterator[Edit]:
+    """Yield edits to the other gender of an article."""
     for match in _ARTICLE.finditer(line):
         if not _EITHER_GENDER.search(match["noun"]):
             for article in ARTICLES[match[0].lower()]:
                 yield replaced(line, match, article)
 
 
-def break_verb(line: str) -> Iterator[str]:
-    """Yield a line with the other number of a verb."""
+def break_verb(line: str) -> Iterator[Edit]:
+    """Yield edits to the other number of a verb."""
     if not _EITHER_NUMBER.search(line):
         yield from exchanged(line, VERBS)
 

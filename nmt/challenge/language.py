@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nmt.challenge import general
-from nmt.challenge.rewriting import Rule, exchanged, rewritten
+from nmt.challenge.rewriting import Edit, Rule, exchanged, rewritten
 
-Change = Callable[[str], Iterator[str]]
-"""From a translation: all wrong ones that a kind of change makes of it."""
+Change = Callable[[str], Iterator[Edit]]
+"""From a translation: all edits of a kind that make it wrong."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,17 @@ class Language:
             changes |= {"negation removed": self._remove_negation, "negation inserted": self._insert_negation}
         return {**changes, **self.agreement}
 
-    def _number(self, line: str) -> Iterator[str]:
+    def _number(self, line: str) -> Iterator[Edit]:
         yield from general.digits(line)
         yield from exchanged(line, self.numbers)
 
-    def _clause(self, line: str) -> Iterator[str]:
+    def _clause(self, line: str) -> Iterator[Edit]:
         return general.clauses(line, self.conjunctions)
 
-    def _remove_negation(self, line: str) -> Iterator[str]:
+    def _remove_negation(self, line: str) -> Iterator[Edit]:
         if "?" not in line:  # a negated question often asks the same as a plain one
             yield from rewritten(line, self.removals)
 
-    def _insert_negation(self, line: str) -> Iterator[str]:
+    def _insert_negation(self, line: str) -> Iterator[Edit]:
         if "?" not in line and self.negated is not None and not self.negated.search(line):
             yield from rewritten(line, self.insertions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from nmt.challenge.language import Language
-from nmt.challenge.rewriting import alternatives, rule
+from nmt.challenge.rewriting import alternatives, not_after, rule
 
 NUMBERS = alternatives(
     "dos tres cuatro cinco seis siete ocho nueve diez once doce",
@@ -19,10 +19,11 @@ REMOVALS = [
     rule(r"\bnunca (?=\w)", "siempre "),
 ]
 _NEGATED = re.compile(r"\b(?:no|nunca|jamás|nada|nadie|ning\w+|sin|ni|tampoco)\b", re.IGNORECASE)
-_CLITIC = "".join(rf"(?<!\b{word} )" for word in ("me", "te", "se", "lo", "la", "los", "las", "le", "les", "nos", "os"))
+_FREE = not_after("me te se lo la los las le les nos os")
+"""No pronoun stands before that belongs to the verb."""
 INSERTIONS = [
     rule(
-        rf"{_CLITIC}\b(es|son|era|eran|está|están|estaba|estaban|fue|fueron|ha|han|puede|pueden|quiere|quieren|debe|"
+        rf"{_FREE}\b(es|son|era|eran|está|están|estaba|estaban|fue|fueron|ha|han|puede|pueden|quiere|quieren|debe|"
         r"deben|tiene|tienen|hay|será|serán)(?= \w)",
         r"no \1",
         ignore_case=False,

@@ -13,6 +13,9 @@ from nmt.cli.complete import runs as run_names
 from nmt.cli.options import (
     BeamOption,
     CheckpointOption,
+    CometCommandOption,
+    CometOption,
+    LowerIsBetterOption,
     PenaltyOption,
     PrecisionOption,
     SearchOption,
@@ -71,6 +74,18 @@ def compare(
     tokenize: Annotated[
         str | None, typer.Option("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, intl, zh, char or none.")
     ] = None,
+    comet: CometOption = None,
+    comet_command: CometCommandOption = None,
+    segment_scores: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--segment-scores",
+            metavar="NAME@SYSTEM=F",
+            help="Also compare by metric NAME, whose scores of SYSTEM's lines are in F, one per line; "
+            "once for each system.",
+        ),
+    ] = None,
+    lower_is_better: LowerIsBetterOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="DIR", help="Write the translations of each run into DIR.")
     ] = None,
@@ -94,13 +109,16 @@ def compare(
     Examples:
       nmt compare runs/plain runs/simcut --split test_2016_flickr
       nmt compare --hyp ours.en theirs.en --ref reference.en
+      nmt compare --hyp ours.en theirs.en --ref reference.en --src source.de --comet Unbabel/wmt22-comet-da
       nmt compare --group plain=runs/plain-1,runs/plain-2,runs/plain-3 --group simcut=runs/simcut-*
     """
     from nmt.compare.compare import compare as run_stage
     from nmt.compare.document import render_json
     from nmt.compare.screen import render_text
+    from nmt.compare.segments import names_of, with_segment_scores
     from nmt.compare.systems import check_alike, find_baseline, group_members, grouped, read_systems, single_members
     from nmt.evaluate.metrics import check_tokenizer
+    from nmt.evaluate.neural import NeuralOptions, find_metrics
     from nmt.files.write import open_output
 
     if sum(map(bool, (runs, hyp, group))) > 1:
@@ -108,6 +126,10 @@ def compare(
     check_tokenizer(tokenize)
     members = group_members(group) if group else single_members(runs or hyp or ())
     position = find_baseline(baseline, members)
+    if comet and ref and not src:
+        raise ConfigError(["--comet needs the source text of these files: --src F"])
+    options = NeuralOptions(comet or (), comet_command, segment_scores or (), lower_is_better or ())
+    neural = find_metrics(options, names_of(members))
     with nullcontext() if html is None else open_output(html) as page_file:
         if ref or hyp or src:
             of_runs = (split, data, output, beam, length_penalty, overrides, checkpoint, weights, precision)
@@ -123,7 +145,7 @@ def compare(
                 split, data, checkpoint, weights, precision, output,
             )  # fmt: skip
             text, systems = translate_runs(members, how)
-        text = check_alike(text, systems, lowercase)
+        text, systems = with_segment_scores(check_alike(text, systems, lowercase), systems, neural)
         comparison = run_stage(text, grouped(systems, members), position, lowercase=lowercase, tokenize=tokenize)
         if page_file is not None:
             from nmt.compare.page.page import page

@@ -13,6 +13,9 @@ from nmt.cli.app import app
 from nmt.cli.options import (
     BeamOption,
     CheckpointOption,
+    CometCommandOption,
+    CometOption,
+    LowerIsBetterOption,
     PenaltyOption,
     PrecisionOption,
     RunsOption,
@@ -58,6 +61,20 @@ def evaluate(
     tokenize: Annotated[
         str | None, typer.Option("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, intl, zh, char or none.")
     ] = None,
+    src: Annotated[
+        Path | None, typer.Option("--src", metavar="F", help="File of sources for --comet, with --hyp and --ref.")
+    ] = None,
+    comet: CometOption = None,
+    comet_command: CometCommandOption = None,
+    segment_scores: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--segment-scores",
+            metavar="NAME=F",
+            help="Also show the mean of the scores in F, one per line, as metric NAME; may be repeated.",
+        ),
+    ] = None,
+    lower_is_better: LowerIsBetterOption = None,
     samples: Annotated[int, typer.Option("--samples", metavar="N", min=0, help="Also show N translations.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", metavar="F", help="Write the translations to F.")] = None,
     history: Annotated[
@@ -85,21 +102,30 @@ def evaluate(
       nmt evaluate --run runs/multi30k-de-en --split valid --beam 1
       nmt evaluate --run runs/multi30k-de-en --history
       nmt evaluate --hyp news.en --ref news.ref.en --json
+      nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
-    from nmt.evaluate.report import evaluate_files, render_json, render_text
+    from nmt.evaluate.neural import NeuralOptions, find_metrics
+    from nmt.evaluate.report import SYSTEM, evaluate_files, render_json, render_text, with_neural_metrics
 
     if history:
         others = (hyp, ref, data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
-        is_alone = all(value in (None, 0, [], "best", "auto") for value in others) and not lowercase and not tokenize
-        if not is_alone or len(run or ()) > 1:
+        neural_too = (src, comet, comet_command, segment_scores, lower_is_better)
+        is_alone = all(value in (None, 0, [], "best", "auto") for value in (*others, *neural_too, tokenize))
+        if not is_alone or lowercase or len(run or ()) > 1:
             raise ConfigError([HISTORY_ALONE])
         _show_history(run[0] if run else None, split or (), json)
         return
+    if comet and hyp and src is None:
+        raise ConfigError(["--comet needs the sources of --hyp: --src F"])
+    if src and not (comet and hyp):
+        raise ConfigError(["--src F is for --comet with --hyp and --ref; other metrics and runs do not need it"])
+    options = NeuralOptions(comet or (), comet_command, segment_scores or (), lower_is_better or ())
+    neural = find_metrics(options, [SYSTEM])
     if hyp is not None or ref:
         of_a_run = (run, split, data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
         if hyp is None or not ref or any(value not in (None, 0, [], "best", "auto") for value in of_a_run):
             raise ConfigError([FILES_ALONE])
-        report = evaluate_files(hyp, ref, lowercase, tokenize)
+        report = evaluate_files(hyp, ref, lowercase, tokenize, src, neural)
         print(render_json(report) if json else render_text(report))
         return
     if json and samples:
@@ -116,14 +142,17 @@ def evaluate(
     search = search_settings(translator.config, beam, length_penalty, overrides or ())
     corpus = corpus_of(translator, data)
     outputs = _outputs(output, choose_splits(corpus, split or ()), translator.config.data.tgt)
+    if segment_scores and len(outputs) > 1:
+        raise ConfigError([f"--segment-scores takes one split, found {', '.join(outputs)}; choose one with --split"])
     reports: list[Report] = []
     for name, path in outputs.items():
         with nullcontext() if path is None else open_output(path) as file:
             evaluation = evaluate_run(translator, corpus, name, search, lowercase, tokenize)
-            record_scores(evaluation.report, translator, corpus)
             if file is not None:
                 file.writelines(f"{line}\n".encode() for line in evaluation.translations)
-        reports.append(evaluation.report)
+        texts = evaluation.sources, evaluation.references, evaluation.translations
+        reports.append(with_neural_metrics(evaluation.report, neural, *texts))
+        record_scores(reports[-1], translator, corpus)
         heading = [f"split {name}"] if samples and len(outputs) > 1 else []
         for line in (*heading, *evaluation.samples(samples)):
             print(line)

@@ -70,7 +70,6 @@ NOT_HERE = {
     ("translate", "device gpu cpu cuda use_gpu no_cuda"): "a GPU is used if there is one",
     ("train", "max_tokens"): "as in fairseq, where it is the batch size of an update: write --set "
     "training.update_tokens=VALUE (target tokens); training.max_tokens is the limit of memory",
-    ("evaluate", "src source"): "BLEU, chrF and TER compare translations with references alone, --hyp F --ref F",
 }
 """What to use instead of an option that a command does not have."""
 

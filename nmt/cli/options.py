@@ -99,3 +99,23 @@ AddressOption = Annotated[
         "--address", metavar="HOST:PORT", help="Of the Ray cluster.  [default: RAY_ADDRESS, or this machine's]"
     ),
 ]
+CometOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--comet",
+        metavar="MODEL",
+        help="Also score by COMET with this model, as Unbabel/wmt22-comet-da; may be repeated.",
+    ),
+]
+CometCommandOption = Annotated[
+    str | None,
+    typer.Option(
+        "--comet-command",
+        metavar="CMD",
+        help="Command that runs COMET in an environment of its own; may have arguments.  [default: comet-score]",
+    ),
+]
+LowerIsBetterOption = Annotated[
+    list[str] | None,
+    typer.Option("--lower-is-better", metavar="NAME", help="The segment scores NAME are better the lower they are."),
+]

@@ -79,11 +79,11 @@ class Lines:
         starts = np.where(rows > 0, self._ends[np.maximum(rows - 1, 0)], 0).astype(np.int64)
         return starts, self._ends[rows] - starts
 
-    def flat(self, rows: Rows) -> Integers:
-        """Return the concatenated ids of lines `rows` (B,)."""
-        starts, lengths = self.spans(rows)
-        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return np.asarray(self._ids[np.repeat(starts, lengths) + within])
+    def between(self, firsts: Rows, stops: Rows) -> Integers:
+        """Return the concatenated ids of runs of lines: of each, line `firsts[i]` to the one before `stops[i]`."""
+        last_begins, last_lengths = self.spans(stops - 1)
+        begins, ends, ids = self.spans(firsts)[0], last_begins + last_lengths, np.asarray(self._ids)
+        return np.concatenate([ids[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
 
 
 class TwoSides:

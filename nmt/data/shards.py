@@ -1,6 +1,7 @@
 """The training pairs as numbered across their files, and those of a window among them.
 
-Files are mapped when they are first read, and unmapped with the window. P pairs of a window, B lines of a batch.
+Files are mapped while they are read, never for longer: a window may have a little of each of many. P pairs of a window,
+B lines of a batch.
 """
 
 from __future__ import annotations
@@ -10,68 +11,58 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.corpus import Integers, Lines, Rows, Split, merged
+from nmt.data.corpus import Integers, Lines, Rows, Split
 from nmt.data.streams import Segments
 
-_CHUNK = 1 << 16  # lines processed together in a scan of a window
+_CHUNK = 1 << 16  # lines that are read together
 
 
 class WindowLines:
-    """One language of the pairs of a window."""
+    """One language of the pairs of a window, whose ids are read into memory when they are first gathered."""
 
     def __init__(self, splits: Sequence[Split], language: str, segments: Segments) -> None:
         """`splits`: the files of all training pairs, whose rows are numbered across them."""
         self._splits, self._language, self._segments = splits, language, segments
         self._ends = np.cumsum([split.n for split in splits])
-        self._mapped: dict[int, Lines] = {}
+        self._lines: Lines | None = None
 
     def __len__(self) -> int:
         return len(self._segments)
 
     def n_ids(self) -> npt.NDArray[np.int32]:
         """Return the number of ids of each line, (P,)."""
-        n_ids = np.empty(len(self), np.int32)
-        for rows in self._chunks():
-            n_ids[rows] = self._lengths(rows)
-        self._mapped.clear()
-        return n_ids
-
-    def gather(self, rows: Rows, last: int) -> npt.NDArray[np.int64]:
-        """Return lines `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
-        return merged(len(rows), [(places, lines.gather(own, last)) for places, lines, own in self._parts(rows)])
+        n_ids = [np.zeros(0, np.int32)]
+        for lines, firsts, sizes in self._parts():
+            within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            n_ids.append(lines.spans(np.repeat(firsts, sizes) + within)[1].astype(np.int32))
+        return np.concatenate(n_ids)
 
     def ids(self, poll: Callable[[], None]) -> Integers:
         """Return the concatenated ids of all lines; `poll` may raise an exception to interrupt it."""
-        chunks: list[Integers] = []
-        for rows in self._chunks():
+        ids: list[Integers] = [np.zeros(0, np.uint16)]
+        for lines, firsts, sizes in self._parts():
             poll()
-            lengths = self._lengths(rows)
-            parts = [(np.repeat(places, lengths), lines.flat(own)) for places, lines, own in self._parts(rows)]
-            chunk = np.empty(int(lengths.sum()), parts[0][1].dtype)
-            for places, ids in parts:
-                chunk[places] = ids
-            chunks.append(chunk)
-        self._mapped.clear()
-        return np.concatenate(chunks)
+            ids.append(lines.between(firsts, firsts + sizes))
+        return np.concatenate(ids)
 
-    def _chunks(self) -> Iterator[Rows]:
-        return (np.arange(start, min(start + _CHUNK, len(self))) for start in range(0, len(self), _CHUNK))
+    def gather(self, rows: Rows, last: int) -> npt.NDArray[np.int64]:
+        """Return lines `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
+        if self._lines is None:
+            self._lines = Lines(self.ids(lambda: None), np.cumsum(self.n_ids(), dtype=np.int64))
+        return self._lines.gather(rows, last)
 
-    def _lengths(self, rows: Rows) -> Rows:
-        lengths = np.empty(len(rows), np.int64)
-        for places, lines, own in self._parts(rows):
-            lengths[places] = lines.spans(own)[1]
-        return lengths
-
-    def _parts(self, rows: Rows) -> Iterator[tuple[npt.NDArray[np.bool_], Lines, Rows]]:
-        """Yield lines `rows` (B,) by file: their places among them, (B,), the file, and their rows in it."""
-        corpus_rows = self._segments.rows(rows)
-        numbers = np.searchsorted(self._ends, corpus_rows, side="right")
-        for number in np.unique(numbers).tolist():
-            places, split = numbers == number, self._splits[number]
-            if number not in self._mapped:
-                self._mapped[number] = Lines(split.ids(self._language), split.ends(self._language))
-            yield places, self._mapped[number], corpus_rows[places] - (int(self._ends[number]) - split.n)
+    def _parts(self) -> Iterator[tuple[Lines, Rows, Rows]]:
+        """Yield runs of consecutive lines, about `_CHUNK` lines at a time, all in one file: the file, the first line
+        of each, and their sizes."""
+        firsts, sizes = self._segments.firsts, self._segments.sizes
+        numbers = np.searchsorted(self._ends, firsts, side="right")
+        is_first = (np.diff(numbers) != 0) | (np.diff(np.cumsum(sizes) // _CHUNK) != 0)
+        for runs in np.split(np.arange(len(firsts)), np.flatnonzero(is_first) + 1):
+            if len(runs):
+                number = int(numbers[runs[0]])
+                split = self._splits[number]
+                lines = Lines(split.ids(self._language), split.ends(self._language))
+                yield lines, firsts[runs] - (int(self._ends[number]) - split.n), sizes[runs]
 
 
 class WindowText:

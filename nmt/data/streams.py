@@ -31,9 +31,9 @@ class Segments:
     def __init__(self, runs: Sequence[tuple[Rows, Rows]], total: int) -> None:
         """`runs`: where some runs begin, and how long they are; `total`: the number of all training pairs."""
         none = np.zeros(0, np.int64)
-        self.firsts, sizes = (np.concatenate([none, *(run[i] for run in runs)]) for i in (0, 1))
-        self._ends = np.cumsum(sizes)
-        self._shifts = self.firsts - (self._ends - sizes)
+        self.firsts, self.sizes = (np.concatenate([none, *(run[i] for run in runs)]) for i in (0, 1))
+        self._ends = np.cumsum(self.sizes)
+        self._shifts = self.firsts - (self._ends - self.sizes)
         self.total = total
 
     def __len__(self) -> int:

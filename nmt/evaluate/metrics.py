@@ -33,11 +33,12 @@ _TOKENIZER_OF = {"zh": "zh", "ja": "char", "ko": "char", "th": "char", "lo": "ch
 class Score:
     """A corpus-level score."""
 
-    metric: MetricName
+    metric: str
+    """bleu, chrf, ter, or the name of another metric."""
     value: float
-    """0-100 for BLEU and chrF; TER is edits per 100 words of the reference."""
+    """0-100 for BLEU and chrF; TER is edits per 100 words of the reference; others have scales of their own."""
     signature: str
-    """sacrebleu's signature: scores with different signatures are not comparable."""
+    """For BLEU, chrF and TER that of sacrebleu: scores with different signatures are not comparable."""
     higher_is_better: bool
 
 

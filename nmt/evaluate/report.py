@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from nmt.console import printable
 from nmt.errors import DataError
 from nmt.evaluate.metrics import METRICS, Reference, Score, corpus_score, looks_tokenized
+from nmt.evaluate.neural import NeuralMetrics
 from nmt.text.lines import bounded_list, read_lines
 
 _NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+SYSTEM = "the translations"
+"""The name of the only system, for messages."""
 
 
 def metric_name(metric: str) -> str:
     """Return the name of a metric for people."""
     return _NAMES.get(metric, metric)
+
+
+def metric_value(metric: str, value: float) -> str:
+    """Format a score for people; other metrics than BLEU, chrF and TER are often between 0 and 1."""
+    return f"{value:.{2 if metric in _NAMES else 4}f}"
 
 
 @dataclass(frozen=True)
@@ -99,26 +107,52 @@ def _flat(refs: Sequence[Reference]) -> Iterator[str]:
 
 
 def evaluate_files(
-    hyp: Path, refs: Path | Sequence[Path], lowercase: bool = False, tokenize: str | None = None
+    hyp: Path,
+    refs: Path | Sequence[Path],
+    lowercase: bool = False,
+    tokenize: str | None = None,
+    src: Path | None = None,
+    neural: NeuralMetrics | None = None,
 ) -> Report:
-    """Score a file of hypotheses against one or several files of references.
+    """Score a file of hypotheses against one or several files of references. COMET needs a file of sources, too.
 
     Raises DataError as `evaluate` does, and if a file is missing, is not UTF-8 text, or differs in its number of lines.
     """
     refs = [refs] if isinstance(refs, Path) else refs
-    paths = [hyp, *refs]
+    paths = [hyp, *refs, *([] if src is None else [src])]
     for path in paths:
         if not path.exists():
             raise DataError(f"{path}: no such file")
-    hyps, *of_refs = (bounded_list(read_lines(path), str(path)) for path in paths)
-    counts = {path: len(lines) for path, lines in zip(paths, [hyps, *of_refs], strict=True)}
+    hyps, *others = (bounded_list(read_lines(path), str(path)) for path in paths)
+    counts = {path: len(lines) for path, lines in zip(paths, [hyps, *others], strict=True)}
     if len({*counts.values()}) > 1:
         raise DataError(f"{_counts(counts)}: they must pair line by line")
     if not hyps:
         raise DataError(f"{' and '.join(map(str, paths))} are empty: there is nothing to score")
     names = tuple(map(str, refs))
     subject = Subject(hyp=str(hyp), ref=names[0]) if len(names) == 1 else Subject(hyp=str(hyp), refs=names)
-    return evaluate(hyps, list(zip(*of_refs, strict=True)), subject, None, lowercase, tokenize)
+    references = list(zip(*others[: len(refs)], strict=True))
+    report = evaluate(hyps, references, subject, None, lowercase, tokenize)
+    if neural is None:
+        return report
+    return with_neural_metrics(report, neural, [] if src is None else others[-1], references, hyps)
+
+
+def with_neural_metrics(
+    report: Report,
+    neural: NeuralMetrics,
+    sources: Sequence[str],
+    references: Sequence[Reference],
+    translations: Sequence[str],
+) -> Report:
+    """Return the report with the scores of further metrics.
+
+    Raises DataError as `NeuralMetrics.score` does.
+    """
+    (by_metric,) = neural.score(sources, references, {SYSTEM: translations}).values()
+    scores = [Score(name, s.mean, s.signature, s.higher_is_better) for name, s in by_metric.items()]
+    notes = (*report.notes, *neural.notes(references))
+    return replace(report, scores=(*report.scores, *scores), notes=notes)
 
 
 def _counts(counts: Mapping[Path, int]) -> str:
@@ -129,10 +163,11 @@ def _counts(counts: Mapping[Path, int]) -> str:
 
 def render_text(report: Report) -> str:
     """Format the report as text: a line per score, then what was scored and notes."""
-    lines = []
+    lines, width = [], max(len(metric_name(score.metric)) for score in report.scores)
     for score in report.scores:
         direction = "" if score.higher_is_better else "  (lower is better)"
-        lines.append(f"{metric_name(score.metric):<4} {score.value:6.2f}  {score.signature}{direction}")
+        value = metric_value(score.metric, score.value)
+        lines.append(f"{metric_name(score.metric):<{width}} {value:>6}  {score.signature}{direction}")
     lines.append(facts({"lines": report.n_lines, **vars(report.subject)}))
     lines += [f"note: {note}" for note in report.notes]
     return "\n".join(map(printable, lines))

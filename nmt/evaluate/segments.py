@@ -9,6 +9,8 @@ from pathlib import Path
 from nmt.errors import DataError
 from nmt.text.lines import bounded_list, read_lines
 
+MAX_SCORE = 1e6
+
 
 @dataclass(frozen=True)
 class SegmentScores:
@@ -27,7 +29,7 @@ class SegmentScores:
 def read_segment_scores(path: Path) -> tuple[float, ...]:
     """Read a file with one number per line.
 
-    Raises DataError if it is missing, is empty, or has a line that is not a finite number.
+    Raises DataError if it is missing, is empty, or has a line that is not one number.
     """
     if not path.exists():
         raise DataError(f"{path}: no such file")
@@ -42,6 +44,6 @@ def _number(text: str, where: str) -> float:
         value = float(text)
     except ValueError:
         raise DataError(f"{where} is {text[:40]!r}, expected one number per line and nothing else") from None
-    if not math.isfinite(value):
+    if not abs(value) <= MAX_SCORE:  # nor is it for nan
         raise DataError(f"{where} is {text.strip()!r}: not a score")
     return value

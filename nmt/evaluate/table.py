@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nmt.console import aligned, printable
 from nmt.evaluate.metrics import Score
-from nmt.evaluate.report import Report, facts, metric_name
+from nmt.evaluate.report import Report, facts, metric_name, metric_value
 from nmt.runs.scores import RecordedScore, ScoreRecord
 
 AnyScore = Score | RecordedScore
@@ -42,7 +42,7 @@ def metrics_of(rows: Iterable[Sequence[AnyScore]]) -> list[str]:
 
 def values(scores: Sequence[AnyScore], metrics: Sequence[str]) -> list[str]:
     """Return the cells of a row of scores."""
-    by_metric = {score.metric: f"{score.value:.2f}" for score in scores}
+    by_metric = {score.metric: metric_value(score.metric, score.value) for score in scores}
     return [by_metric.get(metric, "-") for metric in metrics]
 
 
@@ -60,41 +60,48 @@ def _with_splits(lines: Mapping[str, Sequence[str]], n_splits: int) -> list[str]
 
 
 class History:
-    """What was measured of a run, oldest first, and which of it is comparable with the newest of the same split."""
+    """What was measured of a run, oldest first, and which of it is comparable: for each split and metric, the scores
+    with the signature and the text of the newest one, if possible of one without notes."""
 
     def __init__(self, records: Sequence[ScoreRecord]) -> None:
         self.records = records
-        self._newest = {
+        self._standard = {
             (record.split, score.metric): (score.signature, record.text)
-            for record in records
+            for record in sorted(records, key=lambda record: not record.notes)  # the last one counts
             for score in record.scores
         }
 
     def is_comparable(self, record: ScoreRecord, score: RecordedScore) -> bool:
-        """Whether signature and text are those of the newest score of the same split by the same metric."""
-        return self._newest[record.split, score.metric] == (score.signature, record.text)
+        """Whether a score of a record is comparable with most others of the same split and metric."""
+        return self._standard[record.split, score.metric] == (score.signature, record.text)
 
     def text(self) -> str:
         """Format the history as a table; scores that are not comparable are marked with an asterisk."""
         metrics = metrics_of(record.scores for record in self.records)
         names = [f"{metric_name(metric)} " for metric in metrics]  # the space is for asterisks
         rows = [["date (UTC)", "split", "lines", "step", "weights", *names, "precision", "search"]]
-        comparable, others = dict[str, None](), dict[str, None]()
+        comparable, others = dict[str, dict[str, None]](), dict[str, None]()
         for record in self.records:
             cells = dict.fromkeys(metrics, "- ")
             for score in record.scores:
                 is_comparable = self.is_comparable(record, score)
-                (comparable if is_comparable else others)[signature(score)] = None
-                cells[score.metric] = f"{score.value:.2f}{' ' if is_comparable else '*'}"
+                if is_comparable:
+                    comparable.setdefault(signature(score), {})[record.split] = None
+                else:
+                    others[f"* {signature(score)}"] = None
+                cells[score.metric] = f"{metric_value(score.metric, score.value)}{' ' if is_comparable else '*'}"
             step = "-" if record.step is None else f"{record.step:,}"
             weights = record.weights or f"ensemble of {len(record.ensemble)}"
             date, split = record.date[:16].replace("T", " "), printable(record.split)
             how = printable(record.precision), printable(record.search)
             rows.append([date, split, f"{record.lines:,}", step, weights, *cells.values(), *how])
-        below = [*comparable]
+        n_splits = len({record.split for record in self.records})
+        below = _with_splits({line: [*splits] for line, splits in comparable.items()}, n_splits)
         if others:
-            below.append("* not comparable with the newest score of the same split: another signature, or another text")
-            below += [f"* {line}" for line in others if line not in comparable]
+            below += [
+                "* not comparable with the other scores of the split: another signature, or another text",
+                *others,
+            ]
         return "\n".join([*aligned(rows, right={2, 3, *range(5, 5 + len(metrics))}), *map(printable, below)])
 
     def json(self) -> str:

@@ -102,14 +102,8 @@ def _quality(run: RunDir, config: Config, info: ExportInfo, scores: Sequence[Sco
     for signatures, records in by_signature.items():
         lines += [*([""] if lines else []), *_test_scores(records), "", *(f"- {line}" for line in signatures)]
     if lines:
-        yield from (
-            "## Quality",
-            "",
-            "Scores are of detokenised text, with case unless a signature says otherwise.",
-            "",
-            *lines,
-            "",
-        )
+        case = "Scores are of detokenised text, with case unless a signature says otherwise."
+        yield from ("## Quality", "", case, "", *lines, "")
 
 
 def _test_scores(records: Sequence[ScoreRecord]) -> Iterator[str]:

@@ -27,8 +27,6 @@ from nmt.runs.state import load_state
 
 Record = dict[str, Any]
 State = Literal["running", "finished", "stopped", "broken"]
-NAME_WIDTH = 12
-"""Columns that the name of a test set takes at most."""
 
 
 @dataclass(frozen=True)
@@ -261,10 +259,10 @@ def _row(run: Summary, now: float) -> tuple[str, ...]:
 
 
 def _test_score(record: ScoreRecord) -> str:
-    """Format BLEU and the name of the test set, of a long one both ends; an asterisk marks scores with notes."""
+    """Format the name of a test set, of a long one both ends, and BLEU; an asterisk marks scores with notes."""
     bleu, name = record.score("bleu"), printable(record.split)
     value = "-" if bleu is None else f"{bleu.value:.1f}{'*' if record.notes else ''}"
-    return f"{name if width(name) <= NAME_WIDTH else f'{name[:4]}…{name[-6:]}'} {value}"
+    return f"{name if width(name) <= 12 else f'{name[:4]}…{name[-6:]}'} {value}"
 
 
 def _duration(minutes: float) -> str:

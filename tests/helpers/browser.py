@@ -19,7 +19,7 @@ class Tab:
     """A page in the browser."""
 
     def __init__(self, to_browser: int, from_browser: int) -> None:
-        self._to, self._from = to_browser, os.fdopen(from_browser, "rb", buffering=0)
+        self._to, self._from = to_browser, from_browser
         self._number, self._session, self._rest = 0, "", b""
         self.events: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
@@ -42,7 +42,7 @@ class Tab:
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
-            block = self._from.read(1 << 20)
+            block = os.read(self._from, 1 << 20)
             assert block, "the browser has ended"
             self._rest += block
         message, _, self._rest = self._rest.partition(b"\0")
@@ -101,17 +101,13 @@ def chromium(profile: Path) -> Iterator[Tab]:
     own_read, to_browser = os.pipe()
     from_browser, own_write = os.pipe()
 
-    def as_3_and_4() -> None:  # where Chromium looks for the pipe
-        moved = os.dup(own_read), os.dup(own_write)
-        for target, descriptor in zip((3, 4), moved, strict=True):
-            os.dup2(descriptor, target)
-
     command = [
+        "bash", "-c", f'exec "$@" 3<&{own_read} 4>&{own_write}', "bash",  # where Chromium looks for the pipe
         CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
         "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank",
     ]  # fmt: skip
     process = subprocess.Popen(
-        command, preexec_fn=as_3_and_4, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command, pass_fds=(own_read, own_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     os.close(own_read)
     os.close(own_write)
@@ -121,3 +117,4 @@ def chromium(profile: Path) -> Iterator[Tab]:
         process.kill()
         process.wait()
         os.close(to_browser)
+        os.close(from_browser)

@@ -19,6 +19,7 @@ from nmt.compare.page.words import MOST_CELLS, PATTERN, SCRIPT_PATTERN, common_w
 from nmt.compare.types import Result
 from nmt.console import printable
 from nmt.html.document import escaped, language_attributes
+from nmt.significance.lines import Floats
 
 STATIC = 50
 """Lines that are on the page without the script."""
@@ -39,8 +40,9 @@ def lines(view: View, seen: Collection[int]) -> Iterator[str]:
         "differ most. With JavaScript all of them can be searched and sorted here.</p>"
     )
     yield '<ol id="list">'
+    scores = view.line_scores(view.by_line).round(digits(view.by_line))
     for number in chosen:
-        yield _line(view, number, number in seen)
+        yield _line(view, number, scores[:, number], number in seen)
     yield "</ol>"
     yield f'<script type="application/gzip" id="data">{_data(view, seen)}</script>'
 
@@ -94,9 +96,9 @@ def _metrics(view: View) -> list[Result]:
     ]
 
 
-def _line(view: View, number: int, is_seen: bool) -> str:
-    """Return a line as the script makes it."""
-    scores, n = view.line_scores(view.by_line)[:, number], digits(view.by_line)
+def _line(view: View, number: int, scores: Floats, is_seen: bool) -> str:
+    """Return a line as the script makes it. `scores`: (groups,), rounded."""
+    n = digits(view.by_line)
     reference, all_words = view.reference_words[number], [words[number] for words in view.translation_words]
     common = [common_words(reference, words) for words in all_words]
     parts = [f'<li class="line" id="line-{number + 1}"><a href="#line-{number + 1}">{number + 1}</a>']

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -14,9 +15,11 @@ from nmt.text.protect import Span, alone
 
 SHARE = 0.7
 """Share of the terms of a pair that are marked, besides the one that is for certain."""
-OTHER = 0.3
-"""Share of the pairs in which one term has, in its mark and in the target, the translation of another term: what the
-model cannot guess, it has to read."""
+OTHER = 0.5
+"""Share of the pairs whose marked terms have, in their marks and in the target, the translation of another term or a
+made-up word: what the model cannot guess, it has to read."""
+MADE_UP = 0.5
+"""Share of made-up words among those."""
 
 _ANY = SearchConfig()
 
@@ -31,8 +34,27 @@ def terms(src: str, tgt: str, rng: Random, glossary: Glossary) -> tuple[str, str
     if not translated:
         return src, tgt
     chosen = some(rng, sorted(translated, key=lambda span: span.start), SHARE)
-    i, other = below(rng, len(chosen)), pick(rng, glossary.translations)
-    pattern = alone(chosen[i].wanted)
-    if rng.random() < OTHER and len(pattern.findall(tgt)) == 1:
-        chosen[i], tgt = replace(chosen[i], wanted=other), pattern.sub(lambda _: other, tgt)
+    if rng.random() < OTHER:
+        chosen, tgt = _with_others(chosen, tgt, rng, glossary)
     return mark_terms(src, chosen), tgt
+
+
+def _with_others(spans: Sequence[Span], tgt: str, rng: Random, glossary: Glossary) -> tuple[list[Span], str]:
+    """Return the spans with other translations and the target that has these; one that it has twice stays."""
+    changed = []
+    for span in spans:
+        other, found = pick(rng, glossary.translations), list(alone(span.wanted).finditer(tgt))
+        if rng.random() < MADE_UP:
+            other = _made_up(other, rng)
+        if len(found) == 1:
+            span, tgt = replace(span, wanted=other), tgt[: found[0].start()] + other + tgt[found[0].end() :]
+        changed.append(span)
+    return changed, tgt
+
+
+def _made_up(word: str, rng: Random) -> str:
+    """Return the letters of a word in another order; the first stays, so that a name is still one."""
+    left, letters = list(word[1:]), [word[:1]]
+    while left:
+        letters.append(left.pop(below(rng, len(left))))
+    return " ".join("".join(letters).split())

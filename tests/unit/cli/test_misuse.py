@@ -25,10 +25,15 @@ LISTS = {
     *((name, option) for name in ("distil", "back-translate") for option in ("--set", "--search")),
     ("bidirectional", "--set"),
     ("distil", "--teacher"),
-    *((name, "--run") for name in ("translate", "evaluate", "score")),
-    ("evaluate", "--ref"),
+    *((name, "--run") for name in ("translate", "evaluate", "score", "challenge")),
+    *(("evaluate", option) for option in ("--ref", "--split")),
     *(("compare", option) for option in ("--hyp", "--ref", "--group", "--set")),
     ("sweep", "--grid"),
+    *(
+        (name, f"--{each}")
+        for name in ("evaluate", "compare")
+        for each in ("comet", "segment-scores", "lower-is-better")
+    ),
 }
 
 
@@ -119,7 +124,7 @@ def test_the_last_of_several_changes_counts_and_that_is_told(nmt: Command) -> No
         ("translate -beam 1", "write --beam"),
         ("translate --batch-size 1", "write --set search.batch_sentences=VALUE"),
         ("score --tgt x", "write --ref"),
-        ("evaluate -i x", "write --hyp"),
+        ("evaluate -i x", "write --hyp or --src"),
         ("evaluate --spilt x", "write --split"),
     ],
 )

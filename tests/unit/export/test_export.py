@@ -20,9 +20,12 @@ from nmt.errors import CheckpointError, DataError
 from nmt.evaluate.metrics import corpus_score
 from nmt.export import export as stage
 from nmt.export.export import Request, export
+from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import load_folder
+from nmt.runs.scores import add_scores
 from nmt.translate.translator import Translator
+from scored_run import record
 from screen import rows, terminal
 
 # --- the model card -------------------------------------------------------------------------------
@@ -48,6 +51,37 @@ def test_a_development_set_that_was_split_off_is_told(tmp_path: Path) -> None:
     training_data = section(card_of(tmp_path / "out")[1], "Training data")
     assert training_data.count("development set") == 1
     assert "- development set: split off the training text" in training_data
+
+
+def test_the_scores_of_exactly_these_weights_are_in_the_card(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    export(Request(run), tmp_path / "none", "folder")
+    assert "## Quality" not in card_of(tmp_path / "none")[1]
+    for each in (
+        record(bleu=11.0, step=7), record("other", bleu=12.0, step=7, precision="float32"),
+        record("foreign", bleu=13.0, step=8), record("foreign", bleu=14.0, step=7, weights="ema"),
+        record("foreign", bleu=15.0, step=7, averaged=[6, 7]), record("valid", bleu=16.0, step=7),
+        record(bleu=21.0, step=7), record("lower", bleu=22.0, step=7, version="2.5.0", notes=["lowercased"]),
+    ):  # fmt: skip
+        add_scores(RunDir(run), each)
+    export(Request(run), tmp_path / "out", "folder")
+    quality = section(card_of(tmp_path / "out")[1], "Quality").strip().splitlines()
+    search = "beam 5, length penalty power 1"
+    header = "| test set | lines | BLEU | chrF | TER | search | precision | date |"
+    assert quality[2:] == [
+        header, "|---|---|---|---|---|---|---|---|",
+        f"| test | 1,000 | 21.00 | 42.00 | 79.00 | {search} | bf16 | 2026-03-04 |",
+        f"| other | 1,000 | 12.00 | 24.00 | 88.00 | {search} | float32 | 2026-03-04 |",
+        "",
+        "- BLEU: BLEU|nrefs:1|case:mixed|version:2.6.0", "- chrF: chrF2|nrefs:1|case:mixed|version:2.6.0",
+        "- TER: TER|nrefs:1|case:mixed|version:2.6.0  (lower is better)",
+        "",
+        header, "|---|---|---|---|---|---|---|---|",
+        f"| lower | 1,000 | 22.00 | 44.00 | 78.00 | {search} | bf16 | 2026-03-04 |",
+        "",
+        "- BLEU: BLEU|nrefs:1|case:mixed|version:2.5.0", "- chrF: chrF2|nrefs:1|case:mixed|version:2.5.0",
+        "- TER: TER|nrefs:1|case:mixed|version:2.5.0  (lower is better)",
+    ]  # fmt: skip
 
 
 # --- the comparison -------------------------------------------------------------------------------

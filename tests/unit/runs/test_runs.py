@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from logged_run import GOLDEN, make_run, train, valid
 from nmt.errors import CheckpointError
 from nmt.files.write import Lock
 from nmt.runs.listing import Summary, newest_run, number, read_log, render_text, summarise, summarise_all
+from nmt.runs.scores import EnsembleMember, add_scores
 from nmt.runs.state import state_text
+from scored_run import record
 
 HEADER = ["run", "state", "step", "BLEU", "trained", "age"]
 
@@ -95,6 +98,37 @@ def test_json_has_everything(nmt: Command, runs: Path) -> None:
         "best_bleu": 12.5, "minutes": 1.0, "last_written": "1970-01-02T00:00:00+00:00", "holder": None, "problem": None,
         "test": None,
     }  # fmt: skip
+
+
+def test_the_newest_score_of_a_test_set_is_shown(nmt: Command, runs: Path) -> None:
+    first = make_run(runs / "multi30k-de-en", [train(12_000), valid(12_000, 31.26)], steps=[12_000])
+    make_run(runs / "b", [train(100)])
+    for each in (
+        record(bleu=1.0), record("test_2016_flickr", bleu=40.04, text="e"), record("valid", bleu=2.0),
+        record(step=None, weights=None, ensemble=[EnsembleMember(run="x", step=1, weights="raw")] * 2),
+    ):  # fmt: skip
+        add_scores(first, each)
+    lines = nmt("runs").out.splitlines()
+    rows = {line.split()[0]: line.split("  ") for line in lines}
+    cells = {name: [cell.strip() for cell in row if cell.strip()] for name, row in rows.items()}
+    assert cells["run"] == ["run", "state", "step", "BLEU", "test BLEU", "trained", "age"]
+    assert cells["multi30k-de-en"][2:5] == ["12,000 / 400", "31.3", "test…flickr 40.0"]
+    assert cells["b"][3:5] == ["-", "-"]
+    running = replace(summarise(first), holder={"host": "machine-1", "pid": 1_000_000}, max_steps=12_000)
+    assert max(map(len, render_text([running]).splitlines())) <= 100
+    (found,) = [each for each in json.loads(nmt("runs", "--json").out) if each["name"] != "b"]
+    assert (found["test"]["split"], found["test"]["scores"][0]["value"]) == ("test_2016_flickr", 40.04)
+
+    add_scores(first, record("intl", notes=["lowercased"], scores=record().scores[1:]))
+    first.scores.write_bytes(first.scores.read_bytes() + b"damage\n")
+    result = nmt("runs")
+    assert "intl -" in result.out and "broken" not in result.out
+    assert result.err == f"nmt: {first.scores}: line 6 is skipped: damaged, or of another program or version\n"
+    add_scores(first, record(notes=["lowercased"]))
+    assert " test 31.2*  " in nmt("runs").out
+    first.scores.unlink()
+    first.scores.mkdir()
+    assert table(nmt("runs").out)["multi30k-de-en"][-1] == "scores.jsonl: cannot be read: Is a directory"
 
 
 def test_the_golden_run(nmt: Command) -> None:

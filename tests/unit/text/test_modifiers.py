@@ -174,9 +174,13 @@ def test_terms_are_marked_with_their_translations() -> None:
     told = {
         other: (f"Der\x01 Hund\x02 {other}\x03 schläft.", f"The {other} sleeps.") for other in GLOSSARY.translations
     }
-    assert found == set(told.values()) and set(told) == {"dog", "red cat", "mouse", "words"}
+    assert found > set(told.values()) and set(told) == {"dog", "red cat", "mouse", "words"}
+    letters = [sorted(word.replace(" ", "")) for word in told]
+    for src, tgt in found:  # or a made-up word, the same in both
+        word = tgt.removeprefix("The ").removesuffix(" sleeps.")
+        assert src == f"Der\x01 Hund\x02 {word}\x03 schläft." and sorted(word.replace(" ", "")) in letters
     usual = [modify("Der Hund schläft.", "The dog sleeps.", Random(seed)) for seed in range(400)].count(told["dog"])
-    assert 0.7 < usual / 400 < 0.85
+    assert 0.55 < usual / 400 < 0.7
     assert ("\x01Hund\x02 dog\x03!", "dog!") in draws(modify, "Hund!", "dog!")
     for tgt in ("The hound sleeps.", "The dogs sleep."):
         assert modify("Der Hund schläft.", tgt, Random(0)) == ("Der Hund schläft.", tgt)

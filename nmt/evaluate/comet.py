@@ -1,0 +1,205 @@
+"""Neural metrics by COMET, whose command `comet-score` runs as a process of its own (Rei et al., 2020).
+
+COMET needs other versions of libraries than `nmt`, so it lives in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pydantic import RootModel, ValidationError
+
+from nmt.console import Progress, printable, say
+from nmt.errors import DataError, error_text
+from nmt.evaluate.metrics import Reference
+from nmt.evaluate.segments import MAX_SCORE, SegmentScores
+from nmt.files.document import Document
+
+COMMAND = "comet-score"
+# setuptools 81 is without pkg_resources, which torchmetrics 0.10 imports
+INSTALL = "python -m venv comet && comet/bin/pip install unbabel-comet 'setuptools<81'"
+
+# LICENSE.models.md of COMET
+_NON_COMMERCIAL = re.compile("kiwi|xcomet|unite-(da|xl|xxl)", re.IGNORECASE)
+_INTERVAL = 0.5  # seconds between two looks at what the command is doing
+
+
+class _Segment(Document):
+    COMET: float
+
+
+class _Output(RootModel[dict[str, list[_Segment]]]):
+    """What `comet-score --to_json` writes: the segments of each file of translations."""
+
+
+@dataclass(frozen=True)
+class Comet:
+    """A command that is, or calls, `comet-score`."""
+
+    command: tuple[str, ...]
+    """May have arguments of its own, such as `--gpus 2`."""
+    version: str | None
+    """That of COMET; None if it is unknown."""
+
+    @property
+    def name(self) -> str:
+        return Path(self.command[0]).name
+
+
+def find_comet(command: str) -> Comet:
+    """Return the command of a line such as `/opt/comet/bin/comet-score --gpus 2`.
+
+    Raises DataError if there is no such program.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise DataError(f"--comet-command {command}: {error}") from None
+    if not words:
+        raise DataError(f"--comet-command is empty, expected a command such as {COMMAND}")
+    program = shutil.which(Path(words[0]).expanduser())
+    if program is None:
+        raise DataError(
+            f"{words[0]}: no such command; install COMET in an environment of its own ({INSTALL}) and name it with "
+            f"--comet-command comet/bin/{COMMAND}"
+        )
+    return Comet((program, *words[1:]), _version(Path(program)))
+
+
+def _version(program: Path) -> str | None:
+    """Return the version of COMET in the environment that `program`, if it is COMET's own script, belongs to."""
+    if program.name != COMMAND:
+        return None
+    # pipx and `uv tool` link the script to a folder of commands
+    environment = program.resolve().parent.parent
+    installed = {path.name for path in environment.glob("lib/python*/*-packages/unbabel_comet-*.dist-info")}
+    return installed.pop().removeprefix("unbabel_comet-").removesuffix(".dist-info") if len(installed) == 1 else None
+
+
+def model_name(model: str) -> str:
+    """Return the name of a model without its owner or folder, which is that of its scores."""
+    return Path(model).name.removesuffix(".ckpt")
+
+
+def license_note(model: str) -> str | None:
+    """Return a note about the licence of a model, if it is known to forbid commercial use."""
+    return f"{model} is licensed CC BY-NC-SA: not for commercial use" if _NON_COMMERCIAL.search(model) else None
+
+
+def score_segments(
+    comet: Comet,
+    model: str,
+    sources: Sequence[str],
+    references: Sequence[Reference],
+    translations: Mapping[str, Sequence[str]],
+) -> dict[str, SegmentScores]:
+    """Score the translations of each system with a model; of several references, the first one that is not blank.
+
+    The model is loaded once for all systems. Models that need no references ignore them.
+
+    Raises DataError if the command fails, or if its output is not one finite score per line.
+    """
+    systems = f" of {len(translations)} systems" if len(translations) > 1 else ""
+    say(f"{model} scores {len(sources):,} lines{systems}")
+    with tempfile.TemporaryDirectory(prefix="nmt-comet-") as folder:
+        of_system = {name: Path(folder) / f"translations-{i}" for i, name in enumerate(translations)}
+        source, reference, output = (Path(folder) / name for name in ("sources", "references", "scores.json"))
+        _write(source, sources)
+        _write(reference, map(_first, references))
+        for name, path in of_system.items():
+            _write(path, translations[name])
+        files = ["-s", source, "-t", *of_system.values(), "-r", reference, "--to_json", output]
+        _run(comet, [*map(str, files), "--quiet", "--model", model])
+        segments = _read(output, comet)
+        found = {name: segments.get(str(path), []) for name, path in of_system.items()}
+    signature = f"COMET|nrefs:1|model:{model}|version:{comet.version or 'unknown'}"
+    for name, scores in found.items():
+        _check(scores, len(sources), f"{comet.name}: {name}")
+    return {name: SegmentScores(tuple(scores), signature) for name, scores in found.items()}
+
+
+def _first(reference: Reference) -> str:
+    several = (reference,) if isinstance(reference, str) else reference
+    return next((text for text in several if text.strip()), "")
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    # COMET's lines also end at carriage returns; its tokenizers read them as spaces
+    path.write_text("".join(line.replace("\r", " ") + "\n" for line in lines), encoding="utf-8", newline="\n")
+
+
+def _run(comet: Comet, arguments: Sequence[str]) -> None:
+    """Run the command until it ends; what it prints is hidden, but on a terminal its last message is shown.
+
+    Raises DataError if it cannot be started or fails.
+    """
+    with tempfile.TemporaryFile() as messages, Progress(comet.name) as progress:
+        try:
+            child = subprocess.Popen(
+                [*comet.command, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=messages,
+                start_new_session=True,  # to end the processes that it starts, too
+            )
+        except OSError as error:
+            raise DataError(f"{comet.command[0]}: cannot be run: {error.strerror}") from None
+        try:
+            while (status := _wait(child)) is None:
+                progress.say(f"{comet.name}: {_last_message(messages)}"[: shutil.get_terminal_size().columns - 1])
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            raise
+        if status < 0:
+            raise DataError(f"{comet.name} was killed ({signal.Signals(-status).name}), perhaps for want of memory")
+        if status:
+            raise DataError(f"{comet.name} ended with status {status}: {error_text(_last_message(messages))}")
+
+
+def _wait(child: subprocess.Popen[bytes]) -> int | None:
+    try:
+        return child.wait(_INTERVAL)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _last_message(messages: IO[bytes]) -> str:
+    """Return the last line or state of a progress bar that a process has written to a file."""
+    size = os.fstat(messages.fileno()).st_size
+    end = os.pread(messages.fileno(), 8192, max(0, size - 8192)).decode(errors="replace")
+    lines = [line.strip() for line in re.split("[\r\n]", end) if line.strip()]
+    return printable(lines[-1]) if lines else "no message"
+
+
+def _read(path: Path, comet: Comet) -> dict[str, list[float]]:
+    """Return the scores of each file of translations."""
+    try:
+        output = _Output.model_validate(json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        raise DataError(f"{comet.name} has written no JSON: is it COMET's comet-score?") from None
+    except (ValueError, RecursionError) as error:
+        problem = "other JSON than that of COMET 2" if isinstance(error, ValidationError) else "no JSON"
+        raise DataError(f"{comet.name} has written {problem}: is it COMET's comet-score?") from None
+    return {name: [segment.COMET for segment in segments] for name, segments in output.root.items()}
+
+
+def _check(scores: Sequence[float], n_lines: int, whose: str) -> None:
+    if len(scores) != n_lines:
+        raise DataError(f"{whose}: {len(scores)} scores for {n_lines} lines")
+    for number, score in enumerate(scores, start=1):
+        if not abs(score) <= MAX_SCORE:  # nor is it for nan
+            raise DataError(f"{whose}: the score of line {number} is {score}")

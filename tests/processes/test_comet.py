@@ -1,0 +1,211 @@
+"""COMET scores in a process of its own: what it is given, what is made of its scores, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from command import Command, Result
+from nmt.errors import DataError
+from nmt.evaluate.comet import find_comet, score_segments
+from nmt.evaluate.metrics import Reference
+from nmt.evaluate.segments import SegmentScores
+from places import ROOT
+from screen import rows, terminal
+from waiting import until
+
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
+HELPERS = ROOT / "tests" / "helpers"
+MODEL = "Unbabel/wmt22-comet-da"
+SOURCES = ["ein Hund", "", "zwei\u2028Frauen \x0c und \x85 mehr", "lang " * 20_000, "eine\rZeile\r"]
+REFS = ["a dog", "empty", "two\u2028women", "long word", "one line"]
+GOOD = ["a dog", "", "two women", "long " * 20_000, "one\rline"]
+BAD = ["dog", "empty", "x", "", "line\r\rline"]
+SYSTEMS = {"good": GOOD, "bad": BAD}
+
+
+def stand_in(how: str) -> str:
+    """The command line of COMET's stand-in."""
+    return shlex.join([sys.executable, str(HELPERS / "comet_stand_in.py"), how])
+
+
+def scores(how: str = "well", references: list[Reference] | None = None) -> dict[str, SegmentScores]:
+    return score_segments(find_comet(stand_in(how)), MODEL, SOURCES, references or REFS, SYSTEMS)
+
+
+def test_each_line_of_each_system_has_its_score(capsys: pytest.CaptureFixture[str]) -> None:
+    found = scores()
+    assert found["good"].values == (1.0, 0.0, 1.0, 0.5, 1.0)
+    assert found["bad"].values == (0.5, 1.0, 0.0, 0.0, 0.5), "a carriage return ends no line"
+    assert found["good"].signature == f"COMET|nrefs:1|model:{MODEL}|version:unknown" == found["bad"].signature
+    assert found["good"].higher_is_better
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", f"nmt: {MODEL} scores 5 lines of 2 systems\n"), "its chatter is hidden"
+
+
+def test_of_several_references_the_first_that_is_not_blank_counts() -> None:
+    several: list[Reference] = [("a dog", "x"), (" ", "empty"), ("x", "two women"), ("", ""), ("x", "one line")]
+    assert scores(references=several)["good"].values == (1.0, 0.0, 0.0, 0.0, 0.0)
+    assert scores(references=several)["bad"].values == (0.5, 1.0, 1.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("fails", """ended with status 1: KeyError: "Model 'x' not supported by COMET.\""""),
+        ("killed", r"was killed \(SIGKILL\), perhaps for want of memory"),
+        ("silent", "has written no JSON: is it COMET's comet-score?"),
+        ("text", "has written no JSON: is it COMET's comet-score?"),
+        ("other", "has written other JSON than that of COMET 2: is it COMET's comet-score?"),
+        ("words", "has written other JSON than that of COMET 2: is it COMET's comet-score?"),
+        ("fewer", ": bad: 4 scores for 5 lines"),
+        ("nan", ": bad: the score of line 2 is nan"),
+        ("well --gpus x", r"ended with status 2: comet_stand_in.py: error: .*invalid int value: 'x'"),
+    ],
+)
+def test_what_goes_wrong_is_told_in_a_line(how: str, message: str) -> None:
+    with pytest.raises(DataError, match=rf"^{Path(sys.executable).name}[^\n]*{message.replace('?', '[?]')}$"):
+        score_segments(find_comet(f"{stand_in(how.split()[0])} {how.partition(' ')[2]}"), MODEL, SOURCES, REFS, SYSTEMS)
+
+
+def test_a_missing_command_says_how_to_install_comet(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"^nowhere/comet-score: no such command; install COMET in an environment"):
+        find_comet("nowhere/comet-score --gpus 2")
+    with pytest.raises(DataError, match=r"^--comet-command 'a: No closing quotation$"):
+        find_comet("'a")
+    with pytest.raises(DataError, match=r"^--comet-command is empty"):
+        find_comet(" ")
+    broken = tmp_path / "comet-score"
+    broken.write_bytes(b"\x7fELF")
+    broken.chmod(0o755)
+    with pytest.raises(DataError, match=r"comet-score: cannot be run: Exec format error$"):
+        score_segments(find_comet(str(broken)), MODEL, SOURCES, REFS, SYSTEMS)
+
+
+def test_the_version_is_that_of_the_environment_of_the_script(tmp_path: Path) -> None:
+    script = tmp_path / "env" / "bin" / "comet-score"
+    script.parent.mkdir(parents=True)
+    script.write_text("#!/bin/sh\n", encoding="utf-8")
+    script.chmod(0o755)
+    assert find_comet(str(script)).version is None
+    packages = tmp_path / "env" / "lib" / "python3.11" / "site-packages"
+    (packages / "unbabel_comet-2.2.7.dist-info").mkdir(parents=True)
+    assert find_comet(f"{script} --gpus 2").version == "2.2.7"
+    linked = tmp_path / "bin" / "comet-score"
+    linked.parent.mkdir()
+    linked.symlink_to(script)
+    assert find_comet(str(linked)).version == "2.2.7", "as pipx links it"
+    other = script.with_name("uv")
+    script.rename(other)
+    assert find_comet(f"{other} run comet-score").version is None, "uv chooses the environment itself"
+    other.rename(script)
+    (tmp_path / "env" / "lib" / "python3.12" / "site-packages" / "unbabel_comet-2.2.6.dist-info").mkdir(parents=True)
+    assert find_comet(str(script)).version is None, "one of two"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[object]:
+    for name, lines in (("hyp", BAD), ("ref", REFS), ("src", SOURCES)):
+        (tmp_path / name).write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return [option for name in ("hyp", "ref", "src") for option in (f"--{name}", tmp_path / name)]
+
+
+def test_an_interrupt_ends_all_its_processes(nmt: Command, tmp_path: Path, files: list[object]) -> None:
+    started = tmp_path / "pids"
+
+    def interrupt() -> None:
+        until(lambda: started.is_file() and len(started.read_text(encoding="utf-8").split()) == 2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    ended = nmt("evaluate", *files, "--comet", started, "--comet-command", stand_in("hangs"))
+    thread.join()
+    assert (ended.status, ended.out, ended.err.splitlines()[-1]) == (130, "", "nmt: interrupted")
+    for pid in map(int, started.read_text(encoding="utf-8").split()):
+        until(lambda pid=pid: not is_running(pid))
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process; one that nobody has waited for yet has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_terminal_shows_what_it_is_doing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("nmt.evaluate.comet._INTERVAL", 0.02)
+    screen, started = terminal(monkeypatch), tmp_path / "pids"
+    comet = find_comet(stand_in("hangs"))
+
+    def end() -> None:
+        until(started.is_file)
+        until(lambda: any("100%" in row for row in rows(screen)))
+        os.kill(int(started.read_text(encoding="utf-8").split()[0]), signal.SIGTERM)
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    with pytest.raises(DataError, match="SIGTERM"):
+        score_segments(comet, str(started), SOURCES, REFS, SYSTEMS)
+    thread.join()
+    os.kill(int(started.read_text(encoding="utf-8").split()[1]), signal.SIGKILL)
+    assert f"{comet.name}: Loading the model: 100%" in rows(screen)
+
+
+def told(nmt: Command, *arguments: object) -> Result:
+    return nmt("evaluate", *arguments, "--comet-command", stand_in("well"))
+
+
+def test_evaluate_shows_it_as_one_more_score(nmt: Command, files: list[object]) -> None:
+    ended = told(nmt, *files, "--comet", MODEL, "--comet", "Unbabel/wmt22-cometkiwi-da")
+    assert ended.status is None or ended.status == 0, ended.err
+    lines = ended.out.splitlines()
+    assert [re.split(" +", line)[0] for line in lines[:5]] == [
+        "BLEU", "chrF", "TER", "wmt22-comet-da", "wmt22-cometkiwi-da",
+    ]  # fmt: skip
+    assert lines[3] == f"wmt22-comet-da     0.4000  COMET|nrefs:1|model:{MODEL}|version:unknown"
+    assert lines[-1] == "note: Unbabel/wmt22-cometkiwi-da is licensed CC BY-NC-SA: not for commercial use"
+    scores = json.loads(told(nmt, *files, "--comet", MODEL, "--json").out)["scores"]
+    assert scores[3] == {
+        "metric": "wmt22-comet-da", "value": 0.4, "signature": f"COMET|nrefs:1|model:{MODEL}|version:unknown",
+        "higher_is_better": True,
+    }  # fmt: skip
+
+
+COMET = shutil.which(os.environ.get("COMET_SCORE", "comet-score"))
+MISSING = "COMET is not installed: COMET_SCORE may name its command"
+
+
+@pytest.mark.skipif(COMET is None, reason=MISSING)
+@pytest.mark.parametrize("kind", ["regression_metric", "referenceless_regression_metric", "unified_metric"])
+def test_comet_itself_scores_with_a_tiny_model(tmp_path: Path, kind: str) -> None:
+    assert COMET is not None
+    make = [Path(COMET).resolve().parent / "python", HELPERS / "comet_checkpoint.py", tmp_path / "tiny", kind]
+    subprocess.run([*map(str, make)], check=True, capture_output=True)
+    model = tmp_path / "tiny" / "checkpoints" / "model.ckpt"
+    comet = find_comet(f"{COMET} --gpus 0 --batch_size 2")
+    found = score_segments(comet, str(model), SOURCES, REFS, SYSTEMS)
+    assert found["good"].values[0] != found["bad"].values[0]
+    assert all(len(scores.values) == len(SOURCES) for scores in found.values())
+    assert re.fullmatch(rf"COMET\|nrefs:1\|model:{model}\|version:2\.[0-9.]+", found["bad"].signature)
+
+
+@pytest.mark.skipif(COMET is None, reason=MISSING)
+def test_comet_itself_says_what_is_wrong(tmp_path: Path) -> None:
+    model = tmp_path / "checkpoints" / "model.ckpt"
+    model.parent.mkdir()
+    model.touch()
+    with pytest.raises(DataError, match=rf"^comet-score ended with status 1: Exception: hparams.yaml .*{tmp_path}!$"):
+        score_segments(find_comet(f"{COMET} --gpus 0"), str(model), SOURCES, REFS, SYSTEMS)

@@ -1,0 +1,219 @@
+"""`nmt challenge`: which line is more probable, the shares by kind, and the command with a tiny run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from command import Command
+from nmt.challenge.challenge import of_lines
+from nmt.challenge.contrasts import Contrast
+from nmt.challenge.outcome import KindResult, NotScored, Outcome, Probability, by_kind, score_contrasts
+from nmt.challenge.published import read_published
+from nmt.challenge.report import Report, contrasts_json, render_json, render_text
+from nmt.errors import DataError
+from nmt.evaluate.report import Subject
+from nmt.text.tokenizer import Tokenizer
+from nmt.translate.score import BLANK, Scored
+from nmt.translate.translator import Translator
+from tiny_run import write_run
+
+CONTRASTS = [
+    Contrast("order", "s", "good line", ("bad line",), "test.1"),
+    Contrast("order", "s", "bad line", ("good line",), "test.2"),
+    Contrast("length", "s", "bad line here", ("good",), "test.3"),
+    Contrast("pronoun", "s", "fair", ("bad", "good"), "test.4"),
+    Contrast("pronoun", "s", "good", ("bad", "fair"), "test.5"),
+]
+COST = {"good": -1.0, "fair": -2.0, "bad": -4.0}
+
+
+def fake(pairs: Sequence[tuple[str, str]]) -> list[Scored]:
+    """A word that is not in COST costs nothing."""
+    assert len({*pairs}) == len(pairs), "each line is scored once"
+    return [
+        Scored((*line.split(),), tuple(COST.get(word, 0.0) for word in line.split()), 0.0, 0, "cut" in line)
+        if line
+        else BLANK
+        for _, line in pairs
+    ]
+
+
+def test_the_reference_must_be_more_probable_than_each_of_the_others() -> None:
+    outcomes, left_out = score_contrasts(CONTRASTS, fake)
+    assert left_out == NotScored(0, 0)
+    assert [outcome.margin for outcome in outcomes] == [3.0, -3.0, -3.0, -1.0, 1.0]
+    assert outcomes[2].margin_per_piece == pytest.approx(-4 / 3 + 1)
+    order, length, pronoun = by_kind(outcomes, ["order", "length", "pronoun"])
+    assert (order.n, order.n_right, order.margin) == (2, 1, 0.0)
+    assert (length.n_right, pronoun.n_right) == (0, 1)
+    assert by_kind([], ["none"])[0].n == 0
+
+
+def test_equal_probabilities_count_as_wrong() -> None:
+    outcomes, _ = score_contrasts([Contrast("order", "s", "good line", ("line good",), "test.1")], fake)
+    assert by_kind(outcomes, ["order"])[0].n_right == 0
+
+
+def test_the_mean_per_piece_does_not_favour_short_lines() -> None:
+    outcomes, _ = score_contrasts([Contrast("length", "s", "good good good fine fine", ("good good",), "test.1")], fake)
+    [result] = by_kind(outcomes, ["length"])
+    assert (result.n_right, result.n_right_per_piece) == (0, 1)
+
+
+def test_blank_and_cut_lines_are_left_out_and_counted() -> None:
+    contrasts = [
+        Contrast("order", "s", "good", ("",), "test.1"),
+        Contrast("order", "s", "good", ("cut",), "test.2"),
+        Contrast("order", "s", "good", ("bad",), "test.3"),
+    ]
+    outcomes, left_out = score_contrasts(contrasts, fake)
+    assert ([outcome.contrast for outcome in outcomes], left_out) == (contrasts[2:], NotScored(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("n", "n_right", "low", "high"), [(10, 9, 0.596, 0.982), (50, 50, 0.929, 1.0), (4, 0, 0.0, 0.49)]
+)
+def test_the_interval_is_that_of_wilson(n: int, n_right: int, low: float, high: float) -> None:
+    assert KindResult("x", n, n_right, 0, 0.0).interval == pytest.approx((low, high), abs=1e-3)
+
+
+def report(notes: tuple[str, ...] = ()) -> Report:
+    outcomes, _ = score_contrasts(CONTRASTS, fake)
+    subject = Subject(run="runs/de-en", split="test", step=400, weights="raw", precision="float32")
+    return Report(subject, 7, ("order", "length", "pronoun", "article"), tuple(outcomes), 1, notes)
+
+
+def test_the_table_names_all_kinds_and_what_was_scored() -> None:
+    lines = render_text(report(("a note",))).split("\n")
+    assert [line.split() for line in lines[1:5]] == [
+        ["order", "2", "50.0", "9.5-90.5", "50.0", "0.00"],
+        ["length", "1", "0.0", "0.0-79.3", "0.0", "-3.00"],
+        ["pronoun", "2", "50.0", "9.5-90.5", "50.0", "0.00"],
+        ["article", "0", "-", "-", "-", "-"],
+    ]
+    assert lines[5] == "lines 7, run runs/de-en, split test, step 400, weights raw, precision float32, seed 1"
+    assert lines[-1] == "note: a note"
+
+
+def test_json_has_the_same() -> None:
+    found = json.loads(render_json(report()))
+    assert found["kinds"][0]["share"] == 0.5
+    assert found["kinds"][3] == {
+        "kind": "article", "pairs": 0, "right": 0, "right_per_piece": 0,
+        "share": None, "interval": None, "share_per_piece": None, "margin": None,
+    }  # fmt: skip
+    assert (found["run"], found["lines"], found["seed"], found["notes"]) == ("runs/de-en", 7, 1, [])
+
+
+def test_failures_are_shown_worst_first_with_the_line_that_won() -> None:
+    assert list(report().failures(1)) == [
+        "order, test.2, margin -3.00", "  source     s", "  reference  bad line", "  changed    good line",
+        "length, test.3, margin -3.00", "  source     s", "  reference  bad line here", "  changed    good",
+        "pronoun, test.4, margin -1.00", "  source     s", "  reference  fair", "  changed    good",
+    ]  # fmt: skip
+    assert list(report().failures(0)) == []
+
+
+def test_what_is_written_can_be_read(tmp_path: Path) -> None:
+    outcomes = [
+        Outcome(contrast, Probability(-1.0, 2), (Probability(-2.5, 3),))
+        for contrast in (*CONTRASTS[:2], Contrast("length", "s", "bad line", ("bad",), "test.2"))
+    ]
+    path = tmp_path / "pairs.json"
+    path.write_text(contrasts_json(outcomes), encoding="utf-8")
+    assert read_published(path) == ([outcome.contrast for outcome in outcomes], 2)
+    first = json.loads(path.read_text("utf-8"))[0]
+    assert (first["log_prob"], first["errors"][0]["log_prob"], first["errors"][0]["n_pieces"]) == (-1.0, -2.5, 3)
+
+
+def test_a_text_of_which_no_contrast_can_be_made_is_refused() -> None:
+    with pytest.raises(
+        DataError, match=r"test: of none of 2 lines a contrast could be made \(kinds: name, number, clause"
+    ):
+        of_lines([("a", "b"), ("c", "d")], "test", "sv", 1)
+
+
+def test_a_language_without_words_says_so() -> None:
+    [note] = of_lines([("a 22", "b 22")], "test", "sv", 1).notes
+    assert note.startswith("no words of sv are known: ")
+    assert of_lines([("a 22", "b 22")], "test", "de", 1).notes == ()
+
+
+# --- with a model -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run_dir(tokenizer: Tokenizer, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("src").write_text("ta go 12\nmali bore\n\n", encoding="utf-8")
+    Path("ref").write_text("ta go 12\nmali is here, and two men were there\n\n", encoding="utf-8")
+    return write_run(tmp_path / "runs" / "tiny", translator.config, tokenizer, translator.searcher.models[0])
+
+
+def test_the_command_scores_made_pairs_and_writes_them(nmt: Command, run_dir: Path, translator: Translator) -> None:
+    result = nmt("challenge", "--run", run_dir, "--src", "src", "--ref", "ref", "--output", "pairs.json", "--json")
+    assert (result.status, result.err) == (0, ""), result.err
+    found = json.loads(result.out)
+    assert {entry["kind"]: entry["pairs"] for entry in found["kinds"]} == {
+        "name": 0, "number": 2, "clause dropped": 1, "negation removed": 0, "negation inserted": 1, "verb number": 1,
+    }  # fmt: skip
+    assert (found["lines"], found["ref"], found["split"], found["step"]) == (3, "ref", None, 7)
+    entries = json.loads(Path("pairs.json").read_text("utf-8"))
+    assert [entry["origin"] for entry in entries] == ["ref.1", "ref.2"]
+    for entry in entries:
+        lines = [entry["reference"], *(error["contrastive"] for error in entry["errors"])]
+        expected = [scored.log_prob for scored in translator.score((entry["source"], line) for line in lines)]
+        assert [entry["log_prob"], *(error["log_prob"] for error in entry["errors"])] == pytest.approx(
+            expected, abs=1e-3
+        )
+
+    again = json.loads(nmt("challenge", "--run", run_dir, "--pairs", "pairs.json", "--json").out)
+    shares = {entry["kind"]: entry["share"] for entry in found["kinds"] if entry["pairs"]}
+    assert {entry["kind"]: entry["share"] for entry in again["kinds"]} == shares
+    assert again["seed"] is None
+
+
+def test_aligned_files_are_compared_as_they_are(nmt: Command, run_dir: Path) -> None:
+    Path("wrong").write_text("ta go 13\nmali is here, and two men were there\n\n", encoding="utf-8")
+    result = nmt(
+        "challenge", "--run", run_dir, "--src", "src", "--ref", "ref", "--contrastive", "wrong", "--samples", "1"
+    )
+    assert result.status == 0, result.err
+    assert "note: 2 pairs left out: both translations are the same\n" in result.out
+    assert "ref ref and wrong\n" in result.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--src", "src"), "--src F and --ref F must be given together, and --contrastive F only with them"),
+        (("--contrastive", "src"), "--src F and --ref F must be given together, and --contrastive F only with them"),
+        (("--src", "src", "--ref", "ref", "--split", "test"),
+         "--split and --data, --src and --ref, and --pairs are different sets: give one of them"),
+        (("--src", "src", "--ref", "ref", "--pairs", "x"),
+         "--split and --data, --src and --ref, and --pairs are different sets: give one of them"),
+        (("--pairs", "x", "--seed", "2"),
+         "--seed chooses the changes that are made: not with --pairs or --contrastive"),
+        (("--json", "--samples", "2"), "--samples cannot be combined with --json; --output F writes all pairs"),
+        (("--src", "src", "--ref", "ref", "--output", "ref"),
+         "ref: is an input and would be overwritten; name another output file"),
+        (("--src", "src", "--ref", "none"), "none: no such file"),
+        (("--src", "src", "--ref", "short"), "src has 3 lines, short 1: they must pair line by line (in .)"),
+        (("--src", "src", "--ref", "src", "--contrastive", "src"),
+         "src and src: no line has a changed translation that differs from its reference"),
+        (("--src", "plain", "--ref", "plain"),
+         "plain: of none of 1 lines a contrast could be made (kinds: name, number, clause dropped, negation removed, "
+         "negation inserted, verb number)"),
+        (("--pairs", "src"), "src: not JSON: Expecting value: line 1 column 1 (char 0); give aligned files with --src, "
+         "--ref and --contrastive"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_is_refused(nmt: Command, run_dir: Path, options: tuple[str, ...], message: str) -> None:
+    Path("short").write_text("ta go 12\n", encoding="utf-8")
+    Path("plain").write_text("ta go\n", encoding="utf-8")
+    result = nmt("challenge", "--run", run_dir, *options)
+    assert (result.status, result.out, result.err) == (2, "", f"nmt: {message}\n")

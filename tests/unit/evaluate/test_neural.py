@@ -1,0 +1,178 @@
+"""Further metrics: how they are asked for, what their files hold, and what is said about their models."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from command import Command
+from nmt.errors import ConfigError, DataError
+from nmt.evaluate.comet import license_note, model_name
+from nmt.evaluate.neural import NeuralMetrics, NeuralOptions, find_metrics
+from nmt.evaluate.report import SYSTEM, Subject, evaluate_files, render_text
+from nmt.evaluate.segments import SegmentScores, read_segment_scores
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with files of scores."""
+    monkeypatch.chdir(tmp_path)
+    for name, content in {"two": "1\n 2.5 \n", "other": "-1e-3\n.5\n", "x=1": "3\n4", "three": "1\n2\n3\n"}.items():
+        Path(name).write_text(content, encoding="utf-8")
+    for name in ("hyp", "ref"):
+        Path(name).write_text("a b c d\ne f g h\n", encoding="utf-8")
+
+
+def metrics(*files: str, systems: tuple[str, ...] = ("a",), lower: tuple[str, ...] = ()) -> NeuralMetrics:
+    return find_metrics(NeuralOptions(files=files, lower_is_better=lower), systems)
+
+
+def scored(found: NeuralMetrics, n_lines: int = 2) -> dict[str, dict[str, SegmentScores]]:
+    lines = ["x"] * n_lines
+    return found.score(lines, lines, dict.fromkeys(next(iter(found.read.values())), lines))
+
+
+def test_a_file_has_the_scores_of_the_only_system() -> None:
+    found = scored(metrics("MetricX=two", "bleurt=x=1", lower=("MetricX",)))
+    assert found == {
+        "a": {
+            "MetricX": SegmentScores((1.0, 2.5), "MetricX|scores read from a file", higher_is_better=False),
+            "bleurt": SegmentScores((3.0, 4.0), "bleurt|scores read from a file"),
+        }
+    }
+    assert found["a"]["MetricX"].mean == 1.75
+
+
+def test_of_several_systems_each_has_a_file_whatever_its_name() -> None:
+    systems = "s", "s=x", "a@b"
+    found = scored(metrics("m@a@b=two", "m@s=other", "m@s=x=x=1", systems=systems))
+    values = {system: found[system]["m"].values for system in systems}
+    assert values == {"s": (-0.001, 0.5), "s=x": (3.0, 4.0), "a@b": (1.0, 2.5)}
+
+
+@pytest.mark.parametrize(
+    ("files", "systems", "message"),
+    [
+        (["m"], ["a"], "--segment-scores m: expected NAME=FILE"),
+        (["=two"], ["a"], "--segment-scores =two: expected NAME=FILE"),
+        (["m="], ["a"], "--segment-scores m=: expected NAME=FILE"),
+        (["m=two"], ["a", "b"], "--segment-scores m=two: expected NAME@SYSTEM=FILE, where SYSTEM is one of a, b"),
+        (["m@c=two"], ["a", "b"], "--segment-scores m@c=two: expected NAME@SYSTEM=FILE, where SYSTEM is one of a, b"),
+        (["m@a=two"], ["a", "b"], "--segment-scores m@b=FILE is missing: all systems need scores"),
+        (["m=two", "m=other"], ["a"], "--segment-scores m: there are two files of a"),
+        (["chrf=two"], ["a"], "two metrics are called chrf: each needs a name of its own"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(files: list[str], systems: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        find_metrics(NeuralOptions(files=files), systems)
+
+
+def test_options_that_nothing_reads_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^--comet-command says how to run COMET; --comet MODEL says which model$"):
+        find_metrics(NeuralOptions(command="comet-score"), ["a"])
+    with pytest.raises(ConfigError, match=r"^--lower-is-better y: there are no --segment-scores of this name$"):
+        metrics("m=two", lower=("y",))
+    with pytest.raises(ConfigError, match=r"^two metrics are called m: "):
+        find_metrics(NeuralOptions(models=["x/m"], files=["m=two"]), ["a"])
+    with pytest.raises(ConfigError, match=r"^two metrics are called m: "):
+        find_metrics(NeuralOptions(models=["x/m", "y/m"]), ["a"])
+
+
+def test_the_command_is_looked_for_before_the_work_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(DataError, match=r"^comet-score: no such command; .*pip install unbabel-comet"):
+        find_metrics(NeuralOptions(models=["x/m"]), ["a"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1\nx\n", "line 2 is 'x', expected one number per line and nothing else"),
+        ("1\n\n", "line 2 is '', expected one number per line and nothing else"),
+        ("1\t2\n", r"line 1 is '1\t2', expected one number per line and nothing else"),
+        ("1\n2\nnan\n", "line 3 is 'nan': not a score"),
+        ("-inf\n", "line 1 is '-inf': not a score"),
+        ("1e7\n", "line 1 is '1e7': not a score"),
+        ("", "empty, expected one score per line"),
+    ],
+)
+def test_a_file_of_anything_else_is_refused(content: str, message: str) -> None:
+    Path("scores").write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=f"^scores: {re.escape(message)}$"):
+        read_segment_scores(Path("scores"))
+
+
+def test_a_missing_file_and_one_of_other_lines_are_refused() -> None:
+    with pytest.raises(DataError, match=r"^none: no such file$"):
+        metrics("m=none")
+    with pytest.raises(DataError, match=r"^--segment-scores m: 3 scores of a, which has 2 lines$"):
+        scored(metrics("m=three"))
+
+
+def test_models_have_short_names_and_licences() -> None:
+    assert model_name("Unbabel/wmt22-comet-da") == "wmt22-comet-da"
+    assert model_name("/models/mine.ckpt") == "mine"
+    for free in ("Unbabel/wmt22-comet-da", "Unbabel/unite-mup", "/models/mine.ckpt"):
+        assert license_note(free) is None
+    for bound in ("Unbabel/wmt22-cometkiwi-da", "Unbabel/XCOMET-XL", "Unbabel/wmt22-unite-da", "Unbabel/unite-xxl"):
+        assert license_note(bound) == f"{bound} is licensed CC BY-NC-SA: not for commercial use"
+    assert NeuralMetrics(("m",)).notes([("a", "b")]) == ["COMET takes one reference: the first that is not blank"]
+    assert NeuralMetrics(("m",)).notes([("a",)]) == NeuralMetrics(("m",)).notes(["a"]) == []
+    assert NeuralMetrics().notes([("a", "b")]) == []
+
+
+def test_a_report_shows_them_with_four_digits() -> None:
+    found = metrics("MetricX=two", systems=(SYSTEM,), lower=("MetricX",))
+    report = evaluate_files(Path("hyp"), Path("ref"), neural=found)
+    lines = render_text(report).splitlines()
+    assert lines[2].startswith("TER       0.00  TER|")
+    assert lines[3] == "MetricX 1.7500  MetricX|scores read from a file  (lower is better)"
+    assert report.subject == Subject(hyp="hyp", ref="ref")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--hyp hyp --ref ref --comet x/m", "--comet needs the sources of --hyp: --src F"),
+        ("--hyp hyp --ref ref --src ref", "--src F is for --comet with --hyp and --ref; other"),
+        ("--run x --src ref --comet x/m", "--src F is for --comet with --hyp and --ref; other"),
+        ("--hyp hyp --ref ref --comet-command x", "--comet-command says how to run COMET; --comet MODEL says which"),
+        (
+            "--hyp hyp --ref ref --src two --comet x/m --comet-command nowhere",
+            "nowhere: no such command; install COMET",
+        ),
+        ("--hyp hyp --ref ref --segment-scores m=three", "--segment-scores m: 3 scores of the translations, which"),
+    ],
+)
+def test_the_command_line_says_what_is_missing(nmt: Command, arguments: str, message: str) -> None:
+    ended = nmt("evaluate", *arguments.split())
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err.startswith(f"nmt: {message}")
+    assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--comet x/m", "--comet needs the source text of these files: --src F"),
+        ("--segment-scores m@hyp=two", "--segment-scores m@ref=FILE is missing: all systems need scores"),
+        ("--src ref --comet x/m --comet-command nowhere --html page", "nowhere: no such command; install COMET"),
+    ],
+)
+def test_so_does_compare(nmt: Command, arguments: str, message: str) -> None:
+    ended = nmt("compare", "--hyp", "hyp", "ref", "--ref", "ref", *arguments.split())
+    assert (ended.status, ended.out, Path("page").exists()) == (2, "", False)
+    assert ended.err.startswith(f"nmt: {message}")
+
+
+def test_compare_tests_the_scores_of_files(nmt: Command) -> None:
+    each = ["--segment-scores", "MetricX@hyp=two", "--segment-scores", "MetricX@three=other"]
+    Path("three").write_text("a b c x\ne f g h\n", encoding="utf-8")
+    ended = nmt("compare", "--hyp", "hyp", "three", "--ref", "ref", *each, "--lower-is-better", "MetricX")
+    assert ended.status in (None, 0), ended.err
+    assert "MetricX|scores read from a file" in ended.out.splitlines()
+    assert re.search(r"^hyp +1\.7500 ", ended.out, re.MULTILINE)
+    assert re.search(r"^three +0\.2495 .* -1\.5005 ", ended.out, re.MULTILINE)

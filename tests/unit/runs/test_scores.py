@@ -1,0 +1,113 @@
+"""scores.jsonl: written by several at once, damaged, and where nothing can be written."""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import CheckpointError, UnsafeFileError
+from nmt.files.write import append_line
+from nmt.layout import RunDir
+from nmt.runs.scores import EnsembleMember, add_scores, read_scores
+from scored_run import record
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    return RunDir(tmp_path)
+
+
+def test_what_is_added_is_read(run: RunDir, capfd: pytest.CaptureFixture[str]) -> None:
+    assert read_scores(run) == []
+    member = EnsembleMember(run="runs/a", step=7, weights="ema")
+    records = [
+        record(averaged=[200, 300, 400], weights="average"),
+        record("zwölf", notes=["lowercased: not comparable"]),
+        record(step=None, weights=None, ensemble=[member, member]),
+    ]
+    for each in records:
+        add_scores(run, each)
+    assert read_scores(run) == records
+    assert [each.is_test for each in records] == [True, True, False]
+    assert not record("valid").is_test
+    assert capfd.readouterr().err == ""
+    first, *_ = [json.loads(line) for line in run.scores.read_text().splitlines()]
+    assert first.keys() == {
+        "date", "nmt", "split", "lines", "step", "weights", "averaged", "ensemble", "search", "precision", "scores",
+        "notes", "data", "corpus", "text",
+    }  # fmt: skip
+
+
+def test_lines_that_are_no_records_are_skipped_and_told(run: RunDir, capfd: pytest.CaptureFixture[str]) -> None:
+    good = json.dumps(record().model_dump(exclude_none=True)).encode()
+    later = good.replace(b'"split"', b'"a key of a later version": [1], "split"')
+    bad = [
+        b"\xff\xfe\x00", b"17", b"null", b"[1, 2]", b"{}", b"[" * 50_000, good[:-9],
+        good.replace(b"31.25", b"NaN"), good.replace(b"31.25", b"1e300"), good.replace(b"400", b'"400"'),
+        good.replace(b"2026-03-04T", b"\\u001b[31m"), good.replace(b'"raw"', b'"cooked"'),
+    ]  # fmt: skip
+    assert len({*bad, good}) == len(bad) + 1
+    run.scores.write_bytes(b"\n".join([b"", good, *bad, b"  ", later]))
+    assert read_scores(run) == [record(), record()]
+    told = capfd.readouterr().err
+    assert told == (
+        f"nmt: {run.scores}: {len(bad)} lines, the first at 3, are skipped: damaged, or of another program or version\n"
+    )
+    run.scores.write_bytes(good + b"\nx")
+    assert read_scores(run) == [record()]
+    assert "scores.jsonl: line 2 is skipped: damaged" in capfd.readouterr().err
+
+
+def test_an_unfinished_line_spoils_no_other(run: RunDir, capfd: pytest.CaptureFixture[str]) -> None:
+    run.scores.write_bytes(b'{"date": "2026')
+    add_scores(run, record())
+    assert read_scores(run) == [record()]
+    assert "line 1 is skipped" in capfd.readouterr().err
+
+
+def test_several_at_once(run: RunDir) -> None:
+    """Long lines of many writers, each of which opens the file anew."""
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: append_line(run.scores, str(i).encode() * 20_000), range(10, 74)))
+    lines = run.scores.read_bytes().split(b"\n")
+    assert sorted(lines) == sorted([b"", *(str(i).encode() * 20_000 for i in range(10, 74))])
+
+
+def test_a_run_that_cannot_be_written_to_is_told(run: RunDir, capfd: pytest.CaptureFixture[str]) -> None:
+    add_scores(RunDir(run.path / "gone"), record())
+    assert capfd.readouterr().err == (
+        f"nmt: {run.path}/gone/scores.jsonl: cannot be written: No such file or directory; the scores of test are not "
+        "recorded\n"
+    )
+    victim = run.path / "victim"
+    victim.write_text("kept")
+    run.scores.symlink_to(victim)
+    add_scores(run, record())
+    assert "scores.jsonl: a symbolic link, and nothing is written through one" in capfd.readouterr().err
+    assert victim.read_text() == "kept"
+    run.scores.unlink()
+    os.mkfifo(run.scores)
+    add_scores(run, record())
+    assert "scores.jsonl: a pipe" in capfd.readouterr().err
+    with pytest.raises(UnsafeFileError, match="a pipe"):
+        read_scores(run)
+    run.scores.unlink()
+    run.scores.mkdir()
+    with pytest.raises(CheckpointError, match=r"scores\.jsonl: cannot be read: Is a directory"):
+        read_scores(run)
+
+
+def test_on_a_full_disk_a_line_is_whole_or_not_there(
+    run: RunDir, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    add_scores(run, record())
+    before, write = run.scores.read_bytes(), os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda file, data: write(file, data[:20]))
+        add_scores(run, record("other"))
+    assert run.scores.read_bytes() == before
+    assert "cannot be written: No space left on device; the scores of other are not recorded" in capfd.readouterr().err
