@@ -29,7 +29,7 @@ def number(metric: Metric, value: float, signed: bool = False) -> str:
 
 def p_value(p: float) -> str:
     """Format a p value."""
-    return f"{p:.4f}" if p >= 0.0001 else "<0.0001"
+    return f"{p:.4f}" if p >= 0.00005 else "<0.0001"
 
 
 def render_text(comparison: Comparison) -> str:

@@ -60,7 +60,8 @@ def test_an_option_of_one_value_is_not_given_twice(command: str, option: str, nm
 
 def test_what_to_do_with_several_files(nmt: Command) -> None:
     assert message(nmt, "evaluate", "--hyp", "a", "--hyp", "b", "--hyp", "c", "--ref", "d") == (
-        "--hyp is given 3 times, a and b and c: score one file of translations after the other"
+        "--hyp is given 3 times, a and b and c: score one file of translations after the other, "
+        "or nmt compare --hyp a b c --ref F"
     )
     assert message(nmt, "translate", "--input", "a b", "--input", "c").endswith("cat 'a b' c | nmt translate")
 
