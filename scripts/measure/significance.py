@@ -3,11 +3,12 @@
     python -m scripts.measure.significance [--out runs/significance] [--runs 48] [--updates 350] [--jobs 2]
 
 Trains a pool of tiny models on data/sample that differ only in their seed, and some for twice as many updates, then
-prints a table for each of three questions:
+prints tables for four questions:
 
 1. Lines of two runs' translations are exchanged at random, 400 times: how often do the systems made so differ?
 2. Do two groups of three runs differ that differ only in their seeds? 20 pairs of groups, drawn from the pool.
 3. Is a difference found: twice the updates, or every tenth word of the translations replaced?
+4. Do groups of three differ whose expected scores are equal, because the scores are made so?
 
 A run takes about 10 seconds of one core, the tables 3 minutes (OMP_NUM_THREADS=1). The tables and the runs'
 translations of the development set are kept in --out; the same command goes on where it was stopped. No checkpoint is
@@ -24,6 +25,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -31,7 +33,7 @@ from nmt import api
 from nmt.evaluate.metrics import METRICS
 from nmt.files.write import open_output
 from nmt.layout import RunDir
-from nmt.significance.lines import LineCounts, count_lines
+from nmt.significance.lines import LineCounts, count_lines, of_line_scores
 from nmt.significance.paired import approximate_randomization, bootstrap_scores
 from nmt.significance.seeds import seeds_and_lines
 from nmt.significance.student import two_sided_p
@@ -47,6 +49,11 @@ REFERENCES = Path("data/sample") / f"dev.{LANGUAGE}"
 GROUP, N_EXCHANGES, N_PAIRS, N_DRAWS = 3, 400, 20, 1000
 DAMAGE = 0.1
 LEVELS = (0.05, 0.01)
+MADE = (
+    (0.1, 0, 2), (0.3, 0, 2), (0, 0, 2), (0.1, 2, 2), (0.3, 2, 2), (0.02, 3, 0.5), (1, 0, 0.1),
+)  # fmt: skip
+"""Standard deviations of a line's score over seeds, of the difference between the groups over lines, and of what is of
+one seed and line."""
 
 Systems = Sequence[LineCounts]
 Test = Callable[[Systems, Systems], float]
@@ -58,7 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/significance"))
     parser.add_argument("--runs", type=int, default=48, help="size of the pool")
-    parser.add_argument("--longer", type=int, default=12, help="runs of twice the updates")
+    parser.add_argument("--longer", type=int, default=12, help="runs of twice the updates; 0: leave them out")
     parser.add_argument("--updates", type=int, default=350)
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
     options = parser.parse_args()
@@ -73,9 +80,15 @@ def main() -> None:
         for metric in METRICS:
             counted = count_lines(metric, [*pool, *longer, *harmed], read(REFERENCES))
             systems = counted[: len(pool)], counted[len(pool) : -len(pool)], counted[-len(pool) :]
-            for line in report(*systems):
-                print(line, flush=True)
-                file.write(f"{line}\n".encode())
+            write(report(*systems), file)
+        write(report_made(), file)
+
+
+def write(lines: Iterator[str], file: IO[bytes]) -> None:
+    """Print lines as they come, and write them."""
+    for line in lines:
+        print(line, flush=True)
+        file.write(f"{line}\n".encode())
 
 
 def train(out: Path, data: Path, updates: int, seed: int) -> list[str]:
@@ -122,10 +135,32 @@ def report(pool: Systems, longer: Systems, harmed: Systems) -> Iterator[str]:
         yield row(name, [test(*pair) for pair in drawn(pool, pool, N_DRAWS)])
     # half of the pool each, so that no run is beside its own damaged translations
     for name, others in ("twice the updates", longer), (f"{DAMAGE:.0%} of the words replaced", harmed[1::2]):
+        if not others:
+            continue
         gain = np.mean([run.score() for run in others]) - scores.mean()
         yield header(f"{N_PAIRS} pairs, {name} ({gain:+.2f})")
         for test_name, test in GROUP_TESTS[:1] + LINE_TESTS[:1]:
             yield row(test_name, [test(*pair) for pair in drawn(pool[::2], others, N_PAIRS)])
+
+
+def report_made() -> Iterator[str]:
+    """Yield a table of made groups whose expected scores are equal."""
+    rng = np.random.default_rng(1)
+    for seeds, lines, both in MADE:
+        pairs = [made(rng, seeds, lines, both) for _ in range(N_DRAWS)]
+        yield header(f"{N_DRAWS:,} pairs of made groups; deviations: seeds {seeds}, lines {lines}, both {both}")
+        for name, test in GROUP_TESTS:
+            yield row(name, [test(*pair) for pair in pairs])
+
+
+def made(rng: np.random.Generator, seeds: float, lines: float, both: float) -> tuple[Systems, Systems]:
+    """Return two groups of runs with normal scores on 300 lines, by standard deviations of a line's score."""
+    common = rng.normal(0, 3, 300)
+    groups = []
+    for expected in (common, common + rng.normal(0, lines, 300)):
+        by_run = [expected + rng.normal(0, seeds) + rng.normal(0, both, 300) for _ in range(GROUP)]
+        groups.append([of_line_scores("made", list(scores), "made") for scores in by_run])
+    return groups[0], groups[1]
 
 
 def header(title: str) -> str:
