@@ -15,7 +15,7 @@ from nmt.cli.hints import SEARCHING, no_such_option, setting_without_equals, str
 from nmt.console import say
 
 INSTEAD = {
-    ("evaluate", "--hyp"): "score one file of translations after the other",
+    ("evaluate", "--hyp"): "score one file of translations after the other, or nmt compare --hyp {all} --ref F",
     ("translate", "--input"): "translate one file after the other, or all at once: cat {all} | nmt translate",
 }
 """What to do instead where a command takes one value and several are given."""

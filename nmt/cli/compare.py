@@ -103,14 +103,14 @@ def compare(
 
     These tests speak of other lines of the same kind. What another training with another seed would give, a comparison
     of single runs cannot say: train at least three of each, and name them with --group. Then p and the interval are
-    over seeds and lines. In a group, runs/plain-* is all runs of that pattern.
+    over seeds and lines. In a group, 'runs/plain-*' is all runs of that pattern.
 
     \b
     Examples:
       nmt compare runs/plain runs/simcut --split test_2016_flickr
       nmt compare --hyp ours.en theirs.en --ref reference.en
       nmt compare --hyp ours.en theirs.en --ref reference.en --src source.de --comet Unbabel/wmt22-comet-da
-      nmt compare --group plain=runs/plain-1,runs/plain-2,runs/plain-3 --group simcut=runs/simcut-*
+      nmt compare --group plain=runs/plain-1,runs/plain-2,runs/plain-3 'simcut=runs/simcut-*'
     """
     from nmt.compare.compare import compare as run_stage
     from nmt.compare.document import render_json
@@ -145,7 +145,8 @@ def compare(
                 split, data, checkpoint, weights, precision, output,
             )  # fmt: skip
             text, systems = translate_runs(members, how)
-        text, systems = with_segment_scores(check_alike(text, systems, lowercase), systems, neural)
+        text = check_alike(text, systems, lowercase)
+        systems = with_segment_scores(text, systems, neural)
         comparison = run_stage(text, grouped(systems, members), position, lowercase=lowercase, tokenize=tokenize)
         if page_file is not None:
             from nmt.compare.page.page import page

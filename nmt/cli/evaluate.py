@@ -90,7 +90,7 @@ def evaluate(
     several splits are shown as a table; --output F is then a directory, with the translations in F/SPLIT.LANGUAGE.
 
     What a run scores is recorded in its scores.jsonl, for an ensemble in that of the first run. --history shows these
-    scores, oldest first; those that cannot be compared with the newest of the same split are marked with an asterisk.
+    scores, oldest first; those that cannot be compared with the others of their split are marked with an asterisk.
 
     Scores are cased and on raw text. Each comes with a signature that says how it was computed; scores with different
     signatures cannot be compared. TER is cased, too: the sacrebleu command ignores case by default

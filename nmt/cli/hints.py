@@ -72,6 +72,8 @@ NOT_HERE = {
     ("translate", "device gpu cpu cuda use_gpu no_cuda"): "a GPU is used if there is one",
     ("train", "max_tokens"): "as in fairseq, where it is the batch size of an update: write --set "
     "training.update_tokens=VALUE (target tokens); training.max_tokens is the limit of memory",
+    ("compare", "run runs model model_path"): "name the runs without an option, nmt compare RUN RUN",
+    ("compare", "paired_ar paired_bs metrics"): "both tests are made, by all metrics",
 }
 """What to use instead of an option that a command does not have."""
 

@@ -119,8 +119,8 @@ def _notes(groups: Sequence[Group]) -> Iterator[str]:
     smallest = min(len(group.systems) for group in groups)
     if smallest == 1:
         yield (
-            "these tests speak of other lines of the same kind; what another training with another seed would give, "
-            f"which can differ as much, they do not know: train at least {MIN_RUNS} of each and compare with --group"
+            "these tests are about the choice of test lines. They cannot say whether another training with another "
+            f"seed would give the same order: train at least {MIN_RUNS} of each and compare them with --group"
         )
     elif smallest < MIN_RUNS:
         yield (

@@ -29,7 +29,7 @@ def number(metric: Metric, value: float, signed: bool = False) -> str:
 
 def p_value(p: float) -> str:
     """Format a p value."""
-    return f"{p:.4f}" if p >= 0.0001 else "<0.0001"
+    return f"{p:.4f}" if p >= 0.00005 else "<0.0001"
 
 
 def render_text(comparison: Comparison) -> str:
@@ -40,7 +40,7 @@ def render_text(comparison: Comparison) -> str:
     for result, table in zip(comparison.results, _tables(comparison), strict=True):
         lines += ["", *table, *_errors(comparison, result)]
     notes = (f"note: {note}" for note in comparison.notes)
-    for sentences in (_verdicts(comparison), _explanations(comparison), notes):
+    for sentences in (verdicts(comparison), explanations(comparison), notes):
         lines += ["", *(line for sentence in sentences for line in _wrapped(sentence))]
     lines += ["", *(result.metric.signature for result in comparison.results)]
     return "\n".join(map(printable, lines))
@@ -120,7 +120,7 @@ def _errors(comparison: Comparison, result: Result) -> Iterator[str]:
             )
 
 
-def _verdicts(comparison: Comparison) -> Iterator[str]:
+def verdicts(comparison: Comparison) -> Iterator[str]:
     """Yield for each system, in a sentence, by which metrics it is better or worse than the baseline."""
     baseline, is_open = comparison.groups[comparison.baseline].name, False
     for position, group in enumerate(comparison.groups):
@@ -137,7 +137,7 @@ def _verdicts(comparison: Comparison) -> Iterator[str]:
         yield "Not told apart does not mean equal: the interval says how large the difference may be."
 
 
-def _explanations(comparison: Comparison) -> Iterator[str]:
+def explanations(comparison: Comparison) -> Iterator[str]:
     """Yield what the columns mean and how they were computed."""
     differences = [each for result in comparison.results for each in result.differences if each is not None]
     n_compared = len(comparison.groups) - 1

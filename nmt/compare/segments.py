@@ -15,14 +15,8 @@ def names_of(members: Members) -> list[str]:
     return distinct_names([path for paths in members.values() for path in paths])
 
 
-def with_segment_scores(
-    text: TextToTranslate, systems: Sequence[System], neural: NeuralMetrics
-) -> tuple[TextToTranslate, list[System]]:
-    """Return the systems with their scores by further metrics, and the text with notes on these.
-
-    Raises DataError as `NeuralMetrics.score` does.
-    """
+def with_segment_scores(text: TextToTranslate, systems: Sequence[System], neural: NeuralMetrics) -> list[System]:
+    """Return the systems with their scores by further metrics. Raises DataError as `NeuralMetrics.score` does."""
     translations = {system.name: system.translations for system in systems}
     scores = neural.score(text.sources or (), text.references, translations)
-    notes = (*text.notes, *neural.notes(text.references))
-    return replace(text, notes=notes), [replace(system, segment_scores=scores[system.name]) for system in systems]
+    return [replace(system, segment_scores=scores[system.name]) for system in systems]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from glob import glob, has_magic
 from pathlib import Path
@@ -32,12 +32,11 @@ def group_members(values: Sequence[str]) -> dict[str, list[Path]]:
     members: dict[str, list[Path]] = {}
     for value in values:
         name, equals, listed = value.partition("=")
-        parts = [part for part in listed.split(",") if part]
-        if not (equals and name and parts):
+        if not (equals and name and listed.strip(",")):
             raise ConfigError([f"--group {value}: write it as NAME=A,B,C"])
         if name in members:
             raise ConfigError([f"--group {name} is given twice: name all that is in it once, {name}=A,B,C"])
-        members[name] = [path for part in parts for path in _matching(part)]
+        members[name] = list(_listed(listed.split(",")))
         if not members[name]:
             raise ConfigError([f"--group {value}: nothing is called so"])
     check_groups(members)
@@ -57,8 +56,16 @@ def check_groups(members: Members) -> None:
     _refuse_repeated([path for paths in members.values() for path in paths])
 
 
-def _matching(part: str) -> list[Path]:
-    return [Path(path) for path in sorted(glob(part))] if has_magic(part) else [Path(part)]  # noqa: PTH207  (absolute)
+def _listed(parts: Sequence[str]) -> Iterator[Path]:
+    """Yield the paths of a list separated by commas, which may also be in a path: `seed=1,peak_lr=3e-4` of a sweep."""
+    while parts:
+        n = next((n for n in range(len(parts), 1, -1) if _matching(",".join(parts[:n]))), 1)
+        path, parts = ",".join(parts[:n]), parts[n:]
+        yield from _matching(path) if has_magic(path) else [Path(path)] if path else []
+
+
+def _matching(pattern: str) -> list[Path]:
+    return [Path(path) for path in sorted(glob(pattern))]  # noqa: PTH207  (those of pathlib are relative)
 
 
 def _refuse_repeated(paths: Sequence[Path]) -> None:

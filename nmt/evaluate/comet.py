@@ -31,8 +31,11 @@ COMMAND = "comet-score"
 # setuptools 81 is without pkg_resources, which torchmetrics 0.10 imports
 INSTALL = "python -m venv comet && comet/bin/pip install unbabel-comet 'setuptools<81'"
 
-# LICENSE.models.md of COMET
-_NON_COMMERCIAL = re.compile("kiwi|xcomet|unite-(da|xl|xxl)", re.IGNORECASE)
+# LICENSE.models.md of COMET; CC-BY-NC-SA does not allow commercial use
+_LICENSES = {
+    "Apache-2.0": re.compile("Unbabel/(wmt20-comet-(qe-)?da|eamt22-cometinho-da|wmt22-comet-da|unite-mup)"),
+    "CC-BY-NC-SA": re.compile("Unbabel/(wmt22-unite-da|wmt2[23]-cometkiwi-.*|unite-xx?l|XCOMET-.*)"),
+}
 _INTERVAL = 0.5  # seconds between two looks at what the command is doing
 
 
@@ -93,9 +96,10 @@ def model_name(model: str) -> str:
     return Path(model).name.removesuffix(".ckpt")
 
 
-def license_note(model: str) -> str | None:
-    """Return a note about the licence of a model, if it is known to forbid commercial use."""
-    return f"{model} is licensed CC BY-NC-SA: not for commercial use" if _NON_COMMERCIAL.search(model) else None
+def signature(model: str, version: str | None) -> str:
+    """Return the signature of a model's scores, with its licence if that is known."""
+    known = [f"license:{name}" for name, models in _LICENSES.items() if models.fullmatch(model)]
+    return "|".join(["COMET", "nrefs:1", f"model:{model}", *known, f"version:{version or 'unknown'}"])
 
 
 def score_segments(
@@ -124,10 +128,9 @@ def score_segments(
         _run(comet, [*map(str, files), "--quiet", "--model", model])
         segments = _read(output, comet)
         found = {name: segments.get(str(path), []) for name, path in of_system.items()}
-    signature = f"COMET|nrefs:1|model:{model}|version:{comet.version or 'unknown'}"
     for name, scores in found.items():
         _check(scores, len(sources), f"{comet.name}: {name}")
-    return {name: SegmentScores(tuple(scores), signature) for name, scores in found.items()}
+    return {name: SegmentScores(tuple(scores), signature(model, comet.version)) for name, scores in found.items()}
 
 
 def _first(reference: Reference) -> str:
@@ -165,7 +168,8 @@ def _run(comet: Comet, arguments: Sequence[str]) -> None:
             child.wait()
             raise
         if status < 0:
-            raise DataError(f"{comet.name} was killed ({signal.Signals(-status).name}), perhaps for want of memory")
+            reason = "; perhaps memory ran out" if -status == signal.SIGKILL else ""
+            raise DataError(f"{comet.name} was killed by {signal.Signals(-status).name}{reason}")
         if status:
             raise DataError(f"{comet.name} ended with status {status}: {error_text(_last_message(messages))}")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.errors import ConfigError, DataError
-from nmt.evaluate.comet import COMMAND, Comet, find_comet, license_note, model_name, score_segments
+from nmt.evaluate.comet import COMMAND, Comet, find_comet, model_name, score_segments
 from nmt.evaluate.metrics import METRICS, Reference
 from nmt.evaluate.segments import SegmentScores, read_segment_scores
 
@@ -39,13 +39,6 @@ class NeuralMetrics:
     """None if there is no model."""
     read: ScoresOfSystems = field(default_factory=dict)
     """What files say."""
-
-    def notes(self, references: Sequence[Reference]) -> list[str]:
-        """Return what the reader of the scores should know."""
-        notes = [note for model in self.models if (note := license_note(model))]
-        if self.models and not isinstance(references[0], str) and len(references[0]) > 1:
-            notes.append("COMET takes one reference: the first that is not blank")
-        return notes
 
     def score(
         self, sources: Sequence[str], references: Sequence[Reference], translations: Mapping[str, Sequence[str]]

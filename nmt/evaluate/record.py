@@ -22,6 +22,7 @@ def record_scores(report: Report, translator: Translator, corpus: Corpus) -> Sco
     origin, subject = translator.origin, report.subject
     assert origin is not None and subject.split is not None, "a run translated a split"
     members = (origin, *translator.others) if translator.others else ()
+    scores = [(printable(score.metric), printable(score.signature), score) for score in report.scores]
     record = ScoreRecord(
         date=datetime.now(UTC).isoformat("T", "seconds"),
         nmt=__version__,
@@ -33,7 +34,10 @@ def record_scores(report: Report, translator: Translator, corpus: Corpus) -> Sco
         ensemble=[EnsembleMember(run=printable(str(o.run)), step=o.step, weights=o.weights) for o in members],
         search=str(subject.search),
         precision=str(subject.precision),
-        scores=[RecordedScore(**vars(score)) for score in report.scores],
+        scores=[
+            RecordedScore(metric=name, value=score.value, signature=text, higher_is_better=score.higher_is_better)
+            for name, text, score in scores
+        ],
         notes=list(report.notes),
         data=printable(str(corpus.directory.path.resolve())),
         corpus=corpus.fingerprint,

@@ -151,8 +151,7 @@ def with_neural_metrics(
     """
     (by_metric,) = neural.score(sources, references, {SYSTEM: translations}).values()
     scores = [Score(name, s.mean, s.signature, s.higher_is_better) for name, s in by_metric.items()]
-    notes = (*report.notes, *neural.notes(references))
-    return replace(report, scores=(*report.scores, *scores), notes=notes)
+    return replace(report, scores=(*report.scores, *scores))
 
 
 def _counts(counts: Mapping[Path, int]) -> str:

@@ -166,7 +166,7 @@ def translate_text(
             warnings.add(number, Line(line), n_best)
             translations.append(n_best[0].text)
     for warning in warnings.lines():
-        say(warning)
+        say(f"{name}: {warning}")
     return translations
 
 

@@ -10,6 +10,7 @@ from nmt.errors import DataError
 from nmt.text.lines import bounded_list, read_lines
 
 MAX_SCORE = 1e6
+"""Larger numbers are no scores."""
 
 
 @dataclass(frozen=True)

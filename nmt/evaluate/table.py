@@ -20,7 +20,7 @@ def render_table(reports: Sequence[Report]) -> str:
     that they belong to.
     """
     metrics = metrics_of(report.scores for report in reports)
-    rows = [["split", *map(metric_name, metrics), "lines"]]
+    rows = [["split", *(printable(metric_name(metric)) for metric in metrics), "lines"]]
     signatures: dict[str, list[str]] = {}
     notes: dict[str, list[str]] = {}
     for report in reports:
@@ -78,7 +78,7 @@ class History:
     def text(self) -> str:
         """Format the history as a table; scores that are not comparable are marked with an asterisk."""
         metrics = metrics_of(record.scores for record in self.records)
-        names = [f"{metric_name(metric)} " for metric in metrics]  # the space is for asterisks
+        names = [f"{printable(metric_name(metric))} " for metric in metrics]  # the space is for asterisks
         rows = [["date (UTC)", "split", "lines", "step", "weights", *names, "precision", "search"]]
         comparable, others = dict[str, dict[str, None]](), dict[str, None]()
         for record in self.records:

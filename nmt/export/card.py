@@ -100,7 +100,8 @@ def _quality(run: RunDir, config: Config, info: ExportInfo, scores: Sequence[Sco
     for record in newest.values():
         by_signature.setdefault(tuple(map(signature, record.scores)), []).append(record)
     for signatures, records in by_signature.items():
-        lines += [*([""] if lines else []), *_test_scores(records), "", *(f"- {line}" for line in signatures)]
+        shown = [f"- {printable(line)}" for line in signatures]
+        lines += [*([""] if lines else []), *_test_scores(records), "", *shown]
     if lines:
         case = "Scores are of detokenised text, with case unless a signature says otherwise."
         yield from ("## Quality", "", case, "", *lines, "")
@@ -109,7 +110,8 @@ def _quality(run: RunDir, config: Config, info: ExportInfo, scores: Sequence[Sco
 def _test_scores(records: Sequence[ScoreRecord]) -> Iterator[str]:
     """Yield a table of scores that have the same signatures."""
     metrics = metrics_of(record.scores for record in records)
-    yield f"| test set | lines | {' | '.join(map(metric_name, metrics))} | search | precision | date |"
+    names = [printable(metric_name(metric)) for metric in metrics]
+    yield f"| test set | lines | {' | '.join(names)} | search | precision | date |"
     yield "|---" * (len(metrics) + 5) + "|"
     for record in records:
         facts = printable(record.search), printable(record.precision), record.date[:10]

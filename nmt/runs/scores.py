@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -47,7 +46,7 @@ class ScoreRecord(Document):
     """The test set, or train or valid."""
     lines: Annotated[int, Field(ge=1)]
     step: int | None = None
-    """The step of the checkpoint; this and the next two are missing if an ensemble was measured."""
+    """The step of the checkpoint; this and the kind of weights are None for an ensemble."""
     weights: Weights | None = None
     averaged: list[int] = Field(default_factory=list)
     """The steps of the checkpoints whose mean the weights are, if they are one."""
@@ -79,9 +78,8 @@ class ScoreRecord(Document):
 
 def add_scores(run: RunDir, record: ScoreRecord) -> None:
     """Append a record to scores.jsonl; if that is not possible, print why."""
-    line = json.dumps(record.model_dump(exclude_none=True)).encode()
     try:
-        append_line(run.scores, line)
+        append_line(run.scores, record.model_dump_json().encode())
     except OSError as error:
         say(f"{run.scores}: cannot be written: {error.strerror}; the scores of {record.split} are not recorded")
     except UnsafeFileError as error:

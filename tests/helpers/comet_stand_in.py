@@ -47,7 +47,7 @@ def main() -> None:
     }
     of_last = content[arguments.t[-1]]
     if how == "fails":
-        sys.exit("Traceback\nKeyError: \"Model 'x' not supported by COMET.\"\n")
+        sys.exit("Traceback\nKeyError: \"Model 'x' not supported by COMET.\"\n \n")
     elif how == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
     elif how == "hangs":

@@ -14,6 +14,8 @@ import nmt
 from nmt import Translator, api, process
 from nmt.config.load import dump_config, load_config
 from nmt.errors import ConfigError, DataError
+from nmt.layout import RunDir
+from nmt.runs.scores import read_scores
 from places import ROOT
 from tiny_corpus import tiny_settings, tiny_text
 from tiny_run import PLAIN
@@ -89,6 +91,11 @@ def test_the_example_of_the_documentation_runs_as_it_is_written(
     assert api.train(config, {"training.seed": 2, "training.max_steps": 3}, resume=True) == names["run"]
     found = api.evaluate("runs/mine-de-en", "valid", checkpoint="last", search={"beam": 1})
     assert (found.report.subject.step, len(found.translations)) == (3, 12)
+    both = api.evaluate_all("runs/mine-de-en", ["all", "valid"], checkpoint="last", search={"beam": 1})
+    assert list(both) == ["test", "valid"] and both["valid"] == found
+    assert list(api.evaluate_all("runs/mine-de-en")) == ["test"]
+    recorded = [(record.split, record.step) for record in read_scores(RunDir(Path("runs/mine-de-en")))]
+    assert recorded[-4:-1] == [("valid", 3), ("test", 3), ("valid", 3)]
     with pytest.raises(ConfigError, match=r"search\.beem"):
         api.evaluate("runs/mine-de-en", search={"beem": 1})
     with pytest.raises(ConfigError, match=r"training\.sed"):

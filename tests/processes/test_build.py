@@ -1,4 +1,4 @@
-"""What is installed: every module, the configs and the sample corpus, with the commit."""
+"""What is installed: every module, the configs, the sample corpus and what pages are made of, with the commit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nmt.cli import version
 from places import ROOT
 
 
-def test_a_wheel_has_every_module_config_and_text_and_the_commit(tmp_path: Path) -> None:
+def test_a_wheel_has_every_module_config_text_and_style_and_the_commit(tmp_path: Path) -> None:
     folder = tmp_path / "lib"
     command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", str(tmp_path)]
     subprocess.run([*command, "build_py", "--build-lib", str(folder)], cwd=ROOT, check=True, capture_output=True)
@@ -18,7 +18,8 @@ def test_a_wheel_has_every_module_config_and_text_and_the_commit(tmp_path: Path)
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "nmt").rglob("*.py")}
     configs = {f"nmt/configs/{path.name}" for path in (ROOT / "configs").glob("*.yaml")}
     sample = {f"nmt/sample/{split}.{language}" for split in ("train", "dev", "test") for language in ("de", "en")}
-    assert built - {"nmt/commit.txt"} == modules | configs | sample | {"nmt/py.typed"}
+    pages = {path.relative_to(ROOT).as_posix() for kind in ("css", "js") for path in (ROOT / "nmt").rglob(f"*.{kind}")}
+    assert built - {"nmt/commit.txt"} == modules | configs | sample | pages | {"nmt/py.typed"}
     commit = version.commit()
     assert ("nmt/commit.txt" in built) == (commit is not None)
     assert commit is None or (folder / "nmt" / "commit.txt").read_text().strip() == commit

@@ -25,8 +25,8 @@ data:
     files: {de: v.de, en: v.en}
 """
 COMMANDS = [
-    "prepare", "train", "sweep", "translate", "evaluate", "score", "distil", "back-translate", "bidirectional", "runs",
-    "plot", "config",
+    "prepare", "train", "sweep", "translate", "evaluate", "compare", "score", "distil", "back-translate",
+    "bidirectional", "runs", "plot", "config",
 ]  # fmt: skip
 
 
@@ -62,6 +62,7 @@ OPTIONS = {
         "--run", "--input", "--output", "--beam", "--length-penalty", "--n-best", "--checkpoint", "--weights",
     ],
     "evaluate": ["--run", "--split", "--hyp", "--ref", "--data", "--json", "--lowercase", "--tokenize"],
+    "compare": ["--hyp", "--ref", "--group", "--baseline", "--split", "--html", "--json", "--output", "--lowercase"],
     "score": ["--src", "--ref", "--run", "--model", "--output", "--tokens", "--length-penalty", "--precision"],
     "distil": ["--teacher", "--output", "--n-best", "--nearest", "--with-originals", "--search", "--set", "--train"],
     "back-translate": ["--reverse", "--mono", "--output", "--how", "--search", "--upsample", "--set", "--train"],
@@ -111,6 +112,7 @@ print("heavy:", sorted(heavy))
         ("train --config mu", ["multi30k.yaml"]),
         ("prepare --config c", ["c.yaml"]),
         ("evaluate --run ", ["runs/one", "runs/two"]),
+        ("compare runs/one ", ["runs/one", "runs/two"]),
         ("plot runs/o", ["runs/one"]),
         ("distil --teacher runs/o", ["runs/one"]),
         ("back-translate --search sam", ["sample="]),

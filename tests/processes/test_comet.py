@@ -28,6 +28,7 @@ pytestmark = pytest.mark.usefixtures("no_coverage")
 
 HELPERS = ROOT / "tests" / "helpers"
 MODEL = "Unbabel/wmt22-comet-da"
+SIGNATURE = f"COMET|nrefs:1|model:{MODEL}|license:Apache-2.0|version:unknown"
 SOURCES = ["ein Hund", "", "zwei\u2028Frauen \x0c und \x85 mehr", "lang " * 20_000, "eine\rZeile\r"]
 REFS = ["a dog", "empty", "two\u2028women", "long word", "one line"]
 GOOD = ["a dog", "", "two women", "long " * 20_000, "one\rline"]
@@ -48,7 +49,7 @@ def test_each_line_of_each_system_has_its_score(capsys: pytest.CaptureFixture[st
     found = scores()
     assert found["good"].values == (1.0, 0.0, 1.0, 0.5, 1.0)
     assert found["bad"].values == (0.5, 1.0, 0.0, 0.0, 0.5), "a carriage return ends no line"
-    assert found["good"].signature == f"COMET|nrefs:1|model:{MODEL}|version:unknown" == found["bad"].signature
+    assert found["good"].signature == SIGNATURE == found["bad"].signature
     assert found["good"].higher_is_better
     told = capsys.readouterr()
     assert (told.out, told.err) == ("", f"nmt: {MODEL} scores 5 lines of 2 systems\n"), "its chatter is hidden"
@@ -64,7 +65,7 @@ def test_of_several_references_the_first_that_is_not_blank_counts() -> None:
     ("how", "message"),
     [
         ("fails", """ended with status 1: KeyError: "Model 'x' not supported by COMET.\""""),
-        ("killed", r"was killed \(SIGKILL\), perhaps for want of memory"),
+        ("killed", "was killed by SIGKILL; perhaps memory ran out"),
         ("silent", "has written no JSON: is it COMET's comet-score?"),
         ("text", "has written no JSON: is it COMET's comet-score?"),
         ("other", "has written other JSON than that of COMET 2: is it COMET's comet-score?"),
@@ -175,11 +176,11 @@ def test_evaluate_shows_it_as_one_more_score(nmt: Command, files: list[object]) 
     assert [re.split(" +", line)[0] for line in lines[:5]] == [
         "BLEU", "chrF", "TER", "wmt22-comet-da", "wmt22-cometkiwi-da",
     ]  # fmt: skip
-    assert lines[3] == f"wmt22-comet-da     0.4000  COMET|nrefs:1|model:{MODEL}|version:unknown"
-    assert lines[-1] == "note: Unbabel/wmt22-cometkiwi-da is licensed CC BY-NC-SA: not for commercial use"
+    assert lines[3] == f"wmt22-comet-da     0.4000  {SIGNATURE}"
+    assert "|license:CC-BY-NC-SA|" in lines[4]
     scores = json.loads(told(nmt, *files, "--comet", MODEL, "--json").out)["scores"]
     assert scores[3] == {
-        "metric": "wmt22-comet-da", "value": 0.4, "signature": f"COMET|nrefs:1|model:{MODEL}|version:unknown",
+        "metric": "wmt22-comet-da", "value": 0.4, "signature": SIGNATURE,
         "higher_is_better": True,
     }  # fmt: skip
 

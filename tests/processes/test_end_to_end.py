@@ -14,6 +14,7 @@ import pytest
 import sacrebleu
 
 from command import Command, Result
+from places import ROOT
 
 WORDS = {
     "aba": "moto", "ibi": "luku", "ubu": "siso", "ede": "pipu", "odo": "kalo",
@@ -131,6 +132,22 @@ def test_translations_are_line_by_line_and_evaluate_agrees(nmt: Command) -> None
     member = {name: report[name] for name in ("run", "step", "weights")}
     assert both["ensemble"] == [member, {**member, "run": "twin"}]
     assert (both["run"], both["scores"]) == (None, report["scores"])
+
+
+def test_evaluate_records_scores_of_comet_or_nothing(nmt: Command) -> None:
+    """If COMET fails, the translations are kept all the same."""
+    script, arguments = ROOT / "tests" / "helpers" / "comet_stand_in.py", ("--run", RUN, "--split", "toy", "--json")
+    of_comet = "--output", "hyp.en", "--comet", "Unbabel/wmt22-comet-da", "--comet-command"
+    failed = nmt("evaluate", *arguments, *of_comet, f"{sys.executable} {script} fails")
+    assert (failed.status, failed.out, "KeyError" in failed.err) == (2, "", True)
+    assert len(Path("hyp.en").read_text().splitlines()) == 20
+    assert not (RUN / "scores.jsonl").exists()
+    report = json.loads(done(nmt("evaluate", *arguments, *of_comet, f"{sys.executable} {script} well")).out)
+    (record,) = (json.loads(line) for line in (RUN / "scores.jsonl").read_text().splitlines())
+    assert report["scores"] == record["scores"]
+    assert [score["metric"] for score in report["scores"]] == ["bleu", "chrf", "ter", "wmt22-comet-da"]
+    assert report["scores"][3]["value"] > 0.5
+    assert re.search(r"wmt22-comet-da +precision", done(nmt("evaluate", "--run", RUN, "--history")).out)
 
 
 def test_evaluate_writes_into_a_pipe_and_leaves_it_one(nmt: Command) -> None:

@@ -10,8 +10,9 @@ from nmt.compare.page.ngrams import MOST, NGram, won_and_lost
 from nmt.compare.page.numbers import color, digits, legend, signed, spanned, system_name, table
 from nmt.compare.page.parts import SAMPLES, Part, by_length, part_scores
 from nmt.compare.page.training_text import TrainingText, by_frequency
-from nmt.compare.page.view import View, metric_name
+from nmt.compare.page.view import View
 from nmt.compare.page.words import find_words
+from nmt.compare.screen import metric_name
 from nmt.html.charts import histogram, line_chart, scatter
 from nmt.html.document import escaped, language_attributes
 
@@ -20,7 +21,7 @@ _BINS = 25
 
 def line_by_line(view: View) -> Iterator[str]:
     """Yield the distribution of the scores of lines, and each system's against those of the baseline."""
-    metric = metric_name(view.by_line)
+    metric = metric_name(view.by_line.metric)
     scores, baseline = view.line_scores(view.by_line), view.names[view.baseline]
     yield f'<h2 id="distribution">{escaped(metric)} of each line</h2>'
     rows = []
@@ -127,7 +128,7 @@ def _parts(view: View, title: str, parts: Sequence[Part], chart: bool = False) -
     yield f'<h3>{escaped(title)}</h3><div class="parts">'
     heads = ["", "lines"]
     for number in range(len(view.names)):
-        heads += [f"{system_name(view, number)}, {escaped(metric_name(result))}"]
+        heads += [f"{system_name(view, number)}, {escaped(metric_name(result.metric))}"]
         heads += [] if number == view.baseline else ["difference", "interval"]
     rows = []
     for part in found:
@@ -144,5 +145,5 @@ def _parts(view: View, title: str, parts: Sequence[Part], chart: bool = False) -
             for number in range(len(view.names))
         ]
         ticks = {float(at): part.name for at, part in enumerate(found)}
-        yield f'<div class="charts">{line_chart(f"{metric_name(result)}: {title.lower()}", lines, ticks)}</div>'
+        yield f'<div class="charts">{line_chart(f"{metric_name(result.metric)}: {title.lower()}", lines, ticks)}</div>'
     yield "</div>"

@@ -14,8 +14,9 @@ from operator import itemgetter
 import numpy as np
 
 from nmt.compare.page.numbers import digits, legend, signed, system_name
-from nmt.compare.page.view import View, metric_name
+from nmt.compare.page.view import View
 from nmt.compare.page.words import MOST_CELLS, PATTERN, SCRIPT_PATTERN, common_words
+from nmt.compare.screen import metric_name
 from nmt.compare.types import Result
 from nmt.console import printable
 from nmt.html.document import escaped, language_attributes
@@ -64,7 +65,7 @@ def _controls(view: View, any_seen: bool) -> Iterator[str]:
     baseline = escaped(view.names[view.baseline])
     systems = "".join(f'<option value="{number}">{escaped(view.names[number])}</option>' for number in view.others)
     metrics = "".join(
-        f'<option value="{number}">{escaped(metric_name(result))}</option>'
+        f'<option value="{number}">{escaped(metric_name(result.metric))}</option>'
         for number, result in enumerate(_metrics(view))
     )
     orders = {
@@ -155,5 +156,5 @@ def _data(view: View, seen: Collection[int]) -> str:
         "pattern": SCRIPT_PATTERN,
         "mostCells": MOST_CELLS,
     }
-    packed = gzip.compress(json.dumps(data, ensure_ascii=False).encode(), mtime=0)
+    packed = gzip.compress(json.dumps(data, ensure_ascii=False).encode(), compresslevel=6, mtime=0)
     return b64encode(packed).decode()

@@ -24,14 +24,7 @@ def signed(value: float, n_digits: int) -> str:
 def spanned(interval: Interval, n_digits: int, sign: bool = False) -> str:
     """Format an interval."""
     low, high = (signed(end, n_digits) if sign else f"{end:.{n_digits}f}" for end in interval)
-    return f"{low} … {high}"
-
-
-def p_value(p: float | None) -> str:
-    """Format a p value."""
-    if p is None:
-        return "–"
-    return f"{p:.4f}" if p >= 0.0001 else "&lt; 0.0001"
+    return f"{low} to {high}"
 
 
 def system_name(view: View, number: int) -> str:

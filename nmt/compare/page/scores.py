@@ -4,33 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nmt.compare.page.numbers import color, digits, legend, p_value, signed, spanned, system_name, table
+from nmt.compare.page.numbers import color, digits, legend, signed, spanned, system_name, table
 from nmt.compare.page.settings import Trainings
-from nmt.compare.page.view import View, metric_name
-from nmt.compare.thresholds import SOURCE, agreement, threshold_of
+from nmt.compare.page.view import View
+from nmt.compare.screen import explanations, metric_name, p_value, verdicts
+from nmt.compare.thresholds import agreement, threshold_of
 from nmt.compare.types import Result
 from nmt.html.charts import interval_bar, line_chart
 from nmt.html.document import escaped
 
 
 def summary(view: View) -> Iterator[str]:
-    """Yield what the comparison found, in a few sentences."""
-    text, first = view.comparison.text, view.comparison.results[0]
+    """Yield what was compared and what came out, in a few sentences."""
+    text = view.comparison.text
     languages = f", {escaped(text.languages[0])} to {escaped(text.languages[1])}" if text.languages else ""
-    yield f'<p class="lead">{escaped(text.name)}{languages}, {len(text.references):,} lines. '
-    for number in view.others:
-        difference = first.differences[number]
-        assert difference is not None, "of a group that is not the baseline"
-        n_digits = digits(first)
-        p = f", p {p_value(difference.p_holm)}" if difference.p_holm is not None else ""
-        yield (
-            f"{escaped(view.names[number])} has {signed(difference.value, n_digits)} {escaped(metric_name(first))} "
-            f"(95 % interval {spanned(difference.interval, n_digits, sign=True)}{p})."
-        )
-    yield "</p>"
+    yield f'<p class="lead">{escaped(text.name)}{languages}, {len(text.references):,} lines.</p>'
+    yield from (f"<p>{escaped(sentence)}</p>" for sentence in verdicts(view.comparison))
     if view.comparison.notes:
-        yield f'<section class="warnings"><ul>{"".join(f"<li>{escaped(note)}</li>" for note in view.comparison.notes)}'
-        yield "</ul></section>"
+        notes = "".join(f"<li>{escaped(note)}</li>" for note in view.comparison.notes)
+        yield f'<section class="warnings"><ul>{notes}</ul></section>'
 
 
 def systems(view: View) -> Iterator[str]:
@@ -54,7 +46,7 @@ def systems(view: View) -> Iterator[str]:
             rows.append([named, ", ".join(marks), *cells])
     yield table(["system", "", *known], rows, n_text=2 + len(known))
     if any(len(group.systems) > 1 for group in view.comparison.groups):
-        metric = escaped(metric_name(view.comparison.results[0]))
+        metric = escaped(metric_name(view.comparison.results[0].metric))
         yield (
             '<p class="soft">Scores and differences are of all runs of a group. All that is shown line by line, or of '
             f"parts of the test set, is of one run of each group: the one whose {metric} is the median.</p>"
@@ -66,26 +58,23 @@ def scores(view: View) -> Iterator[str]:
     yield '<h2 id="scores">Scores</h2>'
     for result in view.comparison.results:
         direction = "" if result.metric.higher_is_better else ' <span class="soft">(lower is better)</span>'
-        yield f"<h3>{escaped(metric_name(result))}{direction}</h3>"
+        yield f"<h3>{escaped(metric_name(result.metric))}{direction}</h3>"
         yield _score_table(view, result)
         for number in view.others:
             difference = result.differences[number]
             if difference is not None and difference.advice:
                 yield f"<p>{escaped(view.names[number])}: {escaped(difference.advice)}</p>"
         yield f'<p class="soft signature">{escaped(result.metric.signature)}</p>'
-    baseline = escaped(view.names[view.baseline])
-    yield (
-        f'<p class="soft">Differences are from {baseline}. Intervals: 95 %. {view.comparison.trials:,} trials or '
-        f"samples, seed {view.comparison.seed}. Holm: corrected for the number of systems that are compared with the "
-        f"baseline. People agree: in how many of a hundred pairs of systems with such a difference ({SOURCE}).</p>"
-    )
+    yield from (f'<p class="soft">{escaped(sentence)}</p>' for sentence in explanations(view.comparison))
 
 
 def _score_table(view: View, result: Result) -> str:
     n, differences = digits(result), [each for each in result.differences if each is not None]
     reach = max([abs(end) for each in differences for end in each.interval] or [1.0])
     with_seeds = any(each.seed_error is not None for each in differences)
-    heads = ["system", "", "score", "interval", "difference", "interval", "p", "p (Holm)"]
+    corrected = len(view.others) > 1
+    heads = ["system", "", "score", "95 % interval", "difference", "95 % interval", "p"]
+    heads += ["p (Holm)"] if corrected else []
     heads += ["seeds (s.d.)", "error by lines", "error by seeds"] if with_seeds else []
     noticed = threshold_of(result.metric) is not None
     heads += ["people agree"] if noticed else []
@@ -93,12 +82,12 @@ def _score_table(view: View, result: Result) -> str:
     for number, (score, difference) in enumerate(zip(result.scores, result.differences, strict=True)):
         cells = [f"<b>{score.value:.{n}f}</b>", spanned(score.interval, n)]
         if difference is None:
-            row = [system_name(view, number), "", *cells, "", "", "", ""]
+            row = [system_name(view, number), "", *cells, *[""] * (4 if corrected else 3)]
         else:
             bar = interval_bar(difference.value, *difference.interval, reach)
-            tests = [p_value(difference.p), p_value(difference.p_holm)]
             found = [f"<b>{signed(difference.value, n)}</b>", spanned(difference.interval, n, sign=True)]
-            row = [system_name(view, number), bar, *cells, *found, *tests]
+            found += [_p_value(p) for p in (difference.p, difference.p_holm)[: 2 if corrected else 1]]
+            row = [system_name(view, number), bar, *cells, *found]
         if with_seeds:
             seed_error = None if difference is None else difference.seed_error
             line_error = None if difference is None else difference.line_error
@@ -108,6 +97,10 @@ def _score_table(view: View, result: Result) -> str:
             row.append("" if difference is None else escaped(agreement(result.metric, difference.value) or ""))
         rows.append(row)
     return table(heads, rows, n_text=2)
+
+
+def _p_value(p: float | None) -> str:
+    return "–" if p is None else escaped(p_value(p))
 
 
 def training(view: View, trainings: Trainings) -> Iterator[str]:

@@ -14,7 +14,6 @@ from nmt.console import printable_sentence
 from nmt.significance.lines import Floats, LineCounts
 
 Words = tuple[str, ...]
-_NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
 
 @dataclass(frozen=True)
@@ -111,8 +110,3 @@ def make_view(comparison: Comparison) -> View:
 
 def _median(values: Sequence[float]) -> int:
     return sorted(range(len(values)), key=values.__getitem__)[(len(values) - 1) // 2]
-
-
-def metric_name(result: Result) -> str:
-    """Return the name of a metric as people write it."""
-    return _NAMES.get(result.metric.name, result.metric.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from tiny_run import write_run
 CONTRASTS = [
     Contrast("order", "s", "good line", ("bad line",), "test.1"),
     Contrast("order", "s", "bad line", ("good line",), "test.2"),
-    Contrast("length", "s", "bad line here", ("good",), "test.3"),
+    Contrast("length", "s", "bad line here", ("good word",), "test.3"),
     Contrast("pronoun", "s", "fair", ("bad", "good"), "test.4"),
     Contrast("pronoun", "s", "good", ("bad", "fair"), "test.5"),
 ]
@@ -46,7 +47,7 @@ def test_the_reference_must_be_more_probable_than_each_of_the_others() -> None:
     outcomes, left_out = score_contrasts(CONTRASTS, fake)
     assert left_out == NotScored(0, 0)
     assert [outcome.margin for outcome in outcomes] == [3.0, -3.0, -3.0, -1.0, 1.0]
-    assert outcomes[2].margin_per_piece == pytest.approx(-4 / 3 + 1)
+    assert outcomes[2].margin_per_piece == pytest.approx(-4 / 3 + 1 / 2)
     order, length, pronoun = by_kind(outcomes, ["order", "length", "pronoun"])
     assert (order.n, order.n_right, order.margin) == (2, 1, 0.0)
     assert (length.n_right, pronoun.n_right) == (0, 1)
@@ -110,9 +111,10 @@ def test_json_has_the_same() -> None:
 
 
 def test_failures_are_shown_worst_first_with_the_line_that_won() -> None:
-    assert list(report().failures(1)) == [
+    outcomes, _ = score_contrasts([Contrast("order", "s", "fair line", ("good line",), "test.0"), *CONTRASTS], fake)
+    assert list(replace(report(), outcomes=tuple(outcomes)).failures(1)) == [
         "order, test.2, margin -3.00", "  source     s", "  reference  bad line", "  changed    good line",
-        "length, test.3, margin -3.00", "  source     s", "  reference  bad line here", "  changed    good",
+        "length, test.3, margin -3.00", "  source     s", "  reference  bad line here", "  changed    good word",
         "pronoun, test.4, margin -1.00", "  source     s", "  reference  fair", "  changed    good",
     ]  # fmt: skip
     assert list(report().failures(0)) == []

@@ -187,6 +187,7 @@ def test_what_is_odd_is_told(nmt: Command, tmp_path: Path) -> None:
         ([], "nothing: a comparison takes at least two systems"),
         (["runs/r-0", "./runs/r-0"], "runs/r-0 is given twice"),
         (["runs/r-0", "runs/none"], "runs/none: not a run directory"),
+        (["runs/r-0", "a.en"], "a.en: is a file, not a run; files of translations are compared by --hyp A B --ref F"),
         (["runs/r-0", "runs/r-1", "--split", "test2"], "runs/r-0: its data directory "),
         (["runs/r-0", "runs/back"], "runs/r-0 translates aa-bb, runs/back bb-aa: a comparison takes one direction"),
         (["runs/r-0", "runs/r-1", "--checkpoint", "9"], "runs/r-0: "),

@@ -61,7 +61,8 @@ def test_an_option_of_one_value_is_not_given_twice(command: str, option: str, nm
 
 def test_what_to_do_with_several_files(nmt: Command) -> None:
     assert message(nmt, "evaluate", "--hyp", "a", "--hyp", "b", "--hyp", "c", "--ref", "d") == (
-        "--hyp is given 3 times, a and b and c: score one file of translations after the other"
+        "--hyp is given 3 times, a and b and c: score one file of translations after the other, "
+        "or nmt compare --hyp a b c --ref F"
     )
     assert message(nmt, "translate", "--input", "a b", "--input", "c").endswith("cat 'a b' c | nmt translate")
 
@@ -165,7 +166,7 @@ def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
         (("translate", "--run", "runs/a", "Hund"), 'write echo "Hund" | nmt translate, or nmt translate --input FILE'),
         (
             ("evaluate", "--hyp", "a", "b", "--ref", "r"),
-            "--hyp takes one value, found a and b: score one file of translations after the other",
+            "score one file of translations after the other, or nmt compare --hyp a b --ref F",
         ),
         (("translate", "--input", "a", "b"), "or all at once: cat a b | nmt translate"),
         (("score", "--src", "a", "--ref", "b", "c"), "write nmt score --src FILE --ref FILE"),

@@ -113,7 +113,7 @@ def test_it_fits_the_screen(names: tuple[str, str]) -> None:
 
 def test_numbers_of_metrics_around_one_have_more_digits() -> None:
     assert "+0.0041" in render_text(of([(COMET, [None, difference(0.0041, 0.5)])], ("a", "b")))
-    assert (p_value(0.00005), p_value(0.0001), p_value(1.0)) == ("<0.0001", "0.0001", "1.0000")
+    assert (p_value(0.00004), p_value(1 / 10_001), p_value(1.0)) == ("<0.0001", "0.0001", "1.0000")
     assert [listed(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
 
 

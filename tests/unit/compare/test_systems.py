@@ -62,6 +62,15 @@ def test_groups_are_named_and_patterns_are_replaced_in_order() -> None:
     assert group_members(["p=x,y", "s=u=1,v"])["s"] == paths("u=1", "v")
 
 
+def test_commas_may_be_in_the_names_of_a_group() -> None:
+    for name in ("s=1,lr=2", "s=2,lr=2", "s=2,lr=3", "s=3,lr=4"):
+        Path(name).mkdir()
+    assert group_members(["p=s=3,lr=4,s=2,lr=3", "q=a,s=*,lr=2,b,,"]) == {
+        "p": paths("s=3,lr=4", "s=2,lr=3"),
+        "q": paths("a", "s=1,lr=2", "s=2,lr=2", "b"),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -9,7 +9,7 @@ import pytest
 
 from command import Command
 from nmt.errors import ConfigError, DataError
-from nmt.evaluate.comet import license_note, model_name
+from nmt.evaluate.comet import model_name, signature
 from nmt.evaluate.neural import NeuralMetrics, NeuralOptions, find_metrics
 from nmt.evaluate.report import SYSTEM, Subject, evaluate_files, render_text
 from nmt.evaluate.segments import SegmentScores, read_segment_scores
@@ -115,13 +115,12 @@ def test_a_missing_file_and_one_of_other_lines_are_refused() -> None:
 def test_models_have_short_names_and_licences() -> None:
     assert model_name("Unbabel/wmt22-comet-da") == "wmt22-comet-da"
     assert model_name("/models/mine.ckpt") == "mine"
-    for free in ("Unbabel/wmt22-comet-da", "Unbabel/unite-mup", "/models/mine.ckpt"):
-        assert license_note(free) is None
-    for bound in ("Unbabel/wmt22-cometkiwi-da", "Unbabel/XCOMET-XL", "Unbabel/wmt22-unite-da", "Unbabel/unite-xxl"):
-        assert license_note(bound) == f"{bound} is licensed CC BY-NC-SA: not for commercial use"
-    assert NeuralMetrics(("m",)).notes([("a", "b")]) == ["COMET takes one reference: the first that is not blank"]
-    assert NeuralMetrics(("m",)).notes([("a",)]) == NeuralMetrics(("m",)).notes(["a"]) == []
-    assert NeuralMetrics().notes([("a", "b")]) == []
+    for free in ("wmt22-comet-da", "wmt20-comet-qe-da", "unite-mup"):
+        known = f"COMET|nrefs:1|model:Unbabel/{free}|license:Apache-2.0|version:2.2.7"
+        assert signature(f"Unbabel/{free}", "2.2.7") == known
+    for bound in ("wmt22-cometkiwi-da", "wmt23-cometkiwi-da-xl", "XCOMET-XL", "wmt22-unite-da", "unite-xxl"):
+        assert "|license:CC-BY-NC-SA|" in signature(f"Unbabel/{bound}", None)
+    assert signature("/models/kiwi.ckpt", None) == "COMET|nrefs:1|model:/models/kiwi.ckpt|version:unknown"
 
 
 def test_a_report_shows_them_with_four_digits() -> None:

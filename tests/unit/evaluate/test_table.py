@@ -15,7 +15,7 @@ REFS = ["Ein Hund läuft durch den Schnee.", "Zwei Frauen sitzen auf einer Bank.
 
 
 def report(split: str, n: int = 1, **options: bool) -> Report:
-    subject = Subject(run="runs/a", split=split, step=4000, weights="average", search="beam 5", precision="bf16")
+    subject = Subject(run="runs/\x1ba", split=split, step=4000, weights="average", search="beam 5", precision="bf16")
     return evaluate(REFS * n, REFS * n, subject, "de", **options)
 
 
@@ -28,18 +28,18 @@ def test_a_row_for_each_split_and_the_rest_once() -> None:
     ]
     assert [line.split("|")[0] for line in lines[3:6]] == ["BLEU: BLEU", "chrF: chrF2", "TER: TER"]
     assert lines[5].endswith("  (lower is better)")
-    assert lines[6:] == ["run runs/a, step 4000, weights average, search beam 5, precision bf16"]
+    assert lines[6:] == ["run runs/\\x1ba, step 4000, weights average, search beam 5, precision bf16"]
 
 
 def test_what_is_not_of_all_splits_names_them() -> None:
     first, second = report("a", lowercase=True), report("b")
     more = Score("bleu", 3.0, "another|version:1", higher_is_better=True)
-    second = replace(second, scores=(*second.scores[1:], replace(more, metric="comet")))
+    second = replace(second, scores=(*second.scores[1:], replace(more, metric="co\x1bmet")))
     text = render_table([first, second])
     header, row, other = (line.split() for line in text.splitlines()[:3])
-    assert header == ["split", "BLEU", "chrF", "TER", "comet", "lines"]
+    assert header == ["split", "BLEU", "chrF", "TER", "co\\x1bmet", "lines"]
     assert (row[4], other[1], other[4]) == ("-", "-", "3.0000")
-    assert "comet: another|version:1 (b)" in text
+    assert "co\\x1bmet: another|version:1 (b)" in text
     assert "case:lc" in text and "case:mixed" in text
     assert "note: lowercased: not comparable with cased scores (a)" in text
 
