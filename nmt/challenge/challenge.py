@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nmt.challenge.contrasts import Contrast, kinds_of, language_of, make_contrasts
@@ -46,7 +46,7 @@ def of_lines(lines: Sequence[tuple[str, str]], name: str, target: str, seed: int
     language = language_of(target)
     contrasts, kinds = list(make_contrasts(lines, name, language, seed)), kinds_of(language)
     if not contrasts:
-        raise DataError(f"{name}: of none of {len(lines)} lines a contrast could be made (kinds: {', '.join(kinds)})")
+        raise DataError(f"{name}: no contrast could be made of its {len(lines)} lines (kinds: {', '.join(kinds)})")
     notes = () if language.negated else (f"no words of {target} are known: {FEWER_KINDS}",)
     return Challenge(contrasts, len(lines), kinds, seed=seed, notes=notes)
 
@@ -55,7 +55,7 @@ def of_files(source: Path, reference: Path, changed: Path | None, target: str, s
     """Read aligned files: contrasts are made, or are in a third file. Raises DataError."""
     if changed is None:
         made = of_lines(read_text(source, reference), reference.name, target, seed)
-        return Challenge(made.contrasts, made.n_lines, made.kinds, None, str(reference), seed, made.notes)
+        return replace(made, reference=str(reference))
     contrasts = read_contrastive(source, reference, changed)
     return _given(contrasts, len(contrasts), f"{reference} and {changed}")
 
@@ -69,7 +69,7 @@ def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
     different, n_equal = without_equal(contrasts)
     if not different:
         raise DataError(f"{name}: no line has a changed translation that differs from its reference")
-    notes = (f"{n_equal:,} pairs left out: both translations are the same",) if n_equal else ()
+    notes = (f"pairs left out since both translations are the same: {n_equal:,}",) if n_equal else ()
     kinds = tuple(dict.fromkeys(contrast.kind for contrast in different))
     return Challenge(different, n_lines, kinds, reference=name, notes=notes)
 
@@ -77,8 +77,8 @@ def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
 def of_split(translator: Translator, data_dir: Path | None, split_name: str | None, seed: int) -> Challenge:
     """Make contrasts of a split of a corpus, by default of the only test set of the run's. Raises DataError."""
     name, sources, references = read_split(translator, data_dir, split_name)
-    made = of_lines(list(zip(sources, references, strict=True)), name, translator.config.data.tgt, seed)
-    return Challenge(made.contrasts, made.n_lines, made.kinds, name, None, seed, made.notes)
+    pairs = list(zip(sources, references, strict=True))
+    return replace(of_lines(pairs, name, translator.config.data.tgt, seed), split=name)
 
 
 def challenge_run(translator: Translator, challenge: Challenge) -> Report:
@@ -100,9 +100,5 @@ def challenge_run(translator: Translator, challenge: Challenge) -> Report:
 
 
 def _left_out(left_out: NotScored) -> list[str]:
-    notes = []
-    if left_out.blank:
-        notes.append(f"{left_out.blank:,} pairs left out: a line is blank")
-    if left_out.cut:
-        notes.append(f"{left_out.cut:,} pairs left out: a line has more pieces than the model takes")
-    return notes
+    reasons = {"is blank": left_out.blank, "has more pieces than the model takes": left_out.cut}
+    return [f"pairs left out since a line {reason}: {n:,}" for reason, n in reasons.items() if n]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -55,15 +54,14 @@ def read_published(path: Path) -> tuple[list[Contrast], int]:
     with reading(path):
         content = read_regular(path)
     try:
-        entries = _ENTRIES.validate_python(json.loads(content))
+        entries = _ENTRIES.validate_json(content)
     except ValidationError as error:
-        where, *key = error.errors()[0]["loc"] or ("",)
+        problem = error.errors()[0]
+        where, *key = problem["loc"] or ("",)
         place = f"entry {where + 1}" if isinstance(where, int) else "the document"
-        what = f", {'.'.join(map(str, key))}" if key else ""
-        problem = error.errors()[0]["msg"].lower()
-        raise DataError(f"{path}: {place}{what}: {problem}; it must be the JSON of LingEval97 or ContraPro") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not JSON: {error}; give aligned files with --src, --ref and --contrastive") from None
+        what = ", ".join([place, *([".".join(map(str, key))] if key else [])])
+        message = problem["msg"].lower()
+        raise DataError(f"{path}: {what}: {message}; it must be the JSON of LingEval97 or ContraPro") from None
     return [
         contrast
         for number, entry in enumerate(entries, start=1)

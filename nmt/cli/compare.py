@@ -123,6 +123,8 @@ def compare(
 
     if sum(map(bool, (runs, hyp, group))) > 1:
         raise ConfigError(["RUN, --hyp and --group: give one of them"])
+    if (hyp or src) and not ref:
+        raise ConfigError(["files of translations are compared by their references: add --ref F"])
     check_tokenizer(tokenize)
     members = group_members(group) if group else single_members(runs or hyp or ())
     position = find_baseline(baseline, members)
@@ -131,9 +133,9 @@ def compare(
     options = NeuralOptions(comet or (), comet_command, segment_scores or (), lower_is_better or ())
     neural = find_metrics(options, names_of(members))
     with nullcontext() if html is None else open_output(html) as page_file:
-        if ref or hyp or src:
+        if ref:
             of_runs = (split, data, output, beam, length_penalty, overrides, checkpoint, weights, precision)
-            if not ref or runs or any(value not in (None, [], "best", "auto") for value in of_runs):
+            if runs or any(value not in (None, [], "best", "auto") for value in of_runs):
                 raise ConfigError([OF_RUNS])
             text, systems = read_systems(members, ref, src)
         else:

@@ -196,7 +196,8 @@ class Corpus:
         """Return a split whose text is to be read as a whole. Raises DataError for a training set in shards."""
         if name in self.splits and self.manifest.splits[name].shards is not None:
             raise DataError(
-                f"{self.directory.path}: the text of {name} is divided into shards, and only training reads them"
+                f"{self.directory.path}: the text of {name} is divided into shards, which this command does not read; "
+                "take another split, or a data directory of fewer pairs"
             )
         return self.split(name)
 

@@ -79,7 +79,7 @@ def choose_splits(corpus: Corpus, names: Sequence[str]) -> list[str]:
     """
     tests = [split for split in corpus.splits if split not in ("train", "valid")]
     if not names:
-        return tests or [choose_split(corpus, None)]
+        return tests or [choose_split(corpus, None)]  # which says that there is none
     chosen = [split for name in names for split in (tests if name == "all" and name not in tests else [name])]
     for name in chosen or names:
         corpus.in_one_file(name)

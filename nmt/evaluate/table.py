@@ -72,7 +72,7 @@ class History:
         }
 
     def is_comparable(self, record: ScoreRecord, score: RecordedScore) -> bool:
-        """Whether a score of a record is comparable with most others of the same split and metric."""
+        """Whether signature and text of a score are those that count for its split and metric."""
         return self._standard[record.split, score.metric] == (score.signature, record.text)
 
     def text(self) -> str:

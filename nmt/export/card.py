@@ -95,13 +95,13 @@ def _facts(
 
 def _quality(run: RunDir, config: Config, info: ExportInfo, scores: Sequence[ScoreRecord]) -> Iterator[str]:
     lines = [*_development(run, config, info)]
-    newest = {(record.split, record.search, record.precision, bool(record.notes)): record for record in scores}
-    by_signature: dict[tuple[str, ...], list[ScoreRecord]] = {}
-    for record in newest.values():
-        by_signature.setdefault(tuple(map(signature, record.scores)), []).append(record)
-    for signatures, records in by_signature.items():
+    newest: dict[tuple[str, ...], dict[tuple[str, ...], ScoreRecord]] = {}
+    for record in scores:
+        signatures = tuple(map(signature, record.scores))
+        newest.setdefault(signatures, {})[record.split, record.search, record.precision] = record
+    for signatures, records in newest.items():
         shown = [f"- {printable(line)}" for line in signatures]
-        lines += [*([""] if lines else []), *_test_scores(records), "", *shown]
+        lines += [*([""] if lines else []), *_test_scores([*records.values()]), "", *shown]
     if lines:
         case = "Scores are of detokenised text, with case unless a signature says otherwise."
         yield from ("## Quality", "", case, "", *lines, "")

@@ -41,5 +41,5 @@ def test_the_test_set_of_a_run_and_an_ensemble(nmt: Command, tmp_path: Path) -> 
     result = nmt("challenge", "--run", run, "--split", "valid")
     assert (result.status, result.out) == (2, "")
     assert result.err == (
-        "nmt: valid: of none of 12 lines a contrast could be made (kinds: name, number, clause dropped)\n"
+        "nmt: valid: no contrast could be made of its 12 lines (kinds: name, number, clause dropped)\n"
     )

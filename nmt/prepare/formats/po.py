@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from nmt.console import printable
 from nmt.errors import DataError
 from nmt.files.read import DOCUMENT_BYTES
 from nmt.prepare.formats.encoding import extends_ascii
@@ -179,7 +180,7 @@ def _add(message: _Message, line: str) -> str | None:
             return f"{keyword[1]}, where the text of {message.last} is needed"
         message.parts[keyword[1]] = [] if keyword[3] is None else [_unescape(keyword[3])]
     else:
-        return f"neither a quoted text nor a keyword with one: {line[:40]}"
+        return f"neither a quoted text nor a keyword with one: {printable(line[:40])}"
     return None
 
 

@@ -33,7 +33,7 @@ class _Arguments(BaseModel):
 
 def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out: Path) -> list[Done]:
     """Clean all parts."""
-    settings = config.model_dump(mode="json") | {"root": str(text_folder(config.root).absolute())}
+    settings = cleaning_settings(config) | {"root": str(text_folder(config.root).absolute())}
     tasks = [
         Task(
             f"clean/{number:05}",
@@ -50,6 +50,14 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
     ]
     total = sum(part.n for part in parts)
     return work.stage("clean", "cleaning", tasks, lambda done: int(str(done.summary["read"])), total)
+
+
+def cleaning_settings(config: DataConfig) -> Json:
+    """Return a config for tasks without what cleaning does not read, so that a change of that does not repeat them."""
+    settings = config.model_dump(mode="json", exclude={"dir", "temperature", "valid", "test", "max_pieces"})
+    for source in settings["train"]:
+        del source["repeat"], source["weight"]
+    return settings | {"direction": "-".join(config.languages)}
 
 
 def write_held_out_lines(work: Work, pairs: Sequence[SentencePair]) -> Path:

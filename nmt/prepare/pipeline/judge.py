@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from nmt.config import DataConfig
 from nmt.prepare.cleaning.corpus_filters import SAMPLE_PAIRS, CorpusFilter, corpus_filters
 from nmt.prepare.cleaning.reasons import REASONS
+from nmt.prepare.pipeline.clean import cleaning_settings
 from nmt.prepare.pipeline.files import SIDES, Drops, part_folder, read_side
 from nmt.prepare.pipeline.read import Part
 from nmt.prepare.pipeline.work import Work
@@ -45,7 +46,7 @@ def judge_parts(
     if not any(filters.values()):
         return drops, []
     n_rows = [int(str(part.summary["kept"])) for part in cleaned]
-    version, settings = work.version(*work.versions), config.model_dump(mode="json")
+    version, settings = work.version(*work.versions), cleaning_settings(config)
     places: dict[tuple[str, str], int] = {}
     tasks: list[Task] = []
     for key, own in filters.items():

@@ -14,7 +14,7 @@ from nmt.data.manifest import ShardRecord
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.pairs import SentencePair
-from nmt.prepare.pipeline.clean import write_hashes
+from nmt.prepare.pipeline.clean import cleaning_settings, write_hashes
 from nmt.prepare.pipeline.work import Work
 from nmt.tasks.task import Done, Json, Task
 
@@ -41,7 +41,7 @@ def recall_parts(work: Work, config: DataConfig, earlier: Earlier, first: int) -
     tasks = []
     for number, shard in enumerate(earlier.shards, start=first):
         sides = [str(earlier.directory.text(shard.name, language)) for language in config.languages]
-        arguments = {"config": config.model_dump(mode="json"), "sides": sides}
+        arguments = {"config": cleaning_settings(config), "sides": sides}
         tasks.append(Task(f"clean/{number:05}", recall_shard, arguments, earlier.version))
     return work.stage("recall", "comparing with earlier text", tasks, lambda done: int(str(done.summary["kept"])))
 

@@ -134,7 +134,7 @@ def test_what_is_written_can_be_read(tmp_path: Path) -> None:
 
 def test_a_text_of_which_no_contrast_can_be_made_is_refused() -> None:
     with pytest.raises(
-        DataError, match=r"test: of none of 2 lines a contrast could be made \(kinds: name, number, clause"
+        DataError, match=r"test: no contrast could be made of its 2 lines \(kinds: name, number, clause"
     ):
         of_lines([("a", "b"), ("c", "d")], "test", "sv", 1)
 
@@ -185,7 +185,7 @@ def test_aligned_files_are_compared_as_they_are(nmt: Command, run_dir: Path) -> 
         "challenge", "--run", run_dir, "--src", "src", "--ref", "ref", "--contrastive", "wrong", "--samples", "1"
     )
     assert result.status == 0, result.err
-    assert "note: 2 pairs left out: both translations are the same\n" in result.out
+    assert "note: pairs left out since both translations are the same: 2\n" in result.out
     assert "ref ref and wrong\n" in result.out
 
 
@@ -208,10 +208,11 @@ def test_aligned_files_are_compared_as_they_are(nmt: Command, run_dir: Path) -> 
         (("--src", "src", "--ref", "src", "--contrastive", "src"),
          "src and src: no line has a changed translation that differs from its reference"),
         (("--src", "plain", "--ref", "plain"),
-         "plain: of none of 1 lines a contrast could be made (kinds: name, number, clause dropped, negation removed, "
+         "plain: no contrast could be made of its 1 lines (kinds: name, number, clause dropped, negation removed, "
          "negation inserted, verb number)"),
-        (("--pairs", "src"), "src: not JSON: Expecting value: line 1 column 1 (char 0); give aligned files with --src, "
-         "--ref and --contrastive"),
+        (("--pairs", "src"),
+         "src: the document: invalid json: expected ident at line 1 column 2; it must be the JSON of LingEval97 or "
+         "ContraPro"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_is_refused(nmt: Command, run_dir: Path, options: tuple[str, ...], message: str) -> None:

@@ -61,8 +61,9 @@ def test_contrapro_has_a_contrast_for_each_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[1, 2", "not JSON: "),
-        ("{}", "the document: input should be a valid list; it must be the JSON of LingEval97 or ContraPro"),
+        ("[1, 2", "the document: invalid json: eof while parsing a list at line 1 column 5; it must be"),
+        ('[{"source": "\\ud800", "reference": "", "errors": []}]', "the document: invalid json: "),
+        ("{}", "the document: input should be a valid array; it must be the JSON of LingEval97 or ContraPro"),
         ([*LINGEVAL, {"source": "a"}], "entry 3, reference: field required; it must be"),
         ([{**LINGEVAL[0], "errors": [{"type": "x"}]}], "entry 1, errors.0.contrastive: field required; it must be"),
         ([{**LINGEVAL[0], "source": 1}], "entry 1, source: input should be a valid string; it must be"),

@@ -112,8 +112,8 @@ def test_the_page(nmt: Command, tmp_path: Path) -> None:
     [
         (["--hyp", "a.en", "--ref", "ref.en"], "a.en: a comparison takes at least two systems"),
         (["--hyp", "a.en", "tok.en", "--ref", "ref.en"], "tok.en looks tokenised, a.en does not: detokenise it"),
-        (["--hyp", "a.en", "b.en"], TOGETHER),
-        (["--hyp", "a.en", "b.en", "--src", "c.en"], TOGETHER),
+        (["--hyp", "a.en", "b.en"], "files of translations are compared by their references: add --ref F"),
+        (["runs/r-0", "runs/r-1", "--src", "c.en"], "files of translations are compared by their references"),
         (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--split", "test"], TOGETHER),
         (["--hyp", "a.en", "b.en", "--ref", "ref.en", "--beam", "2"], TOGETHER),
         (["runs/r-0", "runs/r-1", "--ref", "ref.en"], TOGETHER),

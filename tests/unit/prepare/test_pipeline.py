@@ -116,6 +116,8 @@ def test_a_large_training_set_is_divided_into_shards(whole: Folder, in_shards: F
     assert [shard["name"] for shard in shards][:3] == ["train.0-00000", "train.0-00001", "train.0-00002"]
     assert all(order != sorted(order) for order in orders[:3])
     corpus = place.corpus()
+    with pytest.raises(DataError, match=r"train is divided into shards, .* take another split, or a data directory"):
+        corpus.in_one_file("train")
     for language in ("de", "en"):
         name = shards[1]["name"]
         ids = np.load(corpus.directory.ids(name, language))
@@ -204,6 +206,41 @@ def test_what_was_done_with_other_files_or_settings_is_not_used(place: Folder, m
     content = place.content()
     place.data = place.folder / "fresh"
     place.prepare(sizes=SIZES, **changes)
+    assert place.content() == content
+
+
+class Counting:
+    """Does the work in this process, and notes which stages were not done before."""
+
+    def __init__(self) -> None:
+        self.stages: set[str] = set()
+
+    def run(self, work: Path, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
+        def records() -> list[object]:
+            paths = [work / task.name / "record.json" for task in tasks]
+            return [path.stat().st_ino if path.exists() else None for path in paths]
+
+        before = records()
+        yield from InProcess().run(work, tasks)
+        if records() != before:
+            self.stages.add(tasks[0].name.partition("/")[0])
+
+
+def test_what_cleaning_does_not_read_does_not_repeat_it(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt.prepare.pipeline.run.encode_parts", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            place.prepare(sizes=SMALL, **SETTINGS)
+    test = {"other": files("test") | {"name": "another name"}}
+    changes = {**SETTINGS, "data__max_pieces": 200, "data__test": test, "tokenizer__vocab_size": 350}
+    engine = Counting()
+    config = place.config(**changes, direction="en-de")
+    prepare(config, place.data, echo=place.said.append, engine=engine, sizes=SMALL)
+    assert engine.stages == {"tokenizer", "encode", "join"}
+    content = place.content()
+    place.data = place.folder / "fresh"
+    place.prepare(**changes)
     assert place.content() == content
 
 

@@ -152,6 +152,7 @@ def test_what_polib_writes(entries: list[tuple[str, str, str, bool]]) -> None:
         ('msgid "a"\n# lost\nmsgstr "B"\n', "line 8: a comment inside a message"),
         ('msgid "a\nmsgstr "B"\n', 'line 7: neither a quoted text nor a keyword with one: msgid "a'),
         ('msgid "a" "b"\nmsgstr "B"\n', "line 7: neither"),
+        ('msgid "a"\rmsgstr "A"\n', 'with one: msgid "a"\\rmsgstr "A"'),
         ('msgid a\nmsgstr "B"\n', "line 7: neither"),
         ('msgid\nmsgstr "B"\n', "line 8: msgstr, where the text of msgid is needed"),
         ('"a"\n', "line 7: neither"),

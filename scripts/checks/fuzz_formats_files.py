@@ -1,0 +1,259 @@
+"""Good small files of each format that `fuzz_formats` damages, and the ways to damage them."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import random
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable, Sequence
+from xml.sax.saxutils import escape
+
+LANGUAGES = ("de", "en")
+N_PAIRS = 12
+
+
+def pair(number: int) -> tuple[str, str]:
+    """Return a pair that no other number has."""
+    words = "über Straßen & Plätze <b>hier</b>", "over streets & squares <b>here</b>"
+    return f"Satz {number}: {words[0]} {'ja ' * (number % 5)}nein", f"Text {number}: {words[1]} {'y ' * (number % 5)}n"
+
+
+PAIRS = [pair(number) for number in range(N_PAIRS)]
+
+
+# --- one function for each format -------------------------------------------------------------------
+
+
+def _aligned(side: int) -> bytes:
+    return "".join(f"{texts[side]}\n" for texts in PAIRS).encode()
+
+
+def _tsv() -> bytes:
+    rows = ["de\ten\tscore", *(f"{de}\t{en}\t{0.1 * number:.2f}" for number, (de, en) in enumerate(PAIRS))]
+    return "".join(f"{row}\n" for row in rows).encode()
+
+
+def _csv() -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["id", "de", "en"])
+    for number, (de, en) in enumerate(PAIRS):
+        writer.writerow([number, de.replace(":", ","), f'{en} "quoted"' if number % 3 else f"{en}\nnext line"])
+    return text.getvalue().encode()
+
+
+def _jsonl() -> bytes:
+    rows = ({"id": number, "de": de, "en": en, "score": number / 7} for number, (de, en) in enumerate(PAIRS))
+    return "".join(json.dumps(row, ensure_ascii=row["id"] == 3) + "\n" for row in rows).encode()
+
+
+def _nested_jsonl() -> bytes:
+    rows = ({"translation": {"de": de, "en": en}, "meta": [1.5, None, True]} for de, en in PAIRS)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def _table() -> object:
+    import pyarrow as pa
+
+    columns = [list(column) for column in zip(*PAIRS, strict=True)]
+    return pa.table({"id": list(range(N_PAIRS)), "de": columns[0], "en": columns[1]})
+
+
+def _parquet(compression: str) -> bytes:
+    from pyarrow import parquet
+
+    sink = io.BytesIO()
+    parquet.write_table(_table(), sink, compression=compression, row_group_size=5, write_page_checksum=True)
+    return sink.getvalue()
+
+
+def _arrow(is_stream: bool) -> bytes:
+    from pyarrow import ipc
+
+    table, sink = _table(), io.BytesIO()
+    with (ipc.new_stream if is_stream else ipc.new_file)(sink, table.schema) as writer:  # type: ignore[attr-defined]
+        writer.write_table(table, max_chunksize=5)
+    return sink.getvalue()
+
+
+def _tmx() -> bytes:
+    body = "".join(
+        f'<tu tuid="{number}"><prop type="score">0.{number}</prop>\n<tuv xml:lang="de-DE"><seg>{escape(de)}</seg></tuv>'
+        f'<tuv xml:lang="en"><seg>{escape(en)}<ph x="1">code</ph></seg></tuv></tu>\n'
+        for number, (de, en) in enumerate(PAIRS)
+    )
+    doctype = '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n'
+    return f'{doctype}<tmx version="1.4"><header srclang="de"/><body>\n{body}</body></tmx>\n'.encode()
+
+
+def _xliff1() -> bytes:
+    body = "".join(
+        f'<trans-unit id="{number}"><source>{escape(de)}</source><target state="final">{escape(en)}</target>'
+        "</trans-unit>\n"
+        for number, (de, en) in enumerate(PAIRS)
+    )
+    return (
+        '<?xml version="1.0"?>\n<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">'
+        f'<file source-language="de" target-language="en" original="a"><body>\n{body}</body></file></xliff>\n'
+    ).encode()
+
+
+def _xliff2() -> bytes:
+    body = "".join(
+        f'<unit id="{number}"><segment><source>{escape(de)}</source><target>{escape(en)}</target></segment></unit>\n'
+        for number, (de, en) in enumerate(PAIRS)
+    )
+    return (
+        '<xliff version="2.0" srcLang="de" trgLang="en" xmlns="urn:oasis:names:tc:xliff:document:2.0">'
+        f'<file id="f">\n{body}</file></xliff>\n'
+    ).encode()
+
+
+def _po() -> bytes:
+    head = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+    entries = [
+        f"#: file.c:{number}\n#, {'fuzzy' if number == 4 else 'c-format'}\nmsgid {json.dumps(en)}\n"
+        f"msgstr {json.dumps(de, ensure_ascii=False)}\n\n"
+        for number, (de, en) in enumerate(PAIRS)
+    ]
+    plural = 'msgid "one"\nmsgid_plural "many"\nmsgstr[0] "eins"\nmsgstr[1] "viele"\n\n#~ msgid "o"\n#~ msgstr "a"\n'
+    return (head + "".join(entries) + plural).encode()
+
+
+def _moses() -> bytes:
+    return _zip({"C.de-en.de": _aligned(0), "C.de-en.en": _aligned(1), "README": b"free"}, zipfile.ZIP_DEFLATED)
+
+
+FORMATS: dict[str, tuple[str, Sequence[Callable[[], bytes]]]] = {
+    "tsv": (".tsv", [_tsv]),
+    "csv": (".csv", [_csv]),
+    "jsonl": (".jsonl", [_jsonl, _nested_jsonl]),
+    "parquet": (".parquet", [lambda: _parquet("none"), lambda: _parquet("snappy"), lambda: _parquet("zstd")]),
+    "arrow": (".arrow", [lambda: _arrow(False), lambda: _arrow(True)]),
+    "tmx": (".tmx", [_tmx]),
+    "xliff 1.2": (".xlf", [_xliff1]),
+    "xliff 2": (".xlf", [_xliff2]),
+    "po": (".po", [_po]),
+    "moses": (".zip", [_moses]),
+    "aligned": ("", [lambda: _aligned(0), lambda: _aligned(1)]),
+}
+"""Format -> the suffix, and functions that write good files; of aligned text, one for each side."""
+
+
+# --- compression and archives -----------------------------------------------------------------------
+
+
+def _zip(members: dict[str, bytes], method: int) -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", method) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return sink.getvalue()
+
+
+def _tar(members: dict[str, bytes]) -> bytes:
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(f"{'long-' * 25}{name}")
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return sink.getvalue()
+
+
+def _zst(content: bytes) -> bytes:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return bytes(zstd.compress(content, options={zstd.CompressionParameter.checksum_flag: 1}))
+
+
+COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": lambda content: gzip.compress(content, mtime=0),
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": _zst,
+}
+
+
+def archived(suffix: str, name: str, content: bytes, rng: random.Random) -> bytes:
+    """Put a file into an archive, beside another one that is left out."""
+    members = {"notes": b"no text", f"folder/{name}": content}
+    if suffix == ".zip":
+        return _zip(members, rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2]))
+    whole = _tar(members)
+    return COMPRESSIONS[suffix.removeprefix(".tar")](whole) if suffix != ".tar" else whole
+
+
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tar.zst")
+
+
+# --- damage -----------------------------------------------------------------------------------------
+
+_ODD = [
+    b"\0", b"\0" * 600, b"\n", b"\r", b"\r\n", b"\n\n", b"\t", b"\x85", b"\xe2\x80\xa8", b"\x0c", b"\x1a", b"\xff\xfe",
+    b"\xfe\xff", b"\xef\xbb\xbf", b"\xff\xfe\0\0", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\xaf", b"\xe4",
+    b'"', b"'", b"\\", b'\\"', b"\\ud800", b"\\u0000", b"\\n", b",", b";", b"|", b"{", b"}", b"[", b"]", b":", b"null",
+    b"NaN", b"-Infinity", b"1e999", b"-1", b"9" * 30, b"9" * 5000, b"0x10", b"[" * 100_000, b'{"a":' * 50_000,
+    b'{"de": {"en": ', b'"de": "x", ', b"<", b">", b"&", b"&amp;", b"&lt;", b"&#0;", b"&#xD800;", b"&#x110000;", b"&e;",
+    b"<!--", b"-->", b"<![CDATA[", b"]]>", b"<?xml version='1.0' encoding='utf-16'?>", b"<?a", b"?>", b"<a>" * 200,
+    b"<a>" * 50_000, b"<hi>" * 90, b"</seg>", b"<seg>", b"<tu>", b"</tu>", b"<tuv>", b"<source>", b"</target>",
+    b"<mrk mtype='seg' mid='1'>", b"<seg-source>", b"<x a='" + b"b" * 100_000 + b"'/>",
+    b'<!DOCTYPE a [<!ENTITY e "x">]>',
+    b'<!DOCTYPE a [<!ENTITY e SYSTEM "file:///etc/passwd">]>', b"<!ENTITY % p SYSTEM 'http://127.0.0.1:9/'>%p;",
+    b'<!DOCTYPE a [<!ENTITY a "' + b"b" * 1000 + b'"><!ENTITY c "' + b"&a;" * 1000 + b'">]>', b" xmlns='x'",
+    b" xml:lang='de-AT'", b"encoding='idna'", b'encoding="utf-7"', b'encoding="rot13"', b'encoding="shift_jis"',
+    b"charset=utf-16", b"charset=idna", b"charset=undefined", b"charset=latin-1", b"charset=hex",
+    b"charset=" + b"x" * 50,
+    b'msgid ""\n', b'msgstr "', b'msgstr[99] "x"\n', b'msgid_plural "x"\n', b"#~ ", b"#| ", b"#, fuzzy\n", b'msgctxt "',
+    b"PK\x03\x04", b"PK\x05\x06" + b"\0" * 18, b"PK\x01\x02", b"\x1f\x8b\x08", b"BZh9", b"\xfd7zXZ\0",
+    b"\x28\xb5\x2f\xfd",
+    b"\x50\x2a\x4d\x18\xff\xff\xff\x7f", b"PAR1", b"ARROW1\0\0", b"\xff" * 8, b"\x80" * 12, b"\x7f\xff\xff\xff",
+    b"9999999999 path=", b"0" * 512, b"7" * 11, b"ustar  \0", b"..", b"/", b"../../x", b"\xe2\x80\xae", b"\x1b[2J",
+    b"x" * 3_000_000, b"\n" * 100_000,
+]  # fmt: skip
+"""What is put into files: marks of formats, encodings and compression, and too much of everything."""
+
+
+def damage(content: bytes, other: bytes, rng: random.Random) -> bytes:
+    """Damage a file in one of many ways; `other` is another file, parts of which may be put into it."""
+    at, length = rng.randrange(len(content) + 1), rng.choice([1, 1, 2, 4, 8, 30, 100, 1000])
+    match rng.randrange(11):
+        case 0 | 1:
+            return content[:at] + bytes([rng.randrange(256)]) + content[at + 1 :]
+        case 2:
+            flipped = bytes(byte ^ (1 << rng.randrange(8)) for byte in content[at : at + 1])
+            return content[:at] + flipped + content[at + 1 :]
+        case 3:
+            return content[:at]
+        case 4:
+            return content[:at] + content[at + length :]
+        case 5:
+            return content[:at] + content[at : at + length] + content[at:]
+        case 6 | 7:
+            return content[:at] + rng.choice(_ODD) + content[at:]
+        case 8:
+            odd = rng.choice(_ODD)
+            return content[:at] + odd + content[at + len(odd) :]
+        case 9:
+            start = rng.randrange(len(other) + 1)
+            return content[:at] + other[start : start + rng.choice([length, len(other)])] + content[at:]
+        case _:
+            return _recoded(content, rng)
+
+
+def _recoded(content: bytes, rng: random.Random) -> bytes:
+    """Write a text in another encoding, with other line ends, or with a byte order mark."""
+    text = content.decode("latin-1" if rng.random() < 0.2 else "utf-8", errors="replace")
+    encoding = rng.choice(["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1", "cp1252", "utf-8-sig", "utf-7"])
+    if rng.random() < 0.2:
+        return text.replace("\n", rng.choice(["\r\n", "\r", "\n\r", "\u2028"])).encode()
+    return text.encode(encoding, errors="replace")
