@@ -12,8 +12,7 @@ from nmt.challenge.published import read_contrastive, read_published, read_text,
 from nmt.challenge.report import Report
 from nmt.console import Progress
 from nmt.errors import DataError
-from nmt.evaluate.report import Member, Subject
-from nmt.evaluate.run import choose_split, corpus_of
+from nmt.evaluate.run import read_split, subject_of
 from nmt.translate.score import Scored
 from nmt.translate.translator import Translator
 
@@ -77,11 +76,9 @@ def _given(contrasts: Sequence[Contrast], n_lines: int, name: str) -> Challenge:
 
 def of_split(translator: Translator, data_dir: Path | None, split_name: str | None, seed: int) -> Challenge:
     """Make contrasts of a split of a corpus, by default of the only test set of the run's. Raises DataError."""
-    config, corpus = translator.config.data, corpus_of(translator, data_dir)
-    split = corpus.in_one_file(choose_split(corpus, split_name))
-    corpus.verify(split.name, ("text",))
-    lines = list(zip(split.text(config.src), split.text(config.tgt), strict=True))
-    return replace(of_lines(lines, split.name, config.tgt, seed), split=split.name)
+    name, sources, references = read_split(translator, data_dir, split_name)
+    pairs = list(zip(sources, references, strict=True))
+    return replace(of_lines(pairs, name, translator.config.data.tgt, seed), split=name)
 
 
 def challenge_run(translator: Translator, challenge: Challenge) -> Report:
@@ -97,10 +94,7 @@ def challenge_run(translator: Translator, challenge: Challenge) -> Report:
     outcomes, left_out = score_contrasts(challenge.contrasts, score)
     if not outcomes:
         raise DataError(f"none of {len(challenge.contrasts)} pairs was scored: {'; '.join(_left_out(left_out))}")
-    origins = [origin for origin in (translator.origin, *translator.others) if origin is not None]
-    members = tuple(Member(str(origin.run), origin.step, origin.weights) for origin in origins)
-    model = {"ensemble": members} if len(members) > 1 else vars(members[0])
-    subject = Subject(**model, split=challenge.split, ref=challenge.reference, precision=translator.precision)
+    subject = subject_of(translator, split=challenge.split, ref=challenge.reference)
     notes = (*challenge.notes, *_left_out(left_out))
     return Report(subject, challenge.n_lines, challenge.kinds, tuple(outcomes), challenge.seed, notes)
 

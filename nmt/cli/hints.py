@@ -53,6 +53,7 @@ OTHER_COMMANDS = {
     "evaluate": "eval test valid validate bleu sacrebleu",
     "compare": "diff significance compare_mt paired_bs paired_ar",
     "challenge": "contrastive contrast lingeval contrapro",
+    "robustness": "robust noise noisy perturb perturbation typos",
     "sweep": "grid search tune",
     "distil": "distill distillation distilation kd",
     "back-translate": "backtranslate backtranslation back_translation bt",
@@ -171,7 +172,7 @@ def _instead(command: str, words: Sequence[str], shown: str) -> str:
             return f"nmt evaluate --hyp {first} --ref FILE"
         case "score":
             return "nmt score --src FILE --ref FILE"
-        case "evaluate" | "export" | "challenge":
+        case "evaluate" | "export" | "challenge" | "robustness":
             return f"nmt {command} --run {first}"
         case "train" if Path(words[0]).is_dir():
             return f"nmt train --data {first}"

@@ -87,6 +87,7 @@ def robustness(
     """
     from nmt.cli.defaults import resolve_models, search_settings
     from nmt.evaluate.run import subject_of
+    from nmt.files.write import refuse_overwriting
     from nmt.robustness.changes import default_changes
     from nmt.robustness.report import Report, render_json, render_text
     from nmt.robustness.robustness import Plan
@@ -111,6 +112,10 @@ def robustness(
         whole = split_text(translator, data, split)
     text = whole if lines is None else whole.sampled(lines)
     plan = Plan(chosen or default_changes(text.languages[0]), percentages, seed)
+    if output is not None:
+        names = ["original", *(f"{change}-{rate:g}" for change in plan.changes for rate in plan.rates)]
+        outputs = [output / f"{name}.{language}" for name in names for language in text.languages]
+        refuse_overwriting(outputs, [source, reference])
     measured = measure_run(translator, search, text, plan)
     if output is not None:
         write_texts(output, measured, text.languages)

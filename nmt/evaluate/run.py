@@ -122,14 +122,28 @@ def evaluate_run(
     return Evaluation(report, sources, references, translations)
 
 
+def read_split(
+    translator: Translator, data_dir: Path | None, split_name: str | None
+) -> tuple[str, list[str], list[str]]:
+    """Return the name, sources and references of a split, by default of the only test set of the run's data.
+
+    Raises DataError if there is none, or it is damaged, and as `corpus_of`.
+    """
+    config, corpus = translator.config.data, corpus_of(translator, data_dir)
+    split = corpus.in_one_file(choose_split(corpus, split_name))
+    corpus.verify(split.name, ("text",))
+    return split.name, split.text(config.src), split.text(config.tgt)
+
+
 def subject_of(
-    translator: Translator, search: SearchConfig, split: str | None = None, ref: str | None = None
+    translator: Translator, search: SearchConfig | None = None, split: str | None = None, ref: str | None = None
 ) -> Subject:
     """Describe a text that a translator loaded from one or several runs has translated."""
     origins = [origin for origin in (translator.origin, *translator.others) if origin is not None]
     members = tuple(Member(str(origin.run), origin.step, origin.weights) for origin in origins)
     model = {"ensemble": members} if len(members) > 1 else vars(members[0])
-    return Subject(**model, split=split, ref=ref, search=describe_search(search), precision=translator.precision)
+    described = None if search is None else describe_search(search)
+    return Subject(**model, split=split, ref=ref, search=described, precision=translator.precision)
 
 
 def translate_text(

@@ -17,9 +17,9 @@ LEGEND = (
     "rate: share of the places where the change has an effect (letters inside words, words, marks)",
     "lines: those that differ from the original; kept: share of its chrF; same: chrF between the translations of the "
     "original and of the changed text, in both directions",
-    f"empty, copied (the source, which is not the reference), repeated ({N_GRAM} words at least {MORE_OFTEN} times "
-    f"more often than any in the source), length (more than {LENGTH:g} times that of the reference, or less than "
-    f"1/{LENGTH:g}): numbers of translations",
+    "numbers of translations: empty; copied (the source, which is not the reference); repeated (some "
+    f"{N_GRAM} words in a row occur at least {MORE_OFTEN} times more than any in the source); length (more than "
+    f"{LENGTH:g} times the characters of the reference, or less than 1/{LENGTH:g})",
 )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from nmt.config import SearchConfig
 from nmt.console import say
 from nmt.errors import DataError
-from nmt.evaluate.run import choose_split, corpus_of, translate_text
+from nmt.evaluate.run import read_split, translate_text
 from nmt.files.write import open_output
 from nmt.robustness.robustness import Measured, Plan, Text, make_variants, measure
 from nmt.text.lines import bounded_list, read_aligned
@@ -17,10 +17,7 @@ from nmt.translate.translator import Translator
 
 def split_text(translator: Translator, data_dir: Path | None, split_name: str | None) -> Text:
     """Read a split of a corpus, by default of the only test set of the run's data. Raises DataError."""
-    config, corpus = translator.config.data, corpus_of(translator, data_dir)
-    split = corpus.in_one_file(choose_split(corpus, split_name))
-    corpus.verify(split.name, ("text",))
-    return _whole(split.name, split.text(config.src), split.text(config.tgt), translator)
+    return _whole(*read_split(translator, data_dir, split_name), translator)
 
 
 def file_text(translator: Translator, source: Path, reference: Path) -> Text:

@@ -10,7 +10,7 @@ from nmt.evaluate.metrics import default_tokenizer
 
 N_GRAM = 4
 MORE_OFTEN = 2
-"""How many times more often than the source a translation repeats an n-gram, to count as repeated."""
+"""How many times more an n-gram occurs in a translation than any does in the source, if it counts as repeated."""
 LENGTH = 2.0
 """A translation with so many times the characters of its reference is too long, and the other way round too short."""
 
@@ -23,8 +23,8 @@ class Signs:
     copied: int
     """They are their source, and the reference is not."""
     repeated: int
-    """They have an n-gram (4 words) at least twice more often than the source has any: the sign of oscillating output
-    of Raunak et al., 2021, arXiv:2104.06683. Characters stand for words where none are written."""
+    """An n-gram (4 words) occurs at least 2 times more than any does in the source: the sign of oscillating output
+    of Raunak et al., 2021, arXiv:2104.06683. Characters take the place of words in scripts without spaces."""
     length: int
     """They have more than twice as many characters as their reference, or less than half as many."""
 

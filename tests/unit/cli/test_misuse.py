@@ -172,6 +172,7 @@ def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
         (("score", "--src", "a", "--ref", "b", "c"), "write nmt score --src FILE --ref FILE"),
         (("export", "runs/a", "--output", "b"), "write nmt export --run runs/a"),
         (("challenge", "runs/a"), "write nmt challenge --run runs/a"),
+        (("robustness", "runs/a"), "write nmt robustness --run runs/a"),
         (("runs", "a", "b"), "runs takes one DIR, found b too"),
         (("--lr", "3", "train"), "No such option: --lr; options of a command go after it: nmt COMMAND --lr"),
         (("preprocess",), "No such command 'preprocess'; it is nmt prepare"),

@@ -41,6 +41,13 @@ def test_a_table_and_the_texts(nmt: Command) -> None:
     assert Path("a/b/original.en").read_text().count("\n") == 8
 
 
+def test_what_it_reads_is_not_written_to(nmt: Command) -> None:
+    Path("in.de").rename("original.de")
+    result = nmt("robustness", "--run", "runs/tiny", "--src", "original.de", "--ref", "ref.en", "--output", ".")
+    assert result.status == 2 and "original.de" in result.err and result.err.count("\n") == 1
+    assert Path("original.de").read_text().count("\n") == 8
+
+
 def test_a_sample_as_json(nmt: Command) -> None:
     result = nmt("robustness", *FILES, *QUICK, "--rates", "100", "--changes", "upper_case", "--lines", "3", "--json")
     report = json.loads(result.out)
