@@ -47,6 +47,7 @@ class _Run:
     name: str
     path: Path
     config: Config
+    search: SearchConfig
     corpus: Corpus
     split: str
     sources: list[str]
@@ -78,7 +79,7 @@ def _open(name: str, path: Path, how: Translating) -> _Run:
     if path.is_file():
         raise DataError(f"{path}: is a file, not a run; files of translations are compared by --hyp A B --ref F")
     config = open_saved(path, how.checkpoint, how.weights).config
-    how.search(config)
+    search = how.search(config)
     corpus = open_corpus(RunDir(path), config.data.languages, how.data)
     chosen = choose_split(corpus, how.split)
     if chosen not in corpus.splits:
@@ -86,7 +87,8 @@ def _open(name: str, path: Path, how: Translating) -> _Run:
         raise DataError(f"{path}: its data directory {where} has no split {chosen}; it has {', '.join(corpus.splits)}")
     split = corpus.in_one_file(chosen)
     corpus.verify(chosen, ("text",))
-    return _Run(name, path, config, corpus, chosen, split.text(config.data.src), split.text(config.data.tgt))
+    sources, references = split.text(config.data.src), split.text(config.data.tgt)
+    return _Run(name, path, config, search, corpus, chosen, sources, references)
 
 
 def _check_same_test(first: _Run, other: _Run) -> None:
@@ -113,15 +115,15 @@ def _check_same_test(first: _Run, other: _Run) -> None:
 def _translate(run: _Run, how: Translating) -> System:
     """Return the system of a run, and write its translations if they are wanted."""
     translator = Translator.load(run.path, how.checkpoint, how.weights, precision=how.precision)
-    origin, search = translator.origin, how.search(run.config)
+    origin = translator.origin
     assert origin is not None, "the translator was loaded from a run"
     say(f"{run.name}: translating {run.split}")
-    translations = tuple(translate_text(translator, run.sources, run.split, search))
+    translations = tuple(translate_text(translator, run.sources, run.split, run.search))
     if how.output is not None:
         with open_output(how.output / f"{run.name.replace('/', '-')}.{run.config.data.tgt}") as file:
             file.writelines(f"{line}\n".encode() for line in translations)
     return System(
-        run.name, translations, run.path, origin.step, origin.weights, describe_search(search), translator.precision
+        run.name, translations, run.path, origin.step, origin.weights, describe_search(run.search), translator.precision
     )
 
 
