@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.options import CheckpointOption, PrecisionOption, RunsOption, WeightsOption
+from nmt.cli.options import CheckpointOption, JsonOption, PrecisionOption, RunDataOption, RunsOption, WeightsOption
 from nmt.errors import ConfigError
 
 
@@ -19,9 +19,7 @@ def challenge(
     split: Annotated[
         str | None, typer.Option("--split", metavar="NAME", help="Split to change.  [default: the only test set]")
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the run's]")
-    ] = None,
+    data: RunDataOption = None,
     source: Annotated[Path | None, typer.Option("--src", metavar="F", help="Or change this text: source …")] = None,
     reference: Annotated[
         Path | None, typer.Option("--ref", metavar="F", help="… and translations, line by line …")
@@ -42,7 +40,7 @@ def challenge(
     output: Annotated[
         Path | None, typer.Option("--output", metavar="F", help="Write all pairs and their scores to F, as JSON.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Show where a model fails: how often is a wrong translation more probable than the true one?
 

@@ -15,10 +15,15 @@ from nmt.cli.options import (
     CheckpointOption,
     CometCommandOption,
     CometOption,
+    JsonOption,
+    LowercaseOption,
     LowerIsBetterOption,
     PenaltyOption,
     PrecisionOption,
+    RunDataOption,
     SearchOption,
+    SplitOption,
+    TokenizeOption,
     WeightsOption,
 )
 from nmt.errors import ConfigError
@@ -56,24 +61,16 @@ def compare(
         str | None,
         typer.Option("--baseline", metavar="NAME", help="What the others are compared with.  [default: the first]"),
     ] = None,
-    split: Annotated[
-        str | None, typer.Option("--split", metavar="NAME", help="Split to translate.  [default: the only test set]")
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: that of each run]")
-    ] = None,
+    split: SplitOption = None,
+    data: RunDataOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     overrides: SearchOption = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
-    lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Ignore case, for comparison with papers that do.")
-    ] = False,
-    tokenize: Annotated[
-        str | None, typer.Option("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, intl, zh, char or none.")
-    ] = None,
+    lowercase: LowercaseOption = False,
+    tokenize: TokenizeOption = None,
     comet: CometOption = None,
     comet_command: CometCommandOption = None,
     segment_scores: Annotated[
@@ -92,7 +89,7 @@ def compare(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="F", help="Also write a page with all lines to F, for a browser.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Compare systems: is the difference more than chance?
 

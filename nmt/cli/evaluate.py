@@ -15,11 +15,14 @@ from nmt.cli.options import (
     CheckpointOption,
     CometCommandOption,
     CometOption,
+    LowercaseOption,
     LowerIsBetterOption,
     PenaltyOption,
     PrecisionOption,
+    RunDataOption,
     RunsOption,
     SearchOption,
+    TokenizeOption,
     WeightsOption,
 )
 from nmt.errors import CheckpointError, ConfigError, DataError
@@ -46,21 +49,15 @@ def evaluate(
         list[Path] | None,
         typer.Option("--ref", metavar="F", help="… against this file of references; may be repeated."),
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the run's]")
-    ] = None,
+    data: RunDataOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     overrides: SearchOption = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
-    lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Ignore case, for comparison with papers that do.")
-    ] = False,
-    tokenize: Annotated[
-        str | None, typer.Option("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, intl, zh, char or none.")
-    ] = None,
+    lowercase: LowercaseOption = False,
+    tokenize: TokenizeOption = None,
     src: Annotated[
         Path | None, typer.Option("--src", metavar="F", help="File of sources for --comet, with --hyp and --ref.")
     ] = None,

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.options import CheckpointOption, RunOption, WeightsOption
+from nmt.cli.options import CheckpointOption, RunDataOption, RunOption, WeightsOption
 from nmt.console import show
 from nmt.errors import ConfigError
 
@@ -36,9 +36,7 @@ def export(
     evaluate: Annotated[
         bool, typer.Option("--evaluate", help="Score the test sets of the data directory, for the model card.")
     ] = False,
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the run's]")
-    ] = None,
+    data: RunDataOption = None,
 ) -> None:
     """Export a run as one directory that translates on any machine.
 

@@ -99,6 +99,17 @@ AddressOption = Annotated[
         "--address", metavar="HOST:PORT", help="Of the Ray cluster.  [default: RAY_ADDRESS, or this machine's]"
     ),
 ]
+SplitOption = Annotated[
+    str | None, typer.Option("--split", metavar="NAME", help="Split to translate.  [default: the only test set]")
+]
+RunDataOption = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: that of the run]")
+]
+LowercaseOption = Annotated[bool, typer.Option("--lowercase", help="Ignore case, for comparison with papers that do.")]
+TokenizeOption = Annotated[
+    str | None, typer.Option("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, intl, zh, char or none.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 CometOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -11,10 +11,13 @@ from nmt.cli.app import app
 from nmt.cli.options import (
     BeamOption,
     CheckpointOption,
+    JsonOption,
     PenaltyOption,
     PrecisionOption,
+    RunDataOption,
     RunsOption,
     SearchOption,
+    SplitOption,
     WeightsOption,
 )
 from nmt.errors import ConfigError, DataError
@@ -23,12 +26,8 @@ from nmt.errors import ConfigError, DataError
 @app.command()
 def robustness(
     run: RunsOption = None,
-    split: Annotated[
-        str | None, typer.Option("--split", metavar="NAME", help="Split to translate.  [default: the only test set]")
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the run's]")
-    ] = None,
+    split: SplitOption = None,
+    data: RunDataOption = None,
     source: Annotated[Path | None, typer.Option("--src", metavar="F", help="Or translate this file …")] = None,
     reference: Annotated[
         Path | None, typer.Option("--ref", metavar="F", help="… and score it against this one, line by line.")
@@ -55,7 +54,7 @@ def robustness(
     output: Annotated[
         Path | None, typer.Option("--output", metavar="DIR", help="Write all sources and translations into DIR.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Show how much worse a model translates text with typos, or in capitals.
 
