@@ -65,11 +65,13 @@ class TwoNodes:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[TwoNodes]:
+    handler = signal.getsignal(signal.SIGTERM)  # Ray puts its own in place of it, for good
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(Path(tasks.__file__).parent)]))
         cluster = TwoNodes()
         yield cluster
         cluster.shutdown()
+    signal.signal(signal.SIGTERM, handler)
 
 
 @pytest.fixture(scope="module")
