@@ -134,9 +134,16 @@ class Nodes:
         return True
 
 
+def matching(work: Path, pattern: str) -> list[Path]:
+    """Return the paths below a folder whose name matches; others may be removed meanwhile."""
+    while True:
+        with suppress(FileNotFoundError):
+            return sorted(work.rglob(pattern))
+
+
 def workers_of(driver: subprocess.Popen[bytes], work: Path) -> list[int]:
     """Return the processes that write now, by the names of their folders; none of an earlier driver's."""
-    folders = [path for path in work.rglob("*.part-*-*-*") if not path.name.endswith("-old")]
+    folders = [path for path in matching(work, "*.part-*-*-*") if not path.name.endswith("-old")]
     pids = {int(path.name.split("-")[-2]) for path in folders}
     return [pid for pid in sorted(pids) if pid != driver.pid and Path(f"/proc/{pid}").exists()]
 
@@ -161,7 +168,7 @@ def survive(
                 counts["drivers that gave up"] += 1
                 errors.seek(0)
                 print(errors.read().decode().rstrip().rpartition("\n")[2], flush=True)
-        finished = sorted(path.parent for path in work.rglob("record.json"))
+        finished = [path.parent for path in matching(work, "record.json")]
         if finished and rng.random() < 0.5:
             victim = rng.choice([path for path in sorted(rng.choice(finished).rglob("*")) if path.is_file()])
             os.truncate(victim, victim.stat().st_size // 2)
@@ -218,7 +225,7 @@ def main() -> None:
     options = parser.parse_args()
     rng, counts, n_wrong = random.Random(options.seed), Counter[str](), 0
     nodes = Nodes(options.nodes) if options.nodes else None
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # workers on Ray may still write
         divide_sample(Path(folder) / "text")
         wanted = Path(folder) / "wanted"
         do(wanted, InProcess(), options.prepare)
