@@ -6,7 +6,7 @@
 FOLDER has the files (data/README.md). Arms: clean, the text as it is; damaged, a share of the pairs damaged as in
 `scripts.measure.damage` and prepared with the default settings; cleaned, the same text with the settings that are
 recommended for text from the web. The model is that of multi30k.yaml without consistency training. One arm takes about
-20 minutes of one core (OMP_NUM_THREADS=1); an arm that is in the folder is not trained again. `--scores`
+15 minutes of one core (OMP_NUM_THREADS=1); an arm that is in the folder is not trained again. `--scores`
 scores the arms on the test set.
 """
 
@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("arm", nargs="*", choices=ARMS, default=[])
     parser.add_argument("--out", type=Path, default=Path("runs/damaged"))
-    parser.add_argument("--steps", type=int, default=2500)
+    parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--scores", action="store_true")
     options = parser.parse_args()
