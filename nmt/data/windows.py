@@ -2,7 +2,7 @@
 
 A training set in one file whose corpora have no weights is one window, so that an epoch is planned as a whole. Any
 other is divided into windows of about `WINDOW_PAIRS` pairs, each a function of the seed and its position: while one is
-learned from, a thread plans the next, and the files of a window are unmapped when it is over.
+learned from, a thread plans the next, and the ids of a window are in memory until it is over.
 """
 
 from __future__ import annotations
