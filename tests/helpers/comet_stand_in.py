@@ -60,8 +60,8 @@ def main() -> None:
         content = {"scores": [0.5]}
     elif how == "fewer":
         of_last.pop()
-    elif how == "nan":
-        of_last[1]["COMET"] = float("nan")
+    elif how in ("nan", "infinite"):
+        of_last[1]["COMET"] = float("nan" if how == "nan" else "-inf")
     elif how == "words":
         of_last[1]["COMET"] = "0.5"
     output.write_text("0.5 0.5" if how == "text" else json.dumps(content, indent=4), encoding="utf-8")

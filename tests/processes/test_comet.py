@@ -72,6 +72,7 @@ def test_of_several_references_the_first_that_is_not_blank_counts() -> None:
         ("words", "has written other JSON than that of COMET 2: is it COMET's comet-score?"),
         ("fewer", ": bad: 4 scores for 5 lines"),
         ("nan", ": bad: the score of line 2 is nan"),
+        ("infinite", ": bad: the score of line 2 is -inf"),
         ("well --gpus x", r"ended with status 2: comet_stand_in.py: error: .*invalid int value: 'x'"),
     ],
 )
