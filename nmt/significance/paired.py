@@ -33,15 +33,40 @@ def approximate_randomization(first: LineCounts, second: LineCounts, trials: int
     of the systems. `sacrebleu --paired-ar` counts larger ones only: the same unless few lines differ, but systems that
     do not differ at all have its smallest p.
     """
-    observed = abs(first.score() - second.score())
-    total, change = first.counts.sum(0), second.counts - first.counts
-    both = total + second.counts.sum(0)
-    rng, n_as_large = np.random.default_rng(seed), 0
-    for size in _chunks(trials, len(change)):
-        exchanged = total + rng.integers(0, 2, (size, len(change))).astype(np.float64) @ change
-        differences = np.abs(first.scores(exchanged) - first.scores(both - exchanged))
-        n_as_large += int((differences >= observed - 1e-9).sum())  # the same sum in another order is as large
-    return (n_as_large + 1) / (trials + 1)
+    return randomization_tests([(first, second)], trials, seed)[0]
+
+
+def randomization_tests(
+    pairs: Sequence[tuple[LineCounts, LineCounts]], trials: int = TRIALS, seed: int = SEED
+) -> list[float]:
+    """Return p of each pair as `approximate_randomization` does; the lines that are exchanged are drawn once for all.
+
+    All systems have the same lines.
+    """
+    if not pairs:
+        return []
+    tests, n_lines = [_Exchange(*pair) for pair in pairs], len(pairs[0][0].counts)
+    rng, n_as_large = np.random.default_rng(seed), [0] * len(pairs)
+    for size in _chunks(trials, n_lines):
+        exchanged = rng.integers(0, 2, (size, n_lines)).astype(np.float64)
+        for number, test in enumerate(tests):
+            n_as_large[number] += test.n_as_large(exchanged)
+    return [(n + 1) / (trials + 1) for n in n_as_large]
+
+
+class _Exchange:
+    """The difference between two systems if lines are exchanged."""
+
+    def __init__(self, first: LineCounts, second: LineCounts) -> None:
+        self._scores, self._total, self._change = first.scores, first.counts.sum(0), second.counts - first.counts
+        self._both = self._total + second.counts.sum(0)
+        self._observed = abs(first.score() - second.score())
+
+    def n_as_large(self, exchanged: Floats) -> int:
+        """Return in how many trials (S, L) the difference is at least the observed one."""
+        sums = self._total + exchanged @ self._change
+        differences = np.abs(self._scores(sums) - self._scores(self._both - sums))
+        return int((differences >= self._observed - 1e-9).sum())  # the same sum in another order is as large
 
 
 def bootstrap_scores(systems: Sequence[LineCounts], samples: int = TRIALS, seed: int = SEED) -> Floats:

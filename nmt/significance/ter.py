@@ -169,7 +169,10 @@ class _Table:
         for shift in sorted({*shifts}, key=lambda shift: (-shift.length, shift.start, shift.target)):
             length, start, target = shift
             moved = _shifted(words, shift)
-            first, last = min(start, target), max(start + length, target if target > start + length else target + length)
+            first, last = (
+                min(start, target),
+                max(start + length, target if target > start + length else target + length),
+            )
             row = rows[first]
             for i in range(first, len(words)):
                 row = self._next(row, moved[i])
