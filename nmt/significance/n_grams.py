@@ -5,7 +5,7 @@ Shapes are written with L lines, N symbols of all lines of all texts, and O orde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,15 +66,23 @@ def count_matches(reference: Symbols, others: Sequence[Symbols], orders: int) ->
     An n-gram counts as often as both lines have it.
     """
     n_lines = len(reference.lengths)
-    chunks = [
-        _count(*(text.lines(start, start + _LINES) for text in (reference, *others)), orders=orders)
-        for start in range(0, n_lines, _LINES)
-    ]
-    return [np.concatenate(of_text) for of_text in zip(*chunks, strict=True)]
+    matches = np.zeros((len(others), n_lines, orders), np.int64)
+    for start in range(0, n_lines, _LINES):
+        part = slice(start, start + _LINES)
+        texts = [text.lines(start, start + _LINES) for text in (reference, *others)]
+        for order, (n_kinds, (own, *keys)) in enumerate(line_n_grams(texts, orders)):
+            own, n_own = np.unique(own, return_counts=True)
+            for number, of_text in enumerate(keys):
+                n_both = count_common(own, n_own, of_text)
+                matches[number, part, order] = np.bincount(own // n_kinds, n_both, len(texts[0].lengths))
+    return [*matches]
 
 
-def _count(*texts: Symbols, orders: int) -> list[Ints]:
-    """Count the matches of the first text with each of the others."""
+def line_n_grams(texts: Sequence[Symbols], orders: int) -> Iterator[tuple[int, list[Ints]]]:
+    """Yield for each order how many kinds of n-grams there may be, and the n-grams of each text in their order.
+
+    An n-gram is the number of its kind, and that of its line times the number of kinds.
+    """
     lengths, n_lines = np.concatenate([text.lengths for text in texts]), len(texts[0].lengths)
     numbers = np.concatenate([text.numbers for text in texts])
     rank = np.cumsum(np.bincount(numbers, minlength=1) > 0) - 1  # of the numbers that occur
@@ -82,20 +90,21 @@ def _count(*texts: Symbols, orders: int) -> list[Ints]:
     line = np.repeat(np.tile(np.arange(n_lines), len(texts)), lengths)
     rest = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(numbers))  # symbols from each one to its line's end
     borders = np.cumsum([len(text.numbers) for text in texts])[:-1]
-    n_grams, n_kinds = np.zeros(len(numbers) + 1, np.int64), 1  # n-grams by where they begin
-    matches = np.zeros((len(texts) - 1, n_lines, orders), np.int64)
+    kinds, n_kinds = np.zeros(len(numbers) + 1, np.int64), 1  # by where an n-gram begins
     for order in range(min(orders, len(numbers))):
         if n_kinds * n_symbols * n_lines > _LARGEST:
-            kinds, n_grams = np.unique(n_grams, return_inverse=True)
-            n_kinds = len(kinds)
-        n_grams, n_kinds = n_grams[:-1] * n_symbols + numbers[order:], n_kinds * n_symbols
-        n = len(n_grams)
-        parts = zip(np.split(line[:n] * n_kinds + n_grams, borders), np.split(rest[:n] > order, borders), strict=True)
-        (own, n_own), *others = (np.unique(keys[is_whole], return_counts=True) for keys, is_whole in parts)
-        for number, (keys, n_there) in enumerate(others):
-            if len(own):
-                at = np.minimum(np.searchsorted(own, keys), len(own) - 1)
-                both = own[at] == keys
-                n_both = np.minimum(n_own[at], n_there)[both]
-                matches[number, :, order] = np.bincount(keys[both] // n_kinds, n_both, n_lines)
-    return [*matches]
+            distinct, kinds = np.unique(kinds, return_inverse=True)
+            n_kinds = len(distinct)
+        kinds, n_kinds = kinds[:-1] * n_symbols + numbers[order:], n_kinds * n_symbols
+        keys = np.split(line[: len(kinds)] * n_kinds + kinds, borders)
+        whole = np.split(rest[: len(kinds)] > order, borders)
+        yield n_kinds, [of_text[is_whole] for of_text, is_whole in zip(keys, whole, strict=True)]
+
+
+def count_common(own: Ints, n_own: Ints, others: Ints) -> Ints:
+    """Return how often each n-gram is in both texts, where the first has those of `own`, sorted, `n_own` times."""
+    if not len(others):
+        return np.zeros(len(own), np.int64)
+    others, n_others = np.unique(others, return_counts=True)
+    at = np.minimum(np.searchsorted(others, own), len(others) - 1)
+    return np.where(others[at] == own, np.minimum(n_own, n_others[at]), 0)
