@@ -181,6 +181,23 @@ def test_what_is_odd_is_told(nmt: Command, tmp_path: Path) -> None:
     assert note.startswith("train is what the models were trained on")
 
 
+def test_lines_of_the_test_set_in_the_training_text_are_told(nmt: Command, data: Path, tmp_path: Path) -> None:
+    copied, run = shutil.copytree(data, tmp_path / "data"), shutil.copytree("runs/r-1", tmp_path / "r-1")
+    sources = (data / "test.aa").read_text(encoding="utf-8").splitlines()
+    (copied / "train.aa").write_text(f"{sources[0]}\n{sources[4]}\nx\n", encoding="utf-8")
+    (copied / "train.bb").write_text("no\nother\nline\n", encoding="utf-8")
+    info = json.loads((run / "run.json").read_text()) | {"data_dir": str(copied)}
+    (run / "run.json").write_text(json.dumps(info))
+    own = {*(data / "train.aa").read_text(encoding="utf-8").splitlines()}
+    n_own, n = sum(line in own for line in sources), sum(line in (sources[0], sources[4]) for line in sources)
+    *_, first, second, _ = json.loads(done(nmt("compare", "runs/r-0", run, "--data", data, "--json")).out)["notes"]
+    assert first.startswith(f"{n_own} of the 10 lines of test are in the training text of r-0: source, ")
+    assert second.startswith(f"{n} of the 10 lines of test are in the training text of r-1: source, ") and n >= 2
+    (copied / "train.aa").unlink()
+    *_, told, _ = json.loads(done(nmt("compare", "runs/r-0", run, "--data", data, "--json")).out)["notes"]
+    assert told.startswith(f"whether the training text of r-1 has lines of test is not known: {copied}/train.aa: ")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
