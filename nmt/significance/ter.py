@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import islice
-from typing import NamedTuple
+from itertools import islice, takewhile
+from typing import NamedTuple, TypeVar
 
 from sacrebleu.metrics.lib_ter import translation_edit_rate
 
+Item = TypeVar("Item")
+
 # limits of tercom and of sacrebleu
 _LONGEST_SHIFT = 10
+_LONGEST_PHRASE = (1 << _LONGEST_SHIFT) - 1
 _FARTHEST_MATCH = 50
 _MOST_SHIFTS = 1000
 _IN_BEAM = 45
@@ -33,9 +36,9 @@ class _Row(NamedTuple):
     """It is larger than that to j words."""
     falls: int
     """It is smaller than that to j words."""
-    matched: int = 0
+    matched: int
     """It is that of one word less on both sides."""
-    deleted: int = 0
+    deleted: int
     """It is larger than in the row before."""
 
 
@@ -65,16 +68,17 @@ def count_edits(words: list[str], reference: list[str]) -> int:
     if words == reference or not words or not reference:
         return 0 if words == reference else longer
     n_common = sum((Counter(words) & Counter(reference)).values())
+    least = longer - n_common  # which no shift changes
     table, n_tried, n_shifts = _Table(reference), 0, 0
     rows = table.rows(words)
     distance = _distance(rows[-1], len(words))
     if distance + abs(len(words) - len(reference)) > _IN_BEAM:
         edits: int = translation_edit_rate(words, reference)[0]
         return edits
-    while distance > longer - n_common:  # which no shift changes
+    while distance > least:
         shifts = list(islice(table.shifts(words, rows), _MOST_SHIFTS - n_tried))
         n_tried += len(shifts)
-        if n_tried >= _MOST_SHIFTS or (best := table.best(words, rows, shifts)) is None:
+        if n_tried >= _MOST_SHIFTS or (best := table.best(words, rows, shifts, distance - least)) is None:
             break
         words = _shifted(words, best)
         rows = table.rows(words)
@@ -97,30 +101,31 @@ class _Table:
 
     def rows(self, words: list[str]) -> list[_Row]:
         """Return the rows of a translation; the first is that of no words."""
-        row = _Row(self._all, 0)
-        rows = [row]
-        for word in words:
-            row = self._next(row, word)
-            rows.append(row)
+        rows = [_Row(self._all, 0, 0, 0)]
+        rises, falls, every = self._all, 0, self._all
+        for same in self._places(words):
+            matched = (((same & rises) + rises) ^ rises) | same | falls
+            deleted = falls | ~(matched | rises)
+            from_left = deleted << 1 | 1
+            rises, falls = ((rises & matched) << 1 | ~(matched | from_left)) & every, matched & from_left & every
+            rows.append(_Row(rises, falls, matched, deleted))
         return rows
 
-    def _next(self, row: _Row, word: str) -> _Row:
-        rises, falls = row.rises, row.falls
-        same = self._bits.get(word, 0)
-        matched = (((same & rises) + rises) ^ rises) | same | falls
-        deleted = falls | ~(matched | rises)
-        from_left = deleted << 1 | 1
-        rises, falls = (rises & matched) << 1 | ~(matched | from_left), matched & from_left
-        return _Row(rises & self._all, falls & self._all, matched, deleted)
+    def _places(self, words: list[str]) -> list[int]:
+        """Return the bits of the places where the reference has each word."""
+        return [self._bits.get(word, 0) for word in words]
 
     def shifts(self, words: list[str], rows: list[_Row]) -> Iterator[_Shift]:
         """Yield the shifts that are tried: of phrases that the reference has elsewhere, where both are wrong so far."""
         aligned, wrong, missed = self._align(words, rows)
         for start, word in enumerate(words):
+            if not wrong >> start & _LONGEST_PHRASE:
+                continue
             for at in self._positions.get(word, ()):
-                if abs(at - start) > _FARTHEST_MATCH:
+                if not missed >> at & _LONGEST_PHRASE or abs(at - start) > _FARTHEST_MATCH:
                     continue
-                for length in range(1, 1 + self._common(words[start : start + _LONGEST_SHIFT], at)):
+                pairs = zip(words[start : start + _LONGEST_SHIFT], self._reference[at:], strict=False)
+                for length, _ in enumerate(takewhile(lambda pair: pair[0] == pair[1], pairs), 1):
                     phrase = (1 << length) - 1
                     if not (wrong >> start & phrase and missed >> at & phrase) or 0 <= aligned[at] - start < length:
                         continue
@@ -130,68 +135,63 @@ class _Table:
                             yield _Shift(length, start, target)
                         before = target
 
-    def _common(self, words: list[str], at: int) -> int:
-        """Return how many of the first words the reference has from `at` on."""
-        n = 0
-        for word, other in zip(words, self._reference[at:], strict=False):
-            if word != other:
-                break
-            n += 1
-        return n
-
     def _align(self, words: list[str], rows: list[_Row]) -> _Alignment:
         """Return an alignment with the fewest edits."""
         i, j = len(words), len(self._reference)
         wrong = missed = 0
         aligned = [-1] * j
         while i and j:
-            if words[i - 1] == self._reference[j - 1]:
-                aligned[j - 1] = i - 1
-                i, j = i - 1, j - 1
-                continue
             row, bit = rows[i], 1 << (j - 1)
-            if not row.matched & bit:  # substituted
-                wrong, missed = wrong | 1 << (i - 1), missed | bit
-                aligned[j - 1] = i - 1
+            is_same = words[i - 1] == self._reference[j - 1]
+            if is_same or not row.matched & bit:
+                if not is_same:
+                    wrong, missed = wrong | 1 << (i - 1), missed | bit
                 i, j = i - 1, j - 1
+                aligned[j] = i
             elif row.deleted & bit:
-                wrong |= 1 << (i - 1)
                 i -= 1
-            else:  # inserted
-                missed |= bit
-                aligned[j - 1] = i - 1
+                wrong |= 1 << i
+            else:  # the reference's word is inserted
                 j -= 1
+                missed |= bit
+                aligned[j] = i - 1
         return _Alignment(aligned, wrong | ((1 << i) - 1), missed | ((1 << j) - 1))
 
-    def best(self, words: list[str], rows: list[_Row], shifts: list[_Shift]) -> _Shift | None:
-        """Return the shift that saves the most edits, of several the longest and the first; None if none does."""
-        least, best = _distance(rows[-1], len(words)), None
+    def best(self, words: list[str], rows: list[_Row], shifts: list[_Shift], most: int) -> _Shift | None:
+        """Return the shift that saves the most edits, of several the longest and the first; None if none does.
+
+        most: none can save more.
+        """
+        places, every, n = self._places(words), self._all, len(words)
+        distance, saved, best = _distance(rows[-1], n), 0, None
         for shift in sorted({*shifts}, key=lambda shift: (-shift.length, shift.start, shift.target)):
             length, start, target = shift
-            moved = _shifted(words, shift)
-            first, last = (
-                min(start, target),
-                max(start + length, target if target > start + length else target + length),
-            )
-            row = rows[first]
-            for i in range(first, len(words)):
-                row = self._next(row, moved[i])
-                if i + 1 >= last and row[:2] == rows[i + 1][:2]:
-                    break
+            if saved >= min(most, 2 * length):  # the words could be deleted and inserted instead
+                break
+            last = max(start + length, target if target > start + length else target + length)
+            moved, i = _shifted(places, shift), min(start, target)
+            rises, falls = rows[i][:2]
+            for same in moved[i:]:
+                matched = (((same & rises) + rises) ^ rises) | same | falls
+                from_left = (falls | ~(matched | rises)) << 1 | 1
+                rises, falls = ((rises & matched) << 1 | ~(matched | from_left)) & every, matched & from_left & every
+                i += 1
+                if i >= last and rows[i][:2] == (rises, falls):
+                    break  # nothing changes from here on
             else:
-                distance = _distance(row, len(words))
-                if distance < least:
-                    least, best = distance, shift
+                of_shift = distance - _distance(_Row(rises, falls, 0, 0), n)
+                if of_shift > saved:
+                    saved, best = of_shift, shift
         return best
 
 
-def _shifted(words: list[str], shift: _Shift) -> list[str]:
+def _shifted(items: list[Item], shift: _Shift) -> list[Item]:
     length, start, target = shift
     end = start + length
     if target < start:
-        return words[:target] + words[start:end] + words[target:start] + words[end:]
+        return items[:target] + items[start:end] + items[target:start] + items[end:]
     until = target if target > end else target + length
-    return words[:start] + words[end:until] + words[start:end] + words[until:]
+    return items[:start] + items[end:until] + items[start:end] + items[until:]
 
 
 def _distance(row: _Row, n_words: int) -> int:
