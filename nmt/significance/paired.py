@@ -45,28 +45,17 @@ def randomization_tests(
     """
     if not pairs:
         return []
-    tests, n_lines = [_Exchange(*pair) for pair in pairs], len(pairs[0][0].counts)
-    rng, n_as_large = np.random.default_rng(seed), [0] * len(pairs)
+    n_lines, changes = len(pairs[0][0].counts), [second.counts - first.counts for first, second in pairs]
+    totals = [(first.counts.sum(0), second.counts.sum(0)) for first, second in pairs]
+    least = [abs(first.score() - second.score()) - 1e-9 for first, second in pairs]  # another order rounds otherwise
+    rng, n_as_large = np.random.default_rng(seed), np.zeros(len(pairs), np.int64)
     for size in _chunks(trials, n_lines):
         exchanged = rng.integers(0, 2, (size, n_lines)).astype(np.float64)
-        for number, test in enumerate(tests):
-            n_as_large[number] += test.n_as_large(exchanged)
-    return [(n + 1) / (trials + 1) for n in n_as_large]
-
-
-class _Exchange:
-    """The difference between two systems if lines are exchanged."""
-
-    def __init__(self, first: LineCounts, second: LineCounts) -> None:
-        self._scores, self._total, self._change = first.scores, first.counts.sum(0), second.counts - first.counts
-        self._both = self._total + second.counts.sum(0)
-        self._observed = abs(first.score() - second.score())
-
-    def n_as_large(self, exchanged: Floats) -> int:
-        """Return in how many trials (S, L) the difference is at least the observed one."""
-        sums = self._total + exchanged @ self._change
-        differences = np.abs(self._scores(sums) - self._scores(self._both - sums))
-        return int((differences >= self._observed - 1e-9).sum())  # the same sum in another order is as large
+        for number, change in enumerate(_sums(exchanged, changes)):
+            scores, (first, second) = pairs[number][0].scores, totals[number]
+            differences = scores(first + change) - scores(second - change)
+            n_as_large[number] += (np.abs(differences) >= least[number]).sum()
+    return [float(n + 1) / (trials + 1) for n in n_as_large]
 
 
 def bootstrap_scores(systems: Sequence[LineCounts], samples: int = TRIALS, seed: int = SEED) -> Floats:
@@ -77,10 +66,18 @@ def bootstrap_scores(systems: Sequence[LineCounts], samples: int = TRIALS, seed:
     n_lines, rng = len(systems[0].counts), np.random.default_rng(seed)
     result = []
     for size in _chunks(samples, n_lines):
-        rows = rng.integers(0, n_lines, (size, n_lines)) + n_lines * np.arange(size)[:, None]
+        rows = rng.integers(0, n_lines, (size, n_lines))
+        rows += n_lines * np.arange(size)[:, None]
         drawn = np.bincount(rows.ravel(), minlength=size * n_lines).reshape(size, n_lines).astype(np.float64)
-        result.append(np.stack([system.scores(drawn @ system.counts) for system in systems]))
+        sums = _sums(drawn, [system.counts for system in systems])
+        result.append(np.stack([system.scores(of_system) for system, of_system in zip(systems, sums, strict=True)]))
     return np.concatenate(result, axis=1)
+
+
+def _sums(drawn: Floats, counts: Sequence[Floats]) -> list[Floats]:
+    """Return the sums of each of the counts (L, C) over lines that are drawn so often (S, L): one product, since
+    several take longer."""
+    return np.split(drawn @ np.hstack(counts), np.cumsum([each.shape[1] for each in counts])[:-1], axis=1)
 
 
 def interval(values: Floats) -> Interval:
