@@ -268,9 +268,12 @@ def test_micro_batches_that_are_empty_add_nothing(tiny_data, tmp_path):
 
 
 def test_one_process_divides_nothing_and_says_so(tiny_data, tmp_path, capsys):
-    session = start(settings(tiny_data.parent, parallel="fsdp"), tiny_data, tmp_path / "run", resume=False)
+    config = settings(tiny_data.parent, parallel="fsdp", exchange_precision="bf16")
+    session = start(config, tiny_data, tmp_path / "run", resume=False)
     assert not session.is_sharded and session.copy is None
-    assert "training.parallel: fsdp has no effect: it shards a model over several" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "training.parallel: fsdp has no effect: it shards a model over several" in err
+    assert "training.exchange_precision: bf16 has no effect: there is only one process" in err
 
 
 def test_auto_measures_no_divided_model(tiny_data):

@@ -58,9 +58,12 @@ class GradientExchange:
         self._world, self._dtype = world, dtype
         self._buckets = [_Bucket(part) for part in _split([p for p in parameters if p.requires_grad])]
         self._is_last_pass = False
+        if self._buckets:  # NCCL takes the memory that it needs now, not in a backward pass when there may be none left
+            world.all_reduce(torch.zeros(1, device=self._buckets[0].parameters[0].device))
         for bucket in self._buckets:
             for parameter in bucket.parameters:
-                parameter.register_post_accumulate_grad_hook(partial(self._accumulated, bucket))
+                hook = partial(self._accumulated, bucket)
+                parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
 
     @contextmanager
     def last_pass(self) -> Iterator[None]:
@@ -80,7 +83,7 @@ class GradientExchange:
             assert bucket.wait is not None, "started above"
             sums, bucket.wait = bucket.wait().float(), None
             sizes = [parameter.numel() for parameter in bucket.parameters]
-            for parameter, part in zip(bucket.parameters, sums.split(sizes), strict=True):
+            for parameter, part in zip(bucket.parameters, torch.split(sums, sizes), strict=True):
                 parameter.grad = part.view_as(parameter)
 
     def _accumulated(self, bucket: _Bucket, parameter: Tensor) -> None:
