@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -184,8 +185,8 @@ def main() -> int:
     parser.add_argument("--update-tokens", type=int, default=4096)
     parser.add_argument("--precision", default="auto", help="training.precision")
     options = parser.parse_args()
-    set_up()
     if "RANK" in os.environ:
+        set_up()
         work(options)
         return 0
     needed = {"Linux": sys.platform == "linux", "root": hasattr(os, "geteuid") and os.geteuid() == 0}
@@ -193,6 +194,8 @@ def main() -> int:
     if missing := [name for name, is_there in needed.items() if not is_there]:
         print(MISSING, ", ".join(missing), file=sys.stderr)
         return 2
+    set_up()  # its environment is that of the processes below
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # not without removing the namespaces
     with two_machines() as names:
         return launch(names, pick_precision(options.precision, pick_device("cpu")))
 
