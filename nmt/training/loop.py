@@ -5,7 +5,7 @@
         with training.modifiers: some of its pairs in another form
         n = target tokens of the update, over all its micro-batches and ranks
         for batch in this rank's share: (loss_sum / n).backward()   # in halves again if out of memory
-        all-reduce the gradients; clip; lr = schedule(step)
+        gradients summed over ranks, beginning during the last backward(); clip; lr = schedule(step)
         optimizer step, moving average; but nothing changes if loss or gradient is not finite; step += 1
         on rank 0, when due: log / save / validate; stop on a signal
 
@@ -112,8 +112,7 @@ def train_step(session: Session, update: Update) -> Outcome:
     with making_batches():
         update = session.modify(update)
     stats = accumulate_gradients(session, update)
-    if not session.is_sharded:  # else the backward pass has reduced them
-        session.world.all_reduce_gradients(model.parameters())
+    session.exchange.finish()
     session.world.all_reduce(stats.sums)
     session.scaler.unscale_(optimizer)
     norm = full_tensor(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf))
@@ -178,12 +177,13 @@ def forward_backward(
     settings, state, world = session.config.training, session.state, session.world
     torch.manual_seed((settings.seed << 32) + state.step * world.size + world.rank)
     stats = UpdateStats.zeros(session.device)
-    for rows in micro_batches:
+    for number, rows in enumerate(micro_batches, start=1):
         with making_batches():
             batch = session.batch(rows)
         with autocast(session.precision, session.device):
             sums = objective(session.model, batch, settings, session.forward, state.step)
-        session.scaler.scale(sums.loss / n_update_tokens).backward()  # type: ignore[no-untyped-call]
+        with session.exchange.last_pass() if number == len(micro_batches) else nullcontext():
+            session.scaler.scale(sums.loss / n_update_tokens).backward()  # type: ignore[no-untyped-call]
         stats.loss.add_(sums.loss.detach())
         stats.nll.add_(sums.nll)
         stats.n_correct.add_(sums.n_correct)

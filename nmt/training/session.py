@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from nmt.runs.state import TrainState
 from nmt.training.ema import Ema
 from nmt.training.objective import Forward
 from nmt.training.optim import weights_to_keep
+from nmt.training.parallel.exchange import EXCHANGE_DTYPES, GradientExchange, completion_order
 from nmt.training.parallel.shard import gather_tensors, is_sharded
 from nmt.training.parallel.world import World
 from nmt.training.validate import Validator
@@ -68,6 +69,8 @@ class Session:
     """Whether the run was finished before and no limit was raised since: then it stays as it is."""
     save_failed: bool = False
     """Whether the last attempt to save has failed."""
+    exchange: GradientExchange = field(init=False)
+    """Sums the gradients over ranks; not those of a sharded model, which its backward pass sums."""
 
     @property
     def optimizer_names(self) -> list[str]:
@@ -170,6 +173,8 @@ class Session:
             self.ema = Ema(self.model, decay)
         if self.copy is None and self.world.is_rank0 and (self.ema is not None or self.keeps_averages):
             self.copy = deepcopy(self.model)
+        summed = [] if self.is_sharded or self.world.size == 1 else completion_order(self.model)
+        self.exchange = GradientExchange(summed, self.world, EXCHANGE_DTYPES[self.config.training.exchange_precision])
 
     def weights(self) -> Tensors:
         """Return, on rank 0, the full weights to save and validate, by name."""

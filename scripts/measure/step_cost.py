@@ -109,12 +109,19 @@ def settings(width: int, update_tokens: int) -> Config:
     return check_config({"data": data, "model": model, "training": {"update_tokens": update_tokens}}, "step_cost")
 
 
-def make_session(config: Config, pairs: Pairs, updates: EpochUpdates, precision: str) -> Session:
+def make_session(
+    config: Config,
+    pairs: Pairs,
+    updates: EpochUpdates,
+    precision: str,
+    world: World | None = None,
+    vocabulary: int = VOCABULARY,
+) -> Session:
     """All that a step needs; there is no run to write to and nothing to validate."""
     device = pick_device(config.training.device)
     use_float32_library(pick_float32_library(precision, device))
     torch.manual_seed(config.training.seed)
-    model = Transformer(config.model, VOCABULARY, VOCABULARY).to(device)
+    model = Transformer(config.model, vocabulary, vocabulary).to(device)
     return Session(
         config=config,
         run=RunDir(Path()),
@@ -128,7 +135,7 @@ def make_session(config: Config, pairs: Pairs, updates: EpochUpdates, precision:
         device=device,
         precision=precision,
         max_tokens=4 * config.training.update_tokens,
-        world=World(),
+        world=world or World(),
         stop=Stop(),
     )
 

@@ -22,18 +22,27 @@ from nmt.training.loop import fit
 from nmt.training.parallel.world import meet
 from several import NEW, SLOW_VALIDATION, Spawned, ended, left, the_other, torchrun
 
-# What happens before an update: `nmt train` with something that happens in one process, once `step` updates are done.
+# `nmt train` with something that happens in one process once `step` updates are done: in the first before the next one,
+# in others in its backward pass, when some of its gradients have been exchanged.
 SCRIPT = """
 import os, signal, sys
 from nmt.cli import main
 from nmt.errors import DataError
 from nmt.training import loop
+from nmt.training.parallel import exchange
 
+exchange.BUCKET_BYTES = 4096
 real, rank, life = loop.train_step, int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 
 def train_step(session, update):
-    happens(session.state.step)
-    return real(session, update)
+    step = session.state.step
+    if rank == 0 or session.is_sharded:
+        happens(step)
+        return real(session, update)
+    handle = session.model.encoder.layers[0].attention.in_weight.register_hook(lambda _: happens(step))
+    outcome = real(session, update)
+    handle.remove()
+    return outcome
 
 def happens(step):
     {body}

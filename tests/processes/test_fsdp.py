@@ -20,6 +20,7 @@ from nmt.runs.checkpoint import load_ema, load_optimizer, load_weights, optimize
 from nmt.training import loop
 from nmt.training.loop import accumulate_gradients, fit, forward_backward, train_step
 from nmt.training.optim import make_optimizer
+from nmt.training.parallel import exchange
 from nmt.training.parallel.shard import full_tensor, shard
 from nmt.training.parallel.world import World
 from nmt.training.session import Session
@@ -39,22 +40,51 @@ def first_update(session: Session) -> Update:
 
 
 def learn(world: World, folder: Path, parallel: str) -> None:
-    """Gradients of one update in as many micro-batches as leave eight in all, as they are and clipped, and losses."""
-    config = settings(folder, parallel=parallel)
+    """Gradients of one update in as many micro-batches as leave eight in all, as they are and clipped, and losses; the
+    gradients if the last process runs out of memory after it has sent some, and if they are exchanged in bf16."""
     run = folder / f"{parallel}-{world.size}"
-    session = start(config, folder / "data", run, resume=False, world=world)
+    session = start(settings(folder, parallel=parallel), folder / "data", run, resume=False, world=world)
     assert session.is_sharded == (parallel == "fsdp" and world.size > 1)
     update = first_update(session)
     micro_batches = np.array_split(update.share(world.rank, world.size), 8 // world.size)
     stats = forward_backward(session, micro_batches, update.n_tokens)
+    session.exchange.finish()
     world.all_reduce(stats.sums)
-    if not session.is_sharded:
-        world.all_reduce_gradients(session.model.parameters())
-    found = [{name: full_tensor(p.grad).clone() for name, p in session.model.named_parameters()}]
+    found = [gradients(session)]
     norm = full_tensor(torch.nn.utils.clip_grad_norm_(session.model.parameters(), 0.01))
-    found.append({name: full_tensor(p.grad).clone() for name, p in session.model.named_parameters()})
+    found.append(gradients(session))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exchange, "BUCKET_BYTES", 4096)
+        for precision in ("float32", "bf16"):
+            config = settings(folder, parallel=parallel, exchange_precision=precision)
+            session = start(config, folder / "data", folder / f"{run.name}-{precision}", resume=False, world=world)
+            if precision == "float32" and parallel == "ddp" and world.rank == world.size - 1 > 0:
+                fail_once(session)
+            again = accumulate_gradients(session, update)
+            session.exchange.finish()
+            world.all_reduce(again.sums)
+            assert int(again.n_out_of_memory) == (precision == "float32" and parallel == "ddp" and world.size > 1)
+            found.append(gradients(session))
     if world.is_rank0:
         torch.save((found, norm, torch.stack((stats.loss, stats.nll, stats.n_correct))), f"{run}.pt")
+
+
+def gradients(session: Session) -> dict[str, torch.Tensor]:
+    return {name: full_tensor(p.grad).clone() for name, p in session.model.named_parameters()}
+
+
+def fail_once(session: Session) -> None:
+    """Let a backward pass run out of memory once it has exchanged some gradients."""
+    world, sent = session.world, []
+    real = world.start_all_reduce
+    world.start_all_reduce = lambda tensor: sent.append(tensor) or real(tensor)
+
+    def fail(_: torch.Tensor) -> None:
+        if sent:
+            handle.remove()
+            raise MemoryError
+
+    handle = session.model.encoder.layers[0].attention.in_weight.register_hook(fail)
 
 
 @pytest.fixture(scope="module")
@@ -72,11 +102,13 @@ def test_gradients_do_not_depend_on_how_an_update_is_divided(alone, n, parallel)
     )
     torch.testing.assert_close(numbers, wanted_numbers, rtol=1e-6, atol=0)
     torch.testing.assert_close(norm, wanted_norm, rtol=1e-6, atol=0)
-    for each, other in zip(found, wanted, strict=True):
+    for each, other, error in zip(found, wanted, (1e-6, 1e-6, 1e-6, 4e-3), strict=True):
         assert each.keys() == other.keys()
         scale = torch.linalg.vector_norm(torch.cat([grad.flatten() for grad in other.values()]))
         for name in other:
-            assert torch.linalg.vector_norm(each[name] - other[name]) < 1e-6 * scale, name
+            assert torch.linalg.vector_norm(each[name] - other[name]) < error * scale, name
+    whole, rounded = (torch.cat([grad.flatten() for grad in grads.values()]) for grads in found[2:])
+    assert torch.linalg.vector_norm(whole - rounded) > 1e-4 * torch.linalg.vector_norm(whole)
     assert float(norm) > 0.02  # so that the second are clipped
 
 
@@ -236,9 +268,12 @@ def test_micro_batches_that_are_empty_add_nothing(tiny_data, tmp_path):
 
 
 def test_one_process_divides_nothing_and_says_so(tiny_data, tmp_path, capsys):
-    session = start(settings(tiny_data.parent, parallel="fsdp"), tiny_data, tmp_path / "run", resume=False)
+    config = settings(tiny_data.parent, parallel="fsdp", exchange_precision="bf16")
+    session = start(config, tiny_data, tmp_path / "run", resume=False)
     assert not session.is_sharded and session.copy is None
-    assert "training.parallel: fsdp has no effect: it shards a model over several" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "training.parallel: fsdp has no effect: it shards a model over several" in err
+    assert "training.exchange_precision: bf16 has no effect: there is only one process" in err
 
 
 def test_auto_measures_no_divided_model(tiny_data):

@@ -22,19 +22,22 @@ if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
 
 
-def shard(model: Transformer, device: torch.device, world: World) -> None:
-    """Shard a model, which need not be on the device yet, over all ranks."""
+def shard(model: Transformer, device: torch.device, world: World, exchange: torch.dtype = torch.float32) -> None:
+    """Shard a model, which need not be on the device yet, over all ranks; gradients are summed in format `exchange`."""
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import FSDPModule, fully_shard
+    from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
-    mesh = world.mesh = init_device_mesh(device.type, (world.size,))
+    world.mesh = mesh = world.mesh or init_device_mesh(device.type, (world.size,))
+    policy = MixedPrecisionPolicy(reduce_dtype=exchange)
     # The decoder projects the encoder output to keys and values before its layers run, so these weights stay gathered
     # from forward to the end of backward, as do those outside of any layer: embeddings and output weight.
     attentions = [layer.cross_attention for layer in model.decoder.layers if layer.cross_attention is not None]
-    cross_attention = fully_shard(list[nn.Module](attentions), mesh=mesh, reshard_after_forward=False)[0]
+    cross_attention = fully_shard(
+        list[nn.Module](attentions), mesh=mesh, reshard_after_forward=False, mp_policy=policy
+    )[0]
     for layer in (*model.encoder.layers, *model.decoder.layers):
-        fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh)
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
+    fully_shard(model, mesh=mesh, mp_policy=policy)
     for module in model.modules():
         if isinstance(module, FSDPModule):  # gradients are summed: the loss is already divided by all tokens
             module.set_gradient_divide_factor(1.0)

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib import import_module
@@ -22,7 +22,7 @@ from uuid import uuid4
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
@@ -67,19 +67,17 @@ class World:
             with self.collective():
                 dist.all_reduce(tensor)
 
-    def all_reduce_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Sum the gradients over all ranks; a rank without a share of the update contributes zeros."""
-        if self.size == 1:
-            return
-        parameters = [parameter for parameter in parameters if parameter.requires_grad]  # not those that are frozen
-        for parameter in parameters:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        flat = torch.cat([grad.reshape(-1) for grad in grads])
-        self.all_reduce(flat)
-        for grad, part in zip(grads, torch.split(flat, [grad.numel() for grad in grads]), strict=True):
-            grad.copy_(part.view_as(grad))
+    def start_all_reduce(self, tensor: Tensor) -> Callable[[], Tensor]:
+        """Start to sum a tensor over all ranks, in place; returns a function that waits for it and returns it."""
+        with self.collective():
+            work = dist.all_reduce(tensor, async_op=True)
+
+        def wait() -> Tensor:
+            with self.collective():
+                work.wait()
+            return tensor
+
+        return wait
 
     def max_over_ranks(self, *values: int) -> list[int]:
         """Return the maximum of each value over all ranks."""

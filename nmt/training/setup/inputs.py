@@ -54,6 +54,8 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
         copy = Transformer(config.model, n_src, n_tgt).to(device)
     if settings.parallel == "fsdp" and world.size == 1:
         say("training.parallel: fsdp has no effect: it shards a model over several processes, and there is only one")
+    if settings.exchange_precision != "float32" and world.size == 1:
+        say(f"training.exchange_precision: {settings.exchange_precision} has no effect: there is only one process")
     modifiers = Modifiers(corpus, config) if settings.modifiers.rates else None
     return Inputs(corpus, windows, modifiers, device, model, copy, to_shard)
 

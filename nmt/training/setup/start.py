@@ -12,6 +12,7 @@ from nmt.process import Stop
 from nmt.runs.state import TrainState
 from nmt.training.limits import is_finished
 from nmt.training.optim import make_optimizer, make_scaler
+from nmt.training.parallel.exchange import EXCHANGE_DTYPES
 from nmt.training.parallel.shard import shard
 from nmt.training.parallel.world import World
 from nmt.training.session import Session
@@ -48,7 +49,7 @@ def start(
     fingerprint = world.on_rank0(lambda: corpus.fingerprint)
     validator = world.on_all_ranks(lambda: _make_validator(config, inputs, choices, fingerprint))
     if inputs.to_shard:
-        shard(model, inputs.device, world)
+        shard(model, inputs.device, world, EXCHANGE_DTYPES[config.training.exchange_precision])
     load_initial(model, initial.tensors, world)
     session = Session(
         config=config,
