@@ -79,9 +79,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="parts of names; by default all ways that are not compiled")
     parser.add_argument("--kernels", type=int, default=0, metavar="N", help="show the N commonest kernels")
+    parser.add_argument("--layers", type=int, default=6, help="of encoder and decoder each (%(default)s)")
     options = parser.parse_args()
     named = [mode for mode in (*WAYS, *COMPILED, *GRAPHS) if any(name in mode.name for name in options.names)]
     check, status = Check("cuda", small=False), 0
+    layers = {f"{side}_layers": options.layers for side in ("encoder", "decoder")}
+    check.sizes = replace(check.sizes, model={**check.sizes.model, **layers})
     for mode in named or WAYS:
         try:
             found = count(check, mode, options.kernels)

@@ -46,7 +46,9 @@ def test_the_additive_mask_is_what_the_fast_kernels_make_of_the_mask(dtype, n_ke
     allowed = padding_mask(torch.tensor([n_keys, 2]))[:, None, None, :]
     mask = AttentionMask(allowed)
     numbers = mask.additive(dtype)
-    assert numbers.dtype == dtype and torch.equal(numbers == 0, allowed) and torch.equal(numbers == -torch.inf, ~allowed)
+    assert (
+        numbers.dtype == dtype and torch.equal(numbers == 0, allowed) and torch.equal(numbers == -torch.inf, ~allowed)
+    )
     assert all(stride % 8 == 0 for stride in numbers.stride()[:-1]) and numbers.stride(-1) == 1
     assert mask.additive(dtype) is numbers and AttentionMask(causal=True).additive(dtype) is None
 
