@@ -5,6 +5,8 @@ Autocast would make them anew in every micro-batch, one weight at a time, and tu
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -30,13 +32,16 @@ class Halves:
     @torch.no_grad()
     def collect(self) -> None:
         """Add the twin's gradients to the model's, in float32, and forget them there."""
-        found = [(weight, half.grad) for weight, half in self._pairs if half.grad is not None]
-        grads: list[Tensor] = [torch.empty_like(weight) for weight, _ in found]
-        torch._foreach_copy_(grads, [grad for _, grad in found])
-        added = [(weight.grad, grad) for (weight, _), grad in zip(found, grads, strict=True) if weight.grad is not None]
-        if added:
-            torch._foreach_add_([total for total, _ in added], [grad for _, grad in added])
-        for (weight, _), grad in zip(found, grads, strict=True):
+        found = [(weight, half) for weight, half in self._pairs if half.grad is not None]
+        if not found:  # all are frozen
+            return
+        grads = [torch.empty_like(weight) for weight, _ in found]
+        torch._foreach_copy_(grads, [cast(Tensor, half.grad) for _, half in found])
+        earlier = [
+            (weight.grad, grad) for (weight, _), grad in zip(found, grads, strict=True) if weight.grad is not None
+        ]
+        if earlier:
+            torch._foreach_add_([total for total, _ in earlier], [grad for _, grad in earlier])
+        for (weight, half), grad in zip(found, grads, strict=True):
             weight.grad = grad if weight.grad is None else weight.grad
-        for _, half in self._pairs:
             half.grad = None

@@ -1,6 +1,6 @@
 """nmt's command line where results are made up.
 
-    python -m scripts.gpu.null.commands                   # prepare the sample corpus, train, resume, translate, evaluate
+    python -m scripts.gpu.null.commands                   # the sample corpus, from preparing to evaluating
     python -m scripts.gpu.null.commands train --config …  # or one command
     python -m torch.distributed.run --nproc_per_node 2 -m scripts.gpu.null.commands train …
 

@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,17 +37,21 @@ SIZES = (4096, 1024, 16_384, 32_768)
 N_COUNTED = 10
 
 
-def count(check: Check, mode: Mode, n_kernels: int) -> dict[str, Any]:
+def count(check: Check, mode: Mode, n_kernels: int, sizes: Sequence[int] = SIZES) -> dict[str, Any]:
     """Count what an update launches, and run one of each size before if the model is compiled."""
     session, found = check.session(mode), {"way": mode.name}
     start = time.monotonic()
     if mode.is_compiled:
         from torch._dynamo.utils import counters
+        from torch._inductor import metrics
 
-        for size in SIZES:
+        counters.clear()
+        metrics.reset()
+        for size in sizes:
             updates = check.updates(size)
             for i in range(4):
                 train_step(replace(session, max_tokens=2 * size), updates[i])
+                found.setdefault("bytes_of_first", metrics.num_bytes_accessed)
             found[f"graphs_until_{size}"] = counters["stats"]["unique_graphs"]
         found["compiling_s"] = round(time.monotonic() - start)
     updates = check.updates(mode.update_tokens)
@@ -79,6 +84,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="parts of names; by default all ways that are not compiled")
     parser.add_argument("--kernels", type=int, default=0, metavar="N", help="show the N commonest kernels")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="of updates, for compiled ways")
     parser.add_argument("--layers", type=int, default=6, help="of encoder and decoder each (%(default)s)")
     options = parser.parse_args()
     named = [mode for mode in (*WAYS, *COMPILED, *GRAPHS) if any(name in mode.name for name in options.names)]
@@ -87,7 +93,7 @@ def main() -> int:
     check.sizes = replace(check.sizes, model={**check.sizes.model, **layers})
     for mode in named or WAYS:
         try:
-            found = count(check, mode, options.kernels)
+            found = count(check, mode, options.kernels, options.sizes)
         except Exception as error:  # the next may go
             found = {"way": mode.name, "error": " ".join(f"{type(error).__name__}: {error}".split())[:500], "ok": False}
         print(json.dumps(found), flush=True)
