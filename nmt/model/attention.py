@@ -127,7 +127,7 @@ class MultiHeadAttention(nn.Module):
             query,
             key,
             value,
-            attn_mask=mask.allowed,
+            attn_mask=mask.additive(query.dtype),
             dropout_p=self.dropout.p if self.training else 0.0,
             is_causal=mask.causal,
         )

@@ -80,6 +80,7 @@ class AttentionMask:
     _biases: dict[torch.dtype, tuple[Tensor, Tensor | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _additive: dict[torch.dtype, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def explicit(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor:
         """Return the same as a single bool mask, broadcastable to (B, H, Q, K)."""
@@ -89,6 +90,19 @@ class AttentionMask:
         if self.causal:
             full = causal_mask(n_queries, device)
         return full[None, None] if self.allowed is None else full & self.allowed
+
+    def additive(self, dtype: torch.dtype) -> Tensor | None:
+        """Return `allowed` as numbers to add to attention scores: 0, or minus infinity. Computed once for all layers.
+
+        That is what the fast kernels would make of it in each layer, in rows that begin at a multiple of 8 numbers.
+        """
+        if self.allowed is None:
+            return None
+        if dtype not in self._additive:
+            *rows, n_keys = self.allowed.shape
+            numbers = torch.zeros(*rows, -(-n_keys // 8) * 8, dtype=dtype, device=self.allowed.device)[..., :n_keys]
+            self._additive[dtype] = numbers.masked_fill_(~self.allowed, -torch.inf)
+        return self._additive[dtype]
 
     def bias(self, query: Tensor, n_sentences: int, n_keys: int) -> tuple[Tensor, Tensor | None]:
         """Return the mask as a bias to add to attention scores: 0, or a number far below any score.

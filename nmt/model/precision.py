@@ -78,18 +78,31 @@ def for_inference(model: Transformer, precision: str) -> Transformer:
     """
     if precision == "float32":
         return model
-    shared: dict[int, object] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    twin = copy.deepcopy(model, shared)
+    twin = _twin(model, precision, learns=False)
     twin.output = _cast(model.output_weight, precision)
-    for module in twin.modules():
-        if isinstance(module, (nn.Linear, MultiHeadAttention)):
-            for name, weight in [*module.named_parameters(recurse=False)]:
-                setattr(module, name, _cast(weight, precision))
     return twin
 
 
-def _cast(weight: Tensor, precision: str) -> nn.Parameter:
-    return nn.Parameter(weight.detach().to(_DTYPES[precision]), requires_grad=False)
+def for_training(model: Transformer, precision: str) -> Transformer:
+    """Return a copy of the model with the weights of its encoder's and decoder's matrix products cast to `precision`.
+
+    The casts learn if the model's weights do. All other weights are shared with `model`.
+    """
+    return _twin(model, precision, learns=True)
+
+
+def _twin(model: Transformer, precision: str, learns: bool) -> Transformer:
+    shared: dict[int, object] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    twin = copy.deepcopy(model, shared)
+    for module in twin.modules():
+        if isinstance(module, (nn.Linear, MultiHeadAttention)):
+            for name, weight in [*module.named_parameters(recurse=False)]:
+                setattr(module, name, _cast(weight, precision, learns and weight.requires_grad))
+    return twin
+
+
+def _cast(weight: Tensor, precision: str, learns: bool = False) -> nn.Parameter:
+    return nn.Parameter(weight.detach().to(_DTYPES[precision]), requires_grad=learns)
 
 
 @contextmanager
