@@ -58,9 +58,25 @@ class _Packed:
         self._activation = activation
 
     def __call__(self, x: Tensor) -> Tensor:
-        if x.numel() // x.size(-1) <= self._max_few_rows:
+        rows = x.reshape(-1, x.size(-1))
+        if len(rows) <= self._max_few_rows:
             return self._few(x)
-        return _pointwise(x.to(torch.bfloat16), self._packed, self._bias, self._activation)
+        if (size := padded_size(len(rows))) == len(rows):
+            padded = rows.to(torch.bfloat16)
+        else:
+            padded = torch.empty(size, x.size(-1), dtype=torch.bfloat16)  # whose last rows are left as they are
+            padded[: len(rows)] = rows
+        output = _pointwise(padded, self._packed, self._bias, self._activation)
+        return output[: len(rows)].view(*x.shape[:-1], -1)
+
+
+def padded_size(n_rows: int) -> int:
+    """Return the number of rows, at least `n_rows`, that are multiplied: a multiple of 16 with at most 3 binary digits.
+
+    oneDNN compiles code for each size, which takes as long as many products.
+    """
+    step = max(16, 1 << max(0, (n_rows - 1).bit_length() - 3))
+    return -(-n_rows // step) * step
 
 
 def _pointwise(x: Tensor, packed: Tensor, bias: Tensor | None, activation: str) -> Tensor:
