@@ -1,6 +1,6 @@
 """Multi-head attention (Vaswani et al., 2017, section 3.2).
 
-Legend: B sentences, Q query and K key positions, D width, H heads, E = D / H, M hypotheses of a sentence.
+Legend: B sentences, Q query and K key positions, D width, H heads, E = D / H.
 """
 
 from __future__ import annotations
@@ -17,48 +17,6 @@ from nmt.model.varlen import attend
 
 KeyValue = tuple[Tensor, Tensor]
 """Keys and values, (B, H, K, E) each."""
-
-CACHE_BLOCK = 16
-"""Slots by which a cache grows."""
-
-
-class Cache:
-    """Keys and values of all hypotheses of a sentence at all positions so far, in the order in which they came.
-
-    Nothing is moved when hypotheses are dropped or continued twice: the mask says which slots a hypothesis may attend
-    to. Tensors are (B, H, capacity, E); the free slots at the end are zeros, and copies are needed only as it grows.
-    """
-
-    def __init__(self) -> None:
-        self.n_slots = 0
-        self._keys_values: list[Tensor] = []
-
-    @property
-    def capacity(self) -> int:
-        """Number of slots, free ones included."""
-        return self._keys_values[0].size(2) if self._keys_values else 0
-
-    def append(self, key: Tensor, value: Tensor) -> KeyValue:
-        """Append (B, H, M, E) each; returns the whole cache with its free slots, (B, H, capacity, E) each."""
-        start, self.n_slots = self.n_slots, self.n_slots + key.size(2)
-        if self.n_slots > self.capacity:
-            b, h, _, e = key.shape
-            larger = [x.new_zeros(b, h, capacity_for(self.n_slots), e) for x in (key, value)]
-            for new, old in zip(larger, self._keys_values, strict=False):
-                new[:, :, :start] = old[:, :, :start]
-            self._keys_values = larger
-        for cached, new in zip(self._keys_values, (key, value), strict=True):
-            cached[:, :, start : self.n_slots] = new
-        return self._keys_values[0], self._keys_values[1]
-
-    def keep(self, sentences: Tensor) -> None:
-        """Keep only `sentences` (B',)."""
-        self._keys_values = [x[sentences] for x in self._keys_values]
-
-
-def capacity_for(n_slots: int) -> int:
-    """Return the capacity of a cache with `n_slots` in use."""
-    return -(-n_slots // CACHE_BLOCK) * CACHE_BLOCK
 
 
 class MultiHeadAttention(nn.Module):
@@ -99,11 +57,6 @@ class MultiHeadAttention(nn.Module):
     def self_weights(self, x: Tensor, mask: AttentionMask) -> tuple[Tensor, Tensor]:
         """Apply self-attention; also return its weights: (B, Q, D) and (B, H, Q, Q)."""
         return self.cross_weights(x, self.keys_values(x), mask)
-
-    def step(self, x: Tensor, cache: Cache, mask: AttentionMask) -> Tensor:
-        """Apply one decoding step of self-attention: append x (B, M, D) to the cache and attend to it -> (B, M, D)."""
-        query, key, value = self._heads(F.linear(x, self.in_weight, self.in_bias), 3)  # (B, H, M, E) each
-        return self._merge(self._attend(query, *cache.append(key, value), mask))
 
     def _query(self, x: Tensor) -> Tensor:
         (query,) = self._heads(F.linear(x, self.in_weight[: self.d_model], self.in_bias[: self.d_model]), 1)
