@@ -38,3 +38,15 @@ def test_packed_layouts_go_on_to_the_kernel():
 def test_a_query_sees_one_kind_of_layout():
     with pytest.raises(AssertionError, match="share one kind of layout"):
         attention_mask(packed([2]), Padded(padding_mask(torch.tensor([2]))))
+
+
+@pytest.mark.parametrize(("step", "rows"), [(4, 8), (6, 6), (0, None)])
+def test_padded_hidden_states_become_rows_and_sentences_again(step, rows):
+    layout = Padded(padding_mask(torch.tensor([3, 2])), step)
+    x = torch.randn(2, 3, 5)
+    flat = layout.flatten(x)
+    assert torch.equal(layout.unflatten(flat), x)
+    if rows is None:
+        assert flat is x
+    else:
+        assert flat.shape == (rows, 5) and torch.equal(flat[:6], x.flatten(0, 1)) and not flat[6:].any()
