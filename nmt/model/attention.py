@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.model.dropout import Dropout
-from nmt.model.masks import AttentionMask
+from nmt.model.masks import AttentionMask, Layout
 from nmt.model.varlen import attend
 
 KeyValue = tuple[Tensor, Tensor]
@@ -37,8 +37,9 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: AttentionMask) -> Tensor:
         """Apply self-attention: (B, Q, D) -> (B, Q, D)."""
-        query, key, value = self._heads(F.linear(x, self.in_weight, self.in_bias), 3)
-        return self._merge(self._attend(query, key, value, mask))
+        projected = F.linear(x, self.in_weight, self.in_bias)
+        query, key, value = self._heads(mask.unflatten(projected), 3)
+        return self._merge(self._attend(query, key, value, mask), mask)
 
     def keys_values(self, memory: Tensor) -> KeyValue:
         """Return keys and values of a memory (B, K, D), (B, H, K, E) each: computed once, attended to many times."""
@@ -47,19 +48,20 @@ class MultiHeadAttention(nn.Module):
 
     def cross(self, x: Tensor, memory: KeyValue, mask: AttentionMask) -> Tensor:
         """Apply cross-attention of x (B, Q, D) to a memory's keys and values -> (B, Q, D)."""
-        return self._merge(self._attend(self._query(x), *memory, mask))
+        return self._merge(self._attend(self._query(x, mask), *memory, mask), mask)
 
     def cross_weights(self, x: Tensor, memory: KeyValue, mask: AttentionMask) -> tuple[Tensor, Tensor]:
         """Like `cross`; also returns the attention weights (B, H, Q, K), which the fast kernels do not provide."""
-        attended, weights = self._attend_explicitly(self._query(x), *memory, mask)
-        return self._merge(attended), weights
+        attended, weights = self._attend_explicitly(self._query(x, mask), *memory, mask)
+        return self._merge(attended, mask), weights
 
     def self_weights(self, x: Tensor, mask: AttentionMask) -> tuple[Tensor, Tensor]:
         """Apply self-attention; also return its weights: (B, Q, D) and (B, H, Q, Q)."""
         return self.cross_weights(x, self.keys_values(x), mask)
 
-    def _query(self, x: Tensor) -> Tensor:
-        (query,) = self._heads(F.linear(x, self.in_weight[: self.d_model], self.in_bias[: self.d_model]), 1)
+    def _query(self, x: Tensor, mask: AttentionMask) -> Tensor:
+        projected = F.linear(x, self.in_weight[: self.d_model], self.in_bias[: self.d_model])
+        (query,) = self._heads(mask.unflatten(projected), 1)
         return query
 
     def _heads(self, projected: Tensor, parts: int) -> tuple[Tensor, ...]:
@@ -105,16 +107,20 @@ class MultiHeadAttention(nn.Module):
         attended = torch.bmm(self.dropout(weights), value)
         return attended.view(b, h, n_queries, e), weights.view(b, h, n_queries, -1)
 
-    def _merge(self, attended: Tensor) -> Tensor:
+    def _merge(self, attended: Tensor, mask: AttentionMask) -> Tensor:
         b, _, length, _ = attended.shape
-        output: Tensor = self.output(attended.transpose(1, 2).reshape(b, length, self.d_model))
+        output: Tensor = self.output(mask.flatten(attended.transpose(1, 2).reshape(b, length, self.d_model)))
         return output
 
 
-def keys_values_of(layers: Sequence[MultiHeadAttention], memory: Tensor) -> list[KeyValue]:
+def keys_values_of(
+    layers: Sequence[MultiHeadAttention], memory: Tensor, layout: Layout | None = None
+) -> list[KeyValue]:
     """Return each layer's keys and values of a memory (B, K, D), in a single product; there is at least one layer."""
     d = layers[0].d_model
     weight = torch.cat([layer.in_weight[d:] for layer in layers])
     bias = torch.cat([layer.in_bias[d:] for layer in layers])
-    heads = layers[0]._heads(F.linear(memory, weight, bias), 2 * len(layers))
+    rows = memory if layout is None else layout.flatten(memory)
+    projected = F.linear(rows, weight, bias)
+    heads = layers[0]._heads(projected if layout is None else layout.unflatten(projected), 2 * len(layers))
     return list(zip(heads[::2], heads[1::2], strict=True))

@@ -64,6 +64,16 @@ def float32_library() -> str:
     return "onednn" if matmul.fp32_precision == "bf16" else "mkl"
 
 
+def row_step(device: torch.device) -> int:
+    """Return the multiple that the rows of matrix products should be filled up to; 0: any number is as good.
+
+    oneDNN compiles code for each new size of a product, which takes longer than the product itself, and keeps that of
+    the last few hundred.
+    """
+    is_compiled = torch.is_autocast_enabled("cpu") or float32_library() == "onednn"
+    return 256 if device.type == "cpu" and is_compiled else 0
+
+
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
     """Return a context in which matrix products run in `precision`."""
     if precision == "float32":

@@ -154,12 +154,11 @@ class Encoder(nn.Module):
 
     def forward(self, ids: Tensor, layout: Layout, kept: Tensor | None = None) -> Tensor:
         """Encode ids (B, S) int64 -> hidden states (B, S, D); `kept` as for `Embedding`."""
-        x = self.embedding(ids, layout.positions, layout.max_len, kept)
+        x = layout.flatten(self.embedding(ids, layout.positions, layout.max_len, kept))
         mask = attention_mask(layout, layout)
         for layer in self.layers:
             x = layer(x, mask)
-        output: Tensor = self.norm(x)
-        return output
+        return layout.unflatten(self.norm(x))
 
 
 class Decoder(nn.Module):
@@ -178,10 +177,10 @@ class Decoder(nn.Module):
         """The layer norm that produces the hidden states."""
         return self.norm if isinstance(self.norm, nn.LayerNorm) else self.layers[-1].feed_forward_residual.norm
 
-    def memory_kv(self, memory: Tensor | None) -> list[KeyValue | None]:
+    def memory_kv(self, memory: Tensor | None, layout: Layout | None = None) -> list[KeyValue | None]:
         """Return each layer's keys and values of a memory (B, S, D)."""
         layers = [layer.cross_attention for layer in self.layers if layer.cross_attention is not None]
-        return [None] * len(self.layers) if memory is None or not layers else [*keys_values_of(layers, memory)]
+        return [None] * len(self.layers) if memory is None or not layers else [*keys_values_of(layers, memory, layout)]
 
     @property
     def attention_layer(self) -> int:
@@ -202,13 +201,12 @@ class Decoder(nn.Module):
         The cross-attention weights of `attention_layer`, (B, H, T, S), are appended to `weights`; `kept` as for
         `Embedding`.
         """
-        x = self.embedding(ids, layout.positions, layout.max_len, kept)
+        x = layout.flatten(self.embedding(ids, layout.positions, layout.max_len, kept))
         mask = attention_mask(layout, layout, causal=True)
         memory_mask = AttentionMask() if memory_layout is None else attention_mask(layout, memory_layout)
-        for i, (layer, kv) in enumerate(zip(self.layers, self.memory_kv(memory), strict=True)):
+        for i, (layer, kv) in enumerate(zip(self.layers, self.memory_kv(memory, memory_layout), strict=True)):
             x = layer(x, mask, kv, memory_mask, weights if i == self.attention_layer else None)
-        output: Tensor = self.norm(x)
-        return output
+        return layout.unflatten(self.norm(x))
 
 
 class Transformer(nn.Module):

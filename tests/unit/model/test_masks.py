@@ -68,3 +68,15 @@ def test_the_fast_kernels_get_one_mask_for_all_layers(monkeypatch):
     of_encoder, of_cross = seen[:2], seen[3::2]  # the decoder's self-attention has none
     assert of_encoder[0] is of_encoder[1] and of_cross[0] is of_cross[1] and seen[2] is seen[4] is None
     assert of_encoder[0].dtype == of_cross[0].dtype == torch.float32
+
+
+@pytest.mark.parametrize(("step", "rows"), [(4, 8), (6, 6), (0, None)])
+def test_padded_hidden_states_become_rows_and_sentences_again(step, rows):
+    layout = Padded(padding_mask(torch.tensor([3, 2])), step)
+    x = torch.randn(2, 3, 5)
+    flat = layout.flatten(x)
+    assert torch.equal(layout.unflatten(flat), x)
+    if rows is None:
+        assert flat is x
+    else:
+        assert flat.shape == (rows, 5) and torch.equal(flat[:6], x.flatten(0, 1)) and not flat[6:].any()
