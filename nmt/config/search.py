@@ -20,7 +20,9 @@ class BatchSize:
     tokens: int
 
 
-AUTO = {"cpu": BatchSize(64, 4096), "cuda": BatchSize(512, 16_384)}
+AUTO = {"cpu": BatchSize(128, 4096), "cuda": BatchSize(512, 16_384)}
+CPU_HYPOTHESES = 320
+"""On a CPU, more hypotheses in a batch gain nothing."""
 
 
 class SearchConfig(Section):
@@ -89,7 +91,7 @@ class SearchConfig(Section):
     models trained with training.modifiers.terms, which may inflect them, or ignore some. Search is as fast as without a
     glossary, and all kinds of search support it."""
     batch_sentences: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    """Maximum number of sentences in a batch; auto: 64 on a CPU, 512 on a GPU."""
+    """Maximum number of sentences in a batch; auto: on a CPU 320 divided by the beam, at most 128; 512 on a GPU."""
     batch_tokens: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
     """Maximum number of source tokens in a batch, rows x longest row; auto: 4,096 on a CPU, 16,384 on a GPU. Lower it
     if memory runs out."""
@@ -102,8 +104,9 @@ class SearchConfig(Section):
     def batch_size(self, device: str) -> BatchSize:
         """Return the maximum size of a batch on a device ("cpu", "cuda")."""
         auto = AUTO[device]
+        sentences = min(auto.sentences, max(1, CPU_HYPOTHESES // self.beam)) if device == "cpu" else auto.sentences
         return BatchSize(
-            auto.sentences if self.batch_sentences == "auto" else self.batch_sentences,
+            sentences if self.batch_sentences == "auto" else self.batch_sentences,
             auto.tokens if self.batch_tokens == "auto" else self.batch_tokens,
         )
 

@@ -92,6 +92,33 @@ def test_steps_with_a_cache_equal_teacher_forcing(model: Transformer) -> None:
             step.select(rows, torch.zeros(2, 1, dtype=torch.int64))
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@torch.inference_mode()
+def test_half_precision_is_close(model: Transformer, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.model.products.FEW", 0)  # these few rows would be multiplied in float32
+    exact, half = started(model, SOURCES), started(model, SOURCES, precision=precision)
+    for tokens in torch.randint(N_SPECIAL, VOCAB, (6, len(SOURCES), 1), generator=torch.Generator().manual_seed(3)):
+        (wanted, wanted_z), (found, found_z) = whole(exact.step(tokens)), whole(half.step(tokens))
+        assert found.dtype == found_z.dtype == torch.float32
+        torch.testing.assert_close(found - found_z[..., None], wanted - wanted_z[..., None], atol=0.25, rtol=0)
+        assert not torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("shift", [0.0, 60.0, 200.0, -200.0])
+@torch.inference_mode()
+def test_probabilities_sum_to_one_however_large_the_logits(
+    model: Transformer, shift: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = started(model, SOURCES)
+    logits = InferenceModel.logits
+    monkeypatch.setattr(InferenceModel, "logits", lambda self, hidden: logits(self, hidden) + shift)
+    monkeypatch.setattr("nmt.search.step.PART", 2 * VOCAB)  # two sentences in a part
+    parts = [(part.clone(), log_z) for part, log_z in step.step(torch.full((len(SOURCES), 1), BOS))]
+    assert [len(part) for part, _ in parts] == [2, 2, 2, 1]
+    for part, log_z in parts:
+        torch.testing.assert_close(log_z, part.logsumexp(-1), atol=2e-5, rtol=0)
+
+
 @torch.inference_mode()
 def test_hypotheses_keep_their_own_past(model: Transformer) -> None:
     step = started(model, SOURCES[:2])

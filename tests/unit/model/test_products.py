@@ -1,0 +1,73 @@
+"""Prepared products are those of a linear layer, whatever the number of rows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from nmt.model import products
+from nmt.model.products import packs, padded_size, product
+
+PRECISIONS = ["float32", "bf16", "fp16"]
+TOLERANCE = {"float32": 1e-6, "bf16": 2e-2, "fp16": 2e-3}
+
+
+@pytest.fixture(params=[True, False], ids=["packed", "plain"])
+def packing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param and not packs():
+        pytest.skip("this CPU, or this PyTorch, has no packed products")
+    monkeypatch.setattr(products, "packs", lambda: request.param)
+
+
+@pytest.mark.usefixtures("packing")
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("activation", ["none", "relu", "gelu"])
+@torch.inference_mode()
+def test_they_are_those_of_a_linear_layer(precision: str, activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "FEW", 2 * 48 * 32)  # two rows are few
+    torch.manual_seed(1)
+    weight, bias = torch.randn(48, 32) / 6, torch.randn(48)
+    for used_bias in (bias, None):
+        prepared = product(weight, used_bias, precision, activation)
+        for shape in ((1, 32), (2, 1, 32), (3, 32), (16, 32), (4, 5, 32), (257, 32)):
+            x = torch.randn(shape)
+            expected = F.linear(x, weight, used_bias)
+            expected = {"none": expected, "relu": expected.relu(), "gelu": F.gelu(expected)}[activation]
+            for given in (x, x.to(products.DTYPES[precision])):
+                found = prepared(given)
+                assert found.shape == (*shape[:-1], 48)
+                torch.testing.assert_close(
+                    found.float(), expected, atol=3 * TOLERANCE[precision], rtol=TOLERANCE[precision]
+                )
+
+
+@torch.inference_mode()
+def test_rows_do_not_depend_on_what_is_filled_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not packs():
+        pytest.skip("this CPU, or this PyTorch, has no packed products")
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *size, **options: empty(*size, **options).fill_(float("nan")))
+    monkeypatch.setattr(products, "FEW", 0)
+    prepared = product(torch.eye(64) * 2, None, "bf16")
+    x = torch.ones(259, 64)
+    assert torch.equal(prepared(x).float(), 2 * x)
+
+
+def test_there_are_few_sizes() -> None:
+    sizes = {n: padded_size(n) for n in range(1, 5000)}
+    assert all(n <= size < max(n + 16, 1.25 * n) for n, size in sizes.items())
+    assert len(set(sizes.values())) <= 30
+    assert sizes[320] == 320 and sizes[321] == 384
+
+
+def test_without_the_operators_nothing_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise AttributeError("no such operator")
+
+    monkeypatch.setattr(products, "_pointwise", missing)
+    packs.cache_clear()
+    try:
+        assert not packs()
+    finally:
+        packs.cache_clear()
