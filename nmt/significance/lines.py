@@ -79,6 +79,7 @@ def count_lines(
     # for the signature one line is enough; the references are counted here
     scorer = make_scorer(metric, refs if several else refs[:1], tgt_lang, lowercase, tokenize)
     counted = Metric(metric, metric, f"{_NAMES[metric]}|{scorer.get_signature()}", metric != "ter")
+    counts: list[_Counts]
     if several:
         # sacrebleu's own paired tests begin with this method; there is no public one
         counts = [np.array(scorer._extract_corpus_statistics(hyps, None)) for hyps in systems]

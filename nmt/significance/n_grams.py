@@ -35,7 +35,8 @@ class Symbols:
 
     def n_grams(self, orders: int) -> Ints:
         """Return the number of n-grams of each line, (L, O)."""
-        return np.maximum(self.lengths[:, None] - np.arange(orders), 0)
+        n_grams: Ints = np.maximum(self.lengths[:, None] - np.arange(orders), 0)
+        return n_grams
 
 
 def number_words(texts: Sequence[Sequence[Sequence[str]]]) -> list[Symbols]:
