@@ -177,16 +177,17 @@ def _notes_on_training_text(runs: Sequence[_Run]) -> Iterator[str]:
         return
     data = first.config.data
     for directory, names in names_of.items():
+        text = "the training text" if len(names_of) == 1 else f"the training text of {listed(names)}"
         try:
             training = read_training_text(
                 DataDir(directory), (data.src, data.tgt), (first.sources, first.references), words=()
             )
         except NmtError as error:
-            yield f"whether the training text of {listed(names)} has lines of {first.split} is not known: {error}"
+            yield f"whether {text} has lines of {first.split} is not known: {error}"
             continue
         n = len(frozenset.union(*training.seen))
         part = "" if training.n_lines == training.all_lines else f"the first {training.n_lines:,} lines of "
         yield (
-            f"{n:,} of the {len(first.sources):,} lines of {first.split} are in {part}the training text of "
-            f"{listed(names)}: source, reference or both, letter by letter"
+            f"{n:,} of the {len(first.sources):,} lines of {first.split} are in {part}{text}, letter by letter: "
+            "source, reference or both"
         )

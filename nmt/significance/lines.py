@@ -23,8 +23,8 @@ Formula = Literal["bleu", "chrf", "ter", "mean"]
 
 _NAMES: dict[MetricName, str] = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}  # as sacrebleu calls them
 _BLEU_ORDERS, _CHRF_ORDERS = 4, 6
-Lines = Sequence[str]
-Counts = npt.NDArray[np.int64] | Floats
+_Lines = Sequence[str]
+_Counts = npt.NDArray[np.int64] | Floats
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ def count_lines(
     # for the signature one line is enough; the references are counted here
     scorer = make_scorer(metric, refs if several else refs[:1], tgt_lang, lowercase, tokenize)
     counted = Metric(metric, metric, f"{_NAMES[metric]}|{scorer.get_signature()}", metric != "ter")
+    counts: list[_Counts]
     if several:
         # sacrebleu's own paired tests begin with this method; there is no public one
         counts = [np.array(scorer._extract_corpus_statistics(hyps, None)) for hyps in systems]
@@ -93,7 +94,7 @@ def _as_tuple(reference: Reference) -> tuple[str, ...]:
     return (reference,) if isinstance(reference, str) else reference
 
 
-def _count_bleu(systems: Sequence[Lines], references: Sequence[Lines]) -> list[Counts]:
+def _count_bleu(systems: Sequence[_Lines], references: Sequence[_Lines]) -> list[_Counts]:
     """Return the length of each line and of its reference, and the matches and n-grams of each order."""
     texts = [[line.split() for line in lines] for lines in ([ref for (ref,) in references], *systems)]
     reference, *others = number_words(texts)
@@ -103,7 +104,7 @@ def _count_bleu(systems: Sequence[Lines], references: Sequence[Lines]) -> list[C
     ]
 
 
-def _count_chrf(systems: Sequence[Lines], references: Sequence[Lines]) -> list[Counts]:
+def _count_chrf(systems: Sequence[_Lines], references: Sequence[_Lines]) -> list[_Counts]:
     """Return for each order the n-grams of the line, those of its reference, and the matches."""
     texts = (["".join(line.split()) for line in lines] for lines in ([ref for (ref,) in references], *systems))
     reference, *others = number_characters([*texts])
@@ -115,7 +116,7 @@ def _count_chrf(systems: Sequence[Lines], references: Sequence[Lines]) -> list[C
     ]
 
 
-def _count_ter(systems: Sequence[Lines], references: Sequence[Lines]) -> list[Counts]:
+def _count_ter(systems: Sequence[_Lines], references: Sequence[_Lines]) -> list[_Counts]:
     """Return the fewest edits of each line, and the mean length of its references."""
     counts: list[list[tuple[int, float]]] = [[] for _ in systems]
     for lines, refs in zip(zip(*systems, strict=True), references, strict=True):
@@ -127,7 +128,7 @@ def _count_ter(systems: Sequence[Lines], references: Sequence[Lines]) -> list[Co
     return [np.array(of_system) for of_system in counts]
 
 
-_COUNTING: dict[MetricName, Callable[[Sequence[Lines], Sequence[Lines]], list[Counts]]] = {
+_COUNTING: dict[MetricName, Callable[[Sequence[_Lines], Sequence[_Lines]], list[_Counts]]] = {
     "bleu": _count_bleu,
     "chrf": _count_chrf,
     "ter": _count_ter,

@@ -16,6 +16,7 @@ Ints = npt.NDArray[np.int64]
 _LINES = 1000
 """Counted at once."""
 _LARGEST = 1 << 62
+"""Number of an n-gram."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Symbols:
 
     def n_grams(self, orders: int) -> Ints:
         """Return the number of n-grams of each line, (L, O)."""
-        return np.maximum(self.lengths[:, None] - np.arange(orders), 0)
+        n_grams: Ints = np.maximum(self.lengths[:, None] - np.arange(orders), 0)
+        return n_grams
 
 
 def number_words(texts: Sequence[Sequence[Sequence[str]]]) -> list[Symbols]:
@@ -93,12 +95,18 @@ def line_n_grams(texts: Sequence[Symbols], orders: int) -> Iterator[tuple[int, l
     kinds, n_kinds = np.zeros(len(numbers) + 1, np.int64), 1  # by where an n-gram begins
     for order in range(min(orders, len(numbers))):
         if n_kinds * n_symbols * n_lines > _LARGEST:
-            distinct, kinds = np.unique(kinds, return_inverse=True)
-            n_kinds = len(distinct)
+            kinds, n_kinds = _ranked(kinds)
         kinds, n_kinds = kinds[:-1] * n_symbols + numbers[order:], n_kinds * n_symbols
+        if n_kinds * n_lines > _LARGEST:  # of a very long text
+            kinds, n_kinds = _ranked(kinds)
         keys = np.split(line[: len(kinds)] * n_kinds + kinds, borders)
         whole = np.split(rest[: len(kinds)] > order, borders)
         yield n_kinds, [of_text[is_whole] for of_text, is_whole in zip(keys, whole, strict=True)]
+
+
+def _ranked(kinds: Ints) -> tuple[Ints, int]:
+    distinct, ranks = np.unique(kinds, return_inverse=True)
+    return ranks, len(distinct)
 
 
 def count_common(own: Ints, n_own: Ints, others: Ints) -> Ints:

@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 
 # limits of tercom and of sacrebleu
 _LONGEST_SHIFT = 10
-_LONGEST_PHRASE = (1 << _LONGEST_SHIFT) - 1
+_PHRASE_BITS = (1 << _LONGEST_SHIFT) - 1
 _FARTHEST_MATCH = 50
 _MOST_SHIFTS = 1000
 _IN_BEAM = 45
@@ -119,10 +119,10 @@ class _Table:
         """Yield the shifts that are tried: of phrases that the reference has elsewhere, where both are wrong so far."""
         aligned, wrong, missed = self._align(words, rows)
         for start, word in enumerate(words):
-            if not wrong >> start & _LONGEST_PHRASE:
+            if not wrong >> start & _PHRASE_BITS:  # no phrase from here on is wrong
                 continue
             for at in self._positions.get(word, ()):
-                if not missed >> at & _LONGEST_PHRASE or abs(at - start) > _FARTHEST_MATCH:
+                if not missed >> at & _PHRASE_BITS or abs(at - start) > _FARTHEST_MATCH:
                     continue
                 pairs = zip(words[start : start + _LONGEST_SHIFT], self._reference[at:], strict=False)
                 for length, _ in enumerate(takewhile(lambda pair: pair[0] == pair[1], pairs), 1):

@@ -17,7 +17,6 @@ from typing import TypeVar
 
 from nmt.compare.compare import compare
 from nmt.compare.page.page import page
-from nmt.compare.screen import render_text
 from nmt.compare.types import Group, System, TextToTranslate
 
 _WORDS = 20_000
@@ -44,7 +43,6 @@ def main() -> None:
     result = _measured("page", lambda: page(comparison).encode())
     print(f"page: {len(result) / 1e6:.1f} MB")
     print(f"memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
-    print(render_text(comparison).partition("\n\n95 %")[0])
     if options.out is not None:
         options.out.write_bytes(result)
 

@@ -190,14 +190,21 @@ def test_lines_of_the_test_set_in_the_training_text_are_told(nmt: Command, data:
 
     def notes() -> list[str]:
         told = json.loads(done(nmt("compare", "runs/r-0", run, "--data", data, "--json")).out)["notes"]
-        return [note for note in told if "training text of r-" in note]
+        return [note for note in told if "the training text" in note]
 
     n = sum(line in (sources[0], sources[4]) for line in sources)
     assert n >= 2 and not {*sources} & {*own}
     assert notes() == [
-        "0 of the 10 lines of test are in the training text of r-0: source, reference or both, letter by letter",
-        f"{n} of the 10 lines of test are in the training text of r-1: source, reference or both, letter by letter",
+        "0 of the 10 lines of test are in the training text of r-0, letter by letter: source, reference or both",
+        f"{n} of the 10 lines of test are in the training text of r-1, letter by letter: source, reference or both",
     ]
+    info["data_dir"] = str(data)
+    (run / "run.json").write_text(json.dumps(info))
+    assert notes() == [
+        "0 of the 10 lines of test are in the training text, letter by letter: source, reference or both"
+    ]
+    info["data_dir"] = str(copied)
+    (run / "run.json").write_text(json.dumps(info))
     (copied / "train.aa").unlink()
     assert notes()[1].startswith(
         f"whether the training text of r-1 has lines of test is not known: {copied}/train.aa: "
