@@ -123,7 +123,8 @@ def work(options: argparse.Namespace) -> None:
                     if number:
                         costs[rate, arm].append(Cost(time.perf_counter() - start, exchange.waited))
             if world.is_rank0:
-                print(f"exchange: round {number} of {options.rounds}", file=sys.stderr, flush=True)
+                last = [f"{arm} {found[-1].seconds:.2f} s at {rate:,}" for (rate, arm), found in costs.items()]
+                print(f"exchange: round {number} of {options.rounds}:", "; ".join(last), file=sys.stderr, flush=True)
         if world.is_rank0:
             n_parameters = sum(parameter.numel() for parameter in model.parameters())
             print(f"{n_parameters:,} parameters, updates of {options.update_tokens:,} tokens, {options.precision}\n")
@@ -206,6 +207,12 @@ def launch(names: Sequence[str], precision: str) -> int:
             worker.kill()
 
 
+def stop(*_: object) -> None:
+    """End, but not without removing the namespaces, even if the signal comes twice."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(1)
+
+
 def main() -> int:
     """Make two machines and start the measurement on both."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -224,7 +231,7 @@ def main() -> int:
         print(MISSING, ", ".join(missing), file=sys.stderr)
         return 2
     set_up()  # its environment is that of the processes below
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # not without removing the namespaces
+    signal.signal(signal.SIGTERM, stop)
     with two_machines() as names:
         return launch(names, pick_precision(options.precision, pick_device("cpu")))
 
