@@ -50,7 +50,7 @@ MULTI30K ?= data/multi30k
 bench-train: $(READY)  ## Compare training speed with other toolkits (MULTI30K=folder, 40 minutes, 10 GB of disk)
 	TORCH_INDEX="$(TORCH_INDEX)" $(BIN)/python -m scripts.bench.train --data $(MULTI30K)
 
-bench-translate: $(READY)  ## Compare translation speed with other toolkits (MULTI30K=folder, 30 minutes, 10 GB of disk)
+bench-translate: $(READY)  ## Compare translation speed with other toolkits (MULTI30K=folder, 45 minutes, 10 GB of disk)
 	TORCH_INDEX="$(TORCH_INDEX)" $(BIN)/python -m scripts.bench.translate --data $(MULTI30K)
 
 # BASELINE=checkout compares with another version of nmt

@@ -18,9 +18,10 @@ ENVIRONMENT = {
     # Waiting threads spin only briefly. By default they spin so long that training is ten times slower if another
     # program needs a core; without spinning it is a quarter slower on an idle machine.
     "GOMP_SPINCOUNT": "10000",
-    # Compiled kernels are cached by shape, and a batch of text almost always has a new one: gigabytes without use.
+    # Compiled kernels are cached by shape, at half a megabyte each. A batch of text almost always has new shapes, so
+    # the default, 1,024, takes gigabytes; training uses about 200 again and again (`row_step` of nmt.model.precision).
     "LRU_CACHE_CAPACITY": "64",
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
     # Tensors from 2 MB are allocated in huge pages, which are mapped at once and not in 512 steps.
     "THP_MEM_ALLOC_ENABLE": "1",
     # The profiler logs its own steps up to level 5.

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, chain
 from statistics import fmean, stdev
+
+import numpy as np
 
 from nmt.compare.types import Comparison, Difference, Group, GroupScore, Result, System, TextToTranslate
 from nmt.errors import DataError
 from nmt.evaluate.metrics import METRICS
 from nmt.significance.lines import Floats, LineCounts, count_lines, of_line_scores
-from nmt.significance.paired import SEED, TRIALS, approximate_randomization, bootstrap_scores, holm, interval
+from nmt.significance.paired import SEED, TRIALS, bootstrap_scores, holm, interval, randomization_tests
 from nmt.significance.seeds import MIN_RUNS, seeds_and_lines, what_to_add
 
 
@@ -37,7 +40,13 @@ def compare(
         for metric in METRICS
     ]
     by_metric += _segment_scores(systems, len(text.references))
-    results = tuple(_result(counts, groups, baseline, trials, seed) for counts in by_metric)
+    # the lines are drawn once for all metrics, which takes longest
+    resampled = bootstrap_scores([*chain.from_iterable(by_metric)], trials, seed)
+    p_values = _p_over_lines(by_metric, groups, baseline, trials, seed)
+    results = tuple(
+        _result(counts, scores, groups, baseline, p)
+        for counts, scores, p in zip(by_metric, np.split(resampled, len(by_metric)), p_values, strict=True)
+    )
     return Comparison(text, tuple(groups), baseline, results, trials, seed, (*text.notes, *_notes(groups)))
 
 
@@ -72,15 +81,40 @@ class _Side:
         return cls(tuple(counts), mean, GroupScore(fmean(by_system), interval(mean), by_system, deviation))
 
 
-def _result(counts: Sequence[LineCounts], groups: Sequence[Group], baseline: int, trials: int, seed: int) -> Result:
-    """Compare the groups by one metric; `counts` has those of each system."""
-    resampled, sides, start = bootstrap_scores(counts, trials, seed), [], 0
+def _p_over_lines(
+    by_metric: Sequence[Sequence[LineCounts]], groups: Sequence[Group], baseline: int, trials: int, seed: int
+) -> list[dict[int, float]]:
+    """Test the differences of single systems over lines; return p of each metric by the position of the group."""
+    if len(groups[baseline].systems) > 1:
+        return [{} for _ in by_metric]
+    starts = [0, *accumulate(len(group.systems) for group in groups)]
+    single = [n for n, group in enumerate(groups) if n != baseline and len(group.systems) == 1]
+    pairs = [(counts[starts[baseline]], counts[starts[n]]) for counts in by_metric for n in single]
+    p = iter(randomization_tests(pairs, trials, seed))
+    return [{n: next(p) for n in single} for _ in by_metric]
+
+
+def _result(
+    counts: Sequence[LineCounts],
+    resampled: Floats,
+    groups: Sequence[Group],
+    baseline: int,
+    p_over_lines: dict[int, float],
+) -> Result:
+    """Compare the groups by one metric.
+
+    Args:
+        counts: of each system.
+        resampled: the scores of each on resampled test sets.
+        p_over_lines: by the position of a group, where both it and the baseline are single systems.
+    """
+    sides, start = [], 0
     for group in groups:
         end = start + len(group.systems)
         sides.append(_Side.of(counts[start:end], resampled[start:end]))
         start = end
     differences = {
-        position: _difference(sides[baseline], side, trials, seed)
+        position: _difference(sides[baseline], side, p_over_lines.get(position))
         for position, side in enumerate(sides)
         if position != baseline
     }
@@ -95,8 +129,8 @@ def _result(counts: Sequence[LineCounts], groups: Sequence[Group], baseline: int
     )
 
 
-def _difference(baseline: _Side, other: _Side, trials: int, seed: int) -> Difference:
-    """Test a difference over lines or, if both groups have enough runs, over lines and seeds."""
+def _difference(baseline: _Side, other: _Side, p_over_lines: float | None) -> Difference:
+    """Return a difference with its test over lines or, if both groups have enough runs, over lines and seeds."""
     sizes = len(baseline.counts), len(other.counts)
     value, resampled = other.score.value - baseline.score.value, other.resampled - baseline.resampled
     if min(sizes) >= MIN_RUNS:
@@ -110,8 +144,7 @@ def _difference(baseline: _Side, other: _Side, trials: int, seed: int) -> Differ
         seed_error = math.hypot(
             baseline.score.seed_deviation / math.sqrt(sizes[0]), other.score.seed_deviation / math.sqrt(sizes[1])
         )
-    p = approximate_randomization(baseline.counts[0], other.counts[0], trials, seed) if max(sizes) == 1 else None
-    return Difference(value, interval(resampled), p, None, float(resampled.std()), seed_error, None, None)
+    return Difference(value, interval(resampled), p_over_lines, None, float(resampled.std()), seed_error, None, None)
 
 
 def _notes(groups: Sequence[Group]) -> Iterator[str]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nmt.compare.page.training_text import read_training_text
+from nmt.compare.screen import listed
 from nmt.compare.systems import Members, distinct_names
 from nmt.compare.types import System, TextToTranslate
 from nmt.config import Config, SearchConfig
 from nmt.config.messages import differences
 from nmt.console import say
 from nmt.data.corpus import Corpus
-from nmt.errors import DataError
+from nmt.errors import DataError, NmtError
 from nmt.evaluate.run import choose_split, describe_search, open_corpus, translate_text
 from nmt.files.write import open_output
-from nmt.layout import RunDir
+from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_info
 from nmt.runs.model import open_saved
 from nmt.translate.translator import Translator
@@ -70,6 +73,7 @@ def translate_runs(members: Members, how: Translating) -> tuple[TextToTranslate,
     notes, rest = [*_notes_on_text(runs), *_notes_on_translating(systems)], iter(runs)
     for name, of_group in members.items():
         notes += _notes_on_group(name, [next(rest) for _ in of_group])
+    notes += _notes_on_training_text(runs)
     languages = (first.config.data.src, first.config.data.tgt)
     text = TextToTranslate(first.split, tuple(first.references), tuple(first.sources), languages, tuple(notes))
     return text, systems
@@ -162,3 +166,27 @@ def _notes_on_group(name: str, runs: Sequence[_Run]) -> Iterator[str]:
     keys = {each.key for other in others for each in differences(first, other)} - _OF_EACH_RUN
     if keys:
         yield f"group {name}: its runs differ in more than the seed: {', '.join(sorted(keys))}"
+
+
+def _notes_on_training_text(runs: Sequence[_Run]) -> Iterator[str]:
+    """Yield how many lines of the test set are in the text that the runs were trained on."""
+    first, names_of = runs[0], defaultdict[Path, list[str]](list)
+    for run in runs:
+        names_of[Path(read_info(RunDir(run.path)).data_dir)].append(run.name)
+    if first.split == "train":
+        return
+    data = first.config.data
+    for directory, names in names_of.items():
+        try:
+            training = read_training_text(
+                DataDir(directory), (data.src, data.tgt), (first.sources, first.references), words=()
+            )
+        except NmtError as error:
+            yield f"whether the training text of {listed(names)} has lines of {first.split} is not known: {error}"
+            continue
+        n = len(frozenset.union(*training.seen))
+        part = "" if training.n_lines == training.all_lines else f"the first {training.n_lines:,} lines of "
+        yield (
+            f"{n:,} of the {len(first.sources):,} lines of {first.split} are in {part}the training text of "
+            f"{listed(names)}: source, reference or both, letter by letter"
+        )

@@ -1,6 +1,6 @@
 """Multi-head attention (Vaswani et al., 2017, section 3.2).
 
-Legend: B sentences, Q query and K key positions, D width, H heads, E = D / H, M hypotheses of a sentence.
+Legend: B sentences, Q query and K key positions, D width, H heads, E = D / H.
 """
 
 from __future__ import annotations
@@ -12,53 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.model.dropout import Dropout
-from nmt.model.masks import AttentionMask
+from nmt.model.masks import AttentionMask, Layout
 from nmt.model.varlen import attend
 
 KeyValue = tuple[Tensor, Tensor]
 """Keys and values, (B, H, K, E) each."""
-
-CACHE_BLOCK = 16
-"""Slots by which a cache grows."""
-
-
-class Cache:
-    """Keys and values of all hypotheses of a sentence at all positions so far, in the order in which they came.
-
-    Nothing is moved when hypotheses are dropped or continued twice: the mask says which slots a hypothesis may attend
-    to. Tensors are (B, H, capacity, E); the free slots at the end are zeros, and copies are needed only as it grows.
-    """
-
-    def __init__(self) -> None:
-        self.n_slots = 0
-        self._keys_values: list[Tensor] = []
-
-    @property
-    def capacity(self) -> int:
-        """Number of slots, free ones included."""
-        return self._keys_values[0].size(2) if self._keys_values else 0
-
-    def append(self, key: Tensor, value: Tensor) -> KeyValue:
-        """Append (B, H, M, E) each; returns the whole cache with its free slots, (B, H, capacity, E) each."""
-        start, self.n_slots = self.n_slots, self.n_slots + key.size(2)
-        if self.n_slots > self.capacity:
-            b, h, _, e = key.shape
-            larger = [x.new_zeros(b, h, capacity_for(self.n_slots), e) for x in (key, value)]
-            for new, old in zip(larger, self._keys_values, strict=False):
-                new[:, :, :start] = old[:, :, :start]
-            self._keys_values = larger
-        for cached, new in zip(self._keys_values, (key, value), strict=True):
-            cached[:, :, start : self.n_slots] = new
-        return self._keys_values[0], self._keys_values[1]
-
-    def keep(self, sentences: Tensor) -> None:
-        """Keep only `sentences` (B',)."""
-        self._keys_values = [x[sentences] for x in self._keys_values]
-
-
-def capacity_for(n_slots: int) -> int:
-    """Return the capacity of a cache with `n_slots` in use."""
-    return -(-n_slots // CACHE_BLOCK) * CACHE_BLOCK
 
 
 class MultiHeadAttention(nn.Module):
@@ -79,8 +37,9 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: AttentionMask) -> Tensor:
         """Apply self-attention: (B, Q, D) -> (B, Q, D)."""
-        query, key, value = self._heads(F.linear(x, self.in_weight, self.in_bias), 3)
-        return self._merge(self._attend(query, key, value, mask))
+        projected = F.linear(x, self.in_weight, self.in_bias)
+        query, key, value = self._heads(mask.unflatten(projected), 3)
+        return self._merge(self._attend(query, key, value, mask), mask)
 
     def keys_values(self, memory: Tensor) -> KeyValue:
         """Return keys and values of a memory (B, K, D), (B, H, K, E) each: computed once, attended to many times."""
@@ -89,24 +48,20 @@ class MultiHeadAttention(nn.Module):
 
     def cross(self, x: Tensor, memory: KeyValue, mask: AttentionMask) -> Tensor:
         """Apply cross-attention of x (B, Q, D) to a memory's keys and values -> (B, Q, D)."""
-        return self._merge(self._attend(self._query(x), *memory, mask))
+        return self._merge(self._attend(self._query(x, mask), *memory, mask), mask)
 
     def cross_weights(self, x: Tensor, memory: KeyValue, mask: AttentionMask) -> tuple[Tensor, Tensor]:
         """Like `cross`; also returns the attention weights (B, H, Q, K), which the fast kernels do not provide."""
-        attended, weights = self._attend_explicitly(self._query(x), *memory, mask)
-        return self._merge(attended), weights
+        attended, weights = self._attend_explicitly(self._query(x, mask), *memory, mask)
+        return self._merge(attended, mask), weights
 
     def self_weights(self, x: Tensor, mask: AttentionMask) -> tuple[Tensor, Tensor]:
         """Apply self-attention; also return its weights: (B, Q, D) and (B, H, Q, Q)."""
         return self.cross_weights(x, self.keys_values(x), mask)
 
-    def step(self, x: Tensor, cache: Cache, mask: AttentionMask) -> Tensor:
-        """Apply one decoding step of self-attention: append x (B, M, D) to the cache and attend to it -> (B, M, D)."""
-        query, key, value = self._heads(F.linear(x, self.in_weight, self.in_bias), 3)  # (B, H, M, E) each
-        return self._merge(self._attend(query, *cache.append(key, value), mask))
-
-    def _query(self, x: Tensor) -> Tensor:
-        (query,) = self._heads(F.linear(x, self.in_weight[: self.d_model], self.in_bias[: self.d_model]), 1)
+    def _query(self, x: Tensor, mask: AttentionMask) -> Tensor:
+        projected = F.linear(x, self.in_weight[: self.d_model], self.in_bias[: self.d_model])
+        (query,) = self._heads(mask.unflatten(projected), 1)
         return query
 
     def _heads(self, projected: Tensor, parts: int) -> tuple[Tensor, ...]:
@@ -127,7 +82,7 @@ class MultiHeadAttention(nn.Module):
             query,
             key,
             value,
-            attn_mask=mask.allowed,
+            attn_mask=mask.additive(query.dtype),
             dropout_p=self.dropout.p if self.training else 0.0,
             is_causal=mask.causal,
         )
@@ -152,16 +107,20 @@ class MultiHeadAttention(nn.Module):
         attended = torch.bmm(self.dropout(weights), value)
         return attended.view(b, h, n_queries, e), weights.view(b, h, n_queries, -1)
 
-    def _merge(self, attended: Tensor) -> Tensor:
+    def _merge(self, attended: Tensor, mask: AttentionMask) -> Tensor:
         b, _, length, _ = attended.shape
-        output: Tensor = self.output(attended.transpose(1, 2).reshape(b, length, self.d_model))
+        output: Tensor = self.output(mask.flatten(attended.transpose(1, 2).reshape(b, length, self.d_model)))
         return output
 
 
-def keys_values_of(layers: Sequence[MultiHeadAttention], memory: Tensor) -> list[KeyValue]:
+def keys_values_of(
+    layers: Sequence[MultiHeadAttention], memory: Tensor, layout: Layout | None = None
+) -> list[KeyValue]:
     """Return each layer's keys and values of a memory (B, K, D), in a single product; there is at least one layer."""
     d = layers[0].d_model
     weight = torch.cat([layer.in_weight[d:] for layer in layers])
     bias = torch.cat([layer.in_bias[d:] for layer in layers])
-    heads = layers[0]._heads(F.linear(memory, weight, bias), 2 * len(layers))
+    rows = memory if layout is None else layout.flatten(memory)
+    projected = F.linear(rows, weight, bias)
+    heads = layers[0]._heads(projected if layout is None else layout.unflatten(projected), 2 * len(layers))
     return list(zip(heads[::2], heads[1::2], strict=True))

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -26,6 +27,11 @@ def padding_mask(lengths: Tensor, max_len: int | None = None) -> Tensor:
     return torch.arange(longest, device=lengths.device) < lengths[:, None]
 
 
+def pad_rows(rows: Tensor, step: int) -> Tensor:
+    """Fill up rows (R, D) with zeros to a multiple of `step` rows."""
+    return F.pad(rows, (0, 0, 0, -len(rows) % step))
+
+
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
     """Return the mask (L, L), True where position i (row) may attend to position j (column): j <= i."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
@@ -33,9 +39,14 @@ def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
 
 @dataclass(frozen=True)
 class Padded:
-    """Sentences side by side: tensors are (B, L, ...), `mask` (B, L) is True at tokens; padding is on the right."""
+    """Sentences side by side: tensors are (B, L, ...), `mask` (B, L) is True at tokens; padding is on the right.
+
+    With a `row_step`, the layers of a stack see the B * L positions as rows, filled up with zeros to a multiple of it,
+    so that their matrix products have few different sizes; only attention sees sentences.
+    """
 
     mask: Tensor
+    row_step: int = 0
 
     @property
     def max_len(self) -> int:
@@ -46,6 +57,14 @@ class Padded:
     def positions(self) -> Tensor:
         """(L,) position of each column in its sentence."""
         return torch.arange(self.max_len, device=self.mask.device)
+
+    def flatten(self, x: Tensor) -> Tensor:
+        """Return x (B, L, D) as rows (R, D); without a step, unchanged."""
+        return pad_rows(x.flatten(0, 1), self.row_step) if self.row_step else x
+
+    def unflatten(self, rows: Tensor) -> Tensor:
+        """Return rows (R, D) as (B, L, D); without a step, unchanged."""
+        return rows[: self.mask.numel()].view(*self.mask.shape, -1) if self.row_step else rows
 
 
 @dataclass(frozen=True)
@@ -61,6 +80,14 @@ class Packed:
     positions: Tensor
     max_len: int
 
+    def flatten(self, x: Tensor) -> Tensor:
+        """Return x (1, N, D) unchanged: its tokens are rows already."""
+        return x
+
+    def unflatten(self, rows: Tensor) -> Tensor:
+        """Return rows (1, N, D) unchanged."""
+        return rows
+
 
 Layout = Padded | Packed
 
@@ -72,14 +99,25 @@ class AttentionMask:
     `allowed` is bool, True = may be attended to, broadcastable to (B, H, Q, K); None allows everything. `causal` adds
     that query i attends to keys j <= i only; it aligns the upper left corners, so it is never used with a cache.
     `packed` are the layouts of queries and keys if these are packed; each query then attends to its own sentence.
+    `queries` is the layout of padded queries, which may come as rows.
     """
 
     allowed: Tensor | None = None
     causal: bool = False
     packed: tuple[Packed, Packed] | None = None
+    queries: Padded | None = None
     _biases: dict[torch.dtype, tuple[Tensor, Tensor | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _additive: dict[torch.dtype, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def flatten(self, x: Tensor) -> Tensor:
+        """Return what was attended, (B, Q, D), in the form in which the queries came."""
+        return x if self.queries is None else self.queries.flatten(x)
+
+    def unflatten(self, queries: Tensor) -> Tensor:
+        """Return queries as (B, Q, D)."""
+        return queries if self.queries is None else self.queries.unflatten(queries)
 
     def explicit(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor:
         """Return the same as a single bool mask, broadcastable to (B, H, Q, K)."""
@@ -89,6 +127,19 @@ class AttentionMask:
         if self.causal:
             full = causal_mask(n_queries, device)
         return full[None, None] if self.allowed is None else full & self.allowed
+
+    def additive(self, dtype: torch.dtype) -> Tensor | None:
+        """Return `allowed` as numbers to add to attention scores: 0, or minus infinity. Computed once for all layers.
+
+        That is what the fast kernels would make of it in each layer, in rows that begin at a multiple of 8 numbers.
+        """
+        if self.allowed is None:
+            return None
+        if dtype not in self._additive:
+            *rows, n_keys = self.allowed.shape
+            numbers = torch.zeros(*rows, -(-n_keys // 8) * 8, dtype=dtype, device=self.allowed.device)[..., :n_keys]
+            self._additive[dtype] = numbers.masked_fill_(~self.allowed, -torch.inf)
+        return self._additive[dtype]
 
     def bias(self, query: Tensor, n_sentences: int, n_keys: int) -> tuple[Tensor, Tensor | None]:
         """Return the mask as a bias to add to attention scores: 0, or a number far below any score.
@@ -122,7 +173,7 @@ def attention_mask(queries: Layout, keys: Layout, causal: bool = False) -> Atten
     """
     match queries, keys:
         case Padded(), Padded(mask=mask):
-            return AttentionMask(causal=True) if causal else AttentionMask(mask[:, None, None, :])
+            return AttentionMask(None if causal else mask[:, None, None, :], causal, queries=queries)
         case Packed(), Packed():
             return AttentionMask(causal=causal, packed=(queries, keys))
     raise AssertionError("queries and keys share one kind of layout")

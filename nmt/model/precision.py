@@ -64,6 +64,16 @@ def float32_library() -> str:
     return "onednn" if matmul.fp32_precision == "bf16" else "mkl"
 
 
+def row_step(device: torch.device) -> int:
+    """Return the multiple that the rows of matrix products should be filled up to; 0: any number is as good.
+
+    oneDNN compiles code for each new size of a product, which takes longer than the product itself, and keeps that of
+    the last few hundred.
+    """
+    is_compiled = torch.is_autocast_enabled("cpu") or float32_library() == "onednn"
+    return 256 if device.type == "cpu" and is_compiled else 0
+
+
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
     """Return a context in which matrix products run in `precision`."""
     if precision == "float32":
@@ -78,18 +88,31 @@ def for_inference(model: Transformer, precision: str) -> Transformer:
     """
     if precision == "float32":
         return model
-    shared: dict[int, object] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    twin = copy.deepcopy(model, shared)
+    twin = _twin(model, precision, learns=False)
     twin.output = _cast(model.output_weight, precision)
-    for module in twin.modules():
-        if isinstance(module, (nn.Linear, MultiHeadAttention)):
-            for name, weight in [*module.named_parameters(recurse=False)]:
-                setattr(module, name, _cast(weight, precision))
     return twin
 
 
-def _cast(weight: Tensor, precision: str) -> nn.Parameter:
-    return nn.Parameter(weight.detach().to(_DTYPES[precision]), requires_grad=False)
+def for_training(model: Transformer, precision: str) -> Transformer:
+    """Return a copy of the model with the weights of its encoder's and decoder's matrix products cast to `precision`.
+
+    The casts learn if the model's weights do. All other weights are shared with `model`.
+    """
+    return _twin(model, precision, learns=True)
+
+
+def _twin(model: Transformer, precision: str, learns: bool) -> Transformer:
+    shared: dict[int, object] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    twin = copy.deepcopy(model, shared)
+    for module in twin.modules():
+        if isinstance(module, (nn.Linear, MultiHeadAttention)):
+            for name, weight in [*module.named_parameters(recurse=False)]:
+                setattr(module, name, _cast(weight, precision, learns and weight.requires_grad))
+    return twin
+
+
+def _cast(weight: Tensor, precision: str, learns: bool = False) -> nn.Parameter:
+    return nn.Parameter(weight.detach().to(_DTYPES[precision]), requires_grad=learns)
 
 
 @contextmanager

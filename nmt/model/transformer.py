@@ -2,9 +2,9 @@
 
 Encoder and decoder return hidden states, not logits: `hidden @ output_weight.T` gives logits, and the loss takes the
 hidden states of tokens only, not of padding. Each stands alone: an `Encoder` needs no decoder, and
-`Decoder(cross_attention=False)` is a language model.
+`Decoder(cross_attention=False)` is a language model. Search decodes step by step with an `InferenceModel`.
 
-Legend: B sentences, S source and T target length, M hypotheses of a sentence, D width, V vocabulary, H heads,
+Legend: B sentences, S source and T target length, D width, V vocabulary, H heads,
 E = D / H.
 """
 
@@ -18,11 +18,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
-from nmt.model.attention import Cache, KeyValue, MultiHeadAttention, keys_values_of
+from nmt.model.attention import KeyValue, MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
 from nmt.model.embedding import Embedding, LearnedPositions
 from nmt.model.masks import AttentionMask, Layout, attention_mask
-from nmt.model.state import DecoderState
 
 WIDEST_WITH_GAIN_1 = 128
 """The largest width at which the norm before a tied output layer starts with gain 1.
@@ -113,24 +112,6 @@ class DecoderLayer(nn.Module):
     ) -> Tensor:
         """Apply to all positions: (B, T, D) -> (B, T, D). Appends cross-attention (B, H, T, S) to `weights`."""
         x = self.attention_residual.after(x, self.attention(self.attention_residual.before(x), mask))
-        return self._rest(x, memory, memory_mask, weights)
-
-    def step(
-        self,
-        x: Tensor,
-        cache: Cache,
-        mask: AttentionMask,
-        memory: KeyValue | None,
-        memory_mask: AttentionMask,
-        weights: list[Tensor] | None = None,
-    ) -> Tensor:
-        """Apply to one position of each hypothesis: (B, M, D) -> (B, M, D). In cross-attention M is query length."""
-        x = self.attention_residual.after(x, self.attention.step(self.attention_residual.before(x), cache, mask))
-        return self._rest(x, memory, memory_mask, weights)
-
-    def _rest(
-        self, x: Tensor, memory: KeyValue | None, memory_mask: AttentionMask, weights: list[Tensor] | None
-    ) -> Tensor:
         if self.cross_attention is not None:
             assert memory is not None, "a decoder with cross-attention needs a memory"
             query = self.cross_attention_residual.before(x)
@@ -173,12 +154,11 @@ class Encoder(nn.Module):
 
     def forward(self, ids: Tensor, layout: Layout, kept: Tensor | None = None) -> Tensor:
         """Encode ids (B, S) int64 -> hidden states (B, S, D); `kept` as for `Embedding`."""
-        x = self.embedding(ids, layout.positions, layout.max_len, kept)
+        x = layout.flatten(self.embedding(ids, layout.positions, layout.max_len, kept))
         mask = attention_mask(layout, layout)
         for layer in self.layers:
             x = layer(x, mask)
-        output: Tensor = self.norm(x)
-        return output
+        return layout.unflatten(self.norm(x))
 
 
 class Decoder(nn.Module):
@@ -197,10 +177,10 @@ class Decoder(nn.Module):
         """The layer norm that produces the hidden states."""
         return self.norm if isinstance(self.norm, nn.LayerNorm) else self.layers[-1].feed_forward_residual.norm
 
-    def memory_kv(self, memory: Tensor | None) -> list[KeyValue | None]:
+    def memory_kv(self, memory: Tensor | None, layout: Layout | None = None) -> list[KeyValue | None]:
         """Return each layer's keys and values of a memory (B, S, D)."""
         layers = [layer.cross_attention for layer in self.layers if layer.cross_attention is not None]
-        return [None] * len(self.layers) if memory is None or not layers else [*keys_values_of(layers, memory)]
+        return [None] * len(self.layers) if memory is None or not layers else [*keys_values_of(layers, memory, layout)]
 
     @property
     def attention_layer(self) -> int:
@@ -221,27 +201,12 @@ class Decoder(nn.Module):
         The cross-attention weights of `attention_layer`, (B, H, T, S), are appended to `weights`; `kept` as for
         `Embedding`.
         """
-        x = self.embedding(ids, layout.positions, layout.max_len, kept)
+        x = layout.flatten(self.embedding(ids, layout.positions, layout.max_len, kept))
         mask = attention_mask(layout, layout, causal=True)
         memory_mask = AttentionMask() if memory_layout is None else attention_mask(layout, memory_layout)
-        for i, (layer, kv) in enumerate(zip(self.layers, self.memory_kv(memory), strict=True)):
+        for i, (layer, kv) in enumerate(zip(self.layers, self.memory_kv(memory, memory_layout), strict=True)):
             x = layer(x, mask, kv, memory_mask, weights if i == self.attention_layer else None)
-        output: Tensor = self.norm(x)
-        return output
-
-    def step(self, ids: Tensor, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
-        """Decode the next position of every hypothesis: ids (B, M) -> (B, M, D).
-
-        Updates `state` in place; `weights` as for `forward`, (B, H, M, S).
-        """
-        position = torch.full((1,), state.length, device=ids.device)
-        x = self.embedding(ids, position, state.length + 1)
-        mask, memory_mask = state.past_mask(ids.size(1)), state.memory_mask
-        for i, (layer, cache, kv) in enumerate(zip(self.layers, state.caches, state.memory_kv, strict=True)):
-            x = layer.step(x, cache, mask, kv, memory_mask, weights if i == self.attention_layer else None)
-        state.length += 1
-        output: Tensor = self.norm(x)
-        return output
+        return layout.unflatten(self.norm(x))
 
 
 class Transformer(nn.Module):
@@ -289,11 +254,3 @@ class Transformer(nn.Module):
         memory = self.encoder(src, src_layout, src_kept)
         hidden: Tensor = self.decoder(tgt_in, tgt_layout, memory, src_layout, kept=tgt_kept)
         return hidden
-
-    def start(self, memory: Tensor, src_mask: Tensor) -> DecoderState:
-        """Return the decoder state before the first step, for memory (B, S, D) and src_mask (B, S), True at tokens."""
-        return DecoderState(self.decoder.memory_kv(memory), src_mask)
-
-    def step(self, tokens: Tensor, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
-        """Decode the next position of every hypothesis: tokens (B, M) -> (B, M, D). See `Decoder.step`."""
-        return self.decoder.step(tokens, state, weights)

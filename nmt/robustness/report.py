@@ -9,14 +9,15 @@ from dataclasses import asdict, dataclass
 
 from nmt.console import aligned, printable
 from nmt.evaluate.report import Subject, facts
-from nmt.robustness.robustness import Measured, Plan, Row
+from nmt.robustness.robustness import SAMPLES, Measured, Plan, Row
 from nmt.robustness.signs import LENGTH, MORE_OFTEN, N_GRAM
 
-COLUMNS = 100
+COLUMNS = 110
 LEGEND = (
     "rate: share of the places where the change has an effect (letters inside words, words, marks)",
-    "lines: those that differ from the original; kept: share of its chrF; same: chrF between the translations of the "
-    "original and of the changed text, in both directions",
+    "lines: those that differ from the original; kept: share of its chrF, with its 95 % interval over lines (paired "
+    f"bootstrap, {SAMPLES:,} samples); same: chrF between the translations of the original and of the changed text, in "
+    "both directions",
     "numbers of translations: empty; copied (the source, which is not the reference); repeated (some "
     f"{N_GRAM} words in a row occur at least {MORE_OFTEN} times more than any in the source); length (more than "
     f"{LENGTH:g} times the characters of the reference, or less than 1/{LENGTH:g})",
@@ -47,7 +48,9 @@ class Report:
 
 def render_text(report: Report) -> str:
     """Format the report as a table, then what was measured and notes."""
-    header = ("change", "rate", "lines", "chrF", "kept", "BLEU", "same", "empty", "copied", "repeated", "length")
+    header = (
+        "change", "rate", "lines", "chrF", "kept %", "95 %", "BLEU", "same", "empty", "copied", "repeated", "length",
+    )  # fmt: skip
     table = aligned([header, *map(_cells, report.measured.rows)], range(1, len(header)))
     return "\n".join(map(printable, [*table, *_below(report)]))
 
@@ -56,11 +59,12 @@ def _cells(row: Row) -> tuple[str, ...]:
     scores = f"{row.chrf:.2f}", f"{row.bleu:.2f}"
     signs = [str(n) for n in asdict(row.signs).values()]
     if row.change is None:
-        return "none", "", "", scores[0], "", scores[1], "", *signs
-    kept = "-" if row.chrf_kept is None else f"{row.chrf_kept:.1f} %"
+        return "none", "", "", scores[0], "", "", scores[1], "", *signs
+    kept = "-" if row.chrf_kept is None else f"{row.chrf_kept:.1f}"
+    interval = "" if row.chrf_kept_interval is None else "-".join(f"{end:.1f}" for end in row.chrf_kept_interval)
     return (
-        row.change, f"{row.rate:g} %", f"{row.n_changed:,}", scores[0], kept, scores[1], f"{row.consistency:.2f}",
-        *signs,
+        row.change, f"{row.rate:g} %", f"{row.n_changed:,}", scores[0], kept, interval, scores[1],
+        f"{row.consistency:.2f}", *signs,
     )  # fmt: skip
 
 

@@ -12,8 +12,11 @@ from nmt.evaluate.metrics import MetricName
 from nmt.robustness.changes import changed_line
 from nmt.robustness.signs import Signs, count_signs
 from nmt.significance.lines import Floats, LineCounts, count_lines
+from nmt.significance.paired import Interval, bootstrap_scores, interval
 
 SCORES: tuple[MetricName, ...] = ("chrf", "bleu")
+SAMPLES = 1000
+"""Of the bootstrap."""
 
 Translate = Callable[[Sequence[str], Sequence[int]], Sequence[str]]
 """From lines, and the numbers of the lines that they were made of, to their translations."""
@@ -81,6 +84,8 @@ class Row:
     chrf: float
     chrf_kept: float | None
     """Percent of the chrF of the original; None if that is 0."""
+    chrf_kept_interval: Interval | None
+    """Over lines: how much would be kept of other lines of the same kind."""
     bleu: float
     consistency: float
     """chrF between the translations of the original and of the variant: harmonic mean of both directions."""
@@ -123,41 +128,50 @@ def measure(text: Text, variants: Sequence[Variant], translate: Translate) -> Me
             distinct.setdefault(line, number)
     translated = dict(zip(distinct, translate(list(distinct), list(distinct.values())), strict=True))
     translations = [[translated[line] for line in variant.sources] for variant in variants]
-    chrf, bleu = (_summed(metric, translations, text.references, text.languages[1]) for metric in SCORES)
-    between = _both_ways(_summed("chrf", translations, translations[0], text.languages[1]))
-    original = chrf.line_scores()[0]
+    chrf, bleu = (_counted(metric, translations, text.references, text.languages[1]) for metric in SCORES)
+    between = _both_ways(_counted("chrf", translations, translations[0], text.languages[1]))
+    scores = [of_text.score() for of_text in chrf]
     rows = [
         Row(
             variant.change,
             variant.rate,
             n_changed=sum(map(str.__ne__, variant.sources, text.sources)),
-            chrf=float(of_chrf),
-            chrf_kept=float(100 * of_chrf / original) if original else None,
-            bleu=float(of_bleu),
-            consistency=float(consistency),
-            signs=count_signs(variant.sources, lines, text.references, text.languages),
+            chrf=scores[number],
+            chrf_kept=100 * scores[number] / scores[0] if scores[0] else None,
+            chrf_kept_interval=kept,
+            bleu=bleu[number].score(),
+            consistency=float(between[number]),
+            signs=count_signs(variant.sources, translations[number], text.references, text.languages),
         )
-        for variant, lines, of_chrf, of_bleu, consistency in zip(
-            variants, translations, chrf.line_scores(), bleu.line_scores(), between, strict=True
-        )
+        for number, (variant, kept) in enumerate(zip(variants, _kept(chrf), strict=True))
     ]
-    return Measured(variants, translations, rows, (chrf.metric.signature, bleu.metric.signature))
+    return Measured(variants, translations, rows, (chrf[0].metric.signature, bleu[0].metric.signature))
 
 
-def _summed(
+def _counted(
     metric: MetricName, translations: Sequence[Sequence[str]], references: Sequence[str], language: str
-) -> LineCounts:
-    """Return what each text, rather than each line, contributes to a score. Each distinct pair is counted once."""
+) -> list[LineCounts]:
+    """Return what each line of each text contributes to a score. Each distinct pair is counted once."""
     places: dict[tuple[str, str], int] = {}
     rows = [
         [places.setdefault(pair, len(places)) for pair in zip(lines, references, strict=True)] for lines in translations
     ]
     (lines,) = count_lines(metric, [[line for line, _ in places]], [reference for _, reference in places], language)
-    return LineCounts(lines.metric, np.stack([lines.counts[of_text].sum(0) for of_text in rows]))
+    return [LineCounts(lines.metric, lines.counts[of_text]) for of_text in rows]
 
 
-def _both_ways(chrf: LineCounts) -> Floats:
-    """Return the harmonic mean of chrF and of chrF with translations and references exchanged."""
-    n_grams = chrf.counts.reshape(len(chrf.counts), -1, 3)  # of translation, reference, and both
-    one, other = chrf.line_scores(), chrf.scores(n_grams[:, :, [1, 0, 2]].reshape(chrf.counts.shape))
+def _kept(chrf: Sequence[LineCounts]) -> list[Interval | None]:
+    """Return the intervals of the percent of the chrF of the first text, by paired bootstrap over lines."""
+    original, *_ = scores = bootstrap_scores(chrf, SAMPLES)
+    usable = original > 0
+    if not usable.any():
+        return [None] * len(chrf)
+    return [interval(100 * of_text[usable] / original[usable]) for of_text in scores]
+
+
+def _both_ways(chrf: Sequence[LineCounts]) -> Floats:
+    """Return the harmonic mean of chrF and of chrF with translations and references exchanged, of each text."""
+    sums = np.stack([of_text.counts.sum(0) for of_text in chrf])
+    n_grams = sums.reshape(len(sums), -1, 3)  # of translation, reference, and both
+    one, other = chrf[0].scores(sums), chrf[0].scores(n_grams[:, :, [1, 0, 2]].reshape(sums.shape))
     return 2 * one * other / np.maximum(one + other, np.finfo(float).tiny)

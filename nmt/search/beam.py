@@ -14,6 +14,7 @@ L length.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 import torch
@@ -25,7 +26,7 @@ from nmt.data.batching import sent
 from nmt.search.constrained import Constraints
 from nmt.search.rows import keep_rows
 from nmt.search.rules import MINUS_INF, Rules
-from nmt.search.step import Hypothesis, StepModel, length_penalty, no_translation
+from nmt.search.step import Hypothesis, Scores, StepModel, by_sentence, length_penalty, no_translation
 from nmt.search.topk import largest
 from nmt.text.tokenizer import BOS, EOS
 
@@ -87,20 +88,18 @@ def beam_search(
     length = 0
     while len(rows.sentence):
         length += 1
-        logits, log_z = model.step(tokens)
-        rules.apply(logits, rows.ids.view(*tokens.shape, -1))
-        if constraints is not None:
-            constraints.apply(logits, length)
+        best = _best(model.step(tokens), rows, rules, config, constraints)
         if config.coverage_penalty:
             rows.coverage = rows.coverage + model.attention().view(*rows.log_prob.shape, -1)
-        beams, tokens = _advance(rows, _continuations(logits, log_z, rows, config, constraints), length, config)
+        n_hypotheses = tokens.size(1)
+        beams, tokens = _advance(rows, best, length, config)
         if constraints is not None:
             constraints.follow(beams, tokens)
         row_done = _done(rows, length, config)
         # rows that are done add no more hypotheses while they wait for others
         rows.log_prob.masked_fill_(row_done[:, None], MINUS_INF)
         done = row_done.view(-1, n_groups).all(1)  # (B,)
-        first = torch.arange(0, logits.size(1), logits.size(1) // n_groups, device=done.device)  # of each group
+        first = torch.arange(0, n_hypotheses, n_hypotheses // n_groups, device=done.device)  # of each group
         beams = (beams.view(-1, n_groups, beams.size(1)) + first[:, None]).flatten(1)  # (B, G * M)
         tokens = tokens.view(beams.shape)
         kept = torch.arange(len(done), device=done.device)
@@ -124,21 +123,37 @@ class _Continuations:
     tokens: Tensor
 
 
+def _best(
+    scores: Iterable[Scores], rows: _BeamRows, rules: Rules, config: SearchConfig, constraints: Constraints | None
+) -> _Continuations:
+    """Return the 2K best continuations of each row, or all if there are fewer."""
+    n_groups, length = config.diversity_groups, rows.ids.size(2) + 1
+    found = []
+    for part, logits, log_z in by_sentence(scores):
+        of_part = slice(part.start * n_groups, part.stop * n_groups)
+        rules.keep(part).apply(logits, rows.ids[of_part].view(*log_z.shape, -1))
+        phrases = constraints and constraints.keep(part)
+        if phrases is not None:
+            phrases.apply(logits, length)
+        found.append(_continuations(logits, log_z, rows.log_prob[of_part], config, phrases))
+    return _Continuations(*(torch.cat([getattr(part, f.name) for part in found]) for f in fields(_Continuations)))
+
+
 def _continuations(
-    logits: Tensor, log_z: Tensor, rows: _BeamRows, config: SearchConfig, constraints: Constraints | None
+    logits: Tensor, log_z: Tensor, log_prob: Tensor, config: SearchConfig, constraints: Constraints | None
 ) -> _Continuations:
     """Return the 2K best continuations of each row, or all if there are fewer.
 
-    logits (B, G * M, V), log_z (B, G * M).
+    logits (B, G * M, V), log_z (B, G * M), log_prob (R, M).
     """
     n_groups, beam = config.diversity_groups, config.group_size
     if constraints is not None:
-        return _Continuations(*constraints.continuations(logits, log_z, rows.log_prob, beam))
+        return _Continuations(*constraints.continuations(logits, log_z, log_prob, beam))
     if n_groups == 1:
-        return _best_continuations(logits, log_z, rows.log_prob, beam)
+        return _best_continuations(logits, log_z, log_prob, beam)
     b, _, n_pieces = logits.shape
     grouped = logits.view(b, n_groups, -1, n_pieces)
-    log_z, log_prob = log_z.view(b, n_groups, -1), rows.log_prob.view(b, n_groups, -1)
+    log_z, log_prob = log_z.view(b, n_groups, -1), log_prob.view(b, n_groups, -1)
     penalty = torch.zeros_like(logits[:, 0], dtype=torch.float32)  # (B, V)
     by_group = []
     for group in range(n_groups):

@@ -128,8 +128,8 @@ class Constraints:
         self._max_phrases = max(map(len, phrases), default=0)
         self._n_levels = max(map(total_length, phrases), default=0) + 1
 
-    def keep(self, rows: Tensor) -> Constraints:
-        """Return the constraints of sentences `rows` (B',) only."""
+    def keep(self, rows: Tensor | slice) -> Constraints:
+        """Return the constraints of sentences `rows`, (B',) or a slice, only."""
         constraints = copy(self)
         constraints._rows = keep_rows(self._rows, rows)
         return constraints

@@ -6,7 +6,7 @@ Legend: B sentences, N hypotheses of each, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 from nmt.config import SearchConfig
 from nmt.search.rows import keep_rows
 from nmt.search.rules import Rules
-from nmt.search.step import Hypothesis, StepModel, length_penalty, no_translation
+from nmt.search.step import Hypothesis, Scores, StepModel, by_sentence, length_penalty, no_translation
 from nmt.text.tokenizer import BOS, EOS
 
 Choose = Callable[[Tensor, Tensor, int], Tensor]
@@ -72,11 +72,8 @@ def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose, n
     rows = _GrowingRows.start(rules.limits, n, longest)
     tokens = rules.limits.new_full((len(rules.limits), n), BOS)
     for length in range(1, longest + 1):
-        logits, log_z = model.step(tokens)
-        rules.apply(logits, rows.ids[..., : length - 1])
-        tokens = choose(logits, rows.sentence, length - 1)
-        gained = logits.gather(-1, tokens[..., None])[..., 0] - log_z
-        rows.log_prob = torch.where(rows.alive, rows.log_prob + gained.clamp(max=0.0), rows.log_prob)
+        tokens, log_probs = _next(model.step(tokens), rows, rules, choose, length - 1)
+        rows.log_prob = torch.where(rows.alive, rows.log_prob + log_probs, rows.log_prob)
         rows.ids[..., length - 1] = tokens
         rows.alive = rows.alive & (tokens != EOS) & (length < rows.limits)[:, None]
         if (split := rules.leaving(~rows.alive.any(1), length)) is not None:
@@ -87,6 +84,19 @@ def grow(model: StepModel, rules: Rules, config: SearchConfig, choose: Choose, n
             rows, rules, tokens = keep_rows(rows, kept), rules.keep(kept), tokens[kept]
             model.select(kept, torch.arange(n, device=kept.device).expand(len(kept), -1))
     return [results[i] for i in range(len(results))]
+
+
+def _next(
+    scores: Iterable[Scores], rows: _GrowingRows, rules: Rules, choose: Choose, length: int
+) -> tuple[Tensor, Tensor]:
+    """Return the tokens chosen after `length` and their log-probabilities, (B, N) each."""
+    parts = []
+    for part, logits, log_z in by_sentence(scores):
+        rules.keep(part).apply(logits, rows.ids[part, :, :length])
+        tokens = choose(logits, rows.sentence[part], length)
+        parts.append((tokens, (logits.gather(-1, tokens[..., None])[..., 0] - log_z).clamp(max=0.0)))
+    tokens, log_probs = map(torch.cat, zip(*parts, strict=True))
+    return tokens, log_probs
 
 
 def _results(rows: _GrowingRows, config: SearchConfig) -> dict[int, list[Hypothesis]]:

@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 State = TypeVar("State", bound="DataclassInstance")
 
 
-def keep_rows(state: State, rows: Tensor) -> State:
+def keep_rows(state: State, rows: Tensor | slice) -> State:
     """Return a copy of a dataclass of tensors (R, ...) with only `rows` (R',) of each: (R', ...)."""
     return type(state)(*(getattr(state, field.name)[rows] for field in fields(state)))

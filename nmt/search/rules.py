@@ -65,8 +65,8 @@ class Rules:
         live_first = done.to(torch.uint8).sort(stable=True).indices
         return live_first[:n_staying].sort().values, live_first[n_staying:].sort().values
 
-    def keep(self, rows: Tensor) -> Rules:
-        """Return the rules of sentences `rows` (B',) only."""
+    def keep(self, rows: Tensor | slice) -> Rules:
+        """Return the rules of sentences `rows`, (B',) or a slice, only."""
         prefix = None if self.prefix is None else self.prefix[rows]
         return replace(self, limits=self.limits[rows], prefix=prefix)
 

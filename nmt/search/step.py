@@ -6,20 +6,25 @@ Legend: B sentences, M hypotheses of each, S source length, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
-from nmt.model.transformer import Transformer
-from nmt.search.topk import few_rows
+from nmt.model.inference import InferenceModel
 from nmt.text.tokenizer import PAD
+
+Scores = tuple[Tensor, Tensor]
+"""Logits (B, M, V) float32, which the receiver may overwrite and the next part does, and log_z (B, M) float32, their
+logsumexp over the whole vocabulary: `logits - log_z` are log-probabilities in nats."""
+
+PART = 2**18
+"""On a CPU, number of logits of a part: they stay in its cache while the best are chosen."""
 
 Pair = tuple[Sequence[int], Sequence[int]]
 """Ids of a source and of its translation, both without special tokens."""
@@ -32,11 +37,10 @@ class StepModel(Protocol):
     or several for each sentence.
     """
 
-    def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Append tokens (B, M) int64 and score the next.
+    def step(self, tokens: Tensor) -> Iterator[Scores]:
+        """Append tokens (B, M) int64 and score the next: part by part, each of some consecutive sentences.
 
-        Returns logits (B, M, V) in any dtype, which the caller may overwrite, and log_z (B, M) float32, their logsumexp
-        over the whole vocabulary: `logits - log_z` are log-probabilities in nats.
+        A part is computed when it is asked for. Take all before the next call of any method.
         """
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
@@ -61,36 +65,57 @@ class Hypothesis:
 
 
 class TransformerStep:
-    """A Transformer and its state for a batch of encoded source sentences."""
+    """A Transformer and its state for a batch of source sentences."""
 
-    def __init__(self, model: Transformer, memory: Tensor, src_mask: Tensor, keep_attention: bool = False) -> None:
-        """Start decoding from the encoder's output `memory` (B, S, D); `src_mask` (B, S) is True at tokens.
+    def __init__(self, model: InferenceModel, src: Tensor, mask: Tensor, keep_attention: bool = False) -> None:
+        """Encode src (B, S) int64, each sentence ending in `</s>`; mask (B, S) is True at tokens.
 
         `attention` is only available with `keep_attention`.
         """
         self._model = model
-        self._state = model.start(memory, src_mask)
+        self._state = model.start(src, mask)
+        self._buffers: Tensor | None = None
         self._weights: list[Tensor] | None = [] if keep_attention else None
 
-    def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, tokens: Tensor) -> Iterator[Scores]:
         if self._weights is not None:
             self._weights.clear()
-        hidden = self._model.step(tokens, self._state, self._weights)
-        logits = F.linear(hidden, self._model.output_weight)
-        return logits, torch.cat([_log_z(rows) for rows in few_rows(logits.flatten(0, 1))]).view(tokens.shape)
+        hidden = self._model.step(tokens, self._state, self._weights)  # (B, M, D)
+        if hidden.device.type == "cpu":
+            return self._parts(hidden)
+        logits = self._model.logits(hidden).float()
+        return iter([(logits, logits.logsumexp(-1))])
+
+    def _parts(self, hidden: Tensor) -> Iterator[Scores]:
+        n_logits = hidden.size(1) * self._model.vocab_size
+        n_sentences = max(1, PART // n_logits)
+        if self._buffers is None or self._buffers[0].numel() < n_sentences * n_logits:
+            self._buffers = torch.empty(2, n_sentences * n_logits)  # new memory would not be in the cache
+        # larger parts for the product, whose weight is not in the cache
+        for of_product in torch.split(hidden, 2 * n_sentences):
+            for part in torch.split(self._model.logits(of_product), n_sentences):
+                copied, exps = (buffer[: part.numel()].view(part.shape) for buffer in self._buffers)
+                copied.copy_(part)
+                z = torch.exp(copied, out=exps).sum(-1)
+                # without looking for the maximum first, unless something overflows or vanishes
+                is_safe = bool(((z > 1e-30) & (z < 1e30)).all())
+                yield copied, z.log() if is_safe else copied.logsumexp(-1)
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         self._state.select(sentences, beams)
 
     def attention(self) -> Tensor:
         assert self._weights, "attention was not kept"
-        return self._weights[0].float().mean(1)
+        return self._weights[0].mean(1)
 
 
-def _log_z(logits: Tensor) -> Tensor:
-    """Return the logsumexp (R,) float32 of logits (R, V), by log_softmax: it reads them once, logsumexp four times."""
-    logits = logits.float()
-    return logits[:, 0] - logits.log_softmax(-1)[:, 0]
+def by_sentence(parts: Iterable[Scores]) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Yield the sentences of each part, its logits and its log_z."""
+    first = 0
+    for logits, log_z in parts:
+        part = slice(first, first + len(logits))
+        yield part, logits, log_z
+        first = part.stop
 
 
 class Ensemble:
@@ -100,10 +125,11 @@ class Ensemble:
         """`models`, at least one, have encoded the same sentences."""
         self._models = models
 
-    def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        log_probs = [logits - log_z[..., None] for logits, log_z in (model.step(tokens) for model in self._models)]
-        mean = torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))
-        return mean, torch.zeros_like(mean[..., 0])
+    def step(self, tokens: Tensor) -> Iterator[Scores]:
+        for parts in zip(*(model.step(tokens) for model in self._models), strict=True):
+            log_probs = torch.stack([logits - log_z[..., None] for logits, log_z in parts])
+            mean = log_probs.logsumexp(0) - math.log(len(parts))
+            yield mean, torch.zeros_like(mean[..., 0])
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         for model in self._models:

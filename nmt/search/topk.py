@@ -9,28 +9,13 @@ N_ROWS = 16
 """Values are laid out in this many rows; the k largest are in the k columns with the largest maxima."""
 FEW = 2048
 """For fewer values `torch.topk` is as fast."""
-CACHE = 2**18
-"""Values that fit into a CPU's cache together with intermediate results."""
 
 
 def largest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k largest of x (..., V) as float32 and their indices, both (..., k), largest first; k <= V.
+    """Return the k largest of x (..., V) and their indices, both (..., k), largest first; k <= V.
 
     Equal values may be chosen and ordered arbitrarily, except that k = 1 takes the first.
     """
-    parts = [_largest(rows.float(), k) for rows in few_rows(x.reshape(-1, x.size(-1)))]
-    values, ids = (torch.cat(part).view(*x.shape[:-1], k) for part in zip(*parts, strict=True))
-    return values, ids
-
-
-def few_rows(x: Tensor) -> tuple[Tensor, ...]:
-    """Split x (R, V) into parts that fit into a CPU's cache; a single part on a GPU."""
-    n_rows = max(1, CACHE // x.size(1)) if x.device.type == "cpu" else len(x)
-    parts: tuple[Tensor, ...] = torch.split(x, n_rows)
-    return parts
-
-
-def _largest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if k == 1:
         return x.max(-1, keepdim=True)
     n_columns, n_rest = divmod(x.size(-1), N_ROWS)

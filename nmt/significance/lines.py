@@ -5,7 +5,7 @@ Shapes are written with L lines, C counts of a metric, and S selections of lines
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.evaluate.metrics import MetricName, Reference, check_lines, make_scorer
+from nmt.significance.n_grams import count_matches, number_characters, number_words
+from nmt.significance.ter import count_edits
 
 Floats = npt.NDArray[np.float64]
 
@@ -20,7 +22,9 @@ Formula = Literal["bleu", "chrf", "ter", "mean"]
 """How a corpus score follows from sums; mean: of scores that lines have, such as those of neural metrics."""
 
 _NAMES: dict[MetricName, str] = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}  # as sacrebleu calls them
-_ORDERS = 4  # of BLEU
+_BLEU_ORDERS, _CHRF_ORDERS = 4, 6
+Lines = Sequence[str]
+Counts = npt.NDArray[np.int64] | Floats
 
 
 @dataclass(frozen=True)
@@ -71,12 +75,63 @@ def count_lines(
     """
     for hyps in systems:
         check_lines(hyps, refs)
-    scorer = make_scorer(metric, refs, tgt_lang, lowercase, tokenize)
+    several = not all(isinstance(ref, str) or len(ref) == 1 for ref in refs) and metric != "ter"
+    # for the signature one line is enough; the references are counted here
+    scorer = make_scorer(metric, refs if several else refs[:1], tgt_lang, lowercase, tokenize)
     counted = Metric(metric, metric, f"{_NAMES[metric]}|{scorer.get_signature()}", metric != "ter")
-    # sacrebleu's own paired tests begin with this method; there is no public one
+    if several:
+        # sacrebleu's own paired tests begin with this method; there is no public one
+        counts = [np.array(scorer._extract_corpus_statistics(hyps, None)) for hyps in systems]
+    else:
+        prepared = [[scorer._preprocess_segment(line) for line in hyps] for hyps in systems]
+        references = [[scorer._preprocess_segment(ref) for ref in each] for each in map(_as_tuple, refs)]
+        counts = _COUNTING[metric](prepared, references)
+    return [LineCounts(counted, of_system.astype(np.float64)) for of_system in counts]
+
+
+def _as_tuple(reference: Reference) -> tuple[str, ...]:
+    return (reference,) if isinstance(reference, str) else reference
+
+
+def _count_bleu(systems: Sequence[Lines], references: Sequence[Lines]) -> list[Counts]:
+    """Return the length of each line and of its reference, and the matches and n-grams of each order."""
+    texts = [[line.split() for line in lines] for lines in ([ref for (ref,) in references], *systems)]
+    reference, *others = number_words(texts)
     return [
-        LineCounts(counted, np.array(scorer._extract_corpus_statistics(hyps, None), np.float64)) for hyps in systems
+        np.column_stack([other.lengths, reference.lengths, matches, other.n_grams(_BLEU_ORDERS)])
+        for other, matches in zip(others, count_matches(reference, others, _BLEU_ORDERS), strict=True)
     ]
+
+
+def _count_chrf(systems: Sequence[Lines], references: Sequence[Lines]) -> list[Counts]:
+    """Return for each order the n-grams of the line, those of its reference, and the matches."""
+    texts = (["".join(line.split()) for line in lines] for lines in ([ref for (ref,) in references], *systems))
+    reference, *others = number_characters([*texts])
+    n_ref = reference.n_grams(_CHRF_ORDERS)
+    return [
+        # as sacrebleu, which does not count the n-grams of a line if its reference has none of that order
+        np.stack([np.where(n_ref, other.n_grams(_CHRF_ORDERS), 0), n_ref, matches], 2).reshape(len(n_ref), -1)
+        for other, matches in zip(others, count_matches(reference, others, _CHRF_ORDERS), strict=True)
+    ]
+
+
+def _count_ter(systems: Sequence[Lines], references: Sequence[Lines]) -> list[Counts]:
+    """Return the fewest edits of each line, and the mean length of its references."""
+    counts: list[list[tuple[int, float]]] = [[] for _ in systems]
+    for lines, refs in zip(zip(*systems, strict=True), references, strict=True):
+        words = [ref.split() for ref in refs]
+        length = sum(map(len, words)) / len(words)
+        edits = {line: min(count_edits(line.split(), ref) for ref in words) for line in {*lines}}
+        for of_system, line in zip(counts, lines, strict=True):
+            of_system.append((edits[line], length))
+    return [np.array(of_system) for of_system in counts]
+
+
+_COUNTING: dict[MetricName, Callable[[Sequence[Lines], Sequence[Lines]], list[Counts]]] = {
+    "bleu": _count_bleu,
+    "chrf": _count_chrf,
+    "ter": _count_ter,
+}
 
 
 def of_line_scores(name: str, scores: Sequence[float], signature: str, higher_is_better: bool = True) -> LineCounts:
@@ -103,11 +158,11 @@ def corpus_scores(formula: Formula, sums: Floats) -> Floats:
 def _bleu(sums: Floats) -> Floats:
     """Return BLEU with exponential smoothing (mteval-v13a) from lengths, and matches and totals of each order."""
     n_hyp, n_ref = sums[:, 0], sums[:, 1]
-    matches, totals = sums[:, 2 : 2 + _ORDERS], sums[:, 2 + _ORDERS :]
+    matches, totals = sums[:, 2 : 2 + _BLEU_ORDERS], sums[:, 2 + _BLEU_ORDERS :]
     halvings = np.cumsum((matches == 0) & (totals > 0), axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         precisions = np.where(matches > 0, matches, 0.5**halvings) / totals
-        logs = np.where(totals > 0, np.log(precisions), -np.inf).sum(1) / _ORDERS
+        logs = np.where(totals > 0, np.log(precisions), -np.inf).sum(1) / _BLEU_ORDERS
         penalty = np.where(n_hyp < n_ref, np.exp(1 - n_ref / n_hyp), 1.0)
     return np.where(matches.any(1), 100 * penalty * np.exp(logs), 0.0)
 

@@ -33,15 +33,29 @@ def approximate_randomization(first: LineCounts, second: LineCounts, trials: int
     of the systems. `sacrebleu --paired-ar` counts larger ones only: the same unless few lines differ, but systems that
     do not differ at all have its smallest p.
     """
-    observed = abs(first.score() - second.score())
-    total, change = first.counts.sum(0), second.counts - first.counts
-    both = total + second.counts.sum(0)
-    rng, n_as_large = np.random.default_rng(seed), 0
-    for size in _chunks(trials, len(change)):
-        exchanged = total + rng.integers(0, 2, (size, len(change))).astype(np.float64) @ change
-        differences = np.abs(first.scores(exchanged) - first.scores(both - exchanged))
-        n_as_large += int((differences >= observed - 1e-9).sum())  # the same sum in another order is as large
-    return (n_as_large + 1) / (trials + 1)
+    return randomization_tests([(first, second)], trials, seed)[0]
+
+
+def randomization_tests(
+    pairs: Sequence[tuple[LineCounts, LineCounts]], trials: int = TRIALS, seed: int = SEED
+) -> list[float]:
+    """Return p of each pair as `approximate_randomization` does; the lines that are exchanged are drawn once for all.
+
+    All systems have the same lines.
+    """
+    if not pairs:
+        return []
+    n_lines, changes = len(pairs[0][0].counts), [second.counts - first.counts for first, second in pairs]
+    totals = [(first.counts.sum(0), second.counts.sum(0)) for first, second in pairs]
+    least = [abs(first.score() - second.score()) - 1e-9 for first, second in pairs]  # another order rounds otherwise
+    rng, n_as_large = np.random.default_rng(seed), np.zeros(len(pairs), np.int64)
+    for size in _chunks(trials, n_lines):
+        exchanged = rng.integers(0, 2, (size, n_lines)).astype(np.float64)
+        for number, change in enumerate(_sums(exchanged, changes)):
+            scores, (first, second) = pairs[number][0].scores, totals[number]
+            differences = scores(first + change) - scores(second - change)
+            n_as_large[number] += (np.abs(differences) >= least[number]).sum()
+    return [float(n + 1) / (trials + 1) for n in n_as_large]
 
 
 def bootstrap_scores(systems: Sequence[LineCounts], samples: int = TRIALS, seed: int = SEED) -> Floats:
@@ -52,10 +66,18 @@ def bootstrap_scores(systems: Sequence[LineCounts], samples: int = TRIALS, seed:
     n_lines, rng = len(systems[0].counts), np.random.default_rng(seed)
     result = []
     for size in _chunks(samples, n_lines):
-        rows = rng.integers(0, n_lines, (size, n_lines)) + n_lines * np.arange(size)[:, None]
+        rows = rng.integers(0, n_lines, (size, n_lines))
+        rows += n_lines * np.arange(size)[:, None]
         drawn = np.bincount(rows.ravel(), minlength=size * n_lines).reshape(size, n_lines).astype(np.float64)
-        result.append(np.stack([system.scores(drawn @ system.counts) for system in systems]))
+        sums = _sums(drawn, [system.counts for system in systems])
+        result.append(np.stack([system.scores(of_system) for system, of_system in zip(systems, sums, strict=True)]))
     return np.concatenate(result, axis=1)
+
+
+def _sums(drawn: Floats, counts: Sequence[Floats]) -> list[Floats]:
+    """Return the sums of each of the counts (L, C) over lines that are drawn so often (S, L): one product, since
+    several take longer."""
+    return np.split(drawn @ np.hstack(counts), np.cumsum([each.shape[1] for each in counts])[:-1], axis=1)
 
 
 def interval(values: Floats) -> Interval:

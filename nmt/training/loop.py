@@ -177,13 +177,17 @@ def forward_backward(
     settings, state, world = session.config.training, session.state, session.world
     torch.manual_seed((settings.seed << 32) + state.step * world.size + world.rank)
     stats = UpdateStats.zeros(session.device)
+    if session.halves is not None:
+        session.halves.refresh()
     for number, rows in enumerate(micro_batches, start=1):
         with making_batches():
             batch = session.batch(rows)
         with autocast(session.precision, session.device):
-            sums = objective(session.model, batch, settings, session.forward, state.step)
+            sums = objective(session.model, batch, settings, session.forward_pass, state.step)
         with session.exchange.last_pass() if number == len(micro_batches) else nullcontext():
             session.scaler.scale(sums.loss / n_update_tokens).backward()  # type: ignore[no-untyped-call]
+        if session.halves is not None:
+            session.halves.collect()
         stats.loss.add_(sums.loss.detach())
         stats.nll.add_(sums.nll)
         stats.n_correct.add_(sums.n_correct)

@@ -12,6 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nmt.model.masks import pad_rows
+from nmt.model.precision import row_step
+
 # elements of a block of logits: small enough for a CPU's cache, large enough for fast matrix products
 BLOCK_ELEMENTS = {"cpu": 2**23, "cuda": 2**27}
 
@@ -104,10 +107,17 @@ def _sums(
     device = weight.device.type
     needs_grad = torch.is_grad_enabled() and (weight.requires_grad or any(hidden.requires_grad for hidden in passes))
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+    if step := row_step(weight.device):
+        passes = tuple(pad_rows(hidden, step) for hidden in passes)
     loss, nll, kl, n_correct = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
         weight, targets, smoothing, dtype, needs_grad, weights, *passes
     )
     return LossSums(loss, nll, kl, n_correct, targets.numel())
+
+
+def _block_rows(n_pieces: int, device: torch.device) -> int:
+    step = row_step(device) or 1
+    return max(1, BLOCK_ELEMENTS[device.type] // n_pieces // step) * step
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -115,6 +125,7 @@ class _ChunkedLoss(torch.autograd.Function):
 
     The cross-entropy has the gradient p - (1 - smoothing) * one_hot(target) - smoothing / V with respect to the logits.
     The last term is the same for every logit, so its products with weight and hidden are added once afterwards.
+    Passes may have more rows than there are targets: these last rows are zeros and have no part in the loss.
     """
 
     @staticmethod
@@ -128,7 +139,7 @@ class _ChunkedLoss(torch.autograd.Function):
         weights: ConsistencyWeights | None,
         *passes: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        compute, device = dtype or passes[0].dtype, weight.device
+        compute, device, n = dtype or passes[0].dtype, weight.device, len(targets)
         # fp16 underflows below 6e-8, so with fp16 the products of gradients are in float32
         grad_dtype = torch.float32 if compute == torch.float16 else compute
         ce_weights = [1.0] if weights is None else [1.0, weights.second]  # of each pass's cross-entropy
@@ -138,9 +149,9 @@ class _ChunkedLoss(torch.autograd.Function):
             grads = [torch.empty_like(h if needs_grad else h[:0]) for h in hidden_grad]
             learns_weight = needs_grad and ctx.needs_input_grad[0]  # not if it is frozen
             grad_weight = torch.zeros_like(weight if learns_weight else weight[:0])
-            stats = _RowStats(len(passes), len(targets), weight)
-            block_rows = max(1, BLOCK_ELEMENTS[device.type] // len(w))
-            for start in range(0, len(targets), block_rows):
+            stats = _RowStats(len(passes), n, weight)
+            block_rows = _block_rows(len(w), device)
+            for start in range(0, n, block_rows):
                 rows = slice(start, start + block_rows)
                 target = targets[rows, None]
                 logits = [h[rows] @ w.T for h in hidden]  # (rows, V) each
@@ -154,6 +165,7 @@ class _ChunkedLoss(torch.autograd.Function):
                     if ce_weight:
                         at = torch.arange(len(target), device=device)
                         logit_grad[at, target[:, 0]] -= ce_weight * (1 - smoothing)
+                    logit_grad[len(target) :] = 0
                     grad[rows] = logit_grad @ w_grad
                     if learns_weight:
                         grad_weight += logit_grad.T @ h[rows]
@@ -165,7 +177,7 @@ class _ChunkedLoss(torch.autograd.Function):
             for i, (ce_weight, h) in enumerate(zip(ce_weights, hidden, strict=True)):
                 if not ce_weight:
                     continue
-                mean_logit = h.to(weight.dtype) @ mean_weight
+                mean_logit = (h.to(weight.dtype) @ mean_weight)[:n]
                 loss = loss + ce_weight * ((1 - smoothing) * nll[i] - smoothing * (mean_logit - stats.log_z[i]).sum())
                 if needs_grad and smoothing:
                     grads[i] -= (ce_weight * smoothing * mean_weight).to(grad_dtype)
@@ -197,10 +209,11 @@ class _RowStats:
         self._expected_diff = torch.zeros(2, n_rows, dtype=weight.dtype, device=weight.device)
 
     def add(self, rows: slice, target: Tensor, logits: list[Tensor], probs: list[Tensor]) -> None:
-        """Add a block of rows: target (rows, 1), logits and probs (rows, V) of each pass."""
+        """Add a block of rows: target (rows, 1), logits and probs (rows or more, V) of each pass."""
         for i, (logit, prob) in enumerate(zip(logits, probs, strict=True)):
             self.target_logit[i, rows] = logit.gather(-1, target)[:, 0]
-            self._max_logit[i, rows], self._max_prob[i, rows] = logit.amax(-1), prob.amax(-1)
+            n = len(target)
+            self._max_logit[i, rows], self._max_prob[i, rows] = logit.amax(-1)[:n], prob.amax(-1)[:n]
 
     def divergence_grad(
         self, rows: slice, weights: ConsistencyWeights, logits: list[Tensor], probs: list[Tensor]
@@ -215,9 +228,10 @@ class _RowStats:
         d = logits[0].to(p.dtype) - logits[1].to(p.dtype)
         dq = d * q if reverse else None
         dp = d.mul_(p)
-        a = self._expected_diff[0, rows, None] = dp.sum(-1, keepdim=True, dtype=self._expected_diff.dtype)
+        a = dp.sum(-1, keepdim=True, dtype=self._expected_diff.dtype)
         b = torch.zeros_like(a) if dq is None else dq.sum(-1, keepdim=True, dtype=self._expected_diff.dtype)
-        self._expected_diff[1, rows, None] = b
+        n_targets = self._expected_diff[0, rows].numel()
+        self._expected_diff[:, rows] = torch.stack((a[:n_targets, 0], b[:n_targets, 0]))
         if dq is not None:
             dp.sub_(q, alpha=reverse / forward)
         q.mul_((weights.second + forward + reverse * b).to(q.dtype)).sub_(p, alpha=forward)

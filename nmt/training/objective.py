@@ -17,6 +17,7 @@ from nmt.config import TrainingConfig
 from nmt.data.batching import Batch
 from nmt.data.packing import PackedBatch
 from nmt.model.masks import Packed, Padded
+from nmt.model.precision import row_step
 from nmt.model.transformer import Transformer
 from nmt.text.tokenizer import EOS
 from nmt.training.loss import ConsistencyWeights, LossSums, consistency_loss, label_smoothed_cross_entropy
@@ -66,7 +67,8 @@ def _hidden(
 
     Padding never reaches the output layer."""
     if isinstance(batch, Batch):
-        src_layout, tgt_layout = Padded(batch.src_mask), Padded(batch.tgt_mask)
+        step = row_step(batch.src.device)
+        src_layout, tgt_layout = Padded(batch.src_mask, step), Padded(batch.tgt_mask, step)
         hidden = forward(batch.src, src_layout, batch.tgt_in, tgt_layout, src_kept, tgt_kept)  # (B, T, D)
         return hidden.flatten(0, 1)[batch.token_indices], batch.tgt_out.flatten()[batch.token_indices]
     src_rows = Packed(batch.src_bounds, batch.src_positions, batch.max_len)

@@ -21,6 +21,7 @@ from nmt.runs.checkpoint import Tensors, assign, optimizer_tensors
 from nmt.runs.info import Weights
 from nmt.runs.state import TrainState
 from nmt.training.ema import Ema
+from nmt.training.halves import Halves
 from nmt.training.objective import Forward
 from nmt.training.optim import weights_to_keep
 from nmt.training.parallel.exchange import EXCHANGE_DTYPES, GradientExchange, completion_order
@@ -50,6 +51,8 @@ class Session:
     """Whether micro-batches are packed."""
     forward: Forward | None = None
     """The compiled model, if it is compiled."""
+    halves: Halves | None = None
+    """Half-precision copies of the weights, if they are made once per update."""
     copy: Transformer | None = None
     """On rank 0, if the weights to validate are not the model's own: the gathered weights of a sharded model, the
     averages of schedule_free, or the moving average."""
@@ -157,6 +160,11 @@ class Session:
     def batch(self, rows: Indices) -> Batch | PackedBatch:
         """Gather a micro-batch, and move it to the device."""
         return (self.packing or self.pairs).batch(rows).to(self.device)
+
+    @property
+    def forward_pass(self) -> Forward:
+        """What an update runs forward: the compiled model, that with half-precision copies, or the model."""
+        return self.forward or (self.model if self.halves is None else self.halves.twin)
 
     @property
     def is_sharded(self) -> bool:

@@ -12,11 +12,11 @@ import torch
 from nmt.config import BatchSize, SearchConfig
 from nmt.data.batching import sent
 from nmt.errors import ConfigError
-from nmt.model.masks import Padded
-from nmt.model.precision import autocast, for_inference
+from nmt.model.inference import InferenceModel
+from nmt.model.precision import for_inference
 from nmt.model.transformer import Transformer
 from nmt.search.constrained import Constraints
-from nmt.search.forced import ForcedDecoder, evaluation_mode
+from nmt.search.forced import ForcedDecoder
 from nmt.search.phrases import beam_for, with_phrases, word_parts
 from nmt.search.rules import Rules
 from nmt.search.search import search as search_best
@@ -62,8 +62,10 @@ class NativeSearcher:
         self, models: Sequence[Transformer], tgt_tokenizer: Tokenizer, device: torch.device, precision: str
     ) -> None:
         """`models` are on `device`; matrix products run in `precision`: float32, bf16 or fp16."""
-        self.models = [for_inference(model, precision) for model in models]
+        self.models = models
         self.device, self.precision = device, precision
+        with torch.no_grad():
+            self._prepared = [InferenceModel(model, precision) for model in models]
         limits = [model.max_positions for model in self.models]
         self.max_positions = min((limit for limit in limits if limit is not None), default=None)
         self._tgt_tokenizer = tgt_tokenizer
@@ -76,24 +78,22 @@ class NativeSearcher:
 
     def forced_decoder(self, search: SearchConfig) -> ForcedDecoder:
         """See `Searcher`."""
-        return ForcedDecoder(self.models, self.device, self.precision, search.batch_size(self.device.type).tokens)
+        models = [for_inference(model, self.precision) for model in self.models]
+        return ForcedDecoder(models, self.device, self.precision, search.batch_size(self.device.type).tokens)
 
     def search(
         self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int
     ) -> Generator[tuple[list[int], Hypotheses]]:
-        """See `Searcher`. Models are back in their mode (training or evaluation) afterwards."""
-        with evaluation_mode(self.models):
-            yield from search_batches(self.search_batch, sentences, search, n_best, self.device)
+        """See `Searcher`."""
+        yield from search_batches(self.search_batch, sentences, search, n_best, self.device)
 
     def search_batch(self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int) -> Hypotheses:
         """Search sentences, none of them blank, in one batch."""
-        with torch.inference_mode(), autocast(self.precision, self.device):
+        with torch.inference_mode():
             src = sent(padded([[*sentence.src_ids, EOS] for sentence in sentences]), self.device)  # (B, S)
             mask = src != PAD
             keep_attention = search.coverage_penalty > 0
-            steps: list[StepModel] = [
-                TransformerStep(model, model.encode(src, Padded(mask)), mask, keep_attention) for model in self.models
-            ]
+            steps: list[StepModel] = [TransformerStep(model, src, mask, keep_attention) for model in self._prepared]
             limits = torch.tensor([sentence.max_length for sentence in sentences])
             prefixes = sent(padded([sentence.prefix for sentence in sentences]), self.device)
             prefix = prefixes if prefixes.size(1) else None

@@ -1,9 +1,9 @@
-"""Two tables of translation speed and the ratios, in Markdown."""
+"""Tables of translation speed and the ratios, in Markdown."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,17 +11,19 @@ from scripts.bench.peer import Peer, Search
 from scripts.bench.table import rate
 from scripts.bench.task import THREADS
 
-FORCED = Search(beam=5, batch=64, pieces=15)
-BEAM, GREEDY = Search(beam=5, batch=64), Search(beam=1, batch=64)
-BEAM_ALONE, GREEDY_ALONE = Search(beam=5, batch=1), Search(beam=1, batch=1)
+FORCED = {
+    "beam 5": Search(beam=5, batch=64, pieces=15),
+    "greedy": Search(beam=1, batch=64, pieces=15),
+    "beam 5, one by one": Search(beam=5, batch=1, pieces=15),
+    "greedy, one by one": Search(beam=1, batch=1, pieces=15),
+}
+"""The searches of equal work."""
+FREE = (Search(beam=5, batch=64), Search(beam=1, batch=64))
 
-EQUAL_WORK = (
-    "toolkit", "pieces/s (rounds)", "of the best PyTorch peer", "pieces a sentence", "quiet windows",
-    "peak memory MB", "start-up s",
-)  # fmt: skip
-FREE = (
-    "toolkit", "beam 5: sentences/s", "BLEU", "pieces", "greedy: sentences/s", "BLEU",
-    "beam 5 one by one", "greedy one by one",
+EQUAL_WORK = ("pieces/s (rounds)", *FORCED, "peak MB", "start-up s")
+RATIOS = ("ratio (by round)", *FORCED)
+FREE_LENGTHS = (
+    "free lengths", "beam 5: sentences/s", "BLEU", "pieces", "greedy: sentences/s", "BLEU", "pieces",
 )  # fmt: skip
 
 
@@ -60,83 +62,104 @@ class Row:
         return float(statistics.median(result[key] for result in results)) if results else None
 
 
-def best_peer(rows: Sequence[Row], kinds: Sequence[str] = ("float32", "bf16")) -> Row | None:
-    """The fastest of the others on PyTorch, of those with products in these number formats."""
+def best_peer(rows: Sequence[Row], search: Search, kind: str) -> Row | None:
+    """The fastest of the others on PyTorch with products in this number format."""
     rates = [
         (rate_of, row)
         for row in rows
-        if not row.is_ours and row.peer.torch and row.peer.decoding is not None and row.peer.decoding.kind in kinds
-        if (rate_of := row.rate(FORCED, "tgt_per_s")) is not None
+        if not row.is_ours and row.peer.torch and row.peer.decoding is not None and row.peer.decoding.kind == kind
+        if (rate_of := row.rate(search, "tgt_per_s")) is not None
     ]
     return max(rates, key=lambda pair: pair[0])[1] if rates else None
 
 
 def render(rows: Sequence[Row], signature: str) -> str:
     """Return the requested tables, what failed and why, and the ratios of nmt to the best peers."""
-    best = best_peer(rows)
     parts: list[str] = []
-    if any(FORCED in row.rounds for row in rows):
-        parts += table(EQUAL_WORK, rows, lambda row: equal_work(row, best))
-    if any(search.pieces == 0 for row in rows for search in row.rounds):
-        parts += table(FREE, rows, free)
+    if any(search.pieces for row in rows for search in row.rounds):
+        forced = [row for row in rows if row.peer.decoding is not None and row.peer.decoding.forces]
+        parts += table(EQUAL_WORK, [equal_work(row) for row in forced])
+        parts += table(RATIOS, ratios(rows))
+    if any(not search.pieces for row in rows for search in row.rounds):
+        parts += table(FREE_LENGTHS, [free(row) for row in rows])
     if signature:
         parts.append(f"BLEU: {signature}")
     parts += [f"{row.peer.title}: {row.problem}" for row in rows if row.problem]
-    parts += notes(rows)
-    return "\n".join((*parts, *ratios(rows)))
+    return "\n".join((*parts, *notes(rows)))
 
 
-def table(head: Sequence[str], rows: Sequence[Row], cells: Callable[[Row], Sequence[str]]) -> list[str]:
-    """Its lines, and an empty one."""
-    lines = (head, *(cells(row) for row in rows))
-    first, *others = (f"| {' | '.join(line)} |" for line in lines)
-    return [first, f"|{'---|' * len(head)}", *others, ""]
+def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
+    """Its lines, and an empty one; nothing without a body."""
+    first, *others = (f"| {' | '.join(line)} |" for line in (head, *body))
+    return [first, f"|{'---|' * len(head)}", *others, ""] if others else []
 
 
-def equal_work(row: Row, best: Row | None) -> list[str]:
+def equal_work(row: Row) -> list[str]:
     """The line of a toolkit in the table of equal work."""
-    results = row.results(FORCED)
+
+    def cell(search: Search) -> str:
+        median = row.rate(search, "tgt_per_s")
+        if median is None:
+            return "failed" if row.problem else "–"
+        rounds = " / ".join("failed" if result is None else rate(result) for result in row.rounds[search])
+        return f"{median:,.0f} ({rounds})"
+
     every = row.all_results
-    memory = [result["peak_rss_mb"] for search in (BEAM, FORCED) for result in row.results(search)]
-    ends = [
-        f"{max(memory):,.0f}" if memory else "–",
-        f"{statistics.median(result['start_s'] for result in every):.1f}" if every else "–",
-    ]
-    if not results:
-        return [row.title, "failed" if row.problem else "–", "–", "–", "–", *ends]
-    median = row.rate(FORCED, "tgt_per_s") or 0.0
-    share = median / (best.rate(FORCED, "tgt_per_s") or 1.0) if best is not None else None
-    least = min(result["pieces_least"] for result in results)
-    most = max(result["pieces_most"] for result in results)
-    rounds = " / ".join("failed" if result is None else rate(result) for result in row.rounds[FORCED])
     return [
         row.title,
-        f"{median:,.0f} ({rounds})",
-        "–" if share is None else f"{share:.2f}",
-        f"{least}" if least == most else f"{least} to {most}",
-        " / ".join(f"{result['quiet_windows']} of {result['windows']}" for result in results),
-        *ends,
+        *(cell(search) for search in FORCED.values()),
+        f"{max(result['peak_rss_mb'] for result in every):,.0f}" if every else "–",
+        f"{statistics.median(result['start_s'] for result in every):.1f}" if every else "–",
     ]
+
+
+def ratios(rows: Sequence[Row]) -> list[list[str]]:
+    """The lines of each arm of nmt: its speed over that of the best PyTorch peers and of CTranslate2."""
+    lines = []
+    for ours in rows:
+        if not ours.is_ours:
+            continue
+        for kind in ("float32", "bf16"):
+            cells = [ratio_to_best(ours, rows, search, kind) for search in FORCED.values()]
+            lines.append([f"{ours.title} / best PyTorch peer in {kind}", *cells])
+        for other in rows:
+            if not other.peer.torch:
+                cells = [ratio(ours, other, search) for search in FORCED.values()]
+                lines.append([f"{ours.title} / {other.title}", *cells])
+    return [line for line in lines if any(cell != "–" for cell in line[1:])]
+
+
+def ratio_to_best(ours: Row, rows: Sequence[Row], search: Search, kind: str) -> str:
+    """The ratio to the best PyTorch peer in a number format, and which that is."""
+    best = best_peer(rows, search, kind)
+    text = "–" if best is None else ratio(ours, best, search)
+    return text if best is None or text == "–" else f"{text}, {best.peer.title}"
+
+
+def ratio(ours: Row, other: Row, search: Search) -> str:
+    """The median of the ratios in each round, and their range."""
+    both = zip(ours.rounds.get(search, []), other.rounds.get(search, []), strict=False)
+    by_round = [a["tgt_per_s"] / b["tgt_per_s"] for a, b in both if a is not None and b is not None]
+    if not by_round:
+        return "–"
+    return f"{statistics.median(by_round):.2f} ({min(by_round):.2f} to {max(by_round):.2f})"
 
 
 def free(row: Row) -> list[str]:
     """The line of a toolkit in the table of free lengths."""
-
-    def cell(search: Search) -> str:
+    cells = [row.title]
+    for search in FREE:
         results = row.results(search)
         if not results:
-            return "failed" if row.problem and search in row.rounds else "–"
+            cells += ["failed" if row.problem and search in row.rounds else "–", "–", "–"]
+            continue
         loud = "" if all(result["quiet_windows"] for result in results) else "*"
-        return f"{row.rate(search, 'pairs_per_s') or 0.0:,.1f}{loud}"
-
-    def score(search: Search) -> str:
-        return f"{row.bleu[search]:.1f}" if search in row.bleu else "–"
-
-    lengths = [f"{result['pieces_mean']:.1f}" for result in row.results(BEAM)]
-    return [
-        row.title, cell(BEAM), score(BEAM), lengths[0] if lengths else "–",
-        cell(GREEDY), score(GREEDY), cell(BEAM_ALONE), cell(GREEDY_ALONE),
-    ]  # fmt: skip
+        cells += [
+            f"{row.rate(search, 'pairs_per_s') or 0.0:,.1f}{loud}",
+            f"{row.bleu[search]:.1f}" if search in row.bleu else "–",
+            f"{results[0]['pieces_mean']:.1f}",
+        ]
+    return cells
 
 
 def notes(rows: Sequence[Row]) -> list[str]:
@@ -144,30 +167,10 @@ def notes(rows: Sequence[Row]) -> list[str]:
     found = []
     if any(not result["quiet_windows"] for row in rows for result in row.all_results):
         found.append("* no window was quiet: the median of all")
-    forced = any(FORCED in row.rounds for row in rows)
+    forced = any(search.pieces for row in rows for search in row.rounds)
     for row in rows:
         if forced and row.peer.decoding is not None and row.peer.decoding.remark:
             found.append(f"{row.peer.title}: {row.peer.decoding.remark}")
         threads = set() if row.is_ours else {result["threads"] for result in row.all_results} - {None, THREADS}
         found += [f"{row.peer.title}: its torch had {count} threads, not {THREADS}" for count in sorted(threads)]
     return found
-
-
-def ratios(rows: Sequence[Row]) -> list[str]:
-    """Return the ratios of each arm of nmt to the best PyTorch peer, in float32 and any format, and to CTranslate2."""
-    bests = [best for best in (best_peer(rows, ["float32"]), best_peer(rows)) if best is not None]
-    others = [*dict.fromkeys(best.peer.name for best in bests), *(row.peer.name for row in rows if not row.peer.torch)]
-    by_name = {row.peer.name: row for row in rows}
-    pairs = [(ours, by_name[name]) for ours in rows if ours.is_ours for name in others]
-    return [line for ours, other in pairs if (line := ratio(ours, other))]
-
-
-def ratio(ours: Row, other: Row) -> str:
-    """Return the ratio of two speeds at equal work, over all rounds and in each; nothing if one was not measured."""
-    mine, its = ours.rate(FORCED, "tgt_per_s"), other.rate(FORCED, "tgt_per_s")
-    if not mine or not its:
-        return ""
-    both = zip(ours.rounds[FORCED], other.rounds[FORCED], strict=True)
-    by_round = [a["tgt_per_s"] / b["tgt_per_s"] for a, b in both if a is not None and b is not None]
-    span = f" (by round {min(by_round):.2f} to {max(by_round):.2f})" if by_round else ""
-    return f"{ours.title} / {other.peer.title}: {mine / its:.2f}{span}"

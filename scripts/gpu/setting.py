@@ -27,6 +27,7 @@ from nmt.model.varlen import packing_obstacle
 from nmt.process import Stop
 from nmt.runs.state import TrainState
 from nmt.text.tokenizer import N_SPECIAL
+from nmt.training.halves import Halves
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel.world import World
 from nmt.training.session import Session
@@ -168,6 +169,8 @@ class Check:
         torch.manual_seed(1)
         model = Transformer(config.model, self.sizes.vocabulary, self.sizes.vocabulary).to(self.device)
         freeze(model, mode.freeze)
+        halves = None if precision == "float32" else Halves(model, precision)
+        runs = model if halves is None else halves.twin
         return Session(
             config=config,
             run=RunDir(Path("none")),
@@ -185,7 +188,8 @@ class Check:
             stop=Stop(),
             # graphs are recorded for every size: there are to be few
             packing=Packing(self.pairs, 8 * STEP if mode.graphs else STEP) if mode.layout == "packed" else None,
-            forward=compiled(model, mode.graphs) if mode.is_compiled else None,
+            forward=compiled(runs, mode.graphs, mode.settings == SIMCUT) if mode.is_compiled else None,
+            halves=halves,
         )
 
 

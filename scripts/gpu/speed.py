@@ -11,8 +11,7 @@ import torch
 
 from nmt.config import SearchConfig
 from nmt.data.batching import EpochUpdates, Indices, sent
-from nmt.model.masks import Padded
-from nmt.model.precision import autocast, for_inference
+from nmt.model.inference import InferenceModel
 from nmt.model.transformer import Transformer
 from nmt.search.rules import Rules
 from nmt.search.search import search
@@ -145,12 +144,12 @@ def translation(check: Check) -> Found:
 
 def decode(check: Check, model: Transformer, rows: Indices, settings: SearchConfig) -> None:
     """Search translations of some of the synthetic sentences, in one batch."""
-    model = for_inference(model, check.precision)
+    with torch.no_grad():
+        prepared = InferenceModel(model, check.precision)
     banned = sent(torch.tensor([i for i in range(N_SPECIAL) if i != EOS]), check.device)
     batch = check.pairs.batch(rows).to(check.device)
     longest = settings.max_length or 1000
     limits = torch.from_numpy(check.pairs.lengths.src[rows].clip(max=longest))
-    with torch.inference_mode(), autocast(check.precision, check.device):
-        memory = model.encode(batch.src, Padded(batch.src_mask))
-        step = TransformerStep(model, memory, batch.src_mask, keep_attention=settings.coverage_penalty > 0)
+    with torch.inference_mode():
+        step = TransformerStep(prepared, batch.src, batch.src_mask, keep_attention=settings.coverage_penalty > 0)
         search(step, Rules(banned, limits, settings.min_length, settings.no_repeat_ngram), settings, range(len(rows)))

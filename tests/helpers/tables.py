@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from nmt.search.rules import Rules
+from nmt.search.step import Scores
 from nmt.text.tokenizer import BOS, EOS, PAD, UNK
 
 BANNED = torch.tensor([PAD, UNK, BOS])
@@ -28,7 +29,7 @@ class TableModel:
         self.prefixes: list[list[Prefix]] = [[()] for _ in sentences]
         self.rows_seen: list[int] = []
 
-    def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, tokens: Tensor) -> Iterator[Scores]:
         self.rows_seen.append(len(tokens))
         if self.prefixes and self.prefixes[0] == [()]:  # the first step says how many hypotheses there are
             self.prefixes = [[()] * tokens.size(1) for _ in self.sentences]
@@ -41,7 +42,8 @@ class TableModel:
                 for sentence, prefixes in zip(self.sentences, self.prefixes, strict=True)
             ]
         )
-        return logits, logits.logsumexp(-1)
+        for part in logits.split(2):  # parts need not be of all sentences
+            yield part, part.logsumexp(-1)
 
     def attention(self) -> Tensor:
         """By the sentence and what was chosen so far, like the logits; sentence n has n % 3 + 1 source positions."""

@@ -20,8 +20,9 @@ from scripts.bench.peer import Loaded, Output, Peer, Search, spelled
 from scripts.bench.peers import PEERS, ctranslate2, nmt
 from scripts.bench.task import MEASURED, THREADS, Plan
 from scripts.bench.testset import plain, prepare_own, prepare_test
-from scripts.bench.translate_table import BEAM, BEAM_ALONE, FORCED, GREEDY, GREEDY_ALONE, Row, best_peer, render
+from scripts.bench.translate_table import FORCED, FREE, Row, best_peer, render
 
+BEAM, GREEDY, BEAM_ALONE, GREEDY_ALONE = FORCED.values()
 WORDS = ["ein", "Haus", "steht", "am", "Meer", "und", "der", "Hund", "sieht", "das", "Boot", "fährt"]
 
 
@@ -34,72 +35,81 @@ def result(rate_: float, **changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def row(name: str, *rates: float | None, **changes: Any) -> Row:
+def row(name: str, *rates: float | None, search: Search = BEAM, **changes: Any) -> Row:
     """A toolkit that was measured at equal work."""
-    return Row(PEERS[name], {FORCED: [None if each is None else result(each, **changes) for each in rates]})
+    return Row(PEERS[name], {search: [None if each is None else result(each, **changes) for each in rates]})
 
 
-def test_the_table_of_equal_work_and_the_ratios() -> None:
+def test_the_table_of_equal_work() -> None:
     rows = [
         row("nmt-auto", 500, 520, 540, note="bf16"),
-        row("nmt-float32", 300, 300, 300, note="float32"),
-        row("ct2-float32", 600, 650, 700, threads=None),
-        row("eole", 200, 200, 180),
-        row("eole-bf16", 250, 260, 255),
+        row("eole", 1200, search=GREEDY),
         row("onmt", 190, 190, 190, quiet_windows=0, threads=1),
-        row("hf", None, 100, 110, pieces_least=14),
-        Row(PEERS["sockeye"], {}),
-        Row(PEERS["joeynmt"], {FORCED: [None] * 3}, problem="its training failed: learn-joeynmt.log"),
+        row("hf", None, 100, 110, peak_rss_mb=600.0, start_s=3.0),
+        Row(PEERS["sockeye"], {FREE[0]: [result(20)]}),
+        Row(PEERS["joeynmt"], {search: [None] * 3 for search in FORCED.values()}, problem="its training failed"),
     ]
-    head, line, *body, blank = (lines := render(rows, "").split("\n"))[:12]
-    ours, float32, ct2, eole, bf16, onmt, hf, sockeye, joeynmt = body
-    assert {text.count("|") for text in (head, line, *body)} == {8}
-    assert ours.startswith("| nmt auto (bf16) | 520 (500 / 520 / 540) | 2.04 | 15 |")
-    assert float32.startswith("| nmt float32 | 300 (")
-    assert ct2.startswith("| CTranslate2 4.8.5 float32 | 650 (600 / 650 / 700) | 2.55 |")
-    assert eole.startswith("| Eole 0.6.4 | 200 (200 / 200 / 180) | 0.78 |")
-    assert bf16.startswith("| Eole 0.6.4 bf16 | 255 (250 / 260 / 255) | 1.00 |")
-    assert onmt.startswith("| OpenNMT-py 3.5.1 | 190 (190* / 190* / 190*) |")
-    assert "| 105 (failed / 100 / 110) | 0.41 | 14 to 15 | 2 of 2 / 2 of 2 | 500 | 2.0 |" in hf
-    assert sockeye == "| Sockeye 3.1.34 | – | – | – | – | – | – |"
-    assert joeynmt.startswith("| JoeyNMT 2.3.0 | failed |")
-    assert blank == ""
-    assert lines[12:] == [
-        "JoeyNMT 2.3.0: its training failed: learn-joeynmt.log",
+    lines = render(rows, "").split("\n")
+    assert lines[:8] == [
+        "| pieces/s (rounds) | beam 5 | greedy | beam 5, one by one | greedy, one by one | peak MB | start-up s |",
+        "|---|---|---|---|---|---|---|",
+        "| nmt auto (bf16) | 520 (500 / 520 / 540) | – | – | – | 500 | 2.0 |",
+        "| Eole 0.6.4 | – | 1,200 (1,200) | – | – | 500 | 2.0 |",
+        "| OpenNMT-py 3.5.1 | 190 (190* / 190* / 190*) | – | – | – | 500 | 2.0 |",
+        "| Hugging Face Marian 5.23.0 | 105 (failed / 100 / 110) | – | – | – | 600 | 3.0 |",
+        "| JoeyNMT 2.3.0 | failed | failed | failed | failed | – | – |",
+        "",
+    ]
+    assert lines[-5:] == [
+        "JoeyNMT 2.3.0: its training failed",
         "* no window was quiet: the median of all",
         "OpenNMT-py 3.5.1: its torch had 1 threads, not 2",
         "Sockeye 3.1.34: it has no minimum length",
         "JoeyNMT 2.3.0: its own command does not hand the minimum length on; here it is",
-        "nmt auto (bf16) / Eole 0.6.4: 2.60 (by round 2.50 to 3.00)",
-        "nmt auto (bf16) / Eole 0.6.4 bf16: 2.04 (by round 2.00 to 2.12)",
-        "nmt auto (bf16) / CTranslate2 4.8.5 float32: 0.80 (by round 0.77 to 0.83)",
-        "nmt float32 / Eole 0.6.4: 1.50 (by round 1.50 to 1.67)",
-        "nmt float32 / Eole 0.6.4 bf16: 1.18 (by round 1.15 to 1.20)",
-        "nmt float32 / CTranslate2 4.8.5 float32: 0.46 (by round 0.43 to 0.50)",
+    ]
+
+
+def test_ratios_are_those_of_the_same_round_to_the_best_in_each_search() -> None:
+    ours = row("nmt-auto", 500, 520, 600, note="bf16")
+    ours.rounds[GREEDY] = [result(900), None, result(800)]
+    eole, hf, ct2 = row("eole", 200, 260, 200), row("hf", 190, 190, 190), row("ct2-int8", 1000, 1000, 1000)
+    hf.rounds[GREEDY] = [result(600), result(600), result(1000)]
+    eole.rounds[GREEDY] = [result(590)] * 3
+    bf16 = row("eole-bf16", 100, search=GREEDY_ALONE)
+    lines = render([ours, ct2, eole, bf16, hf], "").split("\n")
+    begin = lines.index("") + 1
+    assert lines[begin:] == [
+        "| ratio (by round) | beam 5 | greedy | beam 5, one by one | greedy, one by one |",
+        "|---|---|---|---|---|",
+        "| nmt auto (bf16) / best PyTorch peer in float32 | 2.50 (2.00 to 3.00), Eole 0.6.4 "
+        "| 1.15 (0.80 to 1.50), Hugging Face Marian 5.23.0 | – | – |",
+        "| nmt auto (bf16) / CTranslate2 4.8.5 int8 | 0.52 (0.50 to 0.60) | – | – | – |",
+        "",
     ]
 
 
 def test_the_best_peer_is_none_of_ours_and_runs_on_pytorch() -> None:
-    rows = [row("nmt-float32", 900), row("ct2-int8", 800), row("hf", 100), row("hf-bf16", 120)]
-    best, in_float32 = best_peer(rows), best_peer(rows, ["float32"])
-    assert best is not None and best.peer.name == "hf-bf16"
-    assert in_float32 is not None and in_float32.peer.name == "hf"
-    assert best_peer(rows[:2]) is None
-    assert "CTranslate2 4.8.5 int8: 1.12" in render(rows[:2], "")
+    rows = [row("nmt-float32", 900), row("ct2-float32", 800), row("hf", 100), row("eole", 90), row("hf-bf16", 120)]
+    names = [best.peer.name for kind in ("float32", "bf16") if (best := best_peer(rows, BEAM, kind)) is not None]
+    assert names == ["hf", "hf-bf16"]
+    assert best_peer(rows[:2], BEAM, "float32") is best_peer(rows, GREEDY, "float32") is None
 
 
 def test_the_table_of_free_lengths() -> None:
-    measured: dict[Search, list[dict[str, Any] | None]] = {}
-    for search in (BEAM, GREEDY, BEAM_ALONE):
-        measured[search] = [result(150 * search.beam, pieces_mean=12.5)]
+    beam, greedy = FREE
     rows = [
-        Row(PEERS["hf"], {**measured, GREEDY_ALONE: [None]}, {BEAM: 13.25, GREEDY: 12.0}, "took too long: log"),
-        Row(PEERS["fairseq"], {GREEDY_ALONE: [result(30, quiet_windows=0)]}),
+        Row(PEERS["hf"], {beam: [result(750, pieces_mean=12.5)], greedy: [None]}, {beam: 13.25}, "took too long: log"),
+        Row(PEERS["fairseq"], {greedy: [result(30, quiet_windows=0)]}, {greedy: 12.0}),
     ]
     text = render(rows, "BLEU|tok:13a").split("\n")
-    assert text[2] == "| Hugging Face Marian 5.23.0 | 50.0 | 13.2 | 12.5 | 10.0 | 12.0 | 50.0 | failed |"
-    assert text[3] == "| fairseq 0.12.2 | – | – | – | – | – | – | 2.0* |"
-    assert text[4:6] == ["", "BLEU: BLEU|tok:13a"]
+    assert text[2:] == [
+        "| Hugging Face Marian 5.23.0 | 50.0 | 13.2 | 12.5 | failed | – | – |",
+        "| fairseq 0.12.2 | – | – | – | 2.0* | 12.0 | 15.0 |",
+        "",
+        "BLEU: BLEU|tok:13a",
+        "Hugging Face Marian 5.23.0: took too long: log",
+        "* no window was quiet: the median of all",
+    ]
 
 
 def test_what_is_measured_is_whole_passes_after_a_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,26 +225,33 @@ def test_what_is_measured_in_which_order(text: Path, tmp_path: Path, monkeypatch
         ran.append(f"{peer.name} {options['--beam']} {options['--batch']} {options['--pieces']} {options['--lines']}")
         if peer.name == "hf":
             return 1
+        changes = {"pieces_least": 14} if peer.name == "eole" and options["--beam"] == 1 else {}
         translations = [f"{' '.join(WORDS)}"] * 20
-        Path(str(options["--out"])).write_text(json.dumps(result(90) | {"translations": translations}))
+        Path(str(options["--out"])).write_text(json.dumps(result(90, **changes) | {"translations": translations}))
         return 0
 
     monkeypatch.setattr(translate, "prepare_text", lambda *_: text)
     monkeypatch.setattr(translate, "install", lambda *_: None)
     monkeypatch.setattr(translate, "model_of", lambda *_: tmp_path)
     monkeypatch.setattr(translate, "run_python", run_python)
-    words = ["--peers", "nmt-auto,hf,sockeye", "--parts", "latency,force", "--rounds", "2"]
+    words = ["--peers", "nmt-auto,hf,sockeye,eole", "--parts", "free,force"]
     places = ["--data", str(tmp_path / "data"), "--dir", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["translate.py", *words, *places])
     bench = translate.Bench(translate.parse())
     bench.prepare()
     bench.measure()
-    names = ("nmt-auto", "hf", "sockeye")
-    assert ran[:6] == [f"{name} {beam} 1 0 100" for beam in (5, 1) for name in names]
-    assert ran[6:] == ["nmt-auto 5 64 15 20", "hf 5 64 15 20"] * 2
-    assert [row.problem.partition(":")[0] for row in bench.rows] == ["", "was not measured", ""]
-    assert [len(row.rounds.get(FORCED, [])) for row in bench.rows] == [2, 2, 0]
-    assert set(bench.rows[0].bleu) == {BEAM_ALONE, GREEDY_ALONE} and "tok:13a" in bench.signature
+    forced = [(5, 64, 20), (1, 64, 20), (5, 1, 50), (1, 1, 50)]
+    assert ran == [
+        *(f"{name} {beam} 64 0 20" for beam in (5, 1) for name in ("nmt-auto", "hf", "sockeye", "eole")),
+        *[f"{name} {beam} {batch} 15 {n}" for beam, batch, n in forced for name in ("nmt-auto", "hf", "eole")] * 2,
+    ]
+    ours, hf, sockeye, eole = bench.rows
+    assert (ours.problem, sockeye.problem) == ("", "")
+    assert hf.problem.startswith("was not measured: ")
+    assert eole.problem.startswith("made translations of 14 to 15 pieces, not 15: ")
+    assert [len(eole.results(search)) for search in (*FREE, *FORCED.values())] == [1, 1, 2, 0, 2, 0]
+    assert [len(row.rounds.get(BEAM, [])) for row in bench.rows] == [2, 2, 0, 2]
+    assert set(ours.bleu) == set(FREE) and "tok:13a" in bench.signature
     records = [json.loads(line) for line in (tmp_path / "translate.jsonl").read_text().splitlines()]
     assert len(records) == len(ran)
     assert not any("translations" in record for record in records)
@@ -246,7 +263,7 @@ def test_errors_are_one_line(
     for words, problem in (
         (["--data", str(tmp_path)], "no test_2016_flickr.de, test_2016_flickr.en; data/README.md says"),
         (["--peers", "eole,marian"], "--peers: no marian; there are nmt-float32"),
-        (["--parts", "fast"], "--parts: no fast; there are force, free, latency"),
+        (["--parts", "fast"], "--parts: no fast; there are force, free"),
         (["--seconds", "2"], "--seconds: a window has 5"),
     ):
         monkeypatch.setattr(sys, "argv", ["translate.py", "--dir", str(tmp_path / "home"), *words])

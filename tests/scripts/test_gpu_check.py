@@ -35,7 +35,7 @@ from scripts.gpu.setting import PLAIN, RDROP, SIMCUT, Check, flop_per_token, pea
 @pytest.fixture(autouse=True)
 def _as_small_as_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the compiler does is tested elsewhere, and takes long."""
-    monkeypatch.setattr(setting, "compiled", lambda model, _mode=None: model)
+    monkeypatch.setattr(setting, "compiled", lambda model, *_: model)
     monkeypatch.setattr(setting.compiling, "BACKEND", "aot_eager")  # to have it put back
     small = replace(setting.SMALL, seconds=0.0, update_tokens=(128,), n_pairs=300, n_shapes=2)
     monkeypatch.setattr(setting, "SMALL", small)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
+
+import numpy as np
 
 from nmt.compare.page.view import Words
 from nmt.compare.page.words import join_words
+from nmt.significance.n_grams import count_common, line_n_grams, number_words
 
 ORDERS = 4
 MOST = 15
@@ -39,32 +42,23 @@ def won_and_lost(
 
     An n-gram that is part of a longer one with the same gain, or the other way round, is left out.
     """
-    in_references: Counter[Words] = Counter()
-    in_baseline: Counter[Words] = Counter()
-    in_other: Counter[Words] = Counter()
-    for reference, first, second in zip(references, baseline, other, strict=True):
-        wanted = Counter(_n_grams(reference))
-        in_references.update(wanted)
-        counted = [(in_baseline, first)] if first == second else [(in_baseline, first), (in_other, second)]
-        for counter, words in counted:
-            found = Counter(_n_grams(words))
-            matches = {n_gram: min(n, found[n_gram]) for n_gram, n in wanted.items() if n_gram in found}
-            counter.update(matches)
-            if first == second:
-                in_other.update(matches)
-    changed = [
-        NGram(words, n, in_baseline[words], in_other[words])
-        for words, n in in_references.items()
-        if in_baseline[words] != in_other[words]
-    ]
-    won = sorted((each for each in changed if each.gain > 0), key=lambda each: (-each.gain, -len(each.words)))
-    lost = sorted((each for each in changed if each.gain < 0), key=lambda each: (each.gain, -len(each.words)))
-    return _distinct(won), _distinct(lost)
-
-
-def _n_grams(words: Words) -> Iterator[Words]:
-    for order in range(1, ORDERS + 1):
-        yield from zip(*(words[start:] for start in range(order)), strict=False)
+    found = []
+    for order, (n_kinds, keys) in enumerate(line_n_grams(number_words([references, baseline, other]), ORDERS)):
+        own, first, n_own = np.unique(keys[0], return_index=True, return_counts=True)
+        _, where, kind = np.unique(own % n_kinds, return_index=True, return_inverse=True)
+        counts = [n_own, *(count_common(own, n_own, translated) for translated in keys[1:])]
+        n_reference, n_baseline, n_other = (np.bincount(kind, n).astype(int) for n in counts)
+        names = [
+            *chain.from_iterable(
+                zip(*(words[start:] for start in range(order + 1)), strict=False) for words in references
+            )
+        ]
+        found += [
+            NGram(names[first[where[i]]], int(n_reference[i]), int(n_baseline[i]), int(n_other[i]))
+            for i in np.flatnonzero(n_baseline != n_other)
+        ]
+    found.sort(key=lambda each: (-abs(each.gain), -len(each.words)))
+    return _distinct(each for each in found if each.gain > 0), _distinct(each for each in found if each.gain < 0)
 
 
 def _distinct(n_grams: Iterable[NGram]) -> list[NGram]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from torch import Tensor
 from nmt.config import Config
 from nmt.console import say
 from nmt.errors import ConfigError, NmtError
-from nmt.model.masks import Layout
+from nmt.model.masks import Layout, Padded
 from nmt.model.transformer import Transformer
 from nmt.model.varlen import packing_obstacle
 from nmt.training.objective import Forward
@@ -61,22 +62,40 @@ def _no_compiler(device: torch.device) -> str | None:
     return None if any(map(shutil.which, compilers)) else f"it needs {needed_for}, and there is no {compilers[0]}"
 
 
-def compiled(model: Transformer, mode: str | None = None) -> Forward:
-    """Return the model's forward pass, compiled at its first call for any batch size; `mode` as in `torch.compile`.
+def compiled(model: Transformer, mode: str | None = None, cuts: bool = False) -> Forward:
+    """Return the model's forward pass, compiled once, at its first call, for any batch size; `mode` of torch.compile.
 
-    That call raises NmtError if the model cannot be compiled. If a later recompilation fails, or there are too many,
-    the model runs uncompiled from then on, with a message.
+    With `cuts`, passes without cut tokens (see `Embedding`) share the graph of those with. The first call raises
+    NmtError if the model cannot be compiled. If a later recompilation fails, or there are too many, the model runs
+    uncompiled from then on, with a message.
     """
+    import torch._inductor.config as inductor
     import torch.fx.experimental._config as shapes
     import torch.nn.attention.varlen  # not while compiling
     from torch._dynamo.exc import FailOnRecompileLimitHit, TorchDynamoException
 
     shapes.use_duck_shape = False  # sizes that happen to be equal at first may differ later
+    # else it fuses reductions in the backward pass of layer norm for large batches only (d_model * tokens >= 5 * 2^20),
+    # and compiles once for those and once for smaller ones
+    inductor.triton.mix_order_reduction_non_strict_mode = True
     run: Forward = torch.compile(model, dynamic=True, fullgraph=True, backend=BACKEND, mode=mode)
     has_run = False
 
-    def forward(*batch: Tensor | Layout | None) -> Tensor:
+    def forward(
+        src: Tensor,
+        src_layout: Layout,
+        tgt_in: Tensor,
+        tgt_layout: Layout,
+        src_kept: Tensor | None = None,
+        tgt_kept: Tensor | None = None,
+    ) -> Tensor:
         nonlocal run, has_run
+        if cuts and src_kept is None:
+            src_kept, tgt_kept = (torch.ones_like(ids, dtype=torch.bool) for ids in (src, tgt_in))
+        batch = (src, src_layout, tgt_in, tgt_layout, src_kept, tgt_kept)
+        is_single = isinstance(src_layout, Padded) and len(src) == 1
+        if is_single:  # sizes of 1 would be compiled separately
+            batch = tuple(map(_twice, batch))
         try:
             hidden = run(*batch)
         except (TorchDynamoException, FailOnRecompileLimitHit) as error:
@@ -87,6 +106,13 @@ def compiled(model: Transformer, mode: str | None = None) -> Forward:
             run = model
             hidden = run(*batch)
         has_run = True
-        return hidden
+        return hidden[:1] if is_single else hidden
 
     return forward
+
+
+def _twice(part: Tensor | Layout | None) -> Tensor | Layout | None:
+    """Return a part of a padded batch of one sentence with that sentence twice."""
+    if isinstance(part, Padded):
+        return replace(part, mask=part.mask.repeat(2, 1))
+    return part.repeat(2, 1) if isinstance(part, Tensor) else None

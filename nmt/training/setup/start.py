@@ -10,6 +10,7 @@ from nmt.layout import DataDir, RunDir
 from nmt.model.precision import use_float32_library
 from nmt.process import Stop
 from nmt.runs.state import TrainState
+from nmt.training.halves import Halves
 from nmt.training.limits import is_finished
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel.exchange import EXCHANGE_DTYPES
@@ -51,6 +52,11 @@ def start(
     if inputs.to_shard:
         shard(model, inputs.device, world, EXCHANGE_DTYPES[config.training.exchange_precision])
     load_initial(model, initial.tensors, world)
+    halves = None
+    # with several ranks, gradients are exchanged where autograd leaves them; on a CPU, a cast costs next to nothing
+    if inputs.device.type == "cuda" and choices.precision != "float32" and world.size == 1:
+        halves = Halves(model, choices.precision)
+    runs = model if halves is None else halves.twin
     session = Session(
         config=config,
         run=run,
@@ -66,7 +72,8 @@ def start(
         world=world,
         stop=stop or Stop(),
         is_packed=choices.layout == "packed",
-        forward=compiled(model) if choices.compiled else None,
+        forward=compiled(runs, cuts=config.training.consistency == "simcut") if choices.compiled else None,
+        halves=halves,
         copy=inputs.copy,
         modifiers=inputs.modifiers,
     )

@@ -122,7 +122,8 @@ def ready(translator: Any, search: Search, note: str = "") -> Loaded:
     )
 
     def translate(lines: Sequence[str]) -> list[Output]:
-        best = [first for first, *_ in translator.translate_lines(lines, settings)]
+        groups = [[line] for line in lines] if search.batch == 1 else [lines]
+        best = [first for group in groups for first, *_ in translator.translate_lines(group, settings)]
         return [Output(each.text, sum(len(part.tgt_ids) for part in each.parts)) for each in best]
 
     return Loaded(translate, note)
@@ -167,6 +168,7 @@ def engine_arm(kind: str) -> Peer:
             model="nmt-auto",
             source="raw.test",
             pieces="",
+            forces=False,
             remark="what ends at its limit is searched twice and scored again; compare it by free lengths",
             kind=kind,
             export=exporter(kind),

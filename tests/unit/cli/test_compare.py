@@ -181,6 +181,29 @@ def test_what_is_odd_is_told(nmt: Command, tmp_path: Path) -> None:
     assert note.startswith("train is what the models were trained on")
 
 
+def test_lines_of_the_test_set_in_the_training_text_are_told(nmt: Command, data: Path, tmp_path: Path) -> None:
+    copied, run = shutil.copytree(data, tmp_path / "data"), shutil.copytree("runs/r-1", tmp_path / "r-1")
+    sources, own = ((data / name).read_text(encoding="utf-8").splitlines() for name in ("test.aa", "train.aa"))
+    (copied / "train.aa").write_text("\n".join([sources[0], sources[4], *own[2:]]) + "\n", encoding="utf-8")
+    info = json.loads((run / "run.json").read_text()) | {"data_dir": str(copied)}
+    (run / "run.json").write_text(json.dumps(info))
+
+    def notes() -> list[str]:
+        told = json.loads(done(nmt("compare", "runs/r-0", run, "--data", data, "--json")).out)["notes"]
+        return [note for note in told if "training text of r-" in note]
+
+    n = sum(line in (sources[0], sources[4]) for line in sources)
+    assert n >= 2 and not {*sources} & {*own}
+    assert notes() == [
+        "0 of the 10 lines of test are in the training text of r-0: source, reference or both, letter by letter",
+        f"{n} of the 10 lines of test are in the training text of r-1: source, reference or both, letter by letter",
+    ]
+    (copied / "train.aa").unlink()
+    assert notes()[1].startswith(
+        f"whether the training text of r-1 has lines of test is not known: {copied}/train.aa: "
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from models import packed
-from nmt.model.masks import Padded, attention_mask, causal_mask, padding_mask
+from models import packed, tiny_model
+from nmt.model.masks import AttentionMask, Padded, attention_mask, causal_mask, padding_mask
 
 
 def test_the_example_of_the_module():
@@ -38,3 +38,45 @@ def test_packed_layouts_go_on_to_the_kernel():
 def test_a_query_sees_one_kind_of_layout():
     with pytest.raises(AssertionError, match="share one kind of layout"):
         attention_mask(packed([2]), Padded(padding_mask(torch.tensor([2]))))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("n_keys", [5, 8])
+def test_the_additive_mask_is_what_the_fast_kernels_make_of_the_mask(dtype, n_keys):
+    allowed = padding_mask(torch.tensor([n_keys, 2]))[:, None, None, :]
+    mask = AttentionMask(allowed)
+    numbers = mask.additive(dtype)
+    assert (
+        numbers.dtype == dtype and torch.equal(numbers == 0, allowed) and torch.equal(numbers == -torch.inf, ~allowed)
+    )
+    assert all(stride % 8 == 0 for stride in numbers.stride()[:-1]) and numbers.stride(-1) == 1
+    assert mask.additive(dtype) is numbers and AttentionMask(causal=True).additive(dtype) is None
+
+
+def test_the_fast_kernels_get_one_mask_for_all_layers(monkeypatch):
+    seen = []
+
+    def attend(query, *_, attn_mask, **__):
+        seen.append(attn_mask)
+        return query
+
+    monkeypatch.setattr("nmt.model.attention.F.scaled_dot_product_attention", attend)
+    model = tiny_model(encoder_layers=2, decoder_layers=2).to("meta")
+    layout = Padded(torch.ones(3, 5, dtype=torch.bool, device="meta"))
+    ids = torch.ones(3, 5, dtype=torch.int64, device="meta")
+    model(ids, layout, ids, layout)
+    of_encoder, of_cross = seen[:2], seen[3::2]  # the decoder's self-attention has none
+    assert of_encoder[0] is of_encoder[1] and of_cross[0] is of_cross[1] and seen[2] is seen[4] is None
+    assert of_encoder[0].dtype == of_cross[0].dtype == torch.float32
+
+
+@pytest.mark.parametrize(("step", "rows"), [(4, 8), (6, 6), (0, None)])
+def test_padded_hidden_states_become_rows_and_sentences_again(step, rows):
+    layout = Padded(padding_mask(torch.tensor([3, 2])), step)
+    x = torch.randn(2, 3, 5)
+    flat = layout.flatten(x)
+    assert torch.equal(layout.unflatten(flat), x)
+    if rows is None:
+        assert flat is x
+    else:
+        assert flat.shape == (rows, 5) and torch.equal(flat[:6], x.flatten(0, 1)) and not flat[6:].any()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 import sacrebleu
 
 from nmt.errors import DataError
 from nmt.evaluate.report import Subject
 from nmt.robustness.report import COLUMNS, Report, render_json, render_text
-from nmt.robustness.robustness import Plan, Text, make_variants, measure
+from nmt.robustness.robustness import SAMPLES, Plan, Text, make_variants, measure
 from nmt.robustness.signs import Signs
 
 SOURCES = ["Der Hund läuft.", "Die Katze schläft.", "Der Hund läuft.", "Zwei Hunde bellen laut.", "Ja"]
@@ -70,9 +71,25 @@ def test_scores_are_those_of_sacrebleu() -> None:
     assert measured.rows[-1].signs == Signs(empty=0, copied=5, repeated=0, length=0)
 
 
+def test_the_interval_of_what_is_kept_is_over_lines() -> None:
+    measured = measure(TEXT, make_variants(TEXT, Plan(["umlauts"], [100], 1)), Translating())
+    original, changed = measured.rows
+    assert original.chrf_kept_interval == pytest.approx((100, 100))
+    assert changed.chrf_kept is not None and changed.chrf_kept_interval is not None
+    low, high = changed.chrf_kept_interval
+    assert low < changed.chrf_kept < high
+    rows = np.random.default_rng(12345).integers(0, 5, (SAMPLES, 5))  # the seed of all tests over lines
+    kept = []
+    for drawn in rows:
+        refs = [REFERENCES[row] for row in drawn]
+        before, after = (chrf([lines[row] for row in drawn], refs) for lines in measured.translations)
+        kept.append(100 * after / before)
+    assert (low, high) == pytest.approx(tuple(np.quantile(kept, [0.025, 0.975])))
+
+
 def test_a_model_that_says_nothing() -> None:
     measured = measure(TEXT, make_variants(TEXT, Plan(["umlauts"], [100], 1)), lambda lines, _: [""] * len(lines))
-    assert [row.chrf_kept for row in measured.rows] == [None, None]
+    assert [(row.chrf_kept, row.chrf_kept_interval) for row in measured.rows] == [(None, None)] * 2
     assert [row.consistency for row in measured.rows] == [0, 0]
     assert {row.signs for row in measured.rows} == {Signs(5, 0, 0, 0)}
     report = Report(Subject(), 5, 5, Plan(["umlauts"], [100], 1), measured)
@@ -104,7 +121,8 @@ def test_the_table_and_its_json() -> None:
     lines = render_text(report).splitlines()
     assert max(map(len, lines)) <= COLUMNS
     assert lines[0].split() == [
-        "change", "rate", "lines", "chrF", "kept", "BLEU", "same", "empty", "copied", "repeated", "length",
+        "change", "rate", "lines", "chrF", "kept", "%", "95", "%", "BLEU", "same", "empty", "copied", "repeated",
+        "length",
     ]  # fmt: skip
     assert lines[1].split()[0] == "none"
     assert [line.split(" %")[0].split() for line in lines[2:6]] == [
@@ -115,6 +133,6 @@ def test_the_table_and_its_json() -> None:
     assert (told["lines"], told["split"], told["step"], told["seed"]) == (5, "test", 4000, 3)
     assert told["rows"][0] == {
         "change": None, "rate": 0.0, "n_changed": 0, "chrf": told["rows"][0]["chrf"], "chrf_kept": 100.0,
-        "bleu": told["rows"][0]["bleu"], "consistency": pytest.approx(100), "empty": 0, "copied": 0, "repeated": 0,
-        "length": 0,
+        "chrf_kept_interval": [pytest.approx(100)] * 2, "bleu": told["rows"][0]["bleu"],
+        "consistency": pytest.approx(100), "empty": 0, "copied": 0, "repeated": 0, "length": 0,
     }  # fmt: skip

@@ -17,6 +17,7 @@ from nmt.data.batching import Pairs, even_batches
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError
 from nmt.layout import DataDir
+from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
 from nmt.search import forced as module
@@ -95,7 +96,7 @@ def test_an_ensemble_has_the_mean_probability() -> None:
 def searched(models: Sequence[Transformer], config: SearchConfig, n_best: int) -> list[list[Hypothesis]]:
     src = pad_sequence([torch.tensor([*src, EOS]) for src, _ in PAIRS], batch_first=True, padding_value=PAD)
     mask = src != PAD
-    steps: list[StepModel] = [TransformerStep(each, each.encode(src, Padded(mask)), mask) for each in models]
+    steps: list[StepModel] = [TransformerStep(InferenceModel(each, "float32"), src, mask) for each in models]
     rules = Rules(torch.tensor([i for i in range(N_SPECIAL) if i != EOS]), torch.tensor([15] * len(PAIRS)))
     step = steps[0] if len(steps) == 1 else Ensemble(steps)
     return search(step, rules, config, range(len(PAIRS)), n_best)

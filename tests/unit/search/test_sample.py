@@ -19,6 +19,7 @@ from torch import Tensor
 from models import pad, sentences, tiny_model
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
+from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
 from nmt.search import sample
 from nmt.search.greedy import greedy_search
@@ -292,7 +293,8 @@ def test_samples_of_a_transformer_have_the_probability_of_teacher_forcing() -> N
     memory = model.encode(src, Padded(src != PAD))
     limits = torch.tensor([9, 14, 5, 14])
     config = SearchConfig(temperature=1.5)
-    drawn = sample_search(TransformerStep(model, memory, src != PAD), Rules(BANNED, limits), config, range(4), 6)
+    step = TransformerStep(InferenceModel(model, "float32"), src, src != PAD)
+    drawn = sample_search(step, Rules(BANNED, limits), config, range(4), 6)
     for sentence, draws in enumerate(drawn):
         assert len({tuple(each.ids) for each in draws}) > 1
         mask = (src != PAD)[sentence : sentence + 1]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from nmt.config import ModelConfig, SearchConfig
+from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
 from nmt.model.transformer import Transformer
 from nmt.search.rules import Rules
 from nmt.search.search import search
-from nmt.search.step import Hypothesis, TransformerStep, length_penalty
+from nmt.search.step import Hypothesis, Scores, TransformerStep, length_penalty
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK
 
 VOCAB = 48
@@ -43,9 +46,22 @@ def read(model: Transformer, sources: list[Tensor]) -> tuple[Tensor, Tensor]:
     return model.encode(src, Padded(src != PAD)), src != PAD
 
 
+def started(
+    model: Transformer, sources: list[Tensor], kind: type[TransformerStep] = TransformerStep, precision: str = "float32"
+) -> TransformerStep:
+    src = pad_sequence(sources, batch_first=True, padding_value=PAD)
+    return kind(InferenceModel(model, precision), src, src != PAD)
+
+
+def whole(parts: Iterator[Scores]) -> Scores:
+    """The scores of all sentences."""
+    logits, log_z = zip(*((logits.clone(), log_z) for logits, log_z in parts), strict=True)
+    return torch.cat(logits), torch.cat(log_z)
+
+
 @torch.inference_mode()
 def find(model: Transformer, sources: list[Tensor], config: SearchConfig, n_best: int) -> list[list[Hypothesis]]:
-    step = TransformerStep(model, *read(model, sources))
+    step = started(model, sources)
     return search(step, Rules(BANNED, torch.tensor([20] * len(sources))), config, range(len(sources)), n_best)
 
 
@@ -63,10 +79,10 @@ def test_steps_with_a_cache_equal_teacher_forcing(model: Transformer) -> None:
     tgt_in = torch.randint(N_SPECIAL, VOCAB, (3, 9))
     tgt_in[:, 0] = BOS
     sources = SOURCES[:3]
-    step = TransformerStep(model, *read(model, sources))
+    step = started(model, sources)
     rows = torch.arange(3)
     for t in range(9):
-        logits, log_z = step.step(tgt_in[rows, t : t + 1])
+        logits, log_z = whole(step.step(tgt_in[rows, t : t + 1]))
         assert logits.dtype == log_z.dtype == torch.float32
         for i, row in enumerate(rows.tolist()):
             expected = forced(model, sources[row], tgt_in[row, : t + 1])[-1]
@@ -78,12 +94,12 @@ def test_steps_with_a_cache_equal_teacher_forcing(model: Transformer) -> None:
 
 @torch.inference_mode()
 def test_hypotheses_keep_their_own_past(model: Transformer) -> None:
-    step = TransformerStep(model, *read(model, SOURCES[:2]))
-    step.step(torch.tensor([[BOS], [BOS]]))
+    step = started(model, SOURCES[:2])
+    whole(step.step(torch.tensor([[BOS], [BOS]])))
     step.select(torch.tensor([0, 1]), torch.tensor([[0, 0, 0], [0, 0, 0]]))
-    step.step(torch.tensor([[30, 31, 32], [33, 34, 35]]))
+    whole(step.step(torch.tensor([[30, 31, 32], [33, 34, 35]])))
     step.select(torch.tensor([0, 1]), torch.tensor([[2, 0, 2], [1, 1, 0]]))
-    logits, log_z = step.step(torch.tensor([[40, 41, 42], [43, 44, 45]]))
+    logits, log_z = whole(step.step(torch.tensor([[40, 41, 42], [43, 44, 45]])))
     for sentence, pasts in enumerate([[(32, 40), (30, 41), (32, 42)], [(34, 43), (34, 44), (33, 45)]]):
         for beam, past in enumerate(pasts):
             expected = forced(model, SOURCES[sentence], torch.tensor([BOS, *past]))[-1]
@@ -132,17 +148,17 @@ def test_groups_of_a_beam(model: Transformer, groups: int) -> None:
 class Endless(TransformerStep):
     """A Transformer for which the end is as unlikely as can be."""
 
-    def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        logits, log_z = super().step(tokens)
-        logits[..., EOS] = -50.0
-        return logits, log_z
+    def step(self, tokens: Tensor) -> Iterator[Scores]:
+        for logits, log_z in super().step(tokens):
+            logits[..., EOS] = -50.0
+            yield logits, log_z
 
 
 @torch.inference_mode()
 def test_learned_positions_are_enough_for_the_greatest_length() -> None:
     torch.manual_seed(0)
     made = Transformer(VARIANTS["learned"], VOCAB, VOCAB).eval()
-    step = Endless(made, *read(made, SOURCES))
+    step = started(made, SOURCES, Endless)
     rules = Rules(BANNED, torch.tensor([40] * len(SOURCES)))
     found = search(step, rules, SearchConfig(beam=2), range(len(SOURCES)))
     assert [len(hypothesis.ids) for [hypothesis] in found] == [39] * len(SOURCES)

@@ -10,7 +10,9 @@ import torch
 
 from nmt.config import SearchConfig
 from nmt.errors import ConfigError
+from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
+from nmt.model.state import DecoderState
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
 from nmt.translate.files import Warnings, translate_file
 from nmt.translate.translator import Translator
@@ -51,13 +53,13 @@ def test_a_translation_is_one_line(tokenizer: Tokenizer, monkeypatch: pytest.Mon
 
 def test_batches_keep_to_the_budget(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = []
-    encode = translator.searcher.models[0].encode
+    start = InferenceModel.start
 
-    def spy(src: torch.Tensor, layout: Padded) -> torch.Tensor:
+    def spy(model: InferenceModel, src: torch.Tensor, mask: torch.Tensor) -> DecoderState:
         shapes.append(tuple(src.shape))
-        return encode(src, layout)
+        return start(model, src, mask)
 
-    monkeypatch.setattr(translator.searcher.models[0], "encode", spy)
+    monkeypatch.setattr(InferenceModel, "start", spy)
     lines = [" ".join(words(1 + i % 13, seed=i)) for i in range(60)] + [" ".join(words(90))]
     search = GREEDY.model_copy(update={"batch_tokens": 100, "max_length_ratio": 0.2})
     assert len(texts(translator, lines, search)) == 61
@@ -179,9 +181,8 @@ def test_the_source_that_is_read_ends_in_its_end_of_sentence(tokenizer: Tokenize
     """As in training: see test_a_batch_holds_the_sentences_with_their_special_ids."""
     translator = make(tokenizer, tiny_config())
     read = []
-    model = translator.searcher.models[0]
-    encode = model.encode
-    monkeypatch.setattr(model, "encode", lambda src, layout: read.append(src) or encode(src, layout))
+    start = InferenceModel.start
+    monkeypatch.setattr(InferenceModel, "start", lambda model, src, mask: read.append(src) or start(model, src, mask))
     texts(translator, PLAIN[:3])
     rows = {tuple(i for i in row.tolist() if i != PAD) for src in read for row in src}
     assert rows == {(*tokenizer.encode(line), EOS) for line in PLAIN[:3]}

@@ -1,0 +1,246 @@
+"""A trained Transformer prepared for search: the same function as `Transformer`, in fewer and larger operations.
+
+Weights are cast, joined and laid out once, nothing is recorded for a backward pass, and one decoding step takes one
+position of every hypothesis. Hidden states stay float32; matrix products are in the precision chosen.
+
+Legend: B sentences, S source length, M hypotheses of a sentence, L = S or M, D width, V vocabulary, H heads, E = D / H,
+K keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.embedding import Embedding
+from nmt.model.products import DTYPES, Product, product
+from nmt.model.state import Cache, DecoderState, KeyValue, Slots, attention_bias
+from nmt.model.transformer import DecoderLayer, EncoderLayer, FeedForward, SubLayer, Transformer
+
+
+class InferenceModel:
+    """Encodes sentences and decodes step by step."""
+
+    def __init__(self, model: Transformer, precision: str) -> None:
+        """Prepare the weights of a model as they are now, in float32, bf16 or fp16, where they are."""
+        decoder = model.decoder
+        weight = model.output_weight
+        self.max_positions = model.max_positions
+        self._src_embedding, self._tgt_embedding = model.encoder.embedding, decoder.embedding
+        self._encoder = [_EncoderLayer(layer, precision) for layer in model.encoder.layers]
+        self._decoder = [_DecoderLayer(layer, precision) for layer in decoder.layers]
+        self._encoder_norm, self._decoder_norm = _Norm(model.encoder.norm), _Norm(decoder.norm)
+        self._attention_layer = decoder.attention_layer
+        self._output = product(weight, None, precision)
+        self.vocab_size = len(weight)
+        self._n_heads = decoder.layers[0].attention.n_heads
+        cross = [layer.cross_attention for layer in decoder.layers if layer.cross_attention is not None]
+        self._memory = _memory_product(cross, precision) if cross else None
+        # at the few queries of a step, a CPU multiplies float32 faster than bf16
+        self._cache_dtype = torch.float32 if weight.device.type == "cpu" else DTYPES[precision]
+
+    def start(self, src: Tensor, mask: Tensor) -> DecoderState:
+        """Encode src (B, S) int64, each sentence ending in `</s>`; return the state before the first step.
+
+        mask: (B, S), True at tokens.
+        """
+        memories: list[KeyValue | None] = [None] * len(self._decoder)
+        if self._memory is not None:
+            b, s = src.shape
+            projected = self._memory(self._encode(src, mask)).to(self._cache_dtype)
+            parts = projected.view(b, s, len(memories), 2, self._n_heads, -1)
+            keys = parts[:, :, :, 0].permute(2, 0, 3, 4, 1).contiguous()  # (layers, B, H, E, S)
+            values = parts[:, :, :, 1].permute(2, 0, 3, 1, 4).contiguous()  # (layers, B, H, S, E)
+            memories = list(zip(keys, values, strict=True))
+        return DecoderState(memories, mask, self._n_heads, self._cache_dtype)
+
+    def step(self, tokens: Tensor, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
+        """Decode the next position of every hypothesis: tokens (B, M) int64 -> hidden states (B, M, D) float32.
+
+        Updates `state` in place. The cross-attention of `Decoder.attention_layer`, (B, H, M, S) float32, is appended to
+        `weights`.
+        """
+        position = torch.full((1,), state.length, device=tokens.device)
+        x = _embed(self._tgt_embedding, tokens, position, state.length + 1)
+        slots = state.next_slots(tokens.size(1))
+        for i, layer in enumerate(self._decoder):
+            x = layer.step(x, slots, state, i, weights if i == self._attention_layer else None)
+        state.length += 1
+        return self._decoder_norm(x)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return the logits (..., V), in the dtype of the product, of hidden states (..., D)."""
+        return self._output(hidden)
+
+    def _encode(self, src: Tensor, mask: Tensor) -> Tensor:
+        """Return the memory (B, S, D) float32; see `start`."""
+        x = _embed(self._src_embedding, src, torch.arange(src.size(1), device=src.device), src.size(1))
+        bias = attention_bias(~mask[:, None], self._n_heads)
+        for layer in self._encoder:
+            x = layer(x, bias)
+        return self._encoder_norm(x)
+
+
+def _embed(embedding: Embedding, ids: Tensor, positions: Tensor, end: int) -> Tensor:
+    """Embed ids (B, L) at positions (L,) or (1,), all below `end` -> (B, L, D)."""
+    tokens = F.embedding(ids, embedding.weight) * embedding.scale
+    embedded: Tensor = tokens.add_(embedding.positions(positions, end))
+    return embedded
+
+
+class _Residual:
+    """The residual connection and layer norm around a sub-layer; see `SubLayer`."""
+
+    def __init__(self, sub_layer: SubLayer) -> None:
+        self._pre, self._norm = sub_layer.pre, _Norm(sub_layer.norm)
+
+    def before(self, x: Tensor) -> Tensor:
+        """Return the input of the sub-layer (B, L, D)."""
+        return self._norm(x) if self._pre else x
+
+    def after(self, x: Tensor, output: Tensor) -> Tensor:
+        """Add the sub-layer's output to x, in place if the norm is before."""
+        return x.add_(output) if self._pre else self._norm(x + output)
+
+
+class _Norm:
+    """Layer norm, or nothing."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        self._norm = norm if isinstance(norm, nn.LayerNorm) else None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self._norm is None:
+            return x
+        return F.layer_norm(x, x.shape[-1:], self._norm.weight, self._norm.bias, self._norm.eps)
+
+
+class _FeedForward:
+    """Both layers and the non-linearity between them."""
+
+    def __init__(self, layer: FeedForward, precision: str) -> None:
+        activation = "relu" if layer.activation is F.relu else "gelu"
+        self._inner = product(layer.inner.weight, layer.inner.bias, precision, activation)
+        self._outer = product(layer.outer.weight, layer.outer.bias, precision)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._outer(self._inner(x))
+
+
+class _SelfAttention:
+    """Attention to the same sequence, whole or step by step."""
+
+    def __init__(self, layer: MultiHeadAttention, precision: str) -> None:
+        self._n_heads = layer.n_heads
+        self._projections = product(layer.in_weight, layer.in_bias, precision)
+        self._output = product(layer.output.weight, layer.output.bias, precision)
+
+    def __call__(self, x: Tensor, bias: Tensor) -> Tensor:
+        """Attend to all of x (B, S, D) with a bias (B * H, 1, S) -> (B, S, D)."""
+        query, key, value = _heads(self._projections(x), 3, self._n_heads)
+        return self._output(_merged(attend(query, key.transpose(2, 3), value, bias)[0]))
+
+    def step(self, x: Tensor, cache: Cache, slots: Slots) -> Tensor:
+        """Append x (B, M, D) to the cache and attend to it -> (B, M, D)."""
+        query, *keys_values = _heads(self._projections(x), 3, self._n_heads)
+        return self._output(_merged(attend(query, *cache.append(slots, keys_values), slots.bias)[0]))
+
+
+class _CrossAttention:
+    """Attention to the memory."""
+
+    def __init__(self, layer: MultiHeadAttention, precision: str) -> None:
+        self._n_heads = layer.n_heads
+        self._query = product(layer.in_weight[: layer.d_model], layer.in_bias[: layer.d_model], precision)
+        self._output = product(layer.output.weight, layer.output.bias, precision)
+
+    def __call__(self, x: Tensor, memory: KeyValue, bias: Tensor, weights: list[Tensor] | None) -> Tensor:
+        """Attend from x (B, M, D) -> (B, M, D); the attention (B, H, M, S) is appended to `weights`."""
+        (query,) = _heads(self._query(x), 1, self._n_heads)
+        attended, attention = attend(query, *memory, bias, explicitly=weights is not None)
+        if weights is not None and attention is not None:
+            weights.append(attention)
+        return self._output(_merged(attended))
+
+
+class _EncoderLayer:
+    """Self-attention and feed-forward."""
+
+    def __init__(self, layer: EncoderLayer, precision: str) -> None:
+        self._attention = _SelfAttention(layer.attention, precision)
+        self._attention_residual = _Residual(layer.attention_residual)
+        self._feed_forward = _FeedForward(layer.feed_forward, precision)
+        self._feed_forward_residual = _Residual(layer.feed_forward_residual)
+
+    def __call__(self, x: Tensor, bias: Tensor) -> Tensor:
+        residual = self._attention_residual
+        x = residual.after(x, self._attention(residual.before(x), bias))
+        residual = self._feed_forward_residual
+        return residual.after(x, self._feed_forward(residual.before(x)))
+
+
+class _DecoderLayer:
+    """One position of each hypothesis through self-attention, attention to the memory, and feed-forward."""
+
+    def __init__(self, layer: DecoderLayer, precision: str) -> None:
+        self._attention = _SelfAttention(layer.attention, precision)
+        self._attention_residual = _Residual(layer.attention_residual)
+        self._cross_attention: _CrossAttention | None = None
+        if layer.cross_attention is not None:
+            self._cross_attention = _CrossAttention(layer.cross_attention, precision)
+            self._cross_attention_residual = _Residual(layer.cross_attention_residual)
+        self._feed_forward = _FeedForward(layer.feed_forward, precision)
+        self._feed_forward_residual = _Residual(layer.feed_forward_residual)
+
+    def step(self, x: Tensor, slots: Slots, state: DecoderState, index: int, weights: list[Tensor] | None) -> Tensor:
+        """Apply the layer, number `index`: (B, M, D) -> (B, M, D)."""
+        residual = self._attention_residual
+        x = residual.after(x, self._attention.step(residual.before(x), state.caches[index], slots))
+        memory = state.memories[index]
+        if self._cross_attention is not None and memory is not None:
+            residual = self._cross_attention_residual
+            x = residual.after(x, self._cross_attention(residual.before(x), memory, state.memory_bias, weights))
+        residual = self._feed_forward_residual
+        return residual.after(x, self._feed_forward(residual.before(x)))
+
+
+def attend(
+    query: Tensor, keys: Tensor, values: Tensor, bias: Tensor, explicitly: bool = False
+) -> tuple[Tensor, Tensor | None]:
+    """Attend from (B, H, M, E) to transposed keys (B, H, E, K) and values (B, H, K, E) with a bias (B * H, M or 1, K).
+
+    Returns the result (B, H, M, E), and the weights (B, H, M, K) float32 where they are computed: on a CPU always,
+    elsewhere `explicitly`.
+    """
+    b, h, m, e = query.shape
+    query = query.to(values.dtype)
+    if query.device.type != "cpu" and not explicitly:
+        mask = bias.to(query.dtype)
+        mask = mask[None] if len(mask) == 1 else mask.view(b, h, -1, bias.size(2))
+        return F.scaled_dot_product_attention(query, keys.transpose(2, 3), values, attn_mask=mask), None
+    scores = torch.baddbmm(bias.to(query.dtype), query.reshape(b * h, m, e), keys.flatten(0, 1), alpha=e**-0.5)
+    weights = scores.softmax(-1, dtype=torch.float32)
+    attended = torch.bmm(weights.to(values.dtype), values.flatten(0, 1))
+    return attended.view(b, h, m, e), weights.view(b, h, m, -1)
+
+
+def _heads(projected: Tensor, n_parts: int, n_heads: int) -> tuple[Tensor, ...]:
+    """Divide (B, L, n_parts * D) into parts (B, H, L, E)."""
+    b, length, _ = projected.shape
+    return projected.view(b, length, n_parts, n_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+
+
+def _merged(attended: Tensor) -> Tensor:
+    """Join the heads: (B, H, L, E) -> (B, L, D)."""
+    return attended.transpose(1, 2).flatten(2)
+
+
+def _memory_product(layers: Sequence[MultiHeadAttention], precision: str) -> Product:
+    """Return the product of a memory (B, S, D) that gives all layers' keys and values, (B, S, layers * 2 * D)."""
+    d = layers[0].d_model
+    weight = torch.cat([layer.in_weight[d:] for layer in layers])
+    return product(weight, torch.cat([layer.in_bias[d:] for layer in layers]), precision)

@@ -1,0 +1,69 @@
+"""Half-precision copies of the weights give the gradients that autocast gives, over all micro-batches of an update."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from models import tiny_model
+from nmt.config import TrainingConfig
+from nmt.model.precision import autocast
+from nmt.model.transformer import Transformer
+from nmt.training.halves import Halves
+from nmt.training.objective import objective
+from packed import SRC, TGT, pairs_of
+
+MICRO_BATCHES = (np.arange(4), np.arange(4, len(SRC)))
+CPU = torch.device("cpu")
+
+
+def learn(model: Transformer, settings: TrainingConfig, halves: Halves | None) -> list[torch.Tensor | None]:
+    """The gradients of an update of two micro-batches."""
+    model.zero_grad(set_to_none=True)
+    torch.manual_seed(1)
+    if halves is not None:
+        halves.refresh()
+    for rows in MICRO_BATCHES:
+        with autocast("bf16", CPU):
+            sums = objective(model, pairs_of(SRC, TGT).batch(rows), settings, halves and halves.twin)
+        sums.loss.backward()
+        if halves is not None:
+            halves.collect()
+    return [parameter.grad for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize("consistency", ["none", "rdrop", "simcut"])
+def test_gradients_are_those_of_autocast_also_after_the_weights_have_changed(consistency):
+    model, settings = tiny_model(residual_dropout=0.1), TrainingConfig(consistency=consistency, cut_rate=0.3)
+    model.encoder.layers[0].feed_forward.inner.weight.requires_grad_(False)
+    halves = Halves(model, "bf16")
+    for _ in range(2):
+        expected, found = learn(model, settings, None), learn(model, settings, halves)
+        for one, two in zip(expected, found, strict=True):
+            assert (one is None) == (two is None)
+            # two passes: their gradients are added in half precision, as autocast adds most
+            atol = 0 if consistency == "none" else 0.02
+            torch.testing.assert_close(two, one, atol=atol, rtol=atol)
+        assert sum(grad is None for grad in found) == 1
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.05 * torch.randn_like(parameter))
+
+
+def test_an_update_that_is_begun_again_forgets_the_gradients_before():
+    model, settings = tiny_model(), TrainingConfig(consistency="none")
+    halves = Halves(model, "bf16")
+    expected = learn(model, settings, halves)
+    for half in halves.twin.parameters():  # as after running out of memory in a backward pass
+        half.grad = torch.ones_like(half)
+    for one, two in zip(expected, learn(model, settings, halves), strict=True):
+        assert torch.equal(one, two)
+
+
+def test_what_is_no_matrix_product_is_shared():
+    model = tiny_model()
+    twin = Halves(model, "bf16").twin
+    assert twin.decoder.norm.weight is model.decoder.norm.weight and twin.output_weight is model.output_weight
+    assert twin.decoder.layers[0].cross_attention.in_weight.dtype == torch.bfloat16
+    assert model.decoder.layers[0].cross_attention.in_weight.dtype == torch.float32
