@@ -23,6 +23,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
@@ -32,11 +33,11 @@ from nmt.config.load import check_config
 from nmt.data.batching import BatchPlan, Pairs, epoch_updates
 from nmt.model.device import pick_device
 from nmt.model.precision import pick_precision
+from nmt.model.transformer import Transformer
 from nmt.process import set_up
 from nmt.training.loop import train_step
 from nmt.training.parallel.exchange import GradientExchange, completion_order
 from nmt.training.parallel.world import World, joined
-from nmt.training.session import Session
 from scripts.measure.step_cost import PAIRS, Lines, make_session
 
 VOCABULARY = 32_000
@@ -48,20 +49,45 @@ MISSING = (
 )
 
 
-class AfterBackward(GradientExchange):
-    """One sum after the backward pass, copied into the gradients."""
+class Timed(GradientExchange):
+    """Notes how long an update waits for the sums after its backward pass (s)."""
 
-    def __init__(self, session: Session) -> None:
-        super().__init__([], session.world)
-        self._parameters = list(session.model.parameters())
+    waited = 0.0
 
     def finish(self) -> None:
+        """Sum what is left."""
+        start = time.perf_counter()
+        self.sum_rest()
+        self.waited = time.perf_counter() - start
+
+    def sum_rest(self) -> None:
+        """Sum what the backward pass has not."""
+        super().finish()
+
+
+class AfterBackward(Timed):
+    """One sum after the backward pass, copied into the gradients."""
+
+    def __init__(self, model: Transformer, world: World) -> None:
+        super().__init__([], world)
+        self._parameters = list(model.parameters())
+
+    def sum_rest(self) -> None:
         """Sum all gradients."""
         grads = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
         flat = torch.cat([grad.reshape(-1) for grad in grads])
         dist.all_reduce(flat)
         for grad, part in zip(grads, torch.split(flat, [grad.numel() for grad in grads]), strict=True):
             grad.copy_(part.view_as(grad))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an update has taken."""
+
+    seconds: float
+    waited: float
+    """Of these, for the sums after the backward pass."""
 
 
 def settings(update_tokens: int) -> Config:
@@ -79,28 +105,30 @@ def work(options: argparse.Namespace) -> None:
     updates = epoch_updates(pairs.lengths, BatchPlan(options.update_tokens, PAIRS, seed=1), epoch=0)
     with joined() as world:
         session = make_session(config, pairs, updates, options.precision, world, VOCABULARY)
-        exchanges = {"after": AfterBackward(session), "during": session.exchange}
-        exchanges["during, bf16"] = GradientExchange(completion_order(session.model), world, torch.bfloat16)
+        model, order = session.model, completion_order(session.model)
+        during = (Timed(order, world, dtype) for dtype in (torch.float32, torch.bfloat16))
+        exchanges = dict(zip(ARMS, (AfterBackward(model, world), *during), strict=True))
         mbits: dict[int, float] = {}
-        seconds: dict[tuple[int, str], list[float]] = defaultdict(list)
+        costs: dict[tuple[int, str], list[Cost]] = defaultdict(list)
         for number in range(options.rounds + 1):
             for rate in options.rates:
                 limit(rate)
                 mbits[rate] = max(mbits.get(rate, 0.0), throughput(world))
                 for arm in ARMS[number % len(ARMS) :] + ARMS[: number % len(ARMS)]:
-                    session.exchange = exchanges[arm]
+                    session.exchange = exchange = exchanges[arm]
                     world.max_over_ranks(0)  # both begin together
                     start = time.perf_counter()
                     train_step(session, updates[number])
                     world.max_over_ranks(0)
                     if number:
-                        seconds[rate, arm].append(time.perf_counter() - start)
+                        costs[rate, arm].append(Cost(time.perf_counter() - start, exchange.waited))
             if world.is_rank0:
-                print(f"exchange: round {number} of {options.rounds}", file=sys.stderr, flush=True)
+                last = [f"{arm} {found[-1].seconds:.2f} s at {rate:,}" for (rate, arm), found in costs.items()]
+                print(f"exchange: round {number} of {options.rounds}:", "; ".join(last), file=sys.stderr, flush=True)
         if world.is_rank0:
-            n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
+            n_parameters = sum(parameter.numel() for parameter in model.parameters())
             print(f"{n_parameters:,} parameters, updates of {options.update_tokens:,} tokens, {options.precision}\n")
-            print(table(seconds, mbits))
+            print(table(costs, mbits))
 
 
 def limit(mbit: int) -> None:
@@ -118,14 +146,16 @@ def throughput(world: World) -> float:
     return 8e-6 * PROBE_BYTES / (time.perf_counter() - start)
 
 
-def table(seconds: dict[tuple[int, str], list[float]], mbits: dict[int, float]) -> str:
-    """Return a Markdown table: medians and quartiles, and ratios of updates of the same round."""
-    lines = ["| Mbit/s (reached) | exchange | s per update (quartiles) | time saved (quartiles) |", "|---|---|---|---|"]
-    for (rate, arm), values in sorted(seconds.items()):
-        saved = [100 * (1 - new / old) for new, old in zip(values, seconds[rate, ARMS[0]], strict=True)]
+def table(costs: dict[tuple[int, str], list[Cost]], mbits: dict[int, float]) -> str:
+    """Return a Markdown table of medians and quartiles; the time saved is that of updates of the same round."""
+    head = ("Mbit/s (reached)", "exchange", "s per update", "of these waiting after the backward pass", "time saved")
+    rows = [head, ("---",) * len(head)]
+    for (rate, arm), found in sorted(costs.items()):
+        saved = [100 * (1 - new.seconds / old.seconds) for new, old in zip(found, costs[rate, ARMS[0]], strict=True)]
+        seconds, waited = spread([cost.seconds for cost in found], 2), spread([cost.waited for cost in found], 2)
         shown = "" if arm == ARMS[0] else f"{spread(saved, 0)} %"
-        lines.append(f"| {rate:,} ({mbits[rate]:,.0f}) | {arm} | {spread(values, 2)} | {shown} |")
-    return "\n".join(lines)
+        rows.append((f"{rate:,} ({mbits[rate]:,.0f})", arm, seconds, waited, shown))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def spread(values: Sequence[float], digits: int) -> str:
@@ -177,6 +207,12 @@ def launch(names: Sequence[str], precision: str) -> int:
             worker.kill()
 
 
+def stop(*_: object) -> None:
+    """End, but not without removing the namespaces, even if the signal comes twice."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(1)
+
+
 def main() -> int:
     """Make two machines and start the measurement on both."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -195,7 +231,7 @@ def main() -> int:
         print(MISSING, ", ".join(missing), file=sys.stderr)
         return 2
     set_up()  # its environment is that of the processes below
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # not without removing the namespaces
+    signal.signal(signal.SIGTERM, stop)
     with two_machines() as names:
         return launch(names, pick_precision(options.precision, pick_device("cpu")))
 

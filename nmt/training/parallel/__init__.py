@@ -1,1 +1,1 @@
-"""Training with several processes: collectives, the decisions of rank 0, and sharded models."""
+"""Training with several processes: collectives, the decisions of rank 0, sums of gradients, and sharded models."""
