@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from nmt.training.loop import train_step
 from scripts.gpu.machine import SCHEDULE_FREE, WAYS, noted
 from scripts.gpu.null.counts import counts, launches, reset
@@ -45,13 +47,14 @@ def count(check: Check, mode: Mode, n_kernels: int, sizes: Sequence[int] = SIZES
         from torch._dynamo.utils import counters
         from torch._inductor import metrics
 
+        torch._logging.set_logs(inductor_metrics=True)  # else it counts no bytes
         counters.clear()
         metrics.reset()
         for size in sizes:
             updates = check.updates(size)
             for i in range(4):
                 train_step(replace(session, max_tokens=2 * size), updates[i])
-                found.setdefault("bytes_of_first", metrics.num_bytes_accessed)
+                found.setdefault("model_mib", round(metrics.num_bytes_accessed / 2**20))
             found[f"graphs_until_{size}"] = counters["stats"]["unique_graphs"]
         found["compiling_s"] = round(time.monotonic() - start)
     updates = check.updates(mode.update_tokens)
