@@ -42,7 +42,8 @@ N_COUNTED = 10
 def count(check: Check, mode: Mode, n_kernels: int, sizes: Sequence[int] = SIZES) -> dict[str, Any]:
     """Count what an update launches, and run one of each size before if the model is compiled."""
     session, start = check.session(mode), time.monotonic()
-    found, n_graphs = {"way": mode.name}, 0
+    found: dict[str, Any] = {"way": mode.name}
+    n_graphs = 0
     if mode.is_compiled:
         from torch._dynamo.utils import counters
         from torch._inductor import metrics
