@@ -132,12 +132,13 @@ class AttentionMask:
         """Return `allowed` as numbers to add to attention scores: 0, or minus infinity. Computed once for all layers.
 
         That is what the fast kernels would make of it in each layer, in rows that begin at a multiple of 8 numbers.
+        There is always a gap between them: whether there is one would be compiled separately.
         """
         if self.allowed is None:
             return None
         if dtype not in self._additive:
             *rows, n_keys = self.allowed.shape
-            numbers = torch.zeros(*rows, -(-n_keys // 8) * 8, dtype=dtype, device=self.allowed.device)[..., :n_keys]
+            numbers = torch.zeros(*rows, (n_keys // 8 + 1) * 8, dtype=dtype, device=self.allowed.device)[..., :n_keys]
             self._additive[dtype] = numbers.masked_fill_(~self.allowed, -torch.inf)
         return self._additive[dtype]
 

@@ -15,6 +15,7 @@ from nmt.data.packing import Packing
 from nmt.model.precision import autocast
 from nmt.model.transformer import Transformer
 from nmt.training import objective as objective_module
+from nmt.training.halves import Halves
 from nmt.training.objective import objective
 from scripts.gpu.setting import PLAIN, RDROP, SIMCUT, Check, Found
 
@@ -54,9 +55,12 @@ def learned(model: Transformer, batch: Any, settings: Any, precision: str, devic
     """The loss per token and the gradient of each parameter, on the CPU."""
     model.zero_grad(set_to_none=True)
     scale = FP16_SCALE if precision == "fp16" else 1.0
+    halves = None if precision == "float32" else Halves(model, precision)
     with drawn_alike(settings.consistency), autocast(precision, device):
-        sums = objective(model, batch, settings)
+        sums = objective(model, batch, settings, None if halves is None else halves.twin)
     (sums.loss * scale / sums.n_tokens).backward()  # type: ignore[no-untyped-call]
+    if halves is not None:
+        halves.collect()
     grads = {name: p.grad.cpu() / scale for name, p in model.named_parameters() if p.grad is not None}
     return (sums.loss.detach() / sums.n_tokens).cpu(), grads
 

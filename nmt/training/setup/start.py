@@ -53,7 +53,7 @@ def start(
         shard(model, inputs.device, world, EXCHANGE_DTYPES[config.training.exchange_precision])
     load_initial(model, initial.tensors, world)
     halves = None
-    # with several ranks, gradients are exchanged where autograd leaves them; on a CPU, a cast costs next to nothing
+    # a cast is a launch on a GPU; with several ranks, gradients are exchanged where autograd leaves them
     if inputs.device.type == "cuda" and choices.precision != "float32" and world.size == 1:
         halves = Halves(model, choices.precision)
     runs = model if halves is None else halves.twin

@@ -17,6 +17,8 @@ _command = check.command
 def main() -> int:
     """Run the check, each part in a process of this module."""
     make_up()
+    # how long it takes here tells nothing
+    check.PARTS.update({part: (module, 10 * seconds) for part, (module, seconds) in check.PARTS.items()})
     check.command = lambda *options: [part.replace("scripts.gpu.", "scripts.gpu.null.") for part in _command(*options)]
     return check.main()
 
