@@ -67,7 +67,7 @@ def _hidden(
 
     Padding never reaches the output layer."""
     if isinstance(batch, Batch):
-        step = row_step(batch.src.device)
+        step = row_step(batch.src.device) if isinstance(forward, Transformer) else 0  # compiled models have one code
         src_layout, tgt_layout = Padded(batch.src_mask, step), Padded(batch.tgt_mask, step)
         hidden = forward(batch.src, src_layout, batch.tgt_in, tgt_layout, src_kept, tgt_kept)  # (B, T, D)
         return hidden.flatten(0, 1)[batch.token_indices], batch.tgt_out.flatten()[batch.token_indices]

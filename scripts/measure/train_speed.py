@@ -78,7 +78,8 @@ def main() -> None:
         serve(options.data, options.precision)
         return
     processes = [start(path.resolve(), options) for path in (options.baseline, options.checkout)]
-    rounds, end = [], time.monotonic() + options.seconds
+    rounds: list[list[list[float]]] = []
+    end = time.monotonic() + options.seconds
     while len(rounds) < options.warm + 2 or time.monotonic() < end:
         rounds.append([learn(process) for process in processes])
     rounds = rounds[options.warm :]
