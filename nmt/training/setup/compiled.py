@@ -92,7 +92,7 @@ def compiled(model: Transformer, mode: str | None = None, cuts: bool = False) ->
         nonlocal run, has_run
         if cuts and src_kept is None:
             src_kept, tgt_kept = (torch.ones_like(ids, dtype=torch.bool) for ids in (src, tgt_in))
-        batch = (src, src_layout, tgt_in, tgt_layout, src_kept, tgt_kept)
+        batch: tuple[Tensor | Layout | None, ...] = (src, src_layout, tgt_in, tgt_layout, src_kept, tgt_kept)
         is_single = isinstance(src_layout, Padded) and len(src) == 1
         if is_single:  # sizes of 1 would be compiled separately
             batch = tuple(map(_twice, batch))

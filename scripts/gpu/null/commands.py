@@ -60,4 +60,4 @@ if __name__ == "__main__":
     make_up()
     from nmt.cli import main
 
-    sys.exit(main())
+    main()

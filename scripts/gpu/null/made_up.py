@@ -31,12 +31,13 @@ Results = dict[int, list[Hypothesis]]
 def make_up() -> None:
     """Replace the results of searches, updates and validations on a GPU from now on."""
     Rules.leaving = leaving  # type: ignore[method-assign]
-    beam._results, greedy._results = beam_results, greedy_results
+    beam._results = beam_results
+    greedy._results = greedy_results
     Validator._loss = validation_loss  # type: ignore[method-assign]
     # where the functions above wait, their callers in nmt do
     machine.INHERENT |= {("beam.py", "beam_search"), ("greedy.py", "grow")}
     for module in (loop, machine, speed, training):
-        module.train_step = train_step
+        setattr(module, "train_step", train_step)  # noqa: B010  mypy knows no attribute that modules share
 
 
 def leaving(self: Rules, done: Tensor, length: int) -> tuple[Tensor, Tensor] | None:
@@ -59,8 +60,9 @@ def beam_results(rows: beam._BeamRows, n_best: int) -> Results:
     return {i: [Hypothesis([300 + i % 50, 301], -1.0, -0.5, True)] * n_best for i in range(len(rows.sentence))}
 
 
-def greedy_results(rows: greedy._GrowingRows, _: SearchConfig) -> Results:
+def greedy_results(rows: greedy._GrowingRows, config: SearchConfig) -> Results:
     """Fetch the results of all sentences, and return others."""
+    del config
     for x in (rows.sentence, rows.limits, rows.ids, rows.log_prob):
         x.tolist()
     return {i: [Hypothesis([300], -1.0, -0.5, True)] * rows.ids.size(1) for i in range(len(rows.sentence))}

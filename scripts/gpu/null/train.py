@@ -48,7 +48,7 @@ def count(check: Check, mode: Mode, n_kernels: int, sizes: Sequence[int] = SIZES
         from torch._dynamo.utils import counters
         from torch._inductor import metrics
 
-        torch._logging.set_logs(inductor_metrics=True)  # else it counts no bytes
+        torch._logging.set_logs(inductor_metrics=True)  # type: ignore[attr-defined]  # else it counts no bytes
         counters.clear()
         metrics.reset()
         for size in sizes:
