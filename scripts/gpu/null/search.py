@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from nmt.config import SearchConfig
-from nmt.model.transformer import Decoder
+from nmt.model.inference import InferenceModel
 from scripts.gpu import machine
 from scripts.gpu.machine import SEARCHES, noted
 from scripts.gpu.null.counts import launches, reset
@@ -41,7 +41,7 @@ def count(check: Check, name: str) -> dict[str, Any]:
         decode(check, model, rows, settings)
     reset()
     start = time.process_time()
-    with mock.patch.object(Decoder, "step", autospec=True, side_effect=Decoder.step) as step:
+    with mock.patch.object(InferenceModel, "step", autospec=True, side_effect=InferenceModel.step) as step:
         decode(check, model, rows, settings)
     seconds, n_steps = time.process_time() - start, step.call_count
     return {
