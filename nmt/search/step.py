@@ -81,10 +81,11 @@ class TransformerStep:
         if self._weights is not None:
             self._weights.clear()
         hidden = self._model.step(tokens, self._state, self._weights)  # (B, M, D)
-        if hidden.device.type == "cpu":
-            return self._parts(hidden)
+        return self._parts(hidden) if hidden.device.type == "cpu" else self._whole(hidden)
+
+    def _whole(self, hidden: Tensor) -> Iterator[Scores]:
         logits = self._model.logits(hidden).float()
-        return iter([(logits, logits.logsumexp(-1))])
+        yield logits, logits.logsumexp(-1)
 
     def _parts(self, hidden: Tensor) -> Iterator[Scores]:
         n_logits = hidden.size(1) * self._model.vocab_size

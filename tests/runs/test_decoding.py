@@ -143,7 +143,8 @@ def test_a_gpu_takes_larger_batches_unless_the_settings_say_otherwise(translator
 
     found = Hypothesis([7], -1.0, -1.0, finished=True)
     with pytest.MonkeyPatch.context() as patch:
-        assert sizes("cpu", GREEDY) == [*[64] * 9, 24]
+        assert sizes("cpu", GREEDY) == [*[128] * 4, 88]
+        assert sizes("cpu", SearchConfig(beam=5))[:2] == [64, 64]
         assert sizes("cuda", GREEDY) == [512, 88]
         assert sizes("cuda", changed(GREEDY, batch_sentences=64)) == [*[64] * 9, 24]
         assert sizes("cuda", changed(GREEDY, batch_tokens=4096))[0] < 512

@@ -12,16 +12,19 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from nmt.config import SearchConfig
+from nmt.config import ModelConfig, SearchConfig
 from nmt.data.batching import Pairs
 from nmt.data.packing import Packing
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.dropout import Dropout
+from nmt.model.inference import InferenceModel
 from nmt.model.masks import AttentionMask
+from nmt.model.transformer import Transformer
 from nmt.search import beam, greedy, sample
 from nmt.search.constrained import Constraints
 from nmt.search.rules import Rules
 from nmt.search.sample import draw
+from nmt.search.step import TransformerStep
 from nmt.training import schedule_free
 from nmt.training.loop import train_step
 from scripts.gpu import machine
@@ -114,7 +117,7 @@ def test_a_search_waits_only_to_see_who_is_done_and_what_was_found(check, name, 
     monkeypatch.setattr(beam, "_results", unseen(beam._results))
     monkeypatch.setattr(greedy, "_results", unseen(greedy._results))
     monkeypatch.setattr(greedy, "_likeliest", lambda logits: logits.argmax(-1))
-    monkeypatch.setattr(AttentionMask, "bias", unseen(AttentionMask.bias))  # see below
+    monkeypatch.setattr(TransformerStep, "_parts", TransformerStep._whole)
     monkeypatch.setattr(sample, "WIDTH", 300)  # all at once, as below
     model = check.session(machine.WAYS[0]).model.eval()
     with Waits() as waits:
@@ -127,6 +130,22 @@ def test_a_draw_needs_no_look_at_the_numbers(settings, monkeypatch):
     monkeypatch.setitem(sample.AT_ONCE, "meta", 2**10)  # on this device there are no numbers to look at
     logits, numbers = torch.empty(20, 700, device="meta"), torch.empty(20, dtype=torch.float64, device="meta")
     assert draw(logits, numbers, SearchConfig(**settings)).shape == (20,)
+
+
+@pytest.mark.parametrize("keep_attention", [False, True])
+@torch.inference_mode()
+def test_decoding_needs_no_look_at_the_numbers(keep_attention):
+    """On the device meta there are none; it takes the way of a GPU."""
+    config = ModelConfig(d_model=32, n_heads=4, d_ff=64, encoder_layers=2, decoder_layers=2)
+    model = InferenceModel(Transformer(config, 300, 300).to("meta"), "bf16")
+    src = torch.ones(3, 7, dtype=torch.int64, device="meta")
+    step = TransformerStep(model, src, src != 0, keep_attention)
+    for n in (1, 5, 5, 5, 5):
+        ((logits, log_z),) = step.step(src.new_ones(3, n))
+        assert logits.shape == (3, n, 300) and log_z.shape == (3, n) and logits.dtype == torch.float32
+        if keep_attention:
+            assert step.attention().shape == (3, n, 7)
+        step.select(torch.arange(3, device="meta"), src.new_zeros(3, 5))
 
 
 def test_attention_weights_need_no_look_at_the_mask():
