@@ -106,7 +106,10 @@ def test_a_killed_driver_goes_on_where_it_was(
     assert left(work) == left(tmp_path / "one")
 
 
-def test_a_killed_worker_is_replaced(engine: RayEngine, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_worker_is_replaced(
+    engine: RayEngine, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_engine, "POLL_SECONDS", 100.0)  # else a slow start of the next worker is told, too
     lives = tmp_path / "lives"
     lives.mkdir()
     for n in range(2):
