@@ -20,6 +20,9 @@ Product = Callable[[Tensor], Tensor]
 FEW = 2**20
 """On a CPU, up to this number of multiplications float32 is faster than bf16: nothing is cast or looked up."""
 
+MAX_UNPADDED = 8
+"""Up to this number of rows, padding takes longer than the product."""
+
 
 def product(weight: Tensor, bias: Tensor | None, precision: str, activation: str = "none") -> Product:
     """Return the product with `weight` (N, K) float32 in a precision: float32, bf16 or fp16.
@@ -73,8 +76,11 @@ class _Packed:
 def padded_size(n_rows: int) -> int:
     """Return the number of rows, at least `n_rows`, that are multiplied: a multiple of 16 with at most 3 binary digits.
 
-    oneDNN compiles code for each size, which takes as long as many products.
+    oneDNN compiles code for each size, which takes as long as many products. The hypotheses of a single sentence are
+    not padded: their number stays the same.
     """
+    if n_rows <= MAX_UNPADDED:
+        return n_rows
     step = max(16, 1 << max(0, (n_rows - 1).bit_length() - 3))
     return -(-n_rows // step) * step
 

@@ -23,8 +23,8 @@ Scores = tuple[Tensor, Tensor]
 """Logits (B, M, V) float32, which the receiver may overwrite and the next part does, and log_z (B, M) float32, their
 logsumexp over the whole vocabulary: `logits - log_z` are log-probabilities in nats."""
 
-PART = 2**18
-"""On a CPU, number of logits of a part: they stay in its cache while the best are chosen."""
+PART = 2**21
+"""On a CPU, number of logits of a part, which bounds their memory; a batch of the usual size has one part or two."""
 
 Pair = tuple[Sequence[int], Sequence[int]]
 """Ids of a source and of its translation, both without special tokens."""
@@ -91,16 +91,15 @@ class TransformerStep:
         n_logits = hidden.size(1) * self._model.vocab_size
         n_sentences = max(1, PART // n_logits)
         if self._buffers is None or self._buffers[0].numel() < n_sentences * n_logits:
-            self._buffers = torch.empty(2, n_sentences * n_logits)  # new memory would not be in the cache
-        # larger parts for the product, whose weight is not in the cache
-        for of_product in torch.split(hidden, 2 * n_sentences):
-            for part in torch.split(self._model.logits(of_product), n_sentences):
-                copied, exps = (buffer[: part.numel()].view(part.shape) for buffer in self._buffers)
-                copied.copy_(part)
-                z = torch.exp(copied, out=exps).sum(-1)
-                # without looking for the maximum first, unless something overflows or vanishes
-                is_safe = bool(((z > 1e-30) & (z < 1e30)).all())
-                yield copied, z.log() if is_safe else copied.logsumexp(-1)
+            self._buffers = torch.empty(2, n_sentences * n_logits)  # new memory is slower
+        for of_part in torch.split(hidden, n_sentences):
+            part = self._model.logits(of_part)
+            copied, exps = (buffer[: part.numel()].view(part.shape) for buffer in self._buffers)
+            copied.copy_(part)
+            z = torch.exp(copied, out=exps).sum(-1)
+            # without looking for the maximum first, unless something overflows or vanishes
+            is_safe = bool(((z > 1e-30) & (z < 1e30)).all())
+            yield copied, z.log() if is_safe else copied.logsumexp(-1)
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         self._state.select(sentences, beams)
