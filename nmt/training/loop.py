@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import closing, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -42,7 +42,7 @@ from nmt.training.report.meter import Meter, NullMeter
 from nmt.training.report.profile import making_batches
 from nmt.training.report.reporting import reporting
 from nmt.training.saving.best import check
-from nmt.training.saving.checkpoints import save, save_state
+from nmt.training.saving.checkpoints import save, save_state, settle
 from nmt.training.saving.finish import finish
 from nmt.training.session import Session
 from nmt.training.setup.lock import locked
@@ -77,6 +77,7 @@ def fit(
             if session.is_over:
                 return
             with (
+                closing(session.saver),
                 reporting(session, profile) if world.is_rank0 else nullcontext(NullMeter()) as meter,
                 session.windows.planning_ahead(session.position),
             ):
@@ -209,6 +210,7 @@ def report_and_save(session: Session, meter: Meter, outcome: Outcome) -> None:
 def after_step(session: Session, meter: Meter) -> None:
     """On rank 0: log, save and validate, whichever is due."""
     state, settings = session.state, session.config.training
+    settle(session, meter, must_wait=False)
     log_is_due = state.step % settings.log_every_steps == 0
     meter.show(at_once=log_is_due)
     if log_is_due:
@@ -218,7 +220,7 @@ def after_step(session: Session, meter: Meter) -> None:
     if not (is_fixed or check_now or state.step % settings.save_every_steps == 0):
         return
     meter.pause()
-    if state.step != session.saved_step:  # first: if the validation fails, the work until here is safe
+    if state.step != session.saver.saved_step:  # first: if the validation fails, the work until here is safe
         save(session, meter)
     if check_now:
         with suppress(Interrupted):

@@ -27,6 +27,7 @@ from nmt.training.optim import weights_to_keep
 from nmt.training.parallel.exchange import EXCHANGE_DTYPES, GradientExchange, completion_order
 from nmt.training.parallel.shard import gather_tensors, is_sharded
 from nmt.training.parallel.world import World
+from nmt.training.saver import Saver
 from nmt.training.validate import Validator
 
 
@@ -66,12 +67,12 @@ class Session:
     """The pairs and updates that the run stands in, once they are loaded."""
     packing: Packing | None = None
     """Makes packed micro-batches of them, if they are packed."""
-    saved_step: int = 0
-    """The step of the last checkpoint that this process has written or read."""
     is_over: bool = False
     """Whether the run was finished before and no limit was raised since: then it stays as it is."""
     save_failed: bool = False
     """Whether the last attempt to save has failed."""
+    saver: Saver = field(init=False)
+    """Writes checkpoints, and knows the last one."""
     exchange: GradientExchange = field(init=False)
     """Sums the gradients over ranks; not those of a sharded model, which its backward pass sums."""
 
@@ -177,6 +178,7 @@ class Session:
         return self.config.training.optimizer == "schedule_free"
 
     def __post_init__(self) -> None:
+        self.saver = Saver(self.device)
         if decay := self.config.training.ema:
             self.ema = Ema(self.model, decay)
         if self.copy is None and self.world.is_rank0 and (self.ema is not None or self.keeps_averages):

@@ -19,14 +19,15 @@ Before = Callable[[str, Any, Any], None]
 
 
 def hook(patch: pytest.MonkeyPatch, before: Before) -> None:
-    """Have `before(operation, first argument, second argument)` called before the main thread changes the disk: by
-    the functions of `os` that pathlib, shutil and nmt.files.write use, and by files that are opened to be written."""
+    """Have `before(operation, first argument, second argument)` called before the main thread, or the one
+    that saves, changes the disk: by the functions of `os` that pathlib, shutil and nmt.files.write use, and by files that are opened to be written."""
     is_inside = False
 
     def watched(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(first: Any, *rest: Any, **options: Any) -> Any:
             nonlocal is_inside
-            if is_inside or threading.current_thread() is not threading.main_thread():
+            thread = threading.current_thread()
+            if is_inside or not (thread is threading.main_thread() or thread.name.startswith("nmt saves")):
                 return real(first, *rest, **options)
             is_inside = True  # what `before` itself does is not watched
             try:

@@ -216,7 +216,7 @@ def test_a_divided_model_takes_what_an_undivided_one_has_saved(tiny_data, tmp_pa
     session = divided(config, tiny_data, tmp_path / "other")
     session.run = RunDir(tmp_path / "run")
     restore(session)
-    assert session.state.step == session.saved_step == 12
+    assert session.state.step == session.saver.saved_step == 12
     for found, load in ((session.weights(), load_weights), (session.moments(), load_optimizer)):
         wanted = load(session.run.step(12))
         assert found.keys() == wanted.keys()

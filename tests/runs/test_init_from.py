@@ -72,7 +72,7 @@ def test_a_run_begins_with_the_weights_that_translate_takes(tiny_data, base, tmp
     session = start(settings(tiny_data, source.path), tiny_data, tmp_path / "run", resume=False)
     wanted = choose_weights(source, settings(tiny_data).training)
     assert wanted.kind == kind and equal(session.weights(), wanted.tensors)
-    assert (session.state.step, session.saved_step, len(session.optimizer.state)) == (0, 0, 0)
+    assert (session.state.step, session.saver.saved_step, len(session.optimizer.state)) == (0, 0, 0)
     assert f"the run starts with the weights of {source.path}: {kind} was best" in capsys.readouterr().err
     recorded = info(tmp_path / "run")["initial"]
     assert recorded.pop("tensors")

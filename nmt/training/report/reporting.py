@@ -26,7 +26,9 @@ def reporting(session: Session, profile: bool) -> Iterator[Meter]:
             with tracing as profiler:
                 yield Meter(session, log, profiler)
         except KeyboardInterrupt:
-            log.say(f"interrupted at step {state.step}; nmt train --resume continues from step {session.saved_step}")
+            log.say(
+                f"interrupted at step {state.step}; nmt train --resume continues from step {session.saver.saved_step}"
+            )
             raise
 
 

@@ -34,7 +34,7 @@ def check(session: Session, log: TrainingLog) -> None:
         score = validations[kind].score(settings.select_by)
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
             is_better = True
-            if session.saved_step == state.step:
+            if session.saver.saved_step == state.step:
                 state.best_score, state.best_step, state.best_weights = score, state.step, kind
     if is_better:
         state.checks_since_best = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 
 from nmt.errors import CheckpointError, UnsafeFileError
 from nmt.files.read import refuse_links, remove_tree
@@ -18,35 +19,54 @@ from nmt.training.session import Session
 def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
     """Write a checkpoint that a resumed run can start from, and remove those that are no longer needed.
 
-    `is_extra`: outside of the regular schedule, because the run stops. If the disk is full, a warning is logged and the
-    next save tries again.
+    On a GPU a thread writes it, see `settle`. `is_extra`: outside of the regular schedule, because the run stops. If
+    the disk is full, a warning is logged and the next save tries again.
     """
-    state = session.state
+    settle(session, meter)
+    state, saver = session.state, session.saver
     state.is_extra = is_extra
     meter.settle()
     state.scaler = session.scaler.state_dict()
     weights, ema, moments = session.weights(), session.averaged(), session.moments()
     try:
         state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting
-        save_checkpoint(session.run.step(state.step), weights, moments, asdict(state), ema)
-    except (OSError, UnsafeFileError) as error:
-        meter.log.warn(
-            state,
-            f"step {state.step} is not saved: {_reason(error, session)}; training continues and the next save tries "
-            f"again, until then step {session.saved_step} is the last",
-        )
-        session.save_failed = True
+    except OSError as error:
+        _warn(session, meter, state.step, error)
+        return
+    copies = saver.copied(weights), saver.copied(moments), asdict(state), ema and saver.copied(ema)
+    saver.write(state.step, partial(save_checkpoint, session.run.step(state.step), *copies))
+    settle(session, meter, must_wait=False)
+
+
+def settle(session: Session, meter: Meter, must_wait: bool = True) -> None:
+    """Report a checkpoint whose writing has ended, and remove those that are no longer needed."""
+    outcome = session.saver.outcome(must_wait)
+    if outcome is None:
+        return
+    step, error = outcome
+    if error is not None:
+        _warn(session, meter, step, error)
         return
     if session.save_failed:
-        meter.log.say(f"step {state.step} is saved")
-    session.saved_step, session.save_failed = state.step, False
+        meter.log.say(f"step {step} is saved")
+    session.save_failed = False
     tidy(session, meter)
+
+
+def _warn(session: Session, meter: Meter, step: int, error: OSError | UnsafeFileError) -> None:
+    meter.log.warn(
+        session.state,
+        f"step {step} is not saved: {_reason(error, session)}; training continues and the next save tries "
+        f"again, until then step {session.saver.saved_step} is the last",
+    )
+    session.save_failed = True
 
 
 def save_state(session: Session, meter: Meter) -> None:
     """Update the state of this step's checkpoint, which is already saved, after its validation."""
+    settle(session, meter)
     state = session.state
-    if session.saved_step != state.step:
+    if session.saver.saved_step != state.step:
         return
     try:
         state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting

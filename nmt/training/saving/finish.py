@@ -11,7 +11,7 @@ from nmt.training.limits import End, ended_by, resume_command
 from nmt.training.report.forecast import cut_short
 from nmt.training.report.meter import Meter
 from nmt.training.saving.best import check, select_at_end
-from nmt.training.saving.checkpoints import save, save_state, tidy
+from nmt.training.saving.checkpoints import save, save_state, settle, tidy
 from nmt.training.session import Session
 
 
@@ -40,16 +40,17 @@ def _conclude(session: Session, meter: Meter, end: End) -> None:
     if missed := cut_short(session.config.training, state.step, state.cooldown_start):
         command = resume_command(session)
         meter.log.say(f"warning: training has ended before {' and '.join(missed)}; to continue: {command}")
-    if session.saved_step != state.step:
+    if session.saver.saved_step != state.step:
         save(session, meter)
     if state.last_check != state.step:
         check(session, meter.log)
         meter.resume()
         save_state(session, meter)
-    if session.saved_step != state.step:
+    settle(session, meter)
+    if session.saver.saved_step != state.step:
         raise CheckpointError(
-            f"{run.path}: the end of the run could not be saved, only step {session.saved_step} is; free some space, "
-            f"then nmt train --resume --run {run.path} completes it"
+            f"{run.path}: the end of the run could not be saved, only step {session.saver.saved_step} is; free some "
+            f"space, then nmt train --resume --run {run.path} completes it"
         )
     tidy(session, meter)
     select_at_end(session, meter, limit)
@@ -59,9 +60,10 @@ def _stop_early(session: Session, meter: Meter, reason: str) -> NoReturn:
     """Save, and raise StoppedError, which says how to resume."""
     state, run = session.state, session.run
     meter.pause()
-    if session.saved_step != state.step:
+    if session.saver.saved_step != state.step:
         save(session, meter, is_extra=True)
-    saved = "" if session.saved_step == state.step else f" (saved is step {session.saved_step})"
+    settle(session, meter)
+    saved = "" if session.saver.saved_step == state.step else f" (saved is step {session.saver.saved_step})"
     raise StoppedError(
         f"stopped at step {state.step}{saved} by {reason}; nmt train --resume --run {run.path} continues from there"
     )

@@ -99,7 +99,7 @@ def restore(session: Session) -> None:
         session.ema.tensors = {name: ema[name].to(session.device) for name in session.ema.tensors}
     if state.scaler:
         session.scaler.load_state_dict(state.scaler)
-    session.state, session.saved_step = state, state.step
+    session.state, session.saver.saved_step = state, state.step
 
 
 def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors, Tensors] | None:

@@ -1,0 +1,83 @@
+"""The writer of checkpoints, in a thread and without."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+from nmt.training import saver
+from nmt.training.saver import Saver
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def in_a_thread(monkeypatch: pytest.MonkeyPatch) -> Saver:
+    monkeypatch.setattr(saver, "THREADED", ("cpu",))
+    return Saver(CPU)
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def test_it_is_written_meanwhile(in_a_thread: Saver) -> None:
+    may_end, names = threading.Event(), []
+
+    def write() -> None:
+        assert may_end.wait(30)
+        names.append(threading.current_thread().name)
+
+    in_a_thread.write(3, write)
+    assert in_a_thread.outcome(must_wait=False) is None and not names
+    may_end.set()
+    assert in_a_thread.saved_step == 3 and names[0].startswith("nmt saves")
+    assert in_a_thread.outcome(must_wait=True) == (3, None)
+    assert in_a_thread.outcome(must_wait=True) is None, "told once"
+    in_a_thread.close()
+
+
+def test_without_a_thread_it_is_written_at_once() -> None:
+    here, wrote = Saver(CPU), []
+    here.write(3, lambda: wrote.append(threading.get_ident()))
+    assert wrote == [threading.get_ident()]
+    assert here.outcome(must_wait=False) == (3, None) and here.saved_step == 3
+    tensors = {"a": torch.ones(2)}
+    assert here.copied(tensors) is tensors
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_failure_is_told_and_the_step_before_stays(monkeypatch: pytest.MonkeyPatch, threaded: bool) -> None:
+    monkeypatch.setattr(saver, "THREADED", ("cpu",) if threaded else ())
+    found, error = Saver(CPU), OSError(28, "No space left on device")
+    found.saved_step = 2
+    found.write(4, lambda: fail(error))
+    assert found.outcome(must_wait=True) == (4, error) and found.saved_step == 2
+    found.write(5, lambda: None)
+    assert found.saved_step == 5
+    found.close()
+
+
+def test_a_mistake_of_the_program_is_raised(in_a_thread: Saver) -> None:
+    in_a_thread.write(4, lambda: fail(KeyError("x")))
+    with pytest.raises(KeyError):
+        in_a_thread.outcome(must_wait=True)
+    in_a_thread.close()
+
+
+def test_what_is_written_is_a_copy(in_a_thread: Saver) -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    copy = in_a_thread.copied({"a": weight})["a"]
+    with torch.no_grad():
+        weight.add_(1)
+    assert copy.tolist() == [1, 1] and not copy.requires_grad
+
+
+def test_closing_waits(in_a_thread: Saver) -> None:
+    may_end, wrote = threading.Event(), []
+    in_a_thread.write(3, lambda: wrote.append(may_end.wait(30)))
+    threading.Timer(0.05, may_end.set).start()
+    in_a_thread.close()
+    assert wrote == [True]
