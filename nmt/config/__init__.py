@@ -60,6 +60,8 @@ class Config(Section):
             )
         if self.training.both_directions and not self.tokenizer.joint:
             problems.append("training.both_directions: true needs tokenizer.joint: true")
+        if self.training.objective == "denoising" and not self.tokenizer.joint:
+            problems.append("training.objective: denoising needs tokenizer.joint: true")
         dropouts = [value for name, value in self.model if name.endswith("_dropout")]
         if self.training.consistency_weight and not any(dropouts):
             if self.training.consistency == "rdrop":

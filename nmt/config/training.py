@@ -45,6 +45,15 @@ class TrainingConfig(Section):
     that fits into memory, measured once at the start of the run."""
     pool_pairs: int = Field(30_000, ge=30_000)
     """Pairs that are grouped by length together; larger pools need less padding."""
+    objective: Literal["translation", "denoising"] = "translation"
+    """What is learned. translation: the pairs. denoising: each line of both sides is restored from itself with spans of
+    its pieces masked (Lewis et al., 2019), as pre-training for a run with init_from. Needs a joint vocabulary; the
+    development set is restored, too, so that its BLEU and chrF are of restored lines."""
+    mask_share: float = Field(0.35, gt=0.0, lt=1.0)
+    """denoising: mean share of a line's pieces that are masked."""
+    mask_span: float = Field(3.5, ge=1.0)
+    """denoising: mean number of pieces of a span (Poisson distribution); one mask stands for each span, and a span of
+    no piece inserts one."""
     label_smoothing: float = Field(0.1, ge=0.0, lt=1.0)
     """Probability mass that is spread uniformly over the vocabulary (Szegedy et al., 2016)."""
     consistency: Literal["none", "rdrop", "simcut"] = "none"
@@ -141,6 +150,11 @@ class TrainingConfig(Section):
         return self.schedule in ("linear", "cosine")
 
     @property
+    def n_per_pair(self) -> int:
+        """How many examples are learned from for each pair of the corpus."""
+        return 2 if self.both_directions or self.objective == "denoising" else 1
+
+    @property
     def idle_rate(self) -> str:
         """The one of `factor` and `peak_lr` that has no effect with this schedule."""
         return "peak_lr" if self.schedule == "noam" else "factor"
@@ -160,6 +174,8 @@ class TrainingConfig(Section):
                 f"consistency_start: {self.consistency_start} is not below max_steps = {self.max_steps}: there would "
                 f"be no {self.consistency}"
             )
+        if self.objective == "denoising":
+            problems += self._against_denoising()
         if self.cooldown and self.ends_at_max_steps:
             problems.append(f"cooldown: the {self.schedule} schedule falls to 0 by itself; leave cooldown at 0")
         if self.optimizer == "schedule_free":
@@ -168,6 +184,16 @@ class TrainingConfig(Section):
             problems.append("max_tokens: auto measures a model that is not sharded; with parallel: fsdp give a number")
         raise_together(problems)
         return self
+
+    def _against_denoising(self) -> list[str]:
+        """Return problems of settings that are of pairs of two languages."""
+        given = {
+            "modifiers": self.modifiers.rates,
+            "both_directions": self.both_directions,
+            "src_bpe_dropout": self.src_bpe_dropout,
+            "tgt_bpe_dropout": self.tgt_bpe_dropout,
+        }
+        return [f"{name}: not with objective: denoising" for name, value in given.items() if value]
 
     def _against_schedule_free(self) -> list[str]:
         """Return problems of settings that schedule_free excludes, since it averages and keeps the learning rate."""

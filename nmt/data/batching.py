@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nmt.data.corpus import Integers, Lines, Side, Split, TwoSides
+from nmt.data.corpus import Integers, Lines, Side, Split
 from nmt.data.cutting import cut, narrow
 from nmt.data.streams import Segments
 from nmt.text.tokenizer import BOS, EOS, PAD
@@ -57,6 +57,12 @@ class Batch:
         names = ("src", "src_mask", "tgt_in", "tgt_out", "token_indices")
         moved: dict[str, Any] = {name: sent(getattr(self, name), device) for name in names}
         return replace(self, **moved)
+
+
+def unpadded(lines: Tensor) -> list[Indices]:
+    """Return the ids of padded lines (B, L), each without its end of sentence."""
+    n_ids = ((lines != PAD).sum(1) - 1).tolist()
+    return [line[:n] for line, n in zip(lines.numpy(), n_ids, strict=True)]
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
@@ -232,15 +238,11 @@ def even_batches(lengths: PairLengths, max_tokens: int) -> list[Indices]:
 
 
 class Pairs:
-    """The pairs of a split, in one direction or in both, from which batches are gathered."""
+    """The pairs of a split, from which batches are gathered."""
 
-    def __init__(self, split: Split, src: str, tgt: str, both_directions: bool = False) -> None:
-        """With `both_directions`, row P + i is row i with source and target swapped."""
+    def __init__(self, split: Split, src: str, tgt: str) -> None:
         one, other = (Lines(split.ids(language), split.ends(language)) for language in (src, tgt))
-        if both_directions:
-            self._take(TwoSides(one, other), TwoSides(other, one))
-        else:
-            self._take(one, other)
+        self._take(one, other)
 
     @classmethod
     def of_sides(cls, src: Side, tgt: Side, segments: Segments | None = None) -> Pairs:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from nmt.config import DataConfig, TrainingConfig
 from nmt.data.batching import Pairs
-from nmt.data.corpus import Integers, Lines, Side, Split, TwoSides
+from nmt.data.corpus import Integers, Joined, Lines, Side, Split
 from nmt.data.random_numbers import Hashes, hashed
 from nmt.data.shards import WindowText
 from nmt.data.streams import Segments
@@ -84,7 +84,7 @@ class BpeDropout:
                 parts.append(self._cuts[name, rate].lines(key, partial(self._rows, i, poll), self._max_pieces))
             else:
                 parts.append(Lines(self._split.ids(name), self._split.ends(name)))
-        return TwoSides(*parts) if len(parts) == 2 else parts[0]
+        return Joined(*parts) if len(parts) == 2 else parts[0]
 
     def _rows(self, direction: int, poll: Callable[[], None], start: int, stop: int) -> _Numbers:
         """Return the rows of lines `start` to `stop` among all training pairs."""

@@ -58,6 +58,11 @@ class Lines:
         """`ids`: of any integer type; `ends` (P,): line i is ids[ends[i-1]:ends[i]], line 0 starts at 0."""
         self._ids, self._ends = ids, ends
 
+    @classmethod
+    def of(cls, lines: Sequence[npt.NDArray[np.int64]]) -> Lines:
+        """Join the ids of lines, at least one."""
+        return cls(np.concatenate(lines), np.cumsum([len(line) for line in lines]))
+
     def __len__(self) -> int:
         return len(self._ends)
 
@@ -86,25 +91,28 @@ class Lines:
         return np.concatenate([ids[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
 
 
-class TwoSides:
-    """The concatenation of two sides of equally many lines, without a copy."""
+class Joined:
+    """The concatenation of sides, without a copy."""
 
-    def __init__(self, first: Side, second: Side) -> None:
-        self._first, self._second = first, second
+    def __init__(self, *sides: Side) -> None:
+        self._sides, self._ends = sides, np.cumsum([len(side) for side in sides])
 
     def __len__(self) -> int:
-        return len(self._first) + len(self._second)
+        return int(self._ends[-1])
 
     def n_ids(self) -> npt.NDArray[np.int32]:
         """Return the number of ids of each line, (P,)."""
-        return np.concatenate((self._first.n_ids(), self._second.n_ids()))
+        return np.concatenate([side.n_ids() for side in self._sides])
 
     def gather(self, rows: Rows, last: int) -> npt.NDArray[np.int64]:
         """Return lines `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
-        n = len(self._first)
-        is_first = rows < n
-        first, second = self._first.gather(rows[is_first], last), self._second.gather(rows[~is_first] - n, last)
-        return merged(len(rows), [(is_first, first), (~is_first, second)])
+        numbers = np.searchsorted(self._ends, rows, side="right")
+        parts = []
+        for i, side in enumerate(self._sides):
+            places = numbers == i
+            if places.any():
+                parts.append((places, side.gather(rows[places] - (self._ends[i] - len(side)), last)))
+        return merged(len(rows), parts)
 
 
 def merged(n_lines: int, parts: Sequence[tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]]) -> npt.NDArray[np.int64]:

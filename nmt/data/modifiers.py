@@ -7,16 +7,15 @@ pair keeps its form if a modifier has no effect on it, or if a line would have m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from random import Random
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from nmt.config import Config
-from nmt.data.batching import Indices, Pairs
+from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.corpus import Corpus, Lines
 from nmt.data.random_numbers import hashed
 from nmt.data.streams import Segments
@@ -26,7 +25,7 @@ from nmt.text.modifiers.copied import noise, placeholders, tags
 from nmt.text.modifiers.surface import drop_end_punctuation, lower_case, title_case, upper_case
 from nmt.text.modifiers.terms import terms
 from nmt.text.modifiers.typos import typos
-from nmt.text.tokenizer import PAD, Tokenizer
+from nmt.text.tokenizer import Tokenizer
 
 Modifier = Callable[[str, str, Random], tuple[str, str]]
 """A function of source, target and random numbers; it returns both as they are if it has no effect."""
@@ -60,7 +59,7 @@ class Modifiers:
     def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
         """Return the pairs `rows` (N,) as they are learned from in `epoch`; row i of the result is row `rows[i]`."""
         batch, corpus_rows = pairs.batch(rows), pairs.corpus_rows(rows)
-        src, tgt = _lines(batch.src), _lines(batch.tgt_out)
+        src, tgt = unpadded(batch.src), unpadded(batch.tgt_out)
         new_src, new_tgt = dict[int, str](), dict[int, str]()
         for place, modify, rng in self._drawn(corpus_rows, epoch):
             old = self._texts(src[place], tgt[place])
@@ -74,7 +73,7 @@ class Modifiers:
             if max(map(len, pair)) <= self._max_pieces:
                 src[place], tgt[place] = pair
         # segments of one pair each, so that the rows in the corpus stay known
-        return Pairs.of_sides(_side(src), _side(tgt), Segments([(corpus_rows, np.ones_like(corpus_rows))], 0))
+        return Pairs.of_sides(Lines.of(src), Lines.of(tgt), Segments([(corpus_rows, np.ones_like(corpus_rows))], 0))
 
     def _drawn(self, corpus_rows: Indices, epoch: int) -> Iterator[tuple[int, Modifier, Random]]:
         """Yield the index of each row that a modifier is drawn for, the modifier, and random numbers for it."""
@@ -91,7 +90,7 @@ class Modifiers:
         """Return of each modifier the first of a few pairs that it has an effect on, modified; None without one."""
         rows = np.linspace(0, min(len(pairs), self._n_pairs) - 1, min(len(pairs), N_TRIED)).astype(np.int64)
         batch = pairs.batch(rows)
-        texts = [self._texts(*ids) for ids in zip(_lines(batch.src), _lines(batch.tgt_out), strict=True)]
+        texts = [self._texts(*ids) for ids in zip(unpadded(batch.src), unpadded(batch.tgt_out), strict=True)]
         found: dict[str, tuple[str, str] | None] = {}
         for name, modify in zip(self.rates, self._modifiers, strict=True):
             tried = ((old, modify(*old, Random(i))) for i, old in enumerate(texts))
@@ -123,16 +122,6 @@ _PLAIN: Mapping[str, Modifier] = {
     "placeholders": placeholders,
     "tags": tags,
 }
-
-
-def _lines(padded: Tensor) -> list[_Ids]:
-    """Return the ids of padded lines (B, L), without end of sentence."""
-    n_ids = ((padded != PAD).sum(1) - 1).tolist()
-    return [line[:n] for line, n in zip(padded.numpy(), n_ids, strict=True)]
-
-
-def _side(lines: Sequence[_Ids]) -> Lines:
-    return Lines(np.concatenate(lines), np.cumsum([len(line) for line in lines]))
 
 
 def _encoded(tokenizer: Tokenizer, texts: Mapping[int, str]) -> dict[int, _Ids]:

@@ -18,7 +18,7 @@ import numpy as np
 from nmt.config import Config
 from nmt.data.batching import BatchPlan, EpochUpdates, Pairs, epoch_updates
 from nmt.data.bpe_dropout import BpeDropout
-from nmt.data.corpus import Corpus, TwoSides
+from nmt.data.corpus import Corpus, Joined, Lines, Side
 from nmt.data.mixing import Position, is_mixed, make_mix
 from nmt.data.shards import WindowLines, WindowText
 from nmt.data.streams import BLOCK, Segments, Stream
@@ -63,7 +63,8 @@ class Windows:
         self._dropout: BpeDropout | None = None
         if not shards and not is_mixed(config):
             split, data = self._splits[0], config.data
-            self._whole = Pairs(split, data.src, data.tgt, settings.both_directions)
+            one, other = (Lines(split.ids(language), split.ends(language)) for language in (data.src, data.tgt))
+            self._whole = self._learned(one, other)
             if self._has_dropout:
                 self._dropout = BpeDropout(split, corpus.tokenizers, data, settings)
         self._planner: ThreadPoolExecutor | None = None
@@ -160,8 +161,16 @@ class Windows:
             text = WindowText(self._splits, segments, poll)
             return BpeDropout(text, self._corpus.tokenizers, data, training, segments).pairs(epoch, poll)
         src, tgt = (WindowLines(self._splits, language, segments) for language in (data.src, data.tgt))
+        return self._learned(src, tgt, segments)
+
+    def _learned(self, src: Side, tgt: Side, segments: Segments | None = None) -> Pairs:
+        """Return what is learned from, of both sides of all pairs, or of a window of them."""
+        training = self._config.training
+        if training.objective == "denoising":
+            lines = Joined(src, tgt)
+            return Pairs.of_sides(lines, lines, segments)
         if training.both_directions:
-            return Pairs.of_sides(TwoSides(src, tgt), TwoSides(tgt, src), segments)
+            return Pairs.of_sides(Joined(src, tgt), Joined(tgt, src), segments)
         return Pairs.of_sides(src, tgt, segments)
 
 

@@ -19,12 +19,14 @@ from nmt.runs.info import read_info
 def run_config(run: Path) -> Config:
     """Load the configuration of a run, without the settings of its start. Raises CheckpointError if there is none.
 
-    The next training does not inherit training.init_from, training.freeze and training.both_directions.
+    The next training does not inherit training.init_from, training.freeze, training.both_directions and
+    training.objective.
     """
     if not RunDir(run).config.is_file():
         raise CheckpointError(f"{run}: not a run directory, it has no config.yaml; make one with nmt train")
     config = load_config(RunDir(run).config)
-    training = config.training.model_copy(update={"init_from": None, "freeze": [], "both_directions": False})
+    start: dict[str, object] = {"init_from": None, "freeze": [], "both_directions": False, "objective": "translation"}
+    training = config.training.model_copy(update=start)
     return config.model_copy(update={"training": training})
 
 

@@ -62,6 +62,16 @@ class Saved:
         assign(model, self.weights.tensors, str(self.path))
         return model.eval()
 
+    def check_translates(self) -> None:
+        """Raise ConfigError if the model has learned something else."""
+        if self.config.training.objective != "translation":
+            raise ConfigError(
+                [
+                    f"{self.path}: has learned training.objective: {self.config.training.objective}, not to translate; "
+                    f"nmt train --init-from {self.path} starts a translation run with its weights"
+                ]
+            )
+
     def check_goes_with(self, first: Saved) -> None:
         """Raise ConfigError unless the output probabilities of both can be averaged."""
         for name, own, other in (

@@ -1,8 +1,8 @@
 """Lossless SentencePiece BPE: no normalisation, white space preserved, byte fallback.
 
-Ids 0-3 are padding, unknown, `<s>` and `</s>`; 4-6 mark terms in a source (`nmt.text.inline`); 7-19 are reserved for
-later uses (language tags, separators); 20-275 are the 256 bytes, which spell every character without a piece; then
-come the learned pieces.
+Ids 0-3 are padding, unknown, `<s>` and `</s>`; 4-6 mark terms in a source (`nmt.text.inline`); 7 stands for masked
+pieces (`nmt.data.noise`); 8-19 are reserved for later uses (language tags, separators); 20-275 are the 256 bytes, which
+spell every character without a piece; then come the learned pieces.
 
 Two additions to SentencePiece:
 
@@ -32,6 +32,7 @@ from nmt.layout import TokenizerDir
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 FIRST_RESERVED, N_RESERVED = 4, 16
 N_SPECIAL = FIRST_RESERVED + N_RESERVED
+MASK = 7
 
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 """A control character: Unicode category Cc without the tab."""

@@ -12,6 +12,7 @@ from nmt.config import Config
 from nmt.data.batching import Batch, EpochUpdates, Indices, Pairs, Update
 from nmt.data.mixing import Position
 from nmt.data.modifiers import Modifiers
+from nmt.data.noise import Noise
 from nmt.data.packing import PackedBatch, Packing
 from nmt.data.windows import Window, Windows
 from nmt.layout import RunDir
@@ -59,8 +60,8 @@ class Session:
     averages of schedule_free, or the moving average."""
     ema: Ema | None = None
     """The moving average of the weights, with training.ema."""
-    modifiers: Modifiers | None = None
-    """Modify some of the pairs of each update, with training.modifiers."""
+    modifiers: Modifiers | Noise | None = None
+    """Modify pairs of each update: some with training.modifiers, all with training.objective: denoising."""
     modified: Pairs | None = None
     """The pairs of the update that is learned from, modified."""
     window: Window | None = None
@@ -121,7 +122,7 @@ class Session:
         state, done = self.state, self._window.updates[: self.state.update_in_epoch]
         n_pairs = None
         if len(done) < len(self._window.updates):
-            n_pairs = done.n_pairs() // (2 if self.config.training.both_directions else 1)
+            n_pairs = done.n_pairs() // self.config.training.n_per_pair
         position = self.windows.mix.after(self.position, n_pairs, state.step)
         for name, value in vars(position).items():
             setattr(state, name, list(value) if name == "drawn" else value)

@@ -69,7 +69,7 @@ class Segmenter:
                     separator=separator,
                     src_ids=src_ids,
                     key=number * MAX_PARTS + i,
-                    max_length=_max_length(len(src_ids), n_required, search, self._max_positions),
+                    max_length=longest_translation(len(src_ids), n_required, search, self._max_positions),
                     prefix=prefix,
                     phrases=phrases,
                     n_ordered=n_ordered,
@@ -138,7 +138,7 @@ class Segmenter:
         return candidates[choose(texts, metric, tgt_lang=self._tgt_lang)]
 
 
-def _max_length(n_src: int, n_required: int, search: SearchConfig, max_positions: int | None) -> int:
+def longest_translation(n_src: int, n_required: int, search: SearchConfig, max_positions: int | None) -> int:
     """Return the maximum length of a translation, `</s>` counted.
 
     n_src: source pieces; n_required: pieces of prefix and terms.

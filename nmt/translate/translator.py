@@ -36,7 +36,9 @@ def open_ensemble(
     """Read the models of one or several runs or exported folders. Raises what `Translator.load` raises."""
     paths = [path] if isinstance(path, (Path, str)) else path
     first, *others = saved = [open_saved(Path(run), checkpoint, weights) for run in paths]
+    first.check_translates()
     for other in others:
+        other.check_translates()
         other.check_goes_with(first)
     return saved
 

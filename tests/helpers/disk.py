@@ -19,8 +19,9 @@ Before = Callable[[str, Any, Any], None]
 
 
 def hook(patch: pytest.MonkeyPatch, before: Before) -> None:
-    """Have `before(operation, first argument, second argument)` called before the main thread, or the one
-    that saves, changes the disk: by the functions of `os` that pathlib, shutil and nmt.files.write use, and by files that are opened to be written."""
+    """Have `before(operation, first argument, second argument)` called before the main thread, or the one that saves,
+    changes the disk: by the functions of `os` that pathlib, shutil and nmt.files.write use, and by files that are
+    opened to be written."""
     is_inside = False
 
     def watched(name: str, real: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ from nmt.config import Config
 from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.data.modifiers import Modifiers
+from nmt.data.noise import Noise
 from nmt.data.windows import Windows
 from nmt.errors import DataError
 from nmt.layout import DataDir
@@ -28,7 +29,7 @@ class Inputs:
 
     corpus: Corpus
     windows: Windows
-    modifiers: Modifiers | None
+    modifiers: Modifiers | Noise | None
     device: torch.device
     model: Transformer
     copy: Transformer | None
@@ -56,7 +57,9 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
         say("training.parallel: fsdp has no effect: it shards a model over several processes, and there is only one")
     if settings.exchange_precision != "float32" and world.size == 1:
         say(f"training.exchange_precision: {settings.exchange_precision} has no effect: there is only one process")
-    modifiers = Modifiers(corpus, config) if settings.modifiers.rates else None
+    modifiers: Modifiers | Noise | None = Modifiers(corpus, config) if settings.modifiers.rates else None
+    if settings.objective == "denoising":
+        modifiers = Noise(settings)
     return Inputs(corpus, windows, modifiers, device, model, copy, to_shard)
 
 
@@ -68,8 +71,13 @@ def _read_corpus(config: Config, data: DataDir) -> Corpus:
     if corpus.manifest.splits["train"].shards is None:  # shards are verified when a window first reads them
         corpus.verify("train", ("ids", "ends"))
     corpus.verify("valid")
-    if not corpus.tokenizers.joint and (config.training.both_directions or config.model.tie_embeddings == "all"):
-        setting = "training.both_directions" if config.training.both_directions else "model.tie_embeddings: all"
+    needs_joint = {
+        "training.both_directions": config.training.both_directions,
+        "training.objective: denoising": config.training.objective == "denoising",
+        "model.tie_embeddings: all": config.model.tie_embeddings == "all",
+    }
+    if not corpus.tokenizers.joint and any(needs_joint.values()):
+        setting = next(setting for setting, needs in needs_joint.items() if needs)
         raise DataError(
             f"{data.path}: has a vocabulary for each language, {setting} needs a joint one; prepare it again"
         )

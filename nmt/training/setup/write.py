@@ -7,6 +7,7 @@ from dataclasses import asdict
 from nmt.config.load import dump_config
 from nmt.console import say
 from nmt.data.corpus import Corpus
+from nmt.data.modifiers import Modifiers
 from nmt.errors import NmtError
 from nmt.files.write import replace_file, sync
 from nmt.layout import RUN_FORMAT, RunDir
@@ -34,7 +35,7 @@ def write_run(session: Session, corpus: Corpus, choices: Choices, initial: Initi
         for path in (*run.tokenizer.path.iterdir(), run.tokenizer.path):
             sync(path)
     replace_file(run.config, dump_config(session.config))
-    glossary = None if session.modifiers is None else session.modifiers.glossary
+    glossary = session.modifiers.glossary if isinstance(session.modifiers, Modifiers) else None
     optional = {**asdict(choices), "glossary": glossary, "initial": initial, "launch": launch()}
     info = RunInfo(
         format=RUN_FORMAT,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.data.batching import BatchPlan, PairLengths, Pairs, epoch_updates, even_batches
-from nmt.data.corpus import Corpus
+from nmt.data.corpus import Corpus, Joined, Lines
 from nmt.data.cutting import cut
 from nmt.layout import DataDir
 from nmt.text.tokenizer import BOS, EOS, PAD
@@ -261,7 +261,9 @@ def test_either_direction_of_one_corpus(tiny_data):
 def test_both_directions_of_one_corpus(tiny_data):
     """Row P + i is row i the other way round; a batch may mix them, in any order."""
     split = Corpus.open(DataDir(tiny_data)).split("train")
-    there, back, both = Pairs(split, "aa", "bb"), Pairs(split, "bb", "aa"), Pairs(split, "aa", "bb", True)
+    there, back = Pairs(split, "aa", "bb"), Pairs(split, "bb", "aa")
+    one, other = (Lines(split.ids(language), split.ends(language)) for language in ("aa", "bb"))
+    both = Pairs.of_sides(Joined(one, other), Joined(other, one))
     n = len(there)
     assert len(both) == 2 * n
     assert both.lengths.src[:].tolist() == [*there.lengths.src[:], *back.lengths.src[:]]
@@ -285,7 +287,8 @@ def test_both_directions_copy_no_ids():
     ids = {side: np.random.default_rng(0).integers(20, 300, 500 * n).astype(np.uint16) for side in ("x", "y")}
     split = SimpleNamespace(n=n, ids=ids.__getitem__, ends=lambda _: np.arange(500, 500 * n + 1, 500))
     tracemalloc.start()
-    pairs = Pairs(split, "x", "y", True)
+    one, other = (Lines(split.ids(side), split.ends(side)) for side in ("x", "y"))
+    pairs = Pairs.of_sides(Joined(one, other), Joined(other, one))
     batch = pairs.batch(np.array([0, n]))
     _, highest = tracemalloc.get_traced_memory()
     tracemalloc.stop()

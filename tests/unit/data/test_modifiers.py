@@ -13,7 +13,7 @@ import pytest
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data.batching import Pairs
-from nmt.data.corpus import Lines, TwoSides
+from nmt.data.corpus import Joined, Lines
 from nmt.data.modifiers import Modifiers
 from nmt.data.streams import Segments
 from nmt.errors import DataError
@@ -131,7 +131,7 @@ def test_a_side_that_stays_the_same_keeps_its_pieces(tokenizer: Tokenizer) -> No
 
 def test_in_the_other_direction_the_source_is_the_other_side(tokenizer: Tokenizer, tmp_path: Path) -> None:
     de, en = lines(tokenizer, GERMAN), lines(tokenizer, ENGLISH)
-    pairs = Pairs.of_sides(TwoSides(de, en), TwoSides(en, de))
+    pairs = Pairs.of_sides(Joined(de, en), Joined(en, de))
     found = texts_of(tokenizer, make(tokenizer, config_of(lower_case=1.0)).modified(pairs, np.arange(2 * N), 0))
     assert found == [(a.lower(), b) for a, b in zip([*GERMAN, *ENGLISH], [*ENGLISH, *GERMAN], strict=True)]
     drawn = texts_of(tokenizer, make(tokenizer, config_of(typos=0.5)).modified(pairs, np.arange(2 * N), 0))

@@ -1,0 +1,106 @@
+"""Denoising: both sides of the pairs are restored from masked lines, and a translation run starts with the weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kept_run import Died, die_before, differences, kept, settings
+from nmt.config import Config
+from nmt.errors import ConfigError, DataError
+from nmt.layout import RunDir
+from nmt.prepare.prepare import prepare
+from nmt.runs.checkpoint import load_weights
+from nmt.training.loop import fit
+from nmt.training.setup.start import start
+from nmt.translate.translator import Translator
+from tiny_corpus import tiny_settings
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+def denoising(data: Path, **training: Any) -> Config:
+    return settings(data, objective="denoising", **training)
+
+
+def records(run: Path, kind: str) -> list[dict[str, Any]]:
+    lines = RunDir(run).log.read_text(encoding="utf-8").splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+@pytest.fixture(scope="module")
+def pretrained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("denoising") / "run"
+    fit(denoising(data), data, run)
+    return run
+
+
+def test_both_sides_are_learned_and_restored(data: Path, pretrained: Path, tmp_path: Path) -> None:
+    session = start(denoising(data), data, tmp_path / "run", resume=False)
+    assert len(session.pairs) == 2 * session.windows.mix.n_pairs
+    assert len(session.validator.references) == 6 == len(session.validator.src_lines)
+    assert any("[mask]" in line for line in session.validator.src_lines)
+    [first, last] = records(pretrained, "valid")
+    assert last["nll"] < first["nll"]
+    restored = sorted(RunDir(pretrained).dev.glob("step-*"))[-1].read_text(encoding="utf-8")
+    assert restored.count("\n") == 6
+
+
+def test_each_update_is_masked_anew(data: Path, tmp_path: Path) -> None:
+    session = start(denoising(data), data, tmp_path / "run", resume=False)
+    update = session.updates()[0]
+    sources = []
+    for epoch in (0, 0, 1):
+        session.state.epoch = epoch
+        modified = session.modify(update)
+        assert modified.n_tokens == update.n_tokens
+        sources.append(session.batch(modified.rows).src.tolist())
+    assert sources[0] == sources[1] != sources[2]
+
+
+def test_a_resumed_run_is_the_same(data: Path, pretrained: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Died):
+        die_before(5, patch)
+        fit(denoising(data), data, run)
+    fit(denoising(data), data, run, resume=True)
+    assert differences(kept(run), kept(pretrained)) == []
+
+
+def test_a_translation_run_starts_with_its_weights(data: Path, pretrained: Path, tmp_path: Path) -> None:
+    session = start(settings(data, init_from=str(pretrained)), data, tmp_path / "run", resume=False)
+    begun = dict(session.model.named_parameters())
+    step = json.loads(RunDir(pretrained).selected.read_text(encoding="utf-8"))["best_step"]
+    for name, tensor in load_weights(RunDir(pretrained).step(step)).items():
+        assert torch.equal(begun[name], tensor), name
+
+
+def test_it_does_not_translate(pretrained: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Translator.load(pretrained)
+    assert str(caught.value) == (
+        f"{pretrained}: has learned training.objective: denoising, not to translate; "
+        f"nmt train --init-from {pretrained} starts a translation run with its weights"
+    )
+
+
+@pytest.mark.parametrize(
+    "setting", [{"both_directions": True}, {"src_bpe_dropout": 0.1}, {"modifiers": {"typos": 0.1}}]
+)
+def test_what_is_of_pairs_is_refused(data: Path, setting: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"training.{next(iter(setting))}: not with objective: denoising"):
+        denoising(data, **setting)
+
+
+def test_it_needs_a_joint_vocabulary(data: Path, tmp_path: Path) -> None:
+    changes = {"tokenizer": {"joint": False}, "model": {"tie_embeddings": "none"}}
+    separate = tiny_settings(data.parent / "text", **changes)
+    prepare(separate, tmp_path / "data", echo=lambda _: None)
+    with pytest.raises(DataError, match=r"training\.objective: denoising needs a joint one"):
+        start(denoising(data), tmp_path / "data", tmp_path / "run", resume=False)
+    with pytest.raises(ConfigError, match=r"training\.objective: denoising needs tokenizer\.joint: true"):
+        tiny_settings(data.parent / "text", training={"objective": "denoising"}, **changes)
