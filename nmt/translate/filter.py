@@ -132,7 +132,7 @@ def collect_scores(scored: Iterable[PairScore], out: IO[bytes] | None = None) ->
 
 def best(scores: Floats, share: float) -> Mask:
     """Return which pairs are the best `share` of all; of equal scores the first, and none with score 0."""
-    n = min(int(share * len(scores) + 0.5), np.count_nonzero(scores))
+    n = min(int(share * len(scores) + 0.5), int(np.count_nonzero(scores)))
     if n == 0:
         return np.zeros(len(scores), dtype=np.bool_)
     threshold = np.partition(scores, -n)[-n]
