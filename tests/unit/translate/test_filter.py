@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import os
 import re
@@ -18,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command import Command, Result
-from folders import Folder, files
+from folders import Folder
 from nmt.config import Config
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.filter import (
@@ -222,15 +223,24 @@ def test_the_best_pairs_are_written_in_their_order(nmt: Command, runs: Path) -> 
     assert {path.name for path in Path().iterdir()} == {"a.de", "a.en", "s", "k.de", "k.en", "m.de", "m.en"}
 
 
-def test_prepare_drops_the_pairs_below_the_threshold(nmt: Command, runs: Path, here: Path) -> None:
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_prepare_drops_the_pairs_below_the_threshold(ending: str, nmt: Command, runs: Path, here: Path) -> None:
+    """Also where the pairs are read into files of their own, which keep the scores as they are."""
     place = Folder(here)
-    texts = (here / "text" / "train.de", here / "text" / "train.en")
+    texts = [here / "text" / f"train.{language}" for language in ("de", "en")]
     options = ("--output", here / "text" / "web.scores", "--keep", "0.75", "--kept", "kept.de", "kept.en")
     result = run_filter(nmt, runs, "--src", texts[0], "--tgt", texts[1], *options)
     threshold = re.search("180 of 240 pairs .* at least (.*)\n", result.err)
     assert threshold is not None, result.err
-    scored = {"score": "web.scores", "clean": {"min_score": float(threshold[1])}}
-    said = place.prepare(data__train=[files("train") | scored])
+    if ending:
+        for text in texts:
+            Path(f"{text}.gz").write_bytes(gzip.compress(text.read_bytes()))
+    source = {
+        "files": {"de": f"train.de{ending}", "en": f"train.en{ending}"},
+        "score": "web.scores",
+        "clean": {"min_score": float(threshold[1])},
+    }
+    said = place.prepare(data__train=[source])
     assert place.manifest()["sources"]["train.0"]["dropped"] == {"score": 60}, said
     for language in ("de", "en"):
         prepared = (place.data / f"train.{language}").read_text(encoding="utf-8").splitlines()
