@@ -18,6 +18,7 @@ from nmt.cli import (
     distil,
     evaluate,
     export,
+    filter,  # noqa: A004  (commands are named after their modules)
     plot,
     prepare,
     robustness,
@@ -41,6 +42,7 @@ __all__ = [
     "distil",
     "evaluate",
     "export",
+    "filter",
     "main",
     "plot",
     "prepare",

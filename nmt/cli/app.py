@@ -17,8 +17,8 @@ from nmt.cli.hints import command_meant
 from nmt.cli.version import commit
 
 ORDER = (
-    "data", "prepare", "train", "translate", "evaluate", "compare", "score", "challenge", "robustness", "sweep",
-    "distil", "back-translate", "bidirectional", "export", "runs", "plot", "config",
+    "data", "prepare", "train", "translate", "evaluate", "compare", "score", "filter", "challenge", "robustness",
+    "sweep", "distil", "back-translate", "bidirectional", "export", "runs", "plot", "config",
 )  # fmt: skip
 """Order of the commands in the help."""
 
@@ -96,8 +96,8 @@ def nmt(
       nmt evaluate   run -> BLEU, chrF, TER    score a test set
 
     `nmt compare` tells whether one system is better than another, `nmt robustness` how one bears typos and the like.
-    `nmt data` downloads public corpora by name. `nmt sweep` compares values of settings, `nmt runs` lists runs,
-    `nmt plot` draws their curves.
+    `nmt data` downloads public corpora by name, `nmt filter` keeps the best pairs of noisy ones. `nmt sweep` compares
+    values of settings, `nmt runs` lists runs, `nmt plot` draws their curves.
     Three recipes train better or smaller models: `nmt distil`, `nmt back-translate` and `nmt bidirectional`.
     One YAML file holds every setting; without --config it is base.yaml (IWSLT 2017, German-English).
     `nmt config` prints it with a description of each setting. `nmt COMMAND --help` is the manual of a command.

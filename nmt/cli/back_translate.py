@@ -8,22 +8,13 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.complete import configs, runs
-from nmt.cli.options import FollowOption, RecipeOutput, SetOption, TranslatingOption
+from nmt.cli.complete import configs
+from nmt.cli.options import FollowOption, RecipeOutput, ReverseOption, SetOption, TranslatingOption
 
 
 @app.command("back-translate")
 def back_translate(
-    reverse: Annotated[
-        Path,
-        typer.Option(
-            "--reverse",
-            metavar="RUN",
-            help="Run that translates from target to source.",
-            show_default=False,
-            autocompletion=runs,
-        ),
-    ],
+    reverse: ReverseOption,
     mono: Annotated[
         Path,
         typer.Option(

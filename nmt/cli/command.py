@@ -29,7 +29,7 @@ SETTING_OF = {
 }
 """For each of these options, the setting that it changes, as --set can, too."""
 
-SEVERAL_VALUES = {"compare": ("--hyp", "--ref", "--group")}
+SEVERAL_VALUES = {"compare": ("--hyp", "--ref", "--group"), "filter": ("--kept",)}
 """Options that take all words up to the next option, such as the files that a shell puts in place of a pattern."""
 
 RECIPES = ("distil", "back-translate")

@@ -18,6 +18,7 @@ OTHER_OPTIONS = {
     "--output": "o out outfile output_file output_dir",
     "--src": "source src_file source_file input i",
     "--ref": "r reference references refs ref_file tgt target gold",
+    "--tgt": "target tgt_file target_file ref reference",
     "--hyp": "hypothesis hypotheses hyps sys system translations translation candidate i input",
     "--run": "m model models model_path model_dir checkpoint_path ckpt path run_dir save_dir output_dir exp_dir "
     "model_name_or_path",
@@ -54,6 +55,7 @@ OTHER_COMMANDS = {
     "compare": "diff significance compare_mt paired_bs paired_ar",
     "challenge": "contrastive contrast lingeval contrapro",
     "robustness": "robust noise noisy perturb perturbation typos",
+    "filter": "filtering clean_pairs bicleaner",
     "sweep": "grid search tune",
     "distil": "distill distillation distilation kd",
     "back-translate": "backtranslate backtranslation back_translation bt",
@@ -172,6 +174,8 @@ def _instead(command: str, words: Sequence[str], shown: str) -> str:
             return f"nmt evaluate --hyp {first} --ref FILE"
         case "score":
             return "nmt score --src FILE --ref FILE"
+        case "filter":
+            return "nmt filter --run RUN --reverse RUN --src FILE --tgt FILE"
         case "evaluate" | "export" | "challenge" | "robustness":
             return f"nmt {command} --run {first}"
         case "train" if Path(words[0]).is_dir():

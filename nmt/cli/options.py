@@ -44,6 +44,16 @@ RunsOption = Annotated[
         autocompletion=runs,
     ),
 ]
+ReverseOption = Annotated[
+    Path,
+    typer.Option(
+        "--reverse",
+        metavar="RUN",
+        help="Run that translates from target to source.",
+        show_default=False,
+        autocompletion=runs,
+    ),
+]
 ModelOption = Annotated[
     Path | None, typer.Option("--model", metavar="DIR", help="Exported directory, instead of a run.")
 ]

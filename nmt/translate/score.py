@@ -160,6 +160,14 @@ class Numbers:
         return f"{self.n:,} {noun}{'s' if self.n > 1 else ''}"
 
 
+def cut_message(cut: Numbers) -> str:
+    """Return the message about pairs that are too long."""
+    return (
+        f"{cut.count('pair')} with more pieces on a side than the model takes (model.max_positions, or a multiple of "
+        f"data.max_pieces), scored as far as that: {cut.first}"
+    )
+
+
 class Totals:
     """Totals over the pairs of a text, and warnings about them."""
 
@@ -189,10 +197,7 @@ class Totals:
         if self.blank.n:
             yield f"{self.blank.count('pair')} with a blank side, not scored: {self.blank.first}"
         if self.cut.n:
-            yield (
-                f"{self.cut.count('pair')} with more pieces on a side than the model takes (model.max_positions, or "
-                f"a multiple of data.max_pieces), scored as far as that: {self.cut.first}"
-            )
+            yield cut_message(self.cut)
         if not self.n_pairs:
             yield "no pair was scored"
             return

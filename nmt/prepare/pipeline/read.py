@@ -136,7 +136,7 @@ def write_part(folder: Path, pairs: Sequence[SentencePair]) -> None:
     write_side(folder, 1, [pair.tgt for pair in pairs])
     if any(pair.score is not None for pair in pairs):
         scores = [math.nan if pair.score is None else pair.score for pair in pairs]
-        np.save(folder / _SCORES, np.array(scores, np.float32))
+        np.save(folder / _SCORES, np.array(scores, np.float64))
 
 
 def _batches(source: OpenSource) -> list[list[Source]]:

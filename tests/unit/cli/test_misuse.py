@@ -29,6 +29,7 @@ LISTS = {
     *(("evaluate", option) for option in ("--ref", "--split")),
     *(("robustness", option) for option in ("--run", "--set")),
     *(("compare", option) for option in ("--hyp", "--ref", "--group", "--set")),
+    ("filter", "--kept"),
     ("sweep", "--grid"),
     *(
         (name, f"--{each}")
@@ -126,6 +127,7 @@ def test_the_last_of_several_changes_counts_and_that_is_told(nmt: Command) -> No
         ("translate -beam 1", "write --beam"),
         ("translate --batch-size 1", "write --set search.batch_sentences=VALUE"),
         ("score --tgt x", "write --ref"),
+        ("filter --ref x", "write --tgt"),
         ("evaluate -i x", "write --hyp or --src"),
         ("evaluate --spilt x", "write --split"),
     ],
@@ -170,6 +172,7 @@ def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
         ),
         (("translate", "--input", "a", "b"), "or all at once: cat a b | nmt translate"),
         (("score", "--src", "a", "--ref", "b", "c"), "write nmt score --src FILE --ref FILE"),
+        (("filter", "--src", "a", "b"), "write nmt filter --run RUN --reverse RUN --src FILE --tgt FILE"),
         (("export", "runs/a", "--output", "b"), "write nmt export --run runs/a"),
         (("challenge", "runs/a"), "write nmt challenge --run runs/a"),
         (("robustness", "runs/a"), "write nmt robustness --run runs/a"),

@@ -12,6 +12,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
+from folders import TRAIN, Folder
 from nmt.config import Source
 from nmt.config.load import check_config
 from nmt.errors import ConfigError, DataError
@@ -153,3 +154,20 @@ def test_an_archive_without_scores(tmp_path: Path) -> None:
     source = aligned(tmp_path, b"1\n", "moses").model_copy(update={"score": "laser"})
     with pytest.raises(DataError, match=r"no C\.de-en\.laser with scores in it; it has C\.de-en\.de, C\.de-en\.en, C"):
         list(open_source(source, ("de", "en"), tmp_path).pairs())
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])
+def test_a_score_that_is_the_limit_is_enough(name: str, tmp_path: Path) -> None:
+    """0.7 in 32 bits would be less."""
+    place = Folder(tmp_path)
+    rows = [(*pair, "0.7" if number else "0.699999") for number, pair in enumerate(TRAIN)]
+    text = "".join(
+        f"{json.dumps(dict(zip(('de', 'en', 's'), row, strict=True)))}\n"
+        if name == "a.jsonl"
+        else "\t".join(row) + "\n"
+        for row in rows
+    )
+    header = "de\ten\ts\n" if name == "a.tsv" else ""
+    (tmp_path / "text" / name).write_text(header + text, encoding="utf-8")
+    place.prepare(data__train=[{"path": name, "score": "s", "clean": {"min_score": 0.7}}])
+    assert place.manifest()["sources"]["train.0"]["dropped"] == {"score": 1}

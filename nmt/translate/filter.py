@@ -1,0 +1,186 @@
+"""Scores of sentence pairs by trained models, and the best of a noisy corpus.
+
+A scorer is a function that yields a `PairScore` for each pair, in order, and sees the pairs once: see
+`dual_cross_entropy`. What follows does not depend on the scorer.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import tee
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.console import Progress
+from nmt.errors import ConfigError, DataError
+from nmt.files.read import open_regular, reading
+from nmt.text.lines import READ_TWICE
+from nmt.translate.score import Numbers, Scored, cut_message, read_pairs
+from nmt.translate.translator import Translator
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """How good a pair is."""
+
+    value: float
+    """From 0 to 1, the greater the better; 0 if a side is blank."""
+    is_blank: bool = False
+    cut: bool = False
+    """True if a side has more pieces than a model can take: only its start was read."""
+
+
+# --- scorers --------------------------------------------------------------------------------------
+
+
+def dual_cross_entropy(
+    forward: Translator, reverse: Translator, pairs: Iterable[tuple[str, str]], progress: Progress | None = None
+) -> Iterator[PairScore]:
+    """Score pairs by two models of opposite directions (Junczys-Dowmunt, 2018).
+
+    `progress` counts each pair twice, once for each model, in another order. Raises ConfigError as
+    `Translator.forced_decoder`.
+    """
+    ones, others = tee(pairs)  # one is at most a window ahead of the other
+    swapped = ((tgt, src) for src, tgt in others)
+    for there, back in zip(
+        forward.score(ones, progress=progress), reverse.score(swapped, progress=progress), strict=True
+    ):
+        if there.pieces and back.pieces:
+            value = dual_score(cross_entropy(there), cross_entropy(back))
+            yield PairScore(value, cut=there.cut or back.cut)
+        else:
+            yield PairScore(0.0, is_blank=True)
+
+
+def dual_score(forward: float, reverse: float) -> float:
+    """Return the score of the cross-entropies of both sides: 1 if both are 0.
+
+    It falls with their mean, since a wrong pair is improbable, and with their difference: one side alone is improbable
+    if the other has more to say, or less.
+    """
+    return math.exp(-(abs(forward - reverse) + (forward + reverse) / 2))
+
+
+def cross_entropy(scored: Scored) -> float:
+    """Return the cross-entropy per piece (nats) of a target that is not blank."""
+    return -scored.log_prob / len(scored.pieces)
+
+
+def check_opposite(forward: Translator, reverse: Translator, name: Path) -> None:
+    """Raise ConfigError, which names the second run, unless it translates in the opposite direction of the first."""
+    one, other = forward.config.data, reverse.config.data
+    if (one.src, one.tgt) != (other.tgt, other.src):
+        raise ConfigError(
+            [f"--reverse {name}: translates {other.direction}; name a run of {one.tgt}-{one.src}, opposite to --run"]
+        )
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class PairScores:
+    """The scores of all pairs, in order."""
+
+    values: array[float] = field(default_factory=lambda: array("d"))
+    """As they are written: rounded."""
+    blank: Numbers = field(default_factory=Numbers)
+    cut: Numbers = field(default_factory=Numbers)
+
+    def lines(self) -> Iterator[str]:
+        """Yield messages: the number of pairs, those that are blank or cut, and quantiles of the others' scores."""
+        yield f"{len(self.values) - self.blank.n:,} of {len(self.values):,} pairs scored"
+        if self.blank.n:
+            yield f"{self.blank.count('pair')} with a blank side, score 0: {self.blank.first}"
+        if self.cut.n:
+            yield cut_message(self.cut)
+        values = np.sort(np.asarray(self.values))[self.blank.n :]  # blank ones have the lowest score
+        if len(values):
+            shares = zip(QUANTILES, np.quantile(values, QUANTILES), strict=True)
+            yield f"quantiles of the score: {', '.join(f'{100 * share:.0f} % {value:.3g}' for share, value in shares)}"
+
+
+def collect_scores(scored: Iterable[PairScore], out: IO[bytes] | None = None) -> PairScores:
+    """Return the scores, and write each as a line, as `score` of a training corpus reads them."""
+    scores = PairScores()
+    for number, pair in enumerate(scored, start=1):
+        text = f"{pair.value:.6g}"
+        scores.values.append(float(text))
+        if pair.is_blank:
+            scores.blank.add(number)
+        if pair.cut:
+            scores.cut.add(number)
+        if out is not None:
+            out.write(f"{text}\n".encode())
+    return scores
+
+
+# --- the best pairs -------------------------------------------------------------------------------
+
+
+def best(scores: Floats, share: float) -> Mask:
+    """Return which pairs are the best `share` of all; of equal scores the first, and none with score 0."""
+    n = min(int(share * len(scores) + 0.5), int(np.count_nonzero(scores)))
+    if n == 0:
+        return np.zeros(len(scores), dtype=np.bool_)
+    threshold = np.partition(scores, -n)[-n]
+    is_kept: Mask = scores > threshold
+    is_kept[np.flatnonzero(scores == threshold)[: n - np.count_nonzero(is_kept)]] = True
+    return is_kept
+
+
+def at_least(scores: Floats, least: float) -> Mask:
+    """Return which pairs have this score or a greater one, and none with score 0."""
+    return (scores >= least) & (scores > 0)
+
+
+def kept_message(scores: Floats, is_kept: Mask) -> str:
+    """Describe how many pairs are kept, and the threshold."""
+    if not is_kept.any():
+        return f"none of {len(scores):,} pairs is kept: the greatest score is {scores.max():.6g}"
+    n, least = np.count_nonzero(is_kept), scores[is_kept].min()
+    n_equal = np.count_nonzero(scores == least) - np.count_nonzero(scores[is_kept] == least)
+    others = f"; later pairs with that very score are not: {n_equal:,}" if n_equal else ""
+    return (
+        f"{n:,} of {len(scores):,} pairs ({n / len(scores):.1%}) are kept, those with a score of at least {least:.6g}"
+        f"{others}"
+    )
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def count_pairs(source: Path, target: Path) -> int:
+    """Count the pairs of two files, reading them, so that bad text is found before hours of scoring.
+
+    Raises what `read_pairs` raises, and DataError if there are none, or a file can be read only once.
+    """
+    pairs = read_pairs(source, target)
+    for path in (source, target):
+        with reading(path):
+            open_regular(path, READ_TWICE).close()
+    with Progress("reading", unit="pairs") as progress:
+        n = sum(1 for _ in progress.track(pairs))
+    if n == 0:
+        raise DataError(f"{source}: is empty: there is nothing to score")
+    return n
+
+
+def write_kept(pairs: Iterable[tuple[str, str]], is_kept: Mask, outs: Sequence[IO[bytes]]) -> None:
+    """Write the pairs that are kept into two files, in order."""
+    for pair, is_wanted in zip(pairs, is_kept, strict=True):
+        if is_wanted:
+            for line, out in zip(pair, outs, strict=True):
+                out.write(f"{line}\n".encode())

@@ -1,0 +1,306 @@
+"""`nmt filter` and its parts: a score for every pair in its place, and the best of them."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import re
+import shutil
+from array import array
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from command import Command, Result
+from folders import Folder
+from nmt.config import Config
+from nmt.text.tokenizer import Tokenizer
+from nmt.translate.filter import (
+    PairScore,
+    PairScores,
+    at_least,
+    best,
+    collect_scores,
+    dual_cross_entropy,
+    dual_score,
+    kept_message,
+)
+from nmt.translate.score import BLANK, Numbers, Scored
+from nmt.translate.translator import Translator
+from tiny_run import PLAIN, tiny_config, tiny_model, words, write_run
+
+REFS = [" ".join(words(n, seed=100 + n)) for n in (4, 1, 9, 2, 13, 6, 5, 3)]
+PAIRS = list(zip(PLAIN, REFS, strict=True))
+
+
+def test_the_score_falls_with_the_mean_and_the_difference() -> None:
+    assert dual_score(0.0, 0.0) == 1
+    assert dual_score(2.0, 2.0) == pytest.approx(0.1353352832)  # exp(-2)
+    assert dual_score(1.0, 3.0) == dual_score(3.0, 1.0) == pytest.approx(0.0183156389)  # exp(-(2 + 4 / 2))
+    assert dual_score(0.5, 0.25) == pytest.approx(0.5352614285)  # exp(-(0.25 + 0.75 / 2))
+
+
+class Fake:
+    """A translator that knows the log-probabilities of its targets, and reads windows of three pairs."""
+
+    def __init__(self, log_probs: dict[str, tuple[float, ...]]) -> None:
+        self._log_probs = log_probs
+
+    def score(self, pairs: Iterable[tuple[str, str]], progress: object = None) -> Iterator[Scored]:
+        del progress
+        stream = iter(pairs)
+        while window := [pair for _, pair in zip(range(3), stream, strict=False)]:
+            for src, tgt in window:
+                values = self._log_probs.get(tgt, (-1.0,))
+                cut = tgt == "long"
+                yield Scored(("x",) * len(values), values, math.nan, 1, cut) if src.strip() and tgt.strip() else BLANK
+
+
+def fake_scores(
+    pairs: Iterable[tuple[str, str]],
+    forward: dict[str, tuple[float, ...]] | None = None,
+    reverse: dict[str, tuple[float, ...]] | None = None,
+) -> Iterator[PairScore]:
+    return dual_cross_entropy(cast(Translator, Fake(forward or {})), cast(Translator, Fake(reverse or {})), pairs)
+
+
+def test_cross_entropies_are_means_over_pieces_of_both_directions() -> None:
+    [found] = fake_scores([("a", "b")], {"b": (-1.0, -2.0, -6.0)}, {"a": (-0.5, -1.5)})
+    assert found == PairScore(pytest.approx(math.exp(-(abs(3 - 1) + (3 + 1) / 2))))
+
+
+def test_blank_and_cut_pairs_are_told_apart() -> None:
+    found = list(fake_scores([("a", ""), (" ", "b"), ("", ""), ("long", "b"), ("a", "long"), ("a", "b")]))
+    assert [one.is_blank for one in found] == [True, True, True, False, False, False]
+    assert [one.cut for one in found] == [False, False, False, True, True, False]
+    assert [one.value for one in found] == [0, 0, 0, *[pytest.approx(math.exp(-1))] * 3]
+    out = BytesIO()
+    scores = collect_scores(found, out)
+    assert out.getvalue() == b"0\n0\n0\n0.367879\n0.367879\n0.367879\n"
+    assert list(scores.values) == [0, 0, 0, 0.367879, 0.367879, 0.367879], "as they are written"
+    said = list(scores.lines())
+    assert said[:2] == ["3 of 6 pairs scored", "3 pairs with a blank side, score 0: 1, 2, 3"]
+    assert said[2].startswith("2 pairs with more pieces on a side than the model takes") and said[2].endswith(": 4, 5")
+    assert said[3] == "quantiles of the score: 5 % 0.368, 25 % 0.368, 50 % 0.368, 75 % 0.368, 95 % 0.368"
+
+
+def test_pairs_are_read_as_far_as_a_window() -> None:
+    read = []
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        for number in range(20):
+            read.append(number)
+            yield "a", "b"
+
+    found = fake_scores(pairs())
+    next(found)
+    assert len(read) == 3
+    assert len(list(found)) == 19
+
+
+def test_quantiles_are_of_the_pairs_that_are_scored() -> None:
+    scores = PairScores(array("d", [0.0, *(n / 100 for n in range(101)), 0.0]), Numbers(2, "1, 103"))
+    assert list(scores.lines())[-1] == "quantiles of the score: 5 % 0.05, 25 % 0.25, 50 % 0.5, 75 % 0.75, 95 % 0.95"
+    assert list(PairScores(array("d", [0.0]), Numbers(1, "1")).lines()) == [
+        "0 of 1 pairs scored",
+        "1 pair with a blank side, score 0: 1",
+    ]
+
+
+# --- the best -----------------------------------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(st.lists(st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.9]), min_size=1, max_size=30), st.integers(1, 100))
+def test_the_best_share_is_kept_and_of_equal_ones_the_first(values: list[float], percent: int) -> None:
+    n = min(int(len(values) * percent / 100 + 0.5), sum(value > 0 for value in values))
+    wanted = sorted(range(len(values)), key=lambda i: (-values[i], i))[:n]
+    found = best(np.array(values), percent / 100)
+    assert np.flatnonzero(found).tolist() == sorted(wanted)
+
+
+def test_a_share_is_exact() -> None:
+    """29 % of 100 pairs are not 28, though 0.29 * 100 is less than 29."""
+    scores = np.linspace(0.01, 1, 100)
+    assert [int(best(scores, percent / 100).sum()) for percent in range(1, 101)] == list(range(1, 101))
+
+
+def test_a_least_score() -> None:
+    scores = np.array([0.5, 0.0, 0.2, 0.1, 0.2])
+    assert at_least(scores, 0.2).tolist() == [True, False, True, False, True]
+    assert at_least(scores, 0.0).tolist() == [True, False, True, True, True]
+
+
+def test_what_is_kept_is_told() -> None:
+    scores = np.array([0.5, 0.0, 0.25, 0.1, 0.25, 0.25])
+    assert kept_message(scores, best(scores, 0.5)) == (
+        "3 of 6 pairs (50.0%) are kept, those with a score of at least 0.25; "
+        "later pairs with that very score are not: 1"
+    )
+    assert kept_message(scores, at_least(scores, 0.2)) == (
+        "4 of 6 pairs (66.7%) are kept, those with a score of at least 0.25"
+    )
+    assert kept_message(scores, at_least(scores, 0.6)) == "none of 6 pairs is kept: the greatest score is 0.5"
+
+
+# --- the command --------------------------------------------------------------------------------
+
+
+def turned(config: Config) -> Config:
+    """The configuration in the other direction."""
+    data = config.data.model_copy(update={"direction": f"{config.data.tgt}-{config.data.src}"})
+    return config.model_copy(update={"data": data})
+
+
+@pytest.fixture(scope="module")
+def runs(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the runs de-en and en-de."""
+    folder, config = tmp_path_factory.mktemp("runs"), tiny_config()
+    for each, seed in ((config, 3), (turned(config), 4)):
+        write_run(folder / each.data.direction, each, tokenizer, tiny_model(each, tokenizer, seed))
+    return folder
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, lines: Iterable[str]) -> None:
+    Path(name).write_bytes("".join(f"{line}\n" for line in lines).encode())
+
+
+def run_filter(nmt: Command, runs: Path, *options: object) -> Result:
+    return nmt("filter", "--run", runs / "de-en", "--reverse", runs / "en-de", *options)
+
+
+@pytest.mark.usefixtures("here")
+def test_scores_are_those_of_both_runs_in_order(nmt: Command, runs: Path) -> None:
+    src, tgt = [*PLAIN, "", "mali", "u\u2028v"], [*REFS, "ta", " \t", "w"]
+    write("a.de", src)
+    write("a.en", tgt)
+    result = run_filter(nmt, runs, "--src", "a.de", "--tgt", "a.en", "--output", "a.scores")
+    assert (result.status, result.out) == (0, ""), result.err
+    entropies = []
+    for run, sides in (("de-en", ("a.de", "a.en")), ("en-de", ("a.en", "a.de"))):
+        rows = nmt("score", "--run", runs / run, "--src", sides[0], "--ref", sides[1]).out.splitlines()
+        columns = [row.split("\t") for row in rows]
+        entropies.append([-float(total) / int(n) if int(n) else math.nan for _, total, n in columns])
+    wanted = [dual_score(one, other) for one, other in zip(*entropies, strict=True)]
+    assert sum(map(math.isnan, wanted)) == 2 and len({*wanted}) == 11
+    found = [float(line) for line in Path("a.scores").read_text().splitlines()]
+    assert found == pytest.approx([0 if math.isnan(one) else one for one in wanted], rel=1e-3)
+    assert "nmt: 9 of 11 pairs scored\nnmt: 2 pairs with a blank side, score 0: 9, 10\n" in result.err
+    assert run_filter(nmt, runs, "--src", "a.de", "--tgt", "a.en", "--output", "-").out == Path("a.scores").read_text()
+
+
+@pytest.mark.usefixtures("here")
+def test_the_best_pairs_are_written_in_their_order(nmt: Command, runs: Path) -> None:
+    write("a.de", PLAIN)
+    write("a.en", REFS)
+    texts = ("--src", "a.de", "--tgt", "a.en")
+    result = run_filter(nmt, runs, *texts, "--output", "s", "--keep", "0.5", "--kept", "k.de", "k.en")
+    assert result.status == 0, result.err
+    scores = [float(line) for line in Path("s").read_text().splitlines()]
+    threshold = sorted(scores)[4]
+    wanted = [pair for pair, score in zip(PAIRS, scores, strict=True) if score >= threshold]
+    kept = [Path(name).read_text(encoding="utf-8").splitlines() for name in ("k.de", "k.en")]
+    assert list(zip(*kept, strict=True)) == wanted and len(wanted) == 4
+    end = f"4 of 8 pairs (50.0%) are kept, those with a score of at least {threshold:.6g}\n"
+    assert result.err.endswith(end)
+
+    again = run_filter(nmt, runs, *texts, "--min-score", threshold, "--kept", "m.de", "m.en")
+    assert again.status == 0 and again.err.endswith(end)
+    assert Path("m.de").read_bytes() == Path("k.de").read_bytes() and not Path("m.scores").exists()
+    assert {path.name for path in Path().iterdir()} == {"a.de", "a.en", "s", "k.de", "k.en", "m.de", "m.en"}
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_prepare_drops_the_pairs_below_the_threshold(ending: str, nmt: Command, runs: Path, here: Path) -> None:
+    """Also where the pairs are read into files of their own, which keep the scores as they are."""
+    place = Folder(here)
+    texts = [here / "text" / f"train.{language}" for language in ("de", "en")]
+    options = ("--output", here / "text" / "web.scores", "--keep", "0.75", "--kept", "kept.de", "kept.en")
+    result = run_filter(nmt, runs, "--src", texts[0], "--tgt", texts[1], *options)
+    threshold = re.search("180 of 240 pairs .* at least (.*)\n", result.err)
+    assert threshold is not None, result.err
+    if ending:
+        for text in texts:
+            Path(f"{text}.gz").write_bytes(gzip.compress(text.read_bytes()))
+    source = {
+        "files": {"de": f"train.de{ending}", "en": f"train.en{ending}"},
+        "score": "web.scores",
+        "clean": {"min_score": float(threshold[1])},
+    }
+    said = place.prepare(data__train=[source])
+    assert place.manifest()["sources"]["train.0"]["dropped"] == {"score": 60}, said
+    for language in ("de", "en"):
+        prepared = (place.data / f"train.{language}").read_text(encoding="utf-8").splitlines()
+        assert sorted(prepared) == sorted(Path(f"kept.{language}").read_text(encoding="utf-8").splitlines())
+
+
+TEXTS = ("--src", "a.de", "--tgt", "a.en")
+SCORES = ("--output", "s")
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (TEXTS, "nothing to write: give --output F for the scores, or --keep SHARE --kept F F for the best pairs"),
+        ((*TEXTS, "--keep", "0.5"), "nothing to write: give --output F for the scores, or --keep SHARE --kept F F"),
+        ((*TEXTS, *SCORES, "--keep", "75"), "--keep 75: must be a share above 0 and at most 1, such as 0.75 for"),
+        ((*TEXTS, *SCORES, "--keep", "0"), "--keep 0: must be a share above 0"),
+        ((*TEXTS, *SCORES, "--keep", "nan"), "--keep nan: must be a share above 0"),
+        ((*TEXTS, *SCORES, "--min-score", "1.5"), "--min-score 1.5: must be between 0 and 1"),
+        ((*TEXTS, *SCORES, "--min-score", "0", "--keep", "1"), "--keep and --min-score: give one of them"),
+        ((*TEXTS, "--kept", "k.de", "k.en"), "--kept needs --keep SHARE or --min-score X"),
+        ((*TEXTS, "--keep", "1", "--kept", "k"), "--kept takes two files, for source and target, found k"),
+        ((*TEXTS, "--keep", "1", "--kept=-", "k"), "--kept takes two files, for source and target, found - k"),
+        ((*TEXTS, "--keep", "1", "--kept", "k", "k"), "k: would be written twice; name two files"),
+        ((*TEXTS, "--output", "a.en"), "a.en: is an input and would be overwritten; name another output file"),
+        (("--src", "a.de", "--tgt", "b.en", *SCORES), "a.de has 2 lines, b.en 1: they must pair line by line (in .)"),
+        (("--src", "none", "--tgt", "a.en", *SCORES), "none: no such file"),
+        (("--src", "a.de", "--tgt", "pipe", *SCORES), "pipe: a pipe, where a regular file is needed, since it is read"),
+        (("--src", "empty", "--tgt", "empty", *SCORES), "empty: is empty: there is nothing to score"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_at_once(
+    options: tuple[str, ...], problem: str, nmt: Command, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Translator, "load", None)  # calling it would fail
+    write("a.de", ["x", "y"])
+    write("a.en", ["x", "y"])
+    write("b.en", ["x"])
+    write("empty", [])
+    os.mkfifo("pipe")
+    before = {path.name for path in Path().iterdir()}
+    result = run_filter(nmt, runs, *options)
+    assert (result.status, result.out, result.err.count("\n")) == (2, "", 1), result.err
+    assert result.err.startswith(f"nmt: {problem}")
+    assert {path.name for path in Path().iterdir()} == before
+
+
+@pytest.mark.usefixtures("here")
+def test_runs_that_are_not_opposite_are_refused(nmt: Command, runs: Path) -> None:
+    write("a.de", ["x"])
+    write("a.en", ["y"])
+    run, copy = runs / "de-en", runs / "copy"
+    shutil.copytree(run, copy)
+    for reverse, problem in (
+        (run, f"--run {run} and --reverse {run} are the same run: name two of opposite directions"),
+        (copy, f"--reverse {copy}: translates de-en; name a run of en-de, opposite to --run"),
+        (runs / "none", f"{runs}/none: not a run directory, it has no config.yaml; make one with nmt train"),
+    ):
+        result = nmt("filter", "--run", run, "--reverse", reverse, *TEXTS, *SCORES)
+        assert (result.status, result.out, result.err.count("\n")) == (2, "", 1), result.err
+        assert result.err.startswith(f"nmt: {problem}")
+        assert not Path("s").exists() and not Path("s.part").exists()
