@@ -20,6 +20,8 @@ class DataDir:
     SPLIT.LANG               the text, each line ended by a line feed
     SPLIT.LANG.ids.npy       the concatenated token ids of all lines, without special tokens
     SPLIT.LANG.ends.npy      end offset of each line in the ids
+    mono.LANG, ...           monolingual text: the same files, and
+    mono.LANG.documents.npy  the first line of each document, from 0
     report.json, .html       what was read, kept and dropped, for people; not part of the content
 
     A large training set is divided into shards: train.0-00007 in place of train, for shard 7 of source 0. Their end
@@ -52,6 +54,13 @@ class DataDir:
 
     def ends(self, split: str, language: str) -> Path:
         return self.path / f"{split}.{language}.ends.npy"
+
+    def documents(self, split: str, language: str) -> Path:
+        return self.path / f"{split}.{language}.documents.npy"
+
+
+MONO = "mono"
+"""In place of a split in the names of the files with monolingual text."""
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,9 @@ class DataConfig(Section):
     counted."""
     test: dict[str, Source] = Field({})
     """Test sets by name; they never influence training."""
+    mono: dict[str, Annotated[list[Source], Field(min_length=1)]] = Field({})
+    """Monolingual text: language code -> sources with `files` or `hub`, which name this language alone. A blank line
+    ends a document."""
     max_chars: int = Field(1000, ge=1)
     """Maximum length of a side in characters; longer training pairs are dropped."""
     max_pieces: int = Field(250, ge=1)
@@ -115,6 +118,8 @@ class DataConfig(Section):
                 problems.append(
                     f"test: {name!r} is not a name for a test set; use letters, digits, _ . - and not train or valid"
                 )
+        if match is not None:
+            problems += _mono_problems(self)
         raise_together(problems)
         return self
 
@@ -126,6 +131,12 @@ class DataConfig(Section):
             yield "valid", self.valid
         for name, source in self.test.items():
             yield f"test.{name}", source
+
+    def mono_sources(self) -> Iterator[tuple[str, str, Source]]:
+        """Yield every source of monolingual text with its key within this section, `mono.en.0`, and its language."""
+        for language in sorted(self.mono):
+            for i, source in enumerate(self.mono[language]):
+                yield f"mono.{language}.{i}", language, source
 
     def clean_of(self, key: str) -> CorpusClean:
         """Return the cleaning of a training corpus, `train.0`, in full."""
@@ -153,3 +164,23 @@ class DataConfig(Section):
     def directory(self) -> Path:
         """`dir` with `{direction}` filled in."""
         return Path(self.dir.replace("{direction}", "-".join(self.languages)))
+
+
+def _mono_problems(data: DataConfig) -> Iterator[str]:
+    """Yield what is wrong with the sources of monolingual text."""
+    if others := data.mono.keys() - {data.src, data.tgt}:
+        yield f"mono: must name {data.src} or {data.tgt}, found {', '.join(sorted(others))}"
+    if data.mono and "mono" in data.test:
+        yield "test: 'mono' is no name for a test set beside data.mono, whose files are named so; take another"
+    for key, language, source in data.mono_sources():
+        if source.path is not None or source.opus is not None:
+            yield f"{key}: monolingual text is read from files, such as files: {{{language}: NAME}}, or from hub"
+        if any(not path.endswith((".parquet", ".jsonl")) for path in source.paths):
+            yield f"{key}.paths: monolingual text is read from .parquet and .jsonl files of the hub"
+        for field in ("files", "columns", "sha256"):
+            given = getattr(source, field)
+            if isinstance(given, dict) and set(given) != {language}:
+                yield f"{key}.{field}: must name {language} alone, found {', '.join(given) or 'none'}"
+        for field in ("score", "repeat", "weight", "clean"):
+            if getattr(source, field) != Source.model_fields[field].default:
+                yield f"{key}.{field}: only of training corpora"

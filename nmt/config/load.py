@@ -106,7 +106,9 @@ def dump_config(config: Config, comments: bool = False) -> str:
     """Return the configuration as YAML that `load_config` reads back; with `comments`, each field's description."""
     tree = config.model_dump(mode="json")
     # of a source only what is given: most of its fields apply to the other kind of source
-    tree["data"] |= config.data.model_dump(mode="json", include={"train", "valid", "test"}, exclude_defaults=True)
+    tree["data"] |= config.data.model_dump(
+        mode="json", include={"train", "valid", "test", "mono"}, exclude_defaults=True
+    )
     tree["data"].setdefault("test", {})
     tree["data"]["clean"] = config.data.clean.model_dump(mode="json", exclude_none=True)
     return "\n".join(_commented(config, tree)) if comments else dump_yaml(tree)

@@ -18,7 +18,7 @@ from nmt.data.manifest import FORMAT, SHARDED_FORMAT, Manifest
 from nmt.errors import DataError
 from nmt.files.document import read_document
 from nmt.files.read import check_regular, checksum, read_regular
-from nmt.layout import DataDir
+from nmt.layout import MONO, DataDir
 from nmt.text.tokenizer import PAD, Tokenizers
 
 Rows = npt.NDArray[np.int64]
@@ -125,7 +125,8 @@ def merged(n_lines: int, parts: Sequence[tuple[npt.NDArray[np.bool_], npt.NDArra
 
 @dataclass(frozen=True)
 class Split:
-    """The training set or one of its shards, the development set or a test set, of `n` pairs."""
+    """The training set or one of its shards, the development set or a test set, of `n` pairs; or the monolingual text
+    of one language, of `n` lines."""
 
     directory: DataDir
     name: str
@@ -145,6 +146,10 @@ class Split:
     def lengths(self, language: str) -> npt.NDArray[np.int32]:
         """Return the number of ids per line (n,), without special ids."""
         return lengths_between(self.ends(language))
+
+    def documents(self, language: str) -> Integers:
+        """Return the first line of each document of monolingual text, from 0, in increasing order, memory-mapped."""
+        return _mapped(self.directory.documents(self.name, language))
 
     def text(self, language: str) -> list[str]:
         """Return the n lines."""
@@ -200,6 +205,17 @@ class Corpus:
             raise DataError(f"{self.directory.path}: no split {name}; there are {', '.join(self.splits)}")
         return Split(self.directory, name, pairs[name])
 
+    @property
+    def mono_languages(self) -> tuple[str, ...]:
+        """The languages that there is monolingual text in."""
+        return tuple(self.manifest.mono)
+
+    def mono(self, language: str) -> Split:
+        """Return the monolingual text of a language, of which it is a split. Raises DataError if there is none."""
+        if language not in self.manifest.mono:
+            raise DataError(f"{self.directory.path}: no monolingual text in {language}; data.mono names it")
+        return Split(self.directory, MONO, self.manifest.mono[language].lines)
+
     def in_one_file(self, name: str) -> Split:
         """Return a split whose text is to be read as a whole. Raises DataError for a training set in shards."""
         if name in self.splits and self.manifest.splits[name].shards is not None:
@@ -212,13 +228,20 @@ class Corpus:
     def verify(self, name: str, kinds: Iterable[Literal["text", "ids", "ends"]] = ("text", "ids", "ends")) -> None:
         """Raise DataError unless the checksums of these files of a split are those that prepare recorded."""
         for language in self.languages:
-            for kind in kinds:
-                path: Path = getattr(self.directory, kind)(name, language)
-                recorded = self.manifest.files.get(path.name)
-                if recorded is None or checksum(path) != recorded.sha256:
-                    raise DataError(f"{path}: damaged, its checksum is not what was written; run nmt prepare again")
-                if kind == "ends" and len(self.split(name).ends(language)) != self.split(name).n:
-                    raise DataError(f"{self.directory.manifest}: damaged: {name} has another number of pairs")
+            self._verify(self.split(name), language, kinds)
+
+    def verify_mono(self, language: str) -> None:
+        """Raise DataError unless the checksums of the monolingual text are those that prepare recorded."""
+        self._verify(self.mono(language), language, ("text", "ids", "ends", "documents"))
+
+    def _verify(self, split: Split, language: str, kinds: Iterable[str]) -> None:
+        for kind in kinds:
+            path: Path = getattr(self.directory, kind)(split.name, language)
+            recorded = self.manifest.files.get(path.name)
+            if recorded is None or checksum(path) != recorded.sha256:
+                raise DataError(f"{path}: damaged, its checksum is not what was written; run nmt prepare again")
+            if kind == "ends" and len(split.ends(language)) != split.n:
+                raise DataError(f"{self.directory.manifest}: damaged: {split.name} has another number of lines")
 
 
 def _mapped(path: Path) -> npt.NDArray[Any]:

@@ -70,6 +70,13 @@ class SplitRecord(Record):
     None: the split is one file for each language, with pairs in the order of the sources and repeated in place."""
 
 
+class MonoRecord(Record):
+    """The monolingual text of one language."""
+
+    lines: Annotated[int, Field(ge=1)]
+    documents: Annotated[int, Field(ge=1)]
+
+
 class SourceFile(Record):
     """One file of a source."""
 
@@ -79,7 +86,7 @@ class SourceFile(Record):
 
 
 class SourceRecord(Record):
-    """A source: its files, and how many of its pairs were read, kept and dropped."""
+    """A source: its files, and how many of its pairs (lines of monolingual text) were read, kept and dropped."""
 
     corpus: str
     hub: str | None = None
@@ -96,7 +103,7 @@ class SourceRecord(Record):
     read: int | None = None
     """None in a source that has not been read yet."""
     kept: int | None = None
-    """This and the next are given for sources of training text only."""
+    """This and the next are given for sources of training and monolingual text only."""
     dropped: dict[str, int] | None = None
     """Pairs by reason, see `nmt.prepare.cleaning.reasons`."""
     repaired: dict[str, int] | None = None
@@ -115,8 +122,10 @@ class Manifest(Record):
     """The recipe, see `nmt.prepare.recipe`."""
     tokenizer: TokenizerRecord
     sources: _Lenient[dict[str, SourceRecord]] = None
-    """By their keys in `data`: train.0, valid, test.NAME."""
+    """By their keys in `data`: train.0, valid, test.NAME, mono.LANG.0."""
     splits: dict[str, SplitRecord]
+    mono: dict[str, MonoRecord] = {}
+    """By language; empty without `data.mono`."""
     warnings: list[str] = []  # absent from manifests of earlier versions
     files: dict[str, FileRecord]
     """By their paths within the data directory."""

@@ -14,7 +14,7 @@ from nmt.errors import DataError
 from nmt.files.read import read_text
 from nmt.files.staging import staged_directory, work_directory
 from nmt.layout import DataDir
-from nmt.prepare.cleaning.counts import CleanReport, total
+from nmt.prepare.cleaning.counts import total
 from nmt.prepare.cleaning.reasons import REASONS
 from nmt.prepare.files import content_fingerprint, file_facts, samples_of
 from nmt.prepare.pairs import OpenSource, SentencePair
@@ -23,7 +23,7 @@ from nmt.prepare.pipeline.recall import Earlier
 from nmt.prepare.pipeline.run import EncodedText, encode_text, make_vocabulary, settle_text
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work
 from nmt.prepare.recipe import changes, is_reused, recipe
-from nmt.prepare.records import CleanRecord, PreparedManifest, PreparedSplit, TextRecord, write_manifest
+from nmt.prepare.records import CleanRecord, PreparedManifest, PreparedSplit, added, counted_source, write_manifest
 from nmt.prepare.reporting.report import Report, corpus_reports, tokenizer_report
 from nmt.prepare.reporting.warnings import corpus_warnings
 from nmt.prepare.reporting.write import write_report
@@ -98,7 +98,7 @@ class _Addition:
         earlier = Earlier(self.corpus.directory, shards, held_out["valid"], self.corpus.fingerprint)
         pairs = [pair for own in held_out.values() for pair in own]
         text = settle_text(work, data, self.sources, pairs, earlier)
-        make_vocabulary(work, self.config, text, self.corpus.tokenizers)
+        make_vocabulary(work, self.config, text, self.corpus.tokenizers, {})
         encoded = encode_text(work, data, text, is_added=True)
         for name in manifest.files:
             target = self.staged.path / name
@@ -111,8 +111,7 @@ class _Addition:
         self.reports = {key: by_key[key] for key in self.sources}
         skipped = dict(zip(self.sources, text.skipped, strict=True))
         records = {
-            key: source.record.model_copy(update=_counts(self.reports[key], skipped[key]))
-            for key, source in self.sources.items()
+            key: counted_source(source.record, self.reports[key], skipped[key]) for key, source in self.sources.items()
         }
         names = {key: record.corpus for key, record in records.items()}
         samples = text.samples()
@@ -148,12 +147,6 @@ class _Addition:
         return [SentencePair(one, other, "") for one, other in zip(src, tgt, strict=True)]
 
 
-def _counts(report: CleanReport, skipped: dict[str, int]) -> dict[str, object]:
-    """Return what is recorded of a source that has been read."""
-    counts = {"read": report.read, "kept": report.kept, "dropped": report.dropped_in_order}
-    return counts | {name: n for name, n in (("skipped", skipped), ("repaired", report.repaired)) if n}
-
-
 def _with_corpora(before: PreparedSplit, config: Config, encoded: EncodedText) -> PreparedSplit:
     """Return the record of a training set with more corpora."""
     report, labels = total(encoded.reports), [source.label for source in config.data.train]
@@ -167,12 +160,7 @@ def _with_corpora(before: PreparedSplit, config: Config, encoded: EncodedText) -
         dropped={reason: dropped[reason] for reason in REASONS if reason in dropped},
         samples=samples,
     )
-    text = {
-        language: TextRecord(**{
-            name: getattr(before.text[language], name) + getattr(counts, name) for name in TextRecord.model_fields
-        })
-        for language, counts in encoded.text.items()
-    }  # fmt: skip
+    text = {language: added([before.text[language], counts]) for language, counts in encoded.text.items()}
     return PreparedSplit(
         pairs=before.pairs + encoded.pairs,
         shards=[*(before.shards or []), *(encoded.shards or [])],

@@ -34,7 +34,8 @@ def changes_since(directory: DataDir, wanted: Recipe, config: Config) -> list[st
     if described := list(changes(manifest.config, wanted)):
         return described
     root = text_folder(config.data.root)
-    return [change for key, source in config.data.sources() for change in _changed_files(manifest, key, source, root)]
+    sources = [*config.data.sources(), *((key, source) for key, _, source in config.data.mono_sources())]
+    return [change for key, source in sources for change in _changed_files(manifest, key, source, root)]
 
 
 def unlike(directory: DataDir, manifest: Manifest, config: Config) -> str | None:

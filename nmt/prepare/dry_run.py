@@ -56,6 +56,8 @@ def dry_run(
         outcome = trial.report(text, sample)
     for line in screen(outcome):
         echo(line)
+    if config.data.mono:
+        echo("data.mono was not read: a dry run judges the training pairs alone")
     if report is not None:
         _write(report, outcome)
         echo(f"wrote {report}")

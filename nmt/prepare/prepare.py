@@ -22,11 +22,21 @@ from nmt.prepare.files import content_fingerprint, file_facts, samples_of
 from nmt.prepare.held_out import read_held_out, write_held_out
 from nmt.prepare.languages import Sample
 from nmt.prepare.pairs import OpenSource, SentencePair
+from nmt.prepare.pipeline.join import link_files
+from nmt.prepare.pipeline.mono import EncodedMono, clean_mono, encode_mono
 from nmt.prepare.pipeline.run import EncodedText, TrainingText, encode_text, make_vocabulary, settle_text
 from nmt.prepare.pipeline.work import SIZES, Sizes, Work
 from nmt.prepare.recipe import Recipe, recipe
-from nmt.prepare.records import CleanRecord, PreparedSplit, PreparedTokenizers, SplitOffRecord, write_manifest
-from nmt.prepare.reporting.report import Report, corpus_reports, tokenizer_report
+from nmt.prepare.records import (
+    CleanRecord,
+    PreparedMono,
+    PreparedSplit,
+    PreparedTokenizers,
+    SplitOffRecord,
+    counted_source,
+    write_manifest,
+)
+from nmt.prepare.reporting.report import MonoReport, Report, corpus_reports, mono_report, tokenizer_report
 from nmt.prepare.reporting.table import table
 from nmt.prepare.reporting.warnings import corpus_warnings
 from nmt.prepare.reporting.write import write_report
@@ -67,8 +77,9 @@ def prepare(
     if root != Path(config.data.root):
         echo(f"no {config.data.root} here: using the sample corpus shipped with nmt, {root}")
     sources = {key: open_source(source, config.data.languages, root) for key, source in config.data.sources()}
+    mono = {key: open_source(source, (name, name), root) for key, name, source in config.data.mono_sources()}
     with work_directory(data_dir) as folder, staged_directory(data_dir) as staged:
-        build = _Build(config, Work(folder, engine or InProcess(), sizes), sources, reused)
+        build = _Build(config, Work(folder, engine or InProcess(), sizes), sources, mono, reused)
         report = build.write(DataDir(staged), wanted)
     for line in report:
         echo(line)
@@ -83,7 +94,9 @@ def prepare(
 def _echo_up_to_date(directory: DataDir, config: Config, echo: Callable[[str], None]) -> None:
     corpus = Corpus.open(directory)
     n = corpus.split("train").n
-    has_hub = any(source.hub is not None for _, source in config.data.sources())
+    data = config.data
+    sources = [*(source for _, source in data.sources()), *(source for *_, source in data.mono_sources())]
+    has_hub = any(source.hub is not None for source in sources)
     hub = "; the hub was not contacted, since its sources are configured as before" if has_hub else ""
     echo(f"{directory.path} is up to date with {n:,} training pairs: nothing to do{hub}")
     _echo_warnings(corpus.manifest.warnings, echo)
@@ -101,8 +114,11 @@ class _Build:
     config: Config
     work: Work
     sources: dict[str, OpenSource]
+    mono_sources: dict[str, OpenSource]
     reused: Tokenizers | None
     splits: dict[str, PreparedSplit] = field(default_factory=dict)
+    mono: dict[str, PreparedMono] = field(default_factory=dict)
+    mono_reports: list[MonoReport] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -118,11 +134,15 @@ class _Build:
         self._check_corpora(text, held_out)
         if text.split_off is not None:
             held_out = {"valid": text.split_off, **held_out}
-        tokenizers = make_vocabulary(self.work, self.config, text, self.reused)
+        mono = clean_mono(self.work, data, self.mono_sources, [pair for split in held_out.values() for pair in split])
+        tokenizers = make_vocabulary(self.work, self.config, text, self.reused, mono)
         tokenizers.save(directory.tokenizer)
         encoded = encode_text(self.work, data, text)
         encoded.put_into(directory)
         self._record_training(text, encoded)
+        for language, own in encode_mono(self.work, data, mono).items():
+            link_files([own.done], directory.path)
+            self._record_mono(language, own)
         for name, pairs in held_out.items():
             self.splits[name] = write_held_out(directory, name, pairs, tokenizers)
         if not isinstance(data.valid, Source):
@@ -137,9 +157,7 @@ class _Build:
     def _record_training(self, text: TrainingText, encoded: EncodedText) -> None:
         """Record the training set and its sources."""
         for key, report, skipped in zip(self.train_keys, encoded.reports, text.skipped, strict=True):
-            counts = {"read": report.read, "kept": report.kept, "dropped": report.dropped_in_order}
-            given = {name: n for name, n in (("skipped", skipped), ("repaired", report.repaired)) if n}
-            self.records[key] = self.records[key].model_copy(update=counts | given)
+            self.records[key] = counted_source(self.records[key], report, skipped)
         labels = [source.label for source in self.config.data.train]
         report = total(encoded.reports)
         clean = CleanRecord(
@@ -150,6 +168,28 @@ class _Build:
         )
         train = PreparedSplit(pairs=encoded.pairs, clean=clean, text=encoded.text)
         self.splits["train"] = train if encoded.shards is None else train.model_copy(update={"shards": encoded.shards})
+
+    def _record_mono(self, language: str, encoded: EncodedMono) -> None:
+        """Record the monolingual text of a language and its sources."""
+        own: list[MonoReport] = []
+        for number, report in enumerate(encoded.reports):
+            key = f"mono.{language}.{number}"
+            self.records[key] = counted_source(self.mono_sources[key].record, report, {})
+            own.append(mono_report(self.records[key], key, language, report))
+        counts = total(encoded.reports)
+        samples: dict[str, list[dict[str, str | int]]] = {
+            reason: [
+                {"source": each.key, "corpus": each.corpus, **sample}
+                for each in own
+                for sample in each.dropped_samples.get(reason, [])
+            ]
+            for reason in counts.dropped_in_order
+        }
+        clean = CleanRecord(read=counts.read, kept=counts.kept, dropped=counts.dropped_in_order, samples=samples)
+        self.mono[language] = PreparedMono(
+            lines=encoded.lines, documents=encoded.documents, clean=clean, text=encoded.text
+        )
+        self.mono_reports += own
 
     def _read_held_out(self) -> dict[str, list[SentencePair]]:
         """Read the development and test sets, by split."""
@@ -188,6 +228,7 @@ class _Build:
             warnings=self.warnings,
             settings=wanted,
             tokenizer=tokenizer_report(tokenizers, encoded.text),
+            mono=self.mono_reports,
         )
 
     def _write_manifest(self, directory: DataDir, wanted: Recipe, tokenizers: Tokenizers) -> None:
@@ -204,4 +245,4 @@ class _Build:
             warnings=self.warnings,
             files=files,
         )
-        write_manifest(directory, manifest)
+        write_manifest(directory, manifest.model_copy(update={"mono": self.mono}) if self.mono else manifest)

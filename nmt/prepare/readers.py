@@ -68,6 +68,8 @@ def _moses(part: Source, languages: tuple[str, str], root: Path) -> Iterator[Row
 
 def _aligned(part: Source, languages: tuple[str, str], root: Path) -> Iterator[Row]:
     names = part.files or {}
+    if len(names) == 1:  # monolingual text: each line stands for a pair with itself
+        return ((line, line, None) for line in read_lines(root / names[languages[0]], languages[0]))
     first, second = (root / names[language] for language in languages)
     pairs = read_aligned(first, second, languages)
     if part.score is None:

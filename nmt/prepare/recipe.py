@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TypeAlias
 
 from nmt.config import Config, DataConfig, Section, Source, TokenizerConfig
@@ -29,15 +30,18 @@ def recipe(config: Config, reused: Tokenizers | None = None) -> Recipe:
     reused: the tokenizers, where they are taken from another directory and not learned.
     """
     data = config.data.model_dump(mode="json", exclude=_LOCATIONS)
-    for source in (*data["train"], data["valid"], *data["test"].values()):
+    mono = list(chain.from_iterable(data["mono"].values()))
+    if not mono:  # manifests older than this setting lack it
+        del data["mono"]
+    for source in (*data["train"], data["valid"], *data["test"].values(), *mono):
         if isinstance(source, dict):
             for name in _CHECKS:
                 del source[name]
     for source in data["train"]:
         del source["weight"]
-        if source["repeat"] == 1:  # manifests older than this setting lack it
+        if source["repeat"] == 1:  # as above
             del source["repeat"]
-    for source in (data["valid"], *data["test"].values()):
+    for source in (data["valid"], *data["test"].values(), *mono):
         if isinstance(source, dict):
             del source["repeat"], source["weight"], source["clean"]
     for section in (data, *data["train"]):  # as above
@@ -94,6 +98,11 @@ def _completed(made_from: Recipe) -> Recipe:
         data["valid"] = _with_defaults(data.get("valid"), Source)
         if isinstance(train, list):
             data["train"] = [_with_defaults(source, Source) for source in train]
+        if isinstance(mono := data.get("mono"), dict):
+            data["mono"] = {
+                language: [_with_defaults(source, Source) for source in own] if isinstance(own, list) else own
+                for language, own in mono.items()
+            }
         if isinstance(test, dict):
             data["test"] = {name: _with_defaults(source, Source) for name, source in test.items()}
     return {**made_from, "data": data, "tokenizer": tokenizer}

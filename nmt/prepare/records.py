@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 
-from nmt.data.manifest import Manifest, Record, SplitRecord, TokenizerRecord
+from pydantic import Field
+
+from nmt.data.manifest import Manifest, MonoRecord, Record, SourceRecord, SplitRecord, TokenizerRecord
 from nmt.layout import DataDir
+from nmt.prepare.cleaning.counts import CleanReport
 
 
 class CleanRecord(Record):
-    """Counts of the pairs of a split: read, kept, and dropped for each reason."""
+    """Counts of the pairs of a split, or of lines of monolingual text: read, kept, and dropped for each reason."""
 
     read: int
     kept: int
@@ -19,7 +23,7 @@ class CleanRecord(Record):
 
 
 class TextRecord(Record):
-    """Counts of one side of a split."""
+    """Counts of one side of a split, or of monolingual text."""
 
     words: int
     characters: int
@@ -28,6 +32,12 @@ class TextRecord(Record):
     bytes: int
     """Pieces that are single bytes."""
     unknown: int
+
+
+def added(counts: Iterable[TextRecord]) -> TextRecord:
+    """Return the sums of counts."""
+    counts = list(counts)
+    return TextRecord(**{name: sum(getattr(each, name) for each in counts) for name in TextRecord.model_fields})
 
 
 class RoundTripRecord(Record):
@@ -60,6 +70,13 @@ class PreparedSplit(SplitRecord):
     split_off: SplitOffRecord | None = None
 
 
+class PreparedMono(MonoRecord):
+    """The monolingual text of one language as it was written."""
+
+    clean: CleanRecord
+    text: TextRecord
+
+
 class PreparedTokenizers(TokenizerRecord):
     """The tokenizers as they were written."""
 
@@ -73,6 +90,14 @@ class PreparedManifest(Manifest):
 
     tokenizer: PreparedTokenizers
     splits: dict[str, PreparedSplit]  # type: ignore[assignment]
+    mono: dict[str, PreparedMono] = Field({})  # type: ignore[assignment]
+
+
+def counted_source(record: SourceRecord, report: CleanReport, skipped: Mapping[str, int]) -> SourceRecord:
+    """Return the record of a source that has been read, with its counts."""
+    counts = {"read": report.read, "kept": report.kept, "dropped": report.dropped_in_order}
+    given = {name: n for name, n in (("skipped", skipped), ("repaired", report.repaired)) if n}
+    return record.model_copy(update=counts | given)
 
 
 def write_manifest(directory: DataDir, manifest: Manifest) -> None:

@@ -38,7 +38,8 @@ def text_folder(root: str) -> Path:
 def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:
     """Open a source: download its files if they are elsewhere, and compute their checksums.
 
-    Relative file names are looked up under `root`. Raises DataError, or HubError if the hub does not provide a file.
+    Relative file names are looked up under `root`. Monolingual text is read as pairs of each line with itself:
+    `languages` names its language twice. Raises DataError, or HubError if the hub does not provide a file.
     """
     record, located = _located(source, languages, root)
     _check_content(source, record)
@@ -75,7 +76,7 @@ def _located(source: Source, languages: tuple[str, str], root: Path) -> tuple[So
     if source.opus is not None:
         return _locate_opus(source, languages)
     if source.path is None:
-        return _locate_files(source, languages, root)
+        return _locate_files(source, root)
     if is_url(source.path):
         path, digest = cached(source.path, _text_or_none(source.sha256))
         if source.sha256 is None:
@@ -118,11 +119,10 @@ def _locate_opus(source: Source, languages: tuple[str, str]) -> tuple[SourceReco
     return record, [Source(path=str(archive), format="moses", score=source.score, name=source.label)]
 
 
-def _locate_files(source: Source, languages: tuple[str, str], root: Path) -> tuple[SourceRecord, list[Source]]:
+def _locate_files(source: Source, root: Path) -> tuple[SourceRecord, list[Source]]:
     names, local, files = source.files or {}, {}, {}
     pinned = source.sha256 if isinstance(source.sha256, dict) else {}
-    for language in languages:
-        name = names[language]
+    for language, name in sorted(names.items()):
         if is_url(name):
             path, digest = cached(name, pinned.get(language))
             local[language] = str(path)

@@ -59,7 +59,8 @@ def rooted(config: Config, prepared: Path | None = None) -> Config:
     else:
         train, valid = _split_off(data, DataDir(prepared or data.directory))
     test = {name: moved(source) for name, source in data.test.items()}
-    changes = {"root": ".", "train": train, "valid": valid, "test": test}
+    mono = {language: [moved(source) for source in sources] for language, sources in data.mono.items()}
+    changes = {"root": ".", "train": train, "valid": valid, "test": test, "mono": mono}
     return config.model_copy(update={"data": data.model_copy(update=changes)})
 
 

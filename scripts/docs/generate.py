@@ -71,7 +71,8 @@ def settings_page() -> str:
         assert isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
         lines += [f"## {name}", "", _escaped(_joined(field.annotation.__doc__)), "", *_settings(field.annotation, name)]
         if name == "data":
-            text = "Each entry of `data.train`, `data.valid` and each value of `data.test`:"
+            text = "Each entry of `data.train`, `data.valid`, each value of `data.test`, and each entry of a list in "
+            text += "`data.mono`:"
             lines += ["### A source", "", _escaped(_joined(Source.__doc__)) + " " + text, "", *_settings(Source, "")]
             lines += ["### Cleaning", "", _escaped(_joined(CleanConfig.__doc__)), ""]
             lines += _settings(CleanConfig, "data.clean")

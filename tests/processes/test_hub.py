@@ -162,7 +162,9 @@ def test_json_lines_together_with_local_files(client: Client) -> None:
         "data.train=[{hub: bentrevett/multi30k, paths: [train.jsonl]}, {files: {de: valid.de, en: valid.en}}]",
         "data.valid={hub: bentrevett/multi30k, paths: [test.jsonl]}",
         "data.test={}",
+        "data.mono={de: [{hub: some/renamed, paths: [a.jsonl], columns: {de: german}}]}",
     )
+    assert client.corpus().mono("de").text("de") == ["ja", "zwei Zeilen", "ohne"]
     assert client.corpus().split("train").text("de") == [de for de, _ in SPLITS["train"] + SPLITS["validation"]]
 
 

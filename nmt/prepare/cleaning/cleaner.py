@@ -4,6 +4,7 @@ Both sides are stripped of white space and repaired as `data.clean` has it (see 
 which they are tried, with the settings of those that are off by default:
 
 empty           a side has no text
+blank           a line of monolingual text (`data.mono`) has no text: a document ends
 overlap         the source occurs in a development or test set, and so does the target: training on it would be cheating
 control         a side has a control character other than the tab, such as NUL or a form feed: mostly broken text
 long            a side has more than `data.max_chars` characters

@@ -17,7 +17,7 @@ from nmt.prepare.cleaning.script import in_other_script, is_spaced, scripts_of
 Filter = Callable[[str, str], bool]
 """Whether a pair is dropped."""
 SideTest = Callable[[str], bool]
-"""Whether a pair is dropped, by one of its sides."""
+"""Whether a pair is dropped, by one of its sides; or a line of monolingual text."""
 
 _SHOUTED_LETTERS = 12  # fewer may be abbreviations
 
@@ -32,20 +32,10 @@ def filters(
     """
     if clean.copied == "normal":
         yield "copied", same_letters
-    if clean.broken:
-        broken = is_broken()
-        yield "broken", _either(broken, broken)
-    if clean.max_words:
-        yield "words", _either(*(more_words(language, clean.max_words) for language in languages))
-    if clean.max_word_chars:
-        yield "word", _either(*(longer_word(language, clean.max_word_chars) for language in languages))
-    if clean.shouted:
-        yield "shouted", _either(is_shouted, is_shouted)
-    if clean.min_script:
-        yield "script", _either(*(other_script(language, clean.min_script) for language in languages))
-    if clean.block_lists:
-        paths = {language: root / name for language, name in clean.block_lists.items()}
-        yield "blocked", _either(*(block_list(paths[code], code) if code in paths else _no for code in languages))
+    first, second = (side_tests(clean, language, root, mix) for language in languages)
+    either = {reason: _either(test, other) for (reason, test), (_, other) in zip(first, second, strict=True)}
+    language = either.pop("language", None)
+    yield from either.items()
     if clean.same_links:
         yield "links", other_links
     if clean.same_tags:
@@ -58,8 +48,29 @@ def filters(
         if without := {"th", "lo"} & {language.split("_")[0].lower() for language in languages}:
             raise DataError(f"clean.truncated: sentences have no final mark in {without.pop()}; set it to false")
         yield "truncated", is_cut
+    if language is not None:
+        yield "language", language
+
+
+def side_tests(
+    clean: CorpusClean, language: str, root: Path, mix: dict[str, dict[str, int]]
+) -> Iterator[tuple[str, SideTest]]:
+    """Yield the tests of a side with their reasons, the same reasons for any language; otherwise as `filters`."""
+    if clean.broken:
+        yield "broken", is_broken()
+    if clean.max_words:
+        yield "words", more_words(language, clean.max_words)
+    if clean.max_word_chars:
+        yield "word", longer_word(language, clean.max_word_chars)
+    if clean.shouted:
+        yield "shouted", is_shouted
+    if clean.min_script:
+        yield "script", other_script(language, clean.min_script)
+    if clean.block_lists:
+        name = clean.block_lists.get(language)
+        yield "blocked", block_list(root / name, language) if name is not None else _no
     if clean.language:
-        yield "language", _either(*(in_other_language(code, mix.setdefault(code, {})) for code in languages))
+        yield "language", in_other_language(language, mix.setdefault(language, {}))
 
 
 def _either(first: SideTest, second: SideTest) -> Filter:

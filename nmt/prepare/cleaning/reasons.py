@@ -1,4 +1,4 @@
-"""The reasons for which training pairs are dropped."""
+"""The reasons for which training pairs, and lines of monolingual text, are dropped."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 REASONS = {
     "empty": "empty side",
+    "blank": "blank line",
     "overlap": "in a dev or test set",
     "control": "control character",
     "long": "too long (characters)",

@@ -5,8 +5,9 @@ clean      each part is cleaned; hashes of its pairs are written for the next st
 group      of alike pairs in all parts, such as duplicates, all but the best are found by sorting the hashes
 judge      filters that learn from a sample of what is left find more pairs to drop
 settle     the development set is split off; what is left of each part is the training text
+mono       monolingual text, if there is any, is cleaned: a task does a language
 tokenizer  the vocabulary is learned
-encode     each part becomes ids
+encode     each part becomes ids, and so does monolingual text (`mono-encode`)
 join       the parts become the files of the data directory: one for each language, or shards
 
 A stage begins when the one before it is complete. Parts are numbered in the order of the training text.

@@ -22,6 +22,8 @@ from nmt.prepare.pipeline.work import Work
 from nmt.prepare.sources import text_folder
 from nmt.tasks.task import Done, Json, Task
 
+HELD_OUT = "held-out"
+
 
 class _Arguments(BaseModel):
     config: DataConfig
@@ -42,7 +44,7 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
                 "config": settings,
                 "part": part.model_dump(mode="json"),
                 "held_out": str(held_out),
-                "held_out_version": work.versions["held-out"],
+                "held_out_version": work.versions[HELD_OUT],
             },
             version=f"{part.version} {work.versions['block lists']}",
         )
@@ -54,20 +56,20 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
 
 def cleaning_settings(config: DataConfig) -> Json:
     """Return a config for tasks without what cleaning does not read, so that a change of that does not repeat them."""
-    settings = config.model_dump(mode="json", exclude={"dir", "temperature", "valid", "test", "max_pieces"})
+    settings = config.model_dump(mode="json", exclude={"dir", "temperature", "valid", "test", "mono", "max_pieces"})
     for source in settings["train"]:
         del source["repeat"], source["weight"]
     return settings | {"direction": "-".join(config.languages)}
 
 
-def write_held_out_lines(work: Work, pairs: Sequence[SentencePair]) -> Path:
-    """Write the text of all development and test sets for the tasks of this stage. Returns its folder."""
-    folder = work.folder / "held-out"
+def write_held_out_lines(work: Work, pairs: Sequence[SentencePair], name: str = HELD_OUT) -> Path:
+    """Write the text of all development and test sets for the tasks of this stage. Returns its folder, of that name."""
+    folder = work.folder / name
     folder.mkdir(exist_ok=True)
     for side in SIDES:
         write_side(folder, side, [pair[side] for pair in pairs])
     text = b"".join((folder / f"text.{side}").read_bytes() for side in SIDES)
-    work.versions["held-out"] = hashlib.sha256(text).hexdigest()[:16]
+    work.versions[name] = hashlib.sha256(text).hexdigest()[:16]
     return folder
 
 

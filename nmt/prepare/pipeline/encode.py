@@ -119,6 +119,11 @@ def write_side(directory: DataDir, split: str, language: str, raw: Sequence[byte
     directory.text(split, language).write_bytes(b"".join(raw))
     np.save(directory.ids(split, language), encoded.ids)
     np.save(directory.ends(split, language), encoded.ends.astype(np.int64))
+    return text_record(encoded)
+
+
+def text_record(encoded: Encoded) -> TextRecord:
+    """Return the counts of encoded lines."""
     return TextRecord(
         words=int(encoded.words.sum()),
         characters=int(encoded.characters.sum()),

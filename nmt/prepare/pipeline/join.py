@@ -91,9 +91,9 @@ def join(folder: Path, arguments: Json) -> Json:
         n_ids = [int(own[-1]) if len(own) else 0 for own in ends]
         ids = (np.load(part.ids(PART, language)) for part in parts)
         dtype = np.load(parts[0].ids(PART, language), mmap_mode="r").dtype
-        _write(names.ids(task.name, language), dtype, sum(n_ids), ids)
+        write_array(names.ids(task.name, language), dtype, sum(n_ids), ids)
         n, firsts = sum(map(len, ends)), np.cumsum([0, *n_ids])[:-1].astype(np.int64)
-        _write(names.ends(task.name, language), np.dtype(np.int64), n, map(np.add, ends, firsts))
+        write_array(names.ends(task.name, language), np.dtype(np.int64), n, map(np.add, ends, firsts))
     return {"pairs": n}
 
 
@@ -116,7 +116,7 @@ def join_shard(folder: Path, arguments: Json) -> Json:
             [each.part.ids(PART, language) for each in slices],
             [each.part.ends(PART, language) for each in slices],
         )
-        _write(names.ids(task.name, language), ids.dtype, len(ids), _reordered(ids, ends, order))
+        write_array(names.ids(task.name, language), ids.dtype, len(ids), _reordered(ids, ends, order))
         np.save(names.ends(task.name, language), np.cumsum(np.diff(ends, prepend=0)[order]).astype(np.uint32))
     return {"pairs": len(order)}
 
@@ -165,7 +165,7 @@ def _mapped_bytes(path: Path) -> npt.NDArray[np.uint8]:
     return np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
 
 
-def _write(path: Path, dtype: np.dtype[np.generic], n: int, blocks: Iterable[npt.NDArray[np.generic]]) -> None:
+def write_array(path: Path, dtype: np.dtype[np.generic], n: int, blocks: Iterable[npt.NDArray[np.generic]]) -> None:
     """Write an array (n,) as `np.save` does, from blocks."""
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (n,)}
     with path.open("wb") as file:

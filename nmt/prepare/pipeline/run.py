@@ -19,13 +19,14 @@ from nmt.prepare.pipeline.encode import EncodeSummary, encode_parts
 from nmt.prepare.pipeline.group import group_parts
 from nmt.prepare.pipeline.join import join_in_order, join_shards, link_files
 from nmt.prepare.pipeline.judge import judge_parts
+from nmt.prepare.pipeline.mono import CleanedMono
 from nmt.prepare.pipeline.read import Part, training_parts
 from nmt.prepare.pipeline.recall import Earlier, recall_parts
 from nmt.prepare.pipeline.settle import settle_parts, split_off, write_split_off
 from nmt.prepare.pipeline.vocabulary import learn_vocabulary
 from nmt.prepare.pipeline.work import Work
 from nmt.prepare.recipe import block_lists
-from nmt.prepare.records import TextRecord
+from nmt.prepare.records import TextRecord, added
 from nmt.tasks.task import Done
 from nmt.text.tokenizer import Tokenizers
 
@@ -133,11 +134,19 @@ def settle_read(
     return TrainingText(parts, settled, reports, skipped, chosen, n_offered, warnings)
 
 
-def make_vocabulary(work: Work, config: Config, text: TrainingText, reused: Tokenizers | None) -> Tokenizers:
-    """Learn the vocabulary from the training text, unless one is given; write it for the next stage."""
+def make_vocabulary(
+    work: Work,
+    config: Config,
+    text: TrainingText,
+    reused: Tokenizers | None,
+    mono: Mapping[str, CleanedMono],
+) -> Tokenizers:
+    """Learn the vocabulary from the training and the monolingual text, unless one is given; write it for the next
+    stage."""
     if reused is None:
         counts = [CleanReport.from_json(done.summary).kept for done in text.settled]
-        return learn_vocabulary(work, config.tokenizer, config.data.languages, counts)
+        n_mono = {language: each.lines for language, each in mono.items()}
+        return learn_vocabulary(work, config.tokenizer, config.data.languages, counts, n_mono)
     work.versions["tokenizer"] = reused.fingerprint
     reused.save(_vocabulary(work))
     return reused
@@ -163,12 +172,7 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
         files, shards = join_shards(work, config.languages, text.parts, encoded)
     else:
         files = join_in_order(work, config.languages, encoded)
-    counts = {
-        language: TextRecord(**{
-            name: sum(getattr(each.text[language], name) for each in summaries) for name in TextRecord.model_fields
-        })
-        for language in config.languages
-    }  # fmt: skip
+    counts = {language: added(each.text[language] for each in summaries) for language in config.languages}
     n = sum(report.kept * repeat for report, repeat in zip(reports, repeats, strict=True))
     return EncodedText(files, n, reports, counts, shards)
 

@@ -1,10 +1,10 @@
-"""The stage `tokenizer`: one joint vocabulary, or one per language, is learned from the training text."""
+"""The stage `tokenizer`: one joint vocabulary, or one per language, is learned from training and monolingual text."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
@@ -12,8 +12,9 @@ from pydantic import BaseModel
 
 from nmt.config import TokenizerConfig
 from nmt.console import Progress
-from nmt.layout import TokenizerDir
+from nmt.layout import MONO, TokenizerDir
 from nmt.prepare.pipeline.files import part_folder, read_side
+from nmt.prepare.pipeline.mono import mono_folder, read_cleaned
 from nmt.prepare.pipeline.work import Work
 from nmt.tasks.task import Json, Task
 from nmt.text.tokenizer import Tokenizer, Tokenizers, train_tokenizer
@@ -27,14 +28,20 @@ class _Arguments(BaseModel):
     work: str
     counts: list[int]
     """The number of pairs of each part."""
+    mono: dict[str, int]
+    """The number of lines of monolingual text, by language."""
 
 
 def learn_vocabulary(
-    work: Work, config: TokenizerConfig, languages: tuple[str, str], counts: Sequence[int]
+    work: Work, config: TokenizerConfig, languages: tuple[str, str], counts: Sequence[int], mono: Mapping[str, int]
 ) -> Tokenizers:
-    """Learn the vocabulary or vocabularies from the text of all parts."""
-    arguments = _Arguments(config=config, languages=languages, work=str(work.folder), counts=list(counts))
-    task = Task("tokenizer/00000", learn, arguments.model_dump(mode="json"), work.version("settle"))
+    """Learn the vocabulary or vocabularies from the text of all parts, and from `mono` lines of monolingual text, by
+    language."""
+    arguments = _Arguments(
+        config=config, languages=languages, work=str(work.folder), counts=list(counts), mono=dict(mono)
+    )
+    version = work.version("settle", *([MONO] if mono else []))
+    task = Task("tokenizer/00000", learn, arguments.model_dump(mode="json"), version)
     with Progress("learning a vocabulary") as progress:
         progress.say(f"learning a vocabulary for {' and '.join(languages)} …")  # SentencePiece reports no progress
         done = work.stage("tokenizer", "", [task], lambda _done: 0)[0]
@@ -47,7 +54,8 @@ def learn(folder: Path, arguments: Json) -> Json:
 
     def train(*sides: int) -> Tokenizer:
         lines = chain.from_iterable(_lines(task, side) for side in sides)
-        stride = -(-len(sides) * sum(task.counts) // _MOST_LINES)
+        n_lines = sum(sum(task.counts) + task.mono.get(task.languages[side], 0) for side in sides)
+        stride = -(-n_lines // _MOST_LINES)
         return train_tokenizer(islice(lines, 0, None, stride), task.config.vocab_size, _alphabet(task, sides))
 
     if task.config.joint:
@@ -61,12 +69,15 @@ def learn(folder: Path, arguments: Json) -> Json:
 def _lines(task: _Arguments, side: int) -> Iterator[str]:
     for part in range(len(task.counts)):
         yield from read_side(part_folder(task.work, "settle", part), side)
+    if (language := task.languages[side]) in task.mono:
+        yield from read_cleaned(mono_folder(task.work, language))
 
 
 def _alphabet(task: _Arguments, sides: Sequence[int]) -> Counter[str]:
     alphabet = Counter[str]()
-    for part in range(len(task.counts)):
-        for side in sides:
-            path = part_folder(task.work, "settle", part) / f"characters.{side}.json"
-            alphabet.update(json.loads(path.read_bytes()))
+    folders = [part_folder(task.work, "settle", part) for part in range(len(task.counts))]
+    paths = [folder / f"characters.{side}.json" for folder in folders for side in sides]
+    languages = [task.languages[side] for side in sides if task.languages[side] in task.mono]
+    for path in [*paths, *(mono_folder(task.work, language) / "characters.json" for language in languages)]:
+        alphabet.update(json.loads(path.read_bytes()))
     return alphabet

@@ -9,7 +9,7 @@ from nmt.config.yaml12 import dump_yaml
 from nmt.html.charts import histogram
 from nmt.html.document import asset, document, escaped, escaped_sentence, language_attributes
 from nmt.prepare.cleaning.reasons import REASONS, REPAIRS
-from nmt.prepare.reporting.report import CorpusReport, Histograms, Report, TokenizerReport, summed
+from nmt.prepare.reporting.report import CorpusReport, Histograms, MonoReport, Report, TokenizerReport, summed
 from nmt.prepare.reporting.table import length_of_pieces
 
 _REPAIRED_SAMPLES = 5
@@ -29,6 +29,7 @@ def report_page(report: Report) -> str:
         *_lengths(report, [c.lengths_read for c in report.corpora], [c.lengths_kept for c in report.corpora], "h2"),
         *_mix(report),
         *_each(report),
+        *_mono(report.mono),
         *_tokenizer(report.tokenizer),
         "<h2>Settings</h2>\n<details><summary>The settings that determine the data directory</summary>",
         f"<pre>{escaped(dump_yaml(report.settings), keep_lines=True)}</pre>\n</details>",
@@ -67,7 +68,16 @@ def _warnings(warnings: Sequence[str]) -> Iterator[str]:
 
 
 def _corpora(corpora: Sequence[CorpusReport]) -> Iterator[str]:
-    yield '<h2>Corpora</h2>\n<table>\n<tr><th>corpus</th><th class="n">read</th><th class="n">kept</th>'
+    yield "<h2>Corpora</h2>"
+    yield from _counts(corpora)
+    for corpus in corpora:
+        if corpus.skipped:
+            yield f"<p>{escaped(corpus.corpus)}: skipped, since they are no pair: {_counted(corpus.skipped)}.</p>"
+
+
+def _counts(corpora: Sequence[CorpusReport | MonoReport]) -> Iterator[str]:
+    """Yield a table of what was read, kept and dropped."""
+    yield '<table>\n<tr><th>corpus</th><th class="n">read</th><th class="n">kept</th>'
     yield '<th class="n">dropped</th><th class="n">kept</th><th></th></tr>'
     for corpus in corpora:
         name = f'{escaped(corpus.corpus)} <span class="soft">{escaped(corpus.key)}</span>'
@@ -75,9 +85,6 @@ def _corpora(corpora: Sequence[CorpusReport]) -> Iterator[str]:
         share = _share(corpus.kept, corpus.read)
         yield _row(name, (*numbers, share), _bar(corpus.kept, corpus.read, "kept"))
     yield "</table>"
-    for corpus in corpora:
-        if corpus.skipped:
-            yield f"<p>{escaped(corpus.corpus)}: skipped, since they are no pair: {_counted(corpus.skipped)}.</p>"
 
 
 def _reasons(title: str, corpora: Sequence[CorpusReport], level: str) -> Iterator[str]:
@@ -160,6 +167,21 @@ def _each(report: Report) -> Iterator[str]:
         for sample in corpus.kept_samples:
             yield from _sample(f"line {sample['line']:,}", sample, report.languages, "kept")
         yield "</dl>\n</div>\n</div>\n</details>"
+
+
+def _mono(sources: Sequence[MonoReport]) -> Iterator[str]:
+    """Yield the numbers of lines of monolingual text, and some of those dropped."""
+    if not sources:
+        return
+    yield "<h2>Monolingual text, in lines</h2>"
+    yield from _counts(sources)
+    for source in sources:
+        yield f"<details>\n<summary>{escaped(source.corpus)}: some of the lines dropped</summary>\n<dl>"
+        for reason, samples in source.dropped_samples.items():
+            for sample in samples:
+                title = f"{_named(reason)} ({source.dropped[reason]:,}), line {sample['line']:,}"
+                yield from _sample(title, sample, [source.language], "dropped")
+        yield "</dl>\n</details>"
 
 
 def _sample(title: str, sample: Mapping[str, str | int], languages: Sequence[str], kind: str) -> Iterator[str]:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from pydantic import Field
+
 from nmt.data.manifest import Record, SourceRecord
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.cleaning.lengths import CHARS, RATIOS, Lengths
@@ -53,6 +55,20 @@ class CorpusReport(Record):
     """By language, how many lines were identified as which language; empty if that is not in the config."""
 
 
+class MonoReport(Record):
+    """A source of monolingual text; fields as in `CorpusReport`, of lines."""
+
+    key: str
+    """Its key in `data`: mono.en.0."""
+    corpus: str
+    language: str
+    read: int
+    kept: int
+    dropped: dict[str, int]
+    repaired: dict[str, int]
+    dropped_samples: dict[str, list[dict[str, str | int]]]
+
+
 class TokenizerReport(Record):
     """The vocabulary or vocabularies."""
 
@@ -78,6 +94,8 @@ class Report(Record):
     settings: dict[str, object]
     """The recipe, see `nmt.prepare.recipe`."""
     tokenizer: TokenizerReport | None = None
+    mono: list[MonoReport] = Field([])
+    """Sources of monolingual text; left out of report.json if there are none."""
     character_edges: list[int] = CHARS
     ratio_edges: list[float] = RATIOS
 
@@ -154,6 +172,18 @@ def corpus_reports(
             )
         )
     return found
+
+
+def mono_report(record: SourceRecord, key: str, language: str, counts: CleanReport) -> MonoReport:
+    """Return the report on a source of monolingual text."""
+    samples: dict[str, list[dict[str, str | int]]] = {
+        reason: [{"line": line, language: text} for line, text, _ in counts.samples[reason]]
+        for reason in counts.dropped_in_order
+    }
+    return MonoReport(
+        key=key, corpus=record.corpus, language=language, read=counts.read, kept=counts.kept,
+        dropped=counts.dropped_in_order, repaired=counts.repaired, dropped_samples=samples,
+    )  # fmt: skip
 
 
 def tokenizer_report(tokenizers: Tokenizers, text: dict[str, TextRecord]) -> TokenizerReport:

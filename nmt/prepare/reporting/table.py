@@ -32,6 +32,7 @@ def table(
     corpora = {f"  {key} {record.corpus}": record for key, record in sources.items() if key.startswith("train.")}
     if len(corpora) > 1:
         rows = {"train": rows["train"], **corpora, **rows}
+    rows |= {f"{key} {record.corpus}": record for key, record in sources.items() if key.startswith("mono.")}
     yield from count_lines({name: (row.read or 0, row.kept or 0, row.dropped or {}) for name, row in rows.items()})
     for key, record in sources.items():
         if record.skipped:

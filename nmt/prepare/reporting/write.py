@@ -20,4 +20,5 @@ def write_report(folder: Path, report: Report) -> None:
 
 def report_json(report: Report) -> str:
     """Return the report as JSON."""
-    return json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n"
+    tree = report.model_dump(mode="json", exclude=None if report.mono else {"mono"})
+    return json.dumps(tree, ensure_ascii=False, indent=1) + "\n"

@@ -118,7 +118,7 @@ def test_a_manifest_with_another_number_of_pairs(directory: DataDir) -> None:
     manifest["splits"]["train"]["pairs"] = 4
     directory.manifest.write_text(json.dumps(manifest))
     corpus = Corpus.open(directory)
-    with pytest.raises(DataError, match=r"manifest\.json: damaged: train has another number of pairs"):
+    with pytest.raises(DataError, match=r"manifest\.json: damaged: train has another number of lines"):
         corpus.verify("train")
 
 

@@ -57,7 +57,7 @@ def test_what_the_page_says(n_corpora: int) -> None:
         f"{read:,} pairs were read from {'2 corpora' if n_corpora == 2 else 'one corpus'}. {kept} (0.1%) are kept",
         "look at ein Satz", "ein Satz 0 train.0", "valid 30", *REASONS.values(), "Latin 100.0%", "Cyrillic 100.0%",
         "identified as de 80.0%, fr 20.0%", f"wrong encoding, {7 * n_corpora} pairs", "davor", "kept 9",
-        "copied source, line 6", "skipped, since they are no pair: ein Satz 3", "4,000 pieces for de and en together",
+        "copied source, line 7", "skipped, since they are no pair: ein Satz 3", "4,000 pieces for de and en together",
         "2.00 pieces per word", "de: characters a line", "length of en in lengths of de", "name: ein Satz",
     ):  # fmt: skip
         assert text in page.text, text
@@ -123,7 +123,7 @@ def test_each_reason_is_shown_with_a_sample_of_each_corpus_in_turn() -> None:
     lines = list(screen(report(kind="dry run", n_corpora=4)))
     start = lines.index("length ratio: 8 of 49,380 pairs (0.0%), such as")
     assert [line for line in lines[start + 1 : start + 10] if "line" in line] == [
-        f"  ein Satz {number}, line 5" for number in (0, 1, 2)
+        f"  ein Satz {number}, line 6" for number in (0, 1, 2)
     ]
     assert "warning: look at ein Satz" in lines and "repaired: wrong encoding 28" in lines
     assert sum(" such as" in line for line in lines) == len(REASONS) - 1  # not those split off

@@ -1,0 +1,288 @@
+"""`prepare` with monolingual text: what it writes, drops and reports, and when it is done again."""
+
+from __future__ import annotations
+
+import bz2
+import hashlib
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from folders import PAIRS, TEST, TRAIN, VALID, Folder, files
+from nmt.errors import DataError
+from nmt.files import staging
+from nmt.prepare.append import append
+from nmt.prepare.dry_run import dry_run
+from nmt.prepare.pipeline import mono as stage
+from nmt.prepare.pipeline.work import Sizes
+from nmt.recipes.configs import rooted
+
+NEWS = [f"{tgt[:-1]}, says news {n}." for n, (_, tgt) in enumerate(PAIRS[:60])]
+"""Lines that are no side of a pair."""
+FIRST = [*NEWS[:10], "", "  ", *NEWS[10:20], NEWS[3], VALID[2][1], "x" * 1001, "a\x01b", "", NEWS[4], "", *NEWS[20:30]]
+"""Documents of 10, 10 and 10 lines."""
+MONO: dict[str, Any] = {
+    "data__mono": {"en": [{"files": {"en": "one.txt"}}, {"files": {"en": "two.txt"}, "name": "II"}]}
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Folder:
+    folder = Folder(tmp_path)
+    write(folder, "one.txt", FIRST)
+    write(folder, "two.txt", [NEWS[0], *NEWS[30:40], VALID[0][0]])
+    return folder
+
+
+def write(place: Folder, name: str, lines: list[str]) -> None:
+    (place.folder / "text" / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def test_text_ids_and_documents(place: Folder) -> None:
+    place.prepare(**MONO)
+    corpus = place.corpus()
+    assert corpus.mono_languages == ("en",)
+    split, tokenizer = corpus.mono("en"), corpus.tokenizers["en"]
+    lines = split.text("en")
+    assert lines == [*NEWS[:40], VALID[0][0]]  # the German side of a pair that is held out is no English one
+    assert split.n == len(lines)
+    assert (split.ids("en").dtype, split.ends("en").dtype) == ("uint16", "int64")
+    ends = split.ends("en").tolist()
+    assert [split.ids("en")[a:b].tolist() for a, b in zip([0, *ends[:-1]], ends, strict=True)] == [
+        tokenizer.encode(line) for line in lines
+    ]
+    assert (split.documents("en").tolist(), split.documents("en").dtype) == ([0, 10, 20, 30], "int64")
+    corpus.verify_mono("en")
+    with pytest.raises(DataError, match=r"data: no monolingual text in de; data\.mono names it"):
+        corpus.mono("de")
+
+
+def test_what_is_reported(place: Folder) -> None:
+    said = place.prepare(**MONO)
+    assert [" ".join(line.split()) for line in said.split("\n")[1:7]] == [
+        "train 240 240 0",
+        "valid 30 30 0",
+        "test 30 30 0",
+        "mono.en.0 one.txt 39 30 9",
+        "blank line 4, in a dev or test set 1, control character 1, too long (characters) 1, duplicate 2",
+        "mono.en.1 II 12 11 1 duplicate 1",
+    ]
+    dropped = {"overlap": 1, "blank": 4, "control": 1, "long": 1, "duplicate": 2}
+    manifest = place.manifest()
+    source = manifest["sources"]["mono.en.0"]
+    assert (source["read"], source["kept"], source["dropped"]) == (39, 30, dropped)
+    assert source["files"]["en"]["name"] == "one.txt"
+    record = manifest["mono"]["en"]
+    assert (record["lines"], record["documents"], record["text"]["words"] > 100) == (41, 4, True)
+    assert record["clean"]["dropped"] == dropped | {"duplicate": 3}
+    assert record["clean"]["samples"]["duplicate"] == [
+        {"source": "mono.en.0", "corpus": "one.txt", "line": 23, "en": NEWS[3]},
+        {"source": "mono.en.0", "corpus": "one.txt", "line": 28, "en": NEWS[4]},
+        {"source": "mono.en.1", "corpus": "II", "line": 1, "en": NEWS[0]},
+    ]
+    report = json.loads((place.data / "report.json").read_bytes())
+    assert [(one["key"], one["kept"]) for one in report["mono"]] == [("mono.en.0", 30), ("mono.en.1", 11)]
+    assert report["mono"][0]["dropped_samples"]["overlap"] == [{"line": 24, "en": VALID[2][1]}]
+    page = (place.data / "report.html").read_text(encoding="utf-8")
+    assert "Monolingual text" in page and "duplicate (2), line 23" in page
+
+
+def test_without_it_nothing_tells_of_it(place: Folder) -> None:
+    """All files are those of before there was `data.mono`."""
+    place.prepare()
+    assert [name for name, data in place.content().items() if b"mono" in data.replace(b"monospace", b"")] == []
+    assert place.corpus().mono_languages == ()
+
+
+def test_blocks_do_not_matter(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.prepare(data__max_pieces=25, **MONO)
+    whole = place.content()
+    monkeypatch.setattr(stage, "_BLOCK", 7)
+    monkeypatch.setattr(stage, "_IDS", 10)
+    (place.data / "manifest.json").unlink()
+    for path in sorted(place.data.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    place.prepare(data__max_pieces=25, **MONO)
+    assert place.content() == whole
+
+
+def test_lines_of_many_pieces_are_dropped_and_documents_move(place: Folder) -> None:
+    long = [" ".join(NEWS[n : n + 4]) for n in (40, 44)]
+    write(place, "one.txt", [long[0], NEWS[0], NEWS[1], "", long[1], "", NEWS[2]])
+    place.prepare(data__max_pieces=60, data__mono={"en": [{"files": {"en": "one.txt"}}]})
+    split = place.corpus().mono("en")
+    assert split.text("en") == NEWS[:3]
+    assert split.documents("en").tolist() == [0, 2]
+    assert split.lengths("en").max() <= 60
+    assert place.manifest()["sources"]["mono.en.0"]["dropped"] == {"blank": 2, "pieces": 2}
+    (first, second) = place.manifest()["mono"]["en"]["clean"]["samples"]["pieces"]
+    assert (first["line"], second["line"], second["en"][:20]) == (1, 5, long[1][:20])
+
+
+def test_a_development_set_that_is_split_off_is_held_out(place: Folder) -> None:
+    write(place, "one.txt", [tgt for _, tgt in TRAIN])
+    place.prepare(data__valid=12, data__mono={"en": [{"files": {"en": "one.txt"}}]})
+    corpus = place.corpus()
+    left = set(corpus.mono("en").text("en"))
+    assert left == {tgt for _, tgt in TRAIN} - set(corpus.split("valid").text("en")) - {tgt for _, tgt in TEST}
+    assert corpus.mono("en").n == 228
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_the_tokenizer_learns_from_it(place: Folder, joint: bool) -> None:
+    write(place, "one.txt", [f"xylophone {word}" for word in map("".join, itertools.permutations("qwvz"))])
+    mono = {"en": [{"files": {"en": "one.txt"}}]}
+    changes: dict[str, Any] = {"tokenizer__vocab_size": 600, "tokenizer__joint": joint}
+    changes |= {} if joint else {"model__tie_embeddings": "none"}
+    place.prepare(**changes)
+    before = place.corpus().tokenizers
+    assert len(before["en"].encode("xylophone")) > 3
+    place.prepare(data__mono=mono, **changes)
+    after = place.corpus().tokenizers
+    assert len(after["en"].encode("xylophone")) == 1
+    assert (after["de"].fingerprint == before["de"].fingerprint) == (not joint)
+
+
+def test_with_a_given_tokenizer_nothing_is_learned(place: Folder) -> None:
+    place.prepare()
+    first = place.corpus().tokenizers.fingerprint
+    other = Folder(place.folder / "other")
+    write(other, "one.txt", NEWS)
+    other.prepare(place.data, data__mono={"en": [{"files": {"en": "one.txt"}}]})
+    assert other.corpus().tokenizers.fingerprint == first
+    assert other.corpus().mono("en").n == 60
+
+
+def test_when_it_is_prepared_again(place: Folder) -> None:
+    place.prepare()
+    first = place.corpus().fingerprint
+    assert place.prepare(**MONO).startswith(f"preparing {place.data} again: data.mono.en was added\n")
+    second = place.corpus().fingerprint
+    assert "nothing to do" in place.prepare(**MONO)
+    write(place, "two.txt", NEWS[50:])
+    assert f"again: {place.folder}/text/two.txt has changed\n" in place.prepare(**MONO)
+    assert len({first, second, place.corpus().fingerprint}) == 3
+    renamed = {"en": [MONO["data__mono"]["en"][0], {"files": {"en": "two.txt"}, "name": "III"}]}
+    assert "again: data.mono.en.1.name was 'II', is 'III'\n" in place.prepare(data__mono=renamed)
+    pinned = {"en": [MONO["data__mono"]["en"][0] | {"pairs": 39}, renamed["en"][1]]}
+    assert "nothing to do" in place.prepare(data__mono=pinned)
+    assert "again: data.mono.en was removed\n" in place.prepare()
+    assert not [name for name in place.content() if "mono" in name]
+
+
+def test_compressed_and_pinned(place: Folder) -> None:
+    data = bz2.compress("".join(f"{line}\r\n" for line in NEWS).encode("utf-8-sig"))
+    (place.folder / "text" / "news.bz2").write_bytes(data)
+    source: dict[str, Any] = {"files": {"de": "news.bz2"}, "sha256": {"de": hashlib.sha256(data).hexdigest()}}
+    place.prepare(data__mono={"de": [source | {"pairs": 60}]})
+    assert place.corpus().mono("de").text("de") == NEWS
+    with pytest.raises(DataError, match=r"news\.bz2: its SHA-256 is .*, where the config expects 0000"):
+        place.prepare(data__mono={"de": [source | {"sha256": {"de": "0" * 64}}]})
+    with pytest.raises(DataError, match=r"news\.bz2: 60 pairs, where 59 are expected by pairs in the config"):
+        place.prepare(data__max_chars=900, data__mono={"de": [source | {"pairs": 59}]})
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (b"", "data.mono.en: the text is empty: 0 lines were read"),
+        (b"\n \n", "data.mono.en: all 2 lines were dropped: blank line 2"),
+        (b"good\ncaf\xe9\n", "one.txt: not UTF-8 at line 2, byte 4 of the line (0xE9)"),
+        (b"good good good good\n" * 3, "data.mono.en: all 3 lines were dropped: duplicate 2, too long (pieces) 1"),
+        (None, "one.txt: no such file; check data.root and files"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(place: Folder, lines: bytes | None, message: str) -> None:
+    path = place.folder / "text" / "one.txt"
+    path.unlink() if lines is None else path.write_bytes(lines)
+    place.write(train=[("a b", "c"), ("d", "e f"), ("g", "h i")] * 5, valid=VALID[:1], test=TEST[:1])
+    with pytest.raises(DataError) as caught:
+        place.prepare(data__max_pieces=3, data__mono={"en": [{"files": {"en": "one.txt"}}]})
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert place.left() == set()
+
+
+@pytest.mark.parametrize("name", ["mono.en", "mono.en.ids.npy", "mono.en.ends.npy", "mono.en.documents.npy"])
+def test_damage_is_found(place: Folder, name: str) -> None:
+    place.prepare(**MONO)
+    data = bytearray((place.data / name).read_bytes())
+    data[-1] ^= 1
+    (place.data / name).write_bytes(data)
+    with pytest.raises(DataError, match=rf"{name}: damaged, its checksum is not what was written"):
+        place.corpus().verify_mono("en")
+    (place.data / name).write_bytes(data[:-1])
+    with pytest.raises(DataError, match=rf"{name}: \d+ bytes, its manifest says \d+ bytes; run nmt prepare again"):
+        place.corpus()
+
+
+def test_another_number_of_lines_in_the_manifest(place: Folder) -> None:
+    place.prepare(**MONO)
+    manifest = place.manifest()
+    manifest["mono"]["en"]["lines"] += 1
+    (place.data / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    with pytest.raises(DataError, match="mono has another number of lines"):
+        place.corpus().verify_mono("en")
+
+
+def test_what_was_done_is_not_done_again(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("nmt.prepare.prepare.encode_mono", interrupt)
+        place.prepare(**MONO)
+    assert place.left() == {".data.work"}
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "read_part", interrupt)
+        place.prepare(**MONO)
+    assert place.left() == {"data"}
+    assert place.corpus().mono("en").n == 41
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_append_keeps_it_and_adds_none(place: Folder) -> None:
+    sizes = Sizes(part_pairs=40, bucket_pairs=100, shard_pairs=60)
+    place.prepare(sizes=sizes, **MONO)
+    before = {name: data for name, data in place.content().items() if name.startswith("mono.")}
+    assert len(before) == 4
+    record = place.manifest()["mono"]
+    place.write(more=[(f"{src} Neu.", f"{tgt} New.") for src, tgt in TRAIN[:70]])
+    two: dict[str, Any] = {"data__train": [files("train"), files("more")]}
+    with pytest.raises(DataError, match=r"but nothing else may change: data\.mono\.en was removed"):
+        append(place.config(**two), place.data, echo=place.said.append, sizes=sizes)
+    append(place.config(**two, **MONO), place.data, echo=place.said.append, sizes=sizes)
+    assert {name: data for name, data in place.content().items() if name.startswith("mono.")} == before
+    assert place.manifest()["mono"] == record
+    place.corpus().verify_mono("en")
+    assert "nothing to do" in place.prepare(sizes=sizes, **two, **MONO)
+
+
+def test_a_dry_run_leaves_it_out_and_says_so(place: Folder) -> None:
+    said: list[str] = []
+    dry_run(place.config(**MONO), echo=said.append)
+    assert said[-1] == "data.mono was not read: a dry run judges the training pairs alone"
+    dry_run(place.config(), echo=said.append)
+    assert not said[-1].startswith("data.mono")
+
+
+def test_the_config_of_a_recipe_finds_it(place: Folder) -> None:
+    data = rooted(place.config(**MONO)).data
+    assert [source.files for source in data.mono["en"]] == [
+        {"en": str(place.folder / "text" / name)} for name in ("one.txt", "two.txt")
+    ]
+
+
+def test_both_languages_in_either_direction(place: Folder) -> None:
+    write(place, "drei.txt", [src for src, _ in TRAIN])
+    mono = MONO["data__mono"] | {"de": [{"files": {"de": "drei.txt"}}]}
+    place.prepare(data__mono=mono)
+    corpus = place.corpus()
+    assert corpus.mono_languages == ("de", "en")
+    assert corpus.mono("de").text("de") == [src for src, _ in TRAIN]
+    assert np.array_equal(corpus.mono("de").documents("de"), [0])
+    assert "nothing to do" in place.prepare(direction="en-de", data__mono=mono)
