@@ -46,9 +46,9 @@ class TrainingConfig(Section):
     pool_pairs: int = Field(30_000, ge=30_000)
     """Pairs that are grouped by length together; larger pools need less padding."""
     objective: Literal["translation", "denoising"] = "translation"
-    """What is learned. translation: the pairs. denoising: each line of both sides is restored from itself with spans of
-    its pieces masked (Lewis et al., 2019), as pre-training for a run with init_from. Needs a joint vocabulary; the
-    development set is restored, too, so that its BLEU and chrF are of restored lines."""
+    """What is learned. translation: the pairs. denoising: each line of both sides, and of data.mono, is restored from
+    itself with spans of its pieces masked (Lewis et al., 2019), as pre-training for a run with init_from. Needs a joint
+    vocabulary; the development set is restored, too, so that its BLEU and chrF are of restored lines."""
     mask_share: float = Field(0.35, gt=0.0, lt=1.0)
     """denoising: mean share of a line's pieces that are masked."""
     mask_span: float = Field(3.5, ge=1.0)

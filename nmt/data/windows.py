@@ -22,6 +22,7 @@ from nmt.data.corpus import Corpus, Joined, Lines, Side
 from nmt.data.mixing import Position, is_mixed, make_mix
 from nmt.data.shards import WindowLines, WindowText
 from nmt.data.streams import BLOCK, Segments, Stream
+from nmt.errors import DataError
 from nmt.process import Interrupted
 
 
@@ -47,7 +48,8 @@ class Windows:
     """Makes the windows of a run."""
 
     def __init__(self, corpus: Corpus, config: Config) -> None:
-        """Raises ConfigError if the config mixes other corpora than the data directory has."""
+        """Raises ConfigError if the config mixes other corpora than the data directory has, or DataError if pairs that
+        are in shards or mixed would be denoised together with monolingual text."""
         self.mix = make_mix(config, corpus.manifest)
         self._corpus, self._config, settings = corpus, config, config.training
         self._batches = BatchPlan(settings.update_tokens, settings.pool_pairs, settings.seed)
@@ -59,6 +61,13 @@ class Windows:
         self._unverified = {shard.name for shard in shards or []}
         block = BLOCK if shards else 1  # in one file the pairs are in the order of their texts
         self._streams = [Stream(part.runs, (settings.seed, i), block) for i, part in enumerate(self.mix.corpora)]
+        self._mono: list[Lines] = []
+        if settings.objective == "denoising":
+            texts = [(corpus.mono(language), language) for language in corpus.mono_languages]
+            self._mono = [Lines(text.ids(language), text.ends(language)) for text, language in texts]
+            if self._mono and (shards or is_mixed(config)):
+                what = "training text in shards" if shards else "weights, data.temperature and training.stages"
+                raise DataError(f"{corpus.directory.path}: data.mono is denoised in one window, without {what}")
         self._whole: Pairs | None = None
         self._dropout: BpeDropout | None = None
         if not shards and not is_mixed(config):
@@ -69,6 +78,11 @@ class Windows:
                 self._dropout = BpeDropout(split, corpus.tokenizers, data, settings)
         self._planner: ThreadPoolExecutor | None = None
         self._planned: _Planned | None = None
+
+    @property
+    def n_examples(self) -> int:
+        """How many pairs or lines an epoch has."""
+        return self.mix.n_pairs * self._config.training.n_per_pair + sum(map(len, self._mono))
 
     @property
     def is_fixed(self) -> bool:
@@ -167,7 +181,7 @@ class Windows:
         """Return what is learned from, of both sides of all pairs, or of a window of them."""
         training = self._config.training
         if training.objective == "denoising":
-            lines = Joined(src, tgt)
+            lines = Joined(src, tgt, *self._mono)
             return Pairs.of_sides(lines, lines, segments)
         if training.both_directions:
             return Pairs.of_sides(Joined(src, tgt), Joined(tgt, src), segments)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -48,6 +49,25 @@ def test_both_sides_are_learned_and_restored(data: Path, pretrained: Path, tmp_p
     assert last["nll"] < first["nll"]
     restored = sorted(RunDir(pretrained).dev.glob("step-*"))[-1].read_text(encoding="utf-8")
     assert restored.count("\n") == 6
+
+
+def test_monolingual_text_is_learned_too(data: Path, tmp_path: Path) -> None:
+    text = data.parent / "text"
+    (text / "mono.aa").write_text("".join(f"mono {'xyz'[i % 3]}{i}\n" for i in range(30)), encoding="utf-8")
+    mono = {"mono": {"aa": [{"files": {"aa": "mono.aa"}}]}}
+    config = tiny_settings(text, training={"objective": "denoising"}, data=mono)
+    prepare(config, tmp_path / "data", echo=lambda _: None)
+    session = start(config, tmp_path / "data", tmp_path / "run", resume=False)
+    assert session.windows.n_examples == len(session.pairs) == 2 * session.windows.mix.n_pairs + 30
+    last = session.pairs.batch(np.array([len(session.pairs) - 1])).tgt_out[0, :-1].tolist()
+    assert session.validator.tokenizers["aa"].decode(last) == "mono z29"
+    mixed = tiny_settings(text, training={"objective": "denoising"}, data={**mono, "temperature": 5.0})
+    with pytest.raises(DataError, match=r"data\.mono is denoised in one window, without weights"):
+        start(mixed, tmp_path / "data", tmp_path / "other", resume=False)
+    ids = tmp_path / "data" / "mono.aa.ids.npy"
+    ids.write_bytes(ids.read_bytes()[:-1] + b"?")
+    with pytest.raises(DataError, match="damaged, its checksum"):
+        start(config, tmp_path / "data", tmp_path / "other", resume=False)
 
 
 def test_each_update_is_masked_anew(data: Path, tmp_path: Path) -> None:

@@ -71,6 +71,9 @@ def _read_corpus(config: Config, data: DataDir) -> Corpus:
     if corpus.manifest.splits["train"].shards is None:  # shards are verified when a window first reads them
         corpus.verify("train", ("ids", "ends"))
     corpus.verify("valid")
+    if config.training.objective == "denoising":
+        for language in corpus.mono_languages:
+            corpus.verify_mono(language)
     needs_joint = {
         "training.both_directions": config.training.both_directions,
         "training.objective: denoising": config.training.objective == "denoising",
