@@ -17,7 +17,7 @@ from nmt.cli.hints import command_meant
 from nmt.cli.version import commit
 
 ORDER = (
-    "data", "prepare", "train", "translate", "evaluate", "compare", "score", "challenge", "robustness", "sweep",
+    "data", "prepare", "train", "translate", "evaluate", "compare", "score", "rerank", "challenge", "robustness", "sweep",
     "distil", "back-translate", "bidirectional", "export", "runs", "plot", "config",
 )  # fmt: skip
 """Order of the commands in the help."""
