@@ -127,5 +127,5 @@ def rerank(
         say(f"{weights_file}: written")
         return
     features = loaded.features(search)
-    weights = [feature.default for feature in features] if weights_file is None else read_weights(weights_file, features)
-    rerank_file(request, weights, output or "-")
+    defaults = tuple(feature.default for feature in features)
+    rerank_file(request, defaults if weights_file is None else read_weights(weights_file, features), output or "-")

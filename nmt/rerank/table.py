@@ -34,7 +34,8 @@ class Table:
         total = np.zeros(self.values.shape[1:])
         for weight, values in zip(weights, self.values, strict=True):
             total += weight * values
-        return total.argmax(1)
+        chosen: Ints = total.argmax(1)
+        return chosen
 
 
 def make_table(lists: Sequence[NBest], features: Sequence[Feature]) -> Table:

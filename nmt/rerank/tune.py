@@ -49,7 +49,8 @@ class Counts:
         """Return the number (L,) of each line's candidate with the highest score of its own."""
         n_lines, n_candidates, _ = self.counts.shape
         scores = corpus_scores(self.metric.formula, self.counts.reshape(n_lines * n_candidates, -1))
-        return scores.reshape(n_lines, n_candidates).argmax(1)
+        chosen: Ints = scores.reshape(n_lines, n_candidates).argmax(1)
+        return chosen
 
 
 @dataclass(frozen=True)
@@ -131,4 +132,5 @@ def _units(table: Table) -> Floats:
     vary."""
     centred = table.values - table.values.mean(2, keepdims=True)
     spread = np.sqrt((centred**2).mean((1, 2)))
-    return np.divide(spread[0], spread, out=np.zeros_like(spread), where=spread > 0)
+    units: Floats = np.divide(spread[0], spread, out=np.zeros_like(spread), where=spread > 0)
+    return units

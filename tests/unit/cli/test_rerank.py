@@ -12,10 +12,12 @@ from nmt.config.load import changed_config
 from nmt.evaluate.metrics import corpus_score
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.translator import Translator
+from nmt.translate.types import Translation
 from tiny_run import PLAIN, tiny_config, tiny_model, write_run
 
 LINES = [*PLAIN[:5], "", *PLAIN[5:]]
-N_BEST = 4
+N_BEST = 6
+"""More than the beam of the config."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,41 +44,38 @@ RUNS = ("--run", "runs/there", "--reverse", "runs/back", "--src", "in.de")
 OTHER = ("--rescore", "runs/other")
 
 
-def candidates(n_best: int = N_BEST) -> list[list[str]]:
-    return Translator.load("runs/there").translate(LINES, n_best=n_best, beam=n_best)
+def candidates() -> list[list[Translation]]:
+    translator = Translator.load("runs/there")
+    return [*translator.translate_lines(LINES, translator.search_settings({"beam": N_BEST}), N_BEST)]
 
 
 def test_the_sum_of_what_the_runs_say_chooses(nmt: Command) -> None:
     done = nmt("rerank", *RUNS, *OTHER, "--n-best", N_BEST, "--output", "out.en")
     assert (done.status, done.out) == (0, ""), done.err
-    there, back, other = (Translator.load(f"runs/{name}") for name in ("there", "back", "other"))
+    back, other = (Translator.load(f"runs/{name}") for name in ("back", "other"))
     expected, n_changed = [], 0
-    for line, texts in zip(LINES, candidates(), strict=True):
+    for line, translations in zip(LINES, candidates(), strict=True):
         if not line:
             expected.append("")
             continue
-        by_run = [
-            [one.score for one in translator.score(pairs)]
-            for translator, pairs in (
-                (there, [(line, text) for text in texts]),
-                (back, [(text, line) for text in texts]),
-                (other, [(line, text) for text in texts]),
-            )
-        ]
-        sums = [*map(sum, zip(*by_run, strict=True))]
+        texts = [each.text for each in translations]
+        channel = [one.score for one in back.score([(text, line) for text in texts])]
+        rescored = [one.score for one in other.score([(line, text) for text in texts])]
+        sums = [sum(each) for each in zip([each.score for each in translations], channel, rescored, strict=True)]
         expected.append(texts[sums.index(max(sums))])
         n_changed += sums.index(max(sums)) > 0
     assert read("out.en") == expected and n_changed > 2
-    assert done.err == f"nmt: lines 9, of which {n_changed} have another translation than the first candidate\n"
+    counts = f"lines 9, of which {n_changed} have another translation than the first candidate"
+    assert done.err.splitlines()[-1] == f"nmt: {counts}"
     assert not Path("out.en.part").exists()
 
 
 def test_weights_are_tuned_written_and_used(nmt: Command) -> None:
-    write("ref.en", [texts[-1] or "x" for texts in candidates()])
+    write("ref.en", [translations[-1].text or "x" for translations in candidates()])
     tune = ("rerank", *RUNS, *OTHER, "--n-best", N_BEST, "--tune", "--ref", "ref.en", "--metric", "chrf")
     done = nmt(*tune, "--weights-file", "w.json")
     assert done.status == 0, done.err
-    assert done.err == "nmt: w.json: written\n"
+    assert done.err.splitlines()[-1] == "nmt: w.json: written"
     tuned = json.loads(Path("w.json").read_text())
     assert nmt(*tune, "--weights-file", "again.json").status == 0
     assert Path("again.json").read_bytes() == Path("w.json").read_bytes()
@@ -85,7 +84,7 @@ def test_weights_are_tuned_written_and_used(nmt: Command) -> None:
     assert [*tuned["weights"]] == ["direct", "channel", "other", "length"] and tuned["weights"]["direct"] == 1.0
     assert tuned["direct"] < tuned["reranked"] <= tuned["oracle"]
     assert (tuned["src"], tuned["ref"], tuned["lines"], tuned["n_best"]) == ("in.de", "ref.en", 9, N_BEST)
-    assert tuned["search"].startswith(f"beam {max(N_BEST, tiny_config().search.beam)}, length penalty power 1")
+    assert tuned["search"].startswith(f"beam {N_BEST}, length penalty power 1")
     assert tuned["reverse"] == [{"run": "runs/back", "step": 7, "weights": "raw"}]
     shown = done.out.splitlines()
     assert shown[0].startswith("chrF of ref.en, 9 lines, ") and len(shown) == 6
@@ -99,7 +98,7 @@ def test_weights_are_tuned_written_and_used(nmt: Command) -> None:
     Path("zero.json").write_text(json.dumps(tuned))
     done = nmt(*use, "zero.json")
     assert done.status == 0, done.err
-    assert done.out.split("\n")[:-1] == [texts[0] for texts in candidates()]
+    assert done.out.split("\n")[:-1] == [best.text for best, *_ in candidates()]
     assert corpus_score("chrf", done.out.splitlines(), read("ref.en")).value == pytest.approx(tuned["direct"])
 
 
@@ -139,13 +138,16 @@ TO_TUNE = "--tune takes --src F and --ref F and writes --weights-file F; it has 
             ("--run", "runs/there", "--reverse", "runs/other", "--src", "in.de"),
             "--reverse runs/other: translates de-en, beside this --run it must be en-de",
         ),
-        ((*RUNS, "--rescore", "runs/back"), "--rescore runs/back: translates en-de, beside this --run it must be de-en"),
+        (
+            (*RUNS, "--rescore", "runs/back"),
+            "--rescore runs/back: translates en-de, beside this --run it must be de-en",
+        ),
         ((*RUNS, *OTHER, *OTHER), "--rescore runs/other: its weight is named other, as that of another --rescore"),
         ((*RUNS, "--weights-file", "nowhere"), "nowhere: no such file; --tune writes it"),
         ((*RUNS, "--weights-file", "short"), "short: damaged: "),
         (
             (*RUNS, *OTHER, "--weights-file", "w.json"),
-            "w.json: has weights of direct, channel, length, these runs give direct, channel, other, length; tune again",
+            "w.json: has weights of direct, channel, length, these runs give direct, channel, other, length; tune",
         ),
         ((*RUNS, "--set", "training.seed=2"), "--set training.seed=2: only search.* settings can be changed here"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import count
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from nmt.rerank.features import Feature, Pairs, direct
 from nmt.rerank.table import Table, make_table
 from nmt.rerank.tune import Counts, find_weights, tune
 
-WORDS = "the a cat dog house tree sits runs on under big old red".split()
+WORDS = ["the", "a", "cat", "dog", "house", "tree", "sits", "runs", "on", "under", "big", "old", "red"]
 
 
 def feature(name: str, seed: int, scale: float = 1.0, is_signed: bool = False) -> Feature:
@@ -33,11 +34,9 @@ def feature(name: str, seed: int, scale: float = 1.0, is_signed: bool = False) -
 def made_lists(n: int, seed: int = 1) -> list[NBest]:
     """Lines with one to eight candidates of random words."""
     rng = random.Random(seed)
+    texts = (" ".join(rng.choices(WORDS, k=rng.randint(3, 9))) for _ in count())
     return [
-        NBest(
-            f"line {number}",
-            [Candidate(" ".join(rng.choices(WORDS, k=rng.randint(3, 9))), -rng.random()) for _ in range(1 + number % 8)],
-        )
+        NBest(f"line {number}", [Candidate(next(texts), -rng.random()) for _ in range(1 + number % 8)])
         for number in range(n)
     ]
 
@@ -84,7 +83,7 @@ def test_never_below_the_ranking_by_search_and_as_sacrebleu_says(seed: int, metr
     assert tuned.reranked == pytest.approx(corpus_score(metric, wanted(table, tuned.weights), refs).value)
     assert tuned.reranked >= tuned.direct
     best = [
-        max([each.text for each in candidates], key=lambda text: corpus_score("chrf", [text], [ref]).value)  # noqa: B023
+        max([each.text for each in candidates], key=lambda text: corpus_score("chrf", [text], [ref]).value)
         for (_, candidates), ref in zip(lists, refs, strict=True)
     ]
     assert tuned.oracle == pytest.approx(corpus_score(metric, best, refs).value)
