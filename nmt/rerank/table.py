@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Table:
-    """Candidates of lines. Lists shorter than K go on with their first candidate, again and again."""
+    """Candidates of lines. In lists shorter than K the last one is repeated."""
 
     texts: Sequence[Sequence[str]]
     """K for each of the L lines."""
@@ -44,8 +44,8 @@ def make_table(lists: Sequence[NBest], features: Sequence[Feature]) -> Table:
     """
     pairs = [(line, candidate) for line, candidates in lists for candidate in candidates]
     sizes = np.array([len(candidates) for _, candidates in lists])
-    first, number = np.cumsum(sizes) - sizes, np.arange(sizes.max())
-    rows = first[:, None] + np.where(number < sizes[:, None], number, 0)  # (L, K), of `pairs`
+    first = np.cumsum(sizes) - sizes
+    rows = first[:, None] + np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)  # (L, K), of `pairs`
     values = np.array([feature.values(pairs) for feature in features], np.float64)[:, rows]
     worst = np.where(np.isnan(values), np.inf, values).min(2, keepdims=True)
     values = np.where(np.isnan(values), np.where(np.isinf(worst), 0.0, worst), values)

@@ -39,7 +39,7 @@ FEATURES = [direct(), Feature("channel", channel)]
 def test_the_highest_weighted_sum_wins(weights: tuple[float, ...], chosen: list[int]) -> None:
     table = make_table(LISTS, FEATURES)
     assert table.values.shape == (2, 3, 3)
-    assert table.texts[0] == ["house", "home", "house"]
+    assert table.texts[0] == ["house", "home", "home"]
     assert table.choose(weights).tolist() == chosen
 
 
