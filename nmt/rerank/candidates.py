@@ -12,6 +12,7 @@ from nmt.config import SearchConfig
 from nmt.console import Progress, say
 from nmt.errors import DataError
 from nmt.text.lines import read_lines
+from nmt.text.tokenizer import is_blank
 from nmt.translate.files import Warnings
 from nmt.translate.translator import Translator
 from nmt.translate.types import Line
@@ -77,7 +78,7 @@ def _n_best(source: str, candidates: Iterable[Candidate]) -> NBest:
     different: dict[str, Candidate] = {}
     for candidate in candidates:
         different.setdefault(candidate.text, candidate)
-    return NBest(source, tuple(different.values()))
+    return NBest(source, (Candidate("", 0.0),) if is_blank(source) else tuple(different.values()))
 
 
 def _parsed(row: str, where: str) -> tuple[int, Candidate]:
