@@ -14,12 +14,12 @@ SOURCE = Path("a.src")
 
 def test_the_candidates_of_each_line(tmp_path: Path) -> None:
     path = tmp_path / "n-best"
-    rows = ["1\t-0.5\t-1\tone\ttab", "1\t-0.6\t-1\tother", "1\t-0.7\t-2\tone\ttab", "2\t-1\t-1\tblank", "3\t-1\t-1\tlast"]
+    rows = ["1\t-0.5\t-1\tone\ttab", "1\t-0.6\t-1\tother", "1\t-0.7\t-2\tone\ttab", "2\t-1\t-1\tblank", "3\t-1\t-1\tz"]
     path.write_text("".join(f"{row}\n" for row in rows))
     assert [*read_n_best(path, ["x", " ", "y"], SOURCE)] == [
         NBest("x", (Candidate("one\ttab", -0.5), Candidate("other", -0.6))),
         NBest(" ", (Candidate("", 0.0),)),
-        NBest("y", (Candidate("last", -1.0),)),
+        NBest("y", (Candidate("z", -1.0),)),
     ]
     path.write_text("")
     assert [*read_n_best(path, [], SOURCE)] == []
