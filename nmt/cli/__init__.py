@@ -21,6 +21,7 @@ from nmt.cli import (
     filter,  # noqa: A004  (commands are named after their modules)
     plot,
     prepare,
+    rerank,
     robustness,
     runs,
     score,
@@ -46,6 +47,7 @@ __all__ = [
     "main",
     "plot",
     "prepare",
+    "rerank",
     "robustness",
     "runs",
     "score",

@@ -17,8 +17,8 @@ from nmt.cli.hints import command_meant
 from nmt.cli.version import commit
 
 ORDER = (
-    "data", "prepare", "train", "translate", "evaluate", "compare", "score", "filter", "challenge", "robustness",
-    "sweep", "distil", "back-translate", "bidirectional", "export", "runs", "plot", "config",
+    "data", "prepare", "train", "translate", "evaluate", "compare", "score", "rerank", "filter", "challenge",
+    "robustness", "sweep", "distil", "back-translate", "bidirectional", "export", "runs", "plot", "config",
 )  # fmt: skip
 """Order of the commands in the help."""
 

@@ -53,6 +53,7 @@ OTHER_COMMANDS = {
     "translate": "generate infer inference predict interactive decode",
     "evaluate": "eval test valid validate bleu sacrebleu",
     "compare": "diff significance compare_mt paired_bs paired_ar",
+    "rerank": "reranking noisy_channel noisychannel rescore nbest",
     "challenge": "contrastive contrast lingeval contrapro",
     "robustness": "robust noise noisy perturb perturbation typos",
     "filter": "filtering clean_pairs bicleaner",
@@ -66,7 +67,7 @@ OTHER_COMMANDS = {
 }
 """For each command, its names in other toolkits."""
 
-SEARCHING = ("translate", "evaluate", "compare", "robustness", "score")
+SEARCHING = ("translate", "evaluate", "compare", "robustness", "score", "rerank")
 """Commands whose --set takes only settings of the search."""
 
 NOT_HERE = {
@@ -176,6 +177,8 @@ def _instead(command: str, words: Sequence[str], shown: str) -> str:
             return "nmt score --src FILE --ref FILE"
         case "filter":
             return "nmt filter --run RUN --reverse RUN --src FILE --tgt FILE"
+        case "rerank":
+            return f"nmt rerank --reverse RUN --src {first if is_file else 'FILE'}"
         case "evaluate" | "export" | "challenge" | "robustness":
             return f"nmt {command} --run {first}"
         case "train" if Path(words[0]).is_dir():

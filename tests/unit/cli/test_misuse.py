@@ -26,6 +26,7 @@ LISTS = {
     ("bidirectional", "--set"),
     ("distil", "--teacher"),
     *((name, "--run") for name in ("translate", "evaluate", "score", "challenge")),
+    *(("rerank", option) for option in ("--run", "--reverse", "--rescore", "--set")),
     *(("evaluate", option) for option in ("--ref", "--split")),
     *(("robustness", option) for option in ("--run", "--set")),
     *(("compare", option) for option in ("--hyp", "--ref", "--group", "--set")),

@@ -1,0 +1,131 @@
+"""`nmt rerank`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nmt.cli.app import app
+from nmt.cli.complete import runs
+from nmt.cli.options import BeamOption, PenaltyOption, PrecisionOption, RunsOption, SearchOption
+from nmt.errors import ConfigError
+
+N_BEST = 20
+"""Candidates of a line by default."""
+
+
+@app.command()
+def rerank(
+    reverse: Annotated[
+        list[Path],
+        typer.Option(
+            "--reverse",
+            metavar="DIR",
+            help="Run of the other direction; repeat for an ensemble.",
+            show_default=False,
+            autocompletion=runs,
+        ),
+    ],
+    source: Annotated[Path, typer.Option("--src", metavar="F", help="Source text.", show_default=False)],
+    run: RunsOption = None,
+    rescore: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--rescore",
+            metavar="DIR",
+            help="Another run of the same direction, whose score counts too; may be repeated.",
+            autocompletion=runs,
+        ),
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", metavar="F|-", help="File to write.  [default: standard output]")
+    ] = None,
+    weights_file: Annotated[
+        Path | None, typer.Option("--weights-file", metavar="F", help="Tuned weights; written with --tune, else read.")
+    ] = None,
+    tune: Annotated[bool, typer.Option("--tune", help="Tune the weights on --src and --ref.")] = False,
+    reference: Annotated[
+        Path | None, typer.Option("--ref", metavar="F", help="With --tune: translations of --src, line by line.")
+    ] = None,
+    metric: Annotated[
+        Literal["bleu", "chrf"] | None,
+        typer.Option("--metric", help="With --tune: the score to maximise.  [default: bleu]"),
+    ] = None,
+    n_best: Annotated[
+        int | None,
+        typer.Option(
+            "--n-best", metavar="N", min=1, help=f"Candidates per line; at most the beam size.  [default: {N_BEST}]"
+        ),
+    ] = None,
+    n_best_file: Annotated[
+        Path | None,
+        typer.Option("--n-best-file", metavar="F", help="Candidates, as nmt translate --n-best has written them."),
+    ] = None,
+    beam: BeamOption = None,
+    length_penalty: PenaltyOption = None,
+    overrides: SearchOption = None,
+    precision: PrecisionOption = "auto",
+) -> None:
+    """Translate, and let a run of the other direction choose among the candidates.
+
+    Noisy-channel reranking (Yee et al., 2019): each line is translated into N candidates, and the one with the
+    highest weighted sum of these features is written. Blank lines stay blank.
+
+    \b
+      direct   the score of search; its weight is 1
+      channel  how probable --reverse finds the source as the translation of the candidate
+      NAME     how probable --rescore DIR/NAME finds the candidate
+      length   pieces of the candidate
+
+    Log-probabilities are divided by the length penalty, as the scores of search are: with the default settings they
+    are means per piece. The weights are 1, that of the length 0, unless --weights-file has tuned ones.
+
+    --tune tunes them on a development set: it tries random weights, improves the best of them one weight at a time,
+    and writes those with the highest BLEU or chrF to --weights-file. The same command finds the same weights. The
+    scores of the search's own ranking and of the best candidates (the oracle) are shown beside.
+
+    The beam is at least N, unless it is given. --n-best-file F reads candidates that nmt translate --n-best has
+    written; --length-penalty must then be that of F.
+
+    \b
+    Examples:
+      nmt rerank --run runs/de-en --reverse runs/en-de --tune --src dev.de --ref dev.en --weights-file weights.json
+      nmt rerank --run runs/de-en --reverse runs/en-de --src test.de --weights-file weights.json --output test.en
+      nmt rerank --run runs/de-en --reverse runs/en-de --rescore runs/de-en-2 --src test.de --n-best 50
+    """
+    if tune and (reference is None or weights_file is None or output is not None):
+        raise ConfigError(["--tune takes --src F and --ref F and writes --weights-file F; it has no --output"])
+    if not tune and (reference is not None or metric is not None):
+        raise ConfigError(["--ref and --metric are for --tune; nmt evaluate --hyp F --ref F scores what is written"])
+    if n_best_file is not None and (n_best is not None or beam is not None):
+        raise ConfigError(["--n-best-file has the candidates: leave out --n-best and --beam"])
+
+    from nmt.cli.defaults import resolve_models, search_settings
+    from nmt.console import say, show
+    from nmt.files.document import document_text
+    from nmt.files.write import open_output, refuse_overwriting
+    from nmt.rerank.rerank import Request, rerank_file, screen, tune_weights
+    from nmt.rerank.runs import Runs
+    from nmt.rerank.weights import read_weights
+
+    inputs = [source, reference, n_best_file]
+    refuse_overwriting(*(([weights_file], inputs) if tune else ([output], [*inputs, weights_file])))
+    loaded = Runs.load(resolve_models(run, None), reverse, rescore or (), precision)
+    config = loaded.direct.config
+    search = search_settings(config, beam, length_penalty, overrides or ())
+    n_candidates = None if n_best_file is not None else n_best or N_BEST
+    if n_candidates is not None and beam is None and search.beam == config.search.beam:
+        search = search.model_copy(update={"beam": max(search.beam, n_candidates)})
+    request = Request(loaded, search, source, n_candidates, n_best_file)
+    if tune and reference is not None and weights_file is not None:
+        with open_output(weights_file) as file:
+            tuned = tune_weights(request, reference, metric or "bleu")
+            file.write(document_text(tuned).encode())
+        show(*screen(tuned))
+        say(f"{weights_file}: written")
+        return
+    features = loaded.features(search)
+    defaults = tuple(feature.default for feature in features)
+    rerank_file(request, defaults if weights_file is None else read_weights(weights_file, features), output or "-")

@@ -1,0 +1,1 @@
+"""Noisy-channel reranking: several runs choose among the candidate translations of one."""
