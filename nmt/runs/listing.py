@@ -42,7 +42,8 @@ class Summary:
     checkpoint: int | None
     """The step of the last checkpoint."""
     best_bleu: float | None
-    """On the development set, the average at the end included."""
+    """On the development set, the average at the end included; None if the run has learned something else than to
+    translate."""
     test: ScoreRecord | None
     """The newest scores of a test set."""
     minutes: float | None
@@ -84,8 +85,10 @@ def summarise(run: RunDir) -> Summary:
     bleu: dict[Weights, float] = {}
     last: Record = {}
     tests: list[ScoreRecord] = []
+    translates = True
     with _collecting(problems, run):
-        max_steps = load_config(run.config).training.max_steps
+        training = load_config(run.config).training
+        max_steps, translates = training.max_steps, training.objective == "translation"
     with _collecting(problems, run):
         read_info(run)
     with _collecting(problems, run):
@@ -115,7 +118,7 @@ def summarise(run: RunDir) -> Summary:
         step=max(int(number(last, "step") or 0), *steps[-1:], 0),
         max_steps=max_steps,
         checkpoint=steps[-1] if steps else None,
-        best_bleu=max(bleu.values(), default=None),
+        best_bleu=max(bleu.values(), default=None) if translates else None,
         test=tests[-1] if tests else None,
         minutes=_minutes(run, steps, number(last, "minutes")),
         last_written=_last_written(run),

@@ -13,9 +13,11 @@ import torch
 from kept_run import Died, die_before, differences, kept, settings
 from nmt.config import Config
 from nmt.errors import ConfigError, DataError
+from nmt.export.export import Request, export
 from nmt.layout import RunDir
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_weights
+from nmt.runs.listing import summarise
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
 from nmt.translate.translator import Translator
@@ -99,9 +101,12 @@ def test_a_translation_run_starts_with_its_weights(data: Path, pretrained: Path,
         assert torch.equal(begun[name], tensor), name
 
 
-def test_it_does_not_translate(pretrained: Path) -> None:
+def test_it_does_not_translate(pretrained: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         Translator.load(pretrained)
+    with pytest.raises(ConfigError, match=r"has learned training\.objective: denoising, not to"):
+        export(Request(pretrained), tmp_path / "exported", "native")
+    assert summarise(RunDir(pretrained)).best_bleu is None
     assert str(caught.value) == (
         f"{pretrained}: has learned training.objective: denoising, not to translate; "
         f"nmt train --init-from {pretrained} starts a translation run with its weights"

@@ -107,7 +107,9 @@ def test_a_disk_that_is_full_for_a_moment(data, tmp_path, saves_in, monkeypatch)
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_disk_that_is_full_to_the_end(data, whole, tmp_path, capsys):
+@pytest.mark.parametrize("threaded", [(), ("cpu",)])
+def test_a_disk_that_is_full_to_the_end(data, whole, tmp_path, capsys, monkeypatch, threaded):
+    monkeypatch.setattr(saver, "THREADED", threaded)
     run = RunDir(tmp_path / "run")
     real = loop.train_step
     with pytest.MonkeyPatch.context() as patch:
@@ -126,6 +128,7 @@ def test_a_disk_that_is_full_to_the_end(data, whole, tmp_path, capsys):
         f"then nmt train --resume --run {run.path} completes it"
     )
     said = capsys.readouterr().err
+    assert said.count("is not saved: ") == 3, "twice by the last step"
     assert re.search("warning: step 4 is not saved: .*: No space left on device; training continues and the next", said)
     assert f"{run.log}: cannot be written: No space left on device; training continues and retries later" in said
     assert saved_steps(run) == [2, 3]
