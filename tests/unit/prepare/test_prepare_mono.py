@@ -123,6 +123,15 @@ def test_lines_of_many_pieces_are_dropped_and_documents_move(place: Folder) -> N
     assert (first["line"], second["line"], second["en"][:20]) == (1, 5, long[1][:20])
 
 
+def test_a_line_of_many_pieces_belongs_to_its_source(place: Folder) -> None:
+    write(place, "one.txt", NEWS[:3])
+    write(place, "two.txt", [" ".join(NEWS[40:44]), *NEWS[3:5]])
+    place.prepare(data__max_pieces=60, **MONO)
+    sources = place.manifest()["sources"]
+    assert [sources[f"mono.en.{i}"]["dropped"] for i in (0, 1)] == [{}, {"pieces": 1}]
+    assert place.corpus().mono("en").documents("en").tolist() == [0, 3]
+
+
 def test_a_development_set_that_is_split_off_is_held_out(place: Folder) -> None:
     write(place, "one.txt", [tgt for _, tgt in TRAIN])
     place.prepare(data__valid=12, data__mono={"en": [{"files": {"en": "one.txt"}}]})
@@ -145,6 +154,14 @@ def test_the_tokenizer_learns_from_it(place: Folder, joint: bool) -> None:
     after = place.corpus().tokenizers
     assert len(after["en"].encode("xylophone")) == 1
     assert (after["de"].fingerprint == before["de"].fingerprint) == (not joint)
+
+
+def test_a_small_vocabulary_is_not_spent_on_rare_characters(place: Folder) -> None:
+    write(place, "one.txt", [chr(0x4E00 + n) for n in range(100)])
+    place.prepare(data__mono={"en": [{"files": {"en": "one.txt"}}]})
+    tokenizer = place.corpus().tokenizers["en"]
+    singles = [piece for piece in tokenizer.pieces(range(276, len(tokenizer))) if len(piece) == 1]
+    assert (len(tokenizer), len(singles) <= 63) == (400, True)
 
 
 def test_with_a_given_tokenizer_nothing_is_learned(place: Folder) -> None:
@@ -239,6 +256,22 @@ def test_what_was_done_is_not_done_again(place: Folder, monkeypatch: pytest.Monk
         place.prepare(**MONO)
     assert place.left() == {"data"}
     assert place.corpus().mono("en").n == 41
+
+
+def test_after_a_stop_another_text_is_learned_from(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "KEPT_AFTER", 0.0)
+    changes: dict[str, Any] = {"tokenizer__vocab_size": 600, "data__mono": {"en": [{"files": {"en": "one.txt"}}]}}
+    write(place, "one.txt", [f"xylophone {n}" for n in range(30)])
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("nmt.prepare.prepare.encode_mono", interrupt)
+        place.prepare(**changes)
+    write(place, "one.txt", [f"quizmaster {n}" for n in range(30)])
+    changes["data__mono"]["en"][0]["name"] = "renamed"
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt.prepare.pipeline.clean.Cleaner", interrupt)  # the pairs have been cleaned
+        place.prepare(**changes)
+    tokenizer = place.corpus().tokenizers["en"]
+    assert len(tokenizer.encode("quizmaster")) == 1 < len(tokenizer.encode("xylophone"))
 
 
 def interrupt(*_: object, **__: object) -> None:
