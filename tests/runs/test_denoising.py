@@ -12,6 +12,7 @@ import torch
 
 from kept_run import Died, die_before, differences, kept, settings
 from nmt.config import Config
+from nmt.data.batching import unpadded
 from nmt.errors import ConfigError, DataError
 from nmt.export.export import Request, export
 from nmt.layout import RunDir
@@ -47,6 +48,9 @@ def test_both_sides_are_learned_and_restored(data: Path, pretrained: Path, tmp_p
     assert len(session.pairs) == 2 * session.windows.mix.n_pairs
     assert len(session.validator.references) == 6 == len(session.validator.src_lines)
     assert any("[mask]" in line for line in session.validator.src_lines)
+    targets = unpadded(session.validator.pairs.batch(np.arange(6)).tgt_out)
+    decode = session.validator.tokenizers["aa"].decode
+    assert [decode(ids.tolist()) for ids in targets] == session.validator.references
     [first, last] = records(pretrained, "valid")
     assert last["nll"] < first["nll"]
     restored = sorted(RunDir(pretrained).dev.glob("step-*"))[-1].read_text(encoding="utf-8")

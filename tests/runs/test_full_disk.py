@@ -28,6 +28,7 @@ from nmt.training import loop, saver
 from nmt.training.loop import fit
 from nmt.training.report.board import Board
 from nmt.training.report.log import TrainingLog
+from nmt.training.saving import checkpoints
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 
@@ -104,6 +105,35 @@ def test_a_disk_that_is_full_for_a_moment(data, tmp_path, saves_in, monkeypatch)
         assert not list(run.path.rglob("*.part")), k
         shutil.rmtree(run.path)
     assert n_warned > 5 and n_ended > 1 if saves_in == "a thread" else n_warned > 20 and n_ended > 5
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_save_that_fails_in_its_thread_is_told_at_the_next_step(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(saver, "THREADED", ("cpu",))
+    real, real_step, calls = checkpoints.save_checkpoint, loop.train_step, []
+    goes_on = threading.Event()
+
+    def save_checkpoint(*arguments: Any) -> None:
+        calls.append(threading.current_thread().name)
+        if len(calls) == 1:
+            assert goes_on.wait(30)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "weights")
+        real(*arguments)
+
+    def train_step(session: loop.Session, update: loop.Update) -> loop.Outcome:
+        if session.state.step == 3:
+            goes_on.set()
+            assert session.saver.saved_step == 0  # waits
+        return real_step(session, update)
+
+    monkeypatch.setattr(checkpoints, "save_checkpoint", save_checkpoint)
+    monkeypatch.setattr(loop, "train_step", train_step)
+    run = RunDir(tmp_path / "run")
+    fit(settings(data, save_every_steps=3, validate_every_steps=6), data, run.path)
+    records = [json.loads(line) for line in run.log.read_text(encoding="utf-8").splitlines()]
+    [warning] = [record for record in records if "is not saved" in record.get("message", "")]
+    assert warning["step"] == 4 and "step 3 is not saved: weights: No space left" in warning["message"]
+    assert all(name.startswith("nmt saves") for name in calls[:2]) and saved_steps(run) == [6]
 
 
 @pytest.mark.usefixtures("quick")
