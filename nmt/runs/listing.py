@@ -42,8 +42,7 @@ class Summary:
     checkpoint: int | None
     """The step of the last checkpoint."""
     best_bleu: float | None
-    """On the development set, the average at the end included; None if the run has learned something else than to
-    translate."""
+    """On the development set, the average at the end included; None if the run does not translate."""
     test: ScoreRecord | None
     """The newest scores of a test set."""
     minutes: float | None
@@ -81,14 +80,12 @@ def summarise(run: RunDir) -> Summary:
     problems: list[str] = []
     max_steps: int | None = None
     selected = Selected()
-    steps: list[int] = []
-    bleu: dict[Weights, float] = {}
-    last: Record = {}
-    tests: list[ScoreRecord] = []
-    translates = True
+    steps, tests = list[int](), list[ScoreRecord]()
+    bleu, last = dict[Weights, float](), Record()
+    is_other = False
     with _collecting(problems, run):
         training = load_config(run.config).training
-        max_steps, translates = training.max_steps, training.objective == "translation"
+        max_steps, is_other = training.max_steps, training.objective != "translation"
     with _collecting(problems, run):
         read_info(run)
     with _collecting(problems, run):
@@ -118,7 +115,7 @@ def summarise(run: RunDir) -> Summary:
         step=max(int(number(last, "step") or 0), *steps[-1:], 0),
         max_steps=max_steps,
         checkpoint=steps[-1] if steps else None,
-        best_bleu=max(bleu.values(), default=None) if translates else None,
+        best_bleu=None if is_other else max(bleu.values(), default=None),
         test=tests[-1] if tests else None,
         minutes=_minutes(run, steps, number(last, "minutes")),
         last_written=_last_written(run),
