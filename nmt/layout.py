@@ -65,7 +65,8 @@ MONO = "mono"
 
 @dataclass(frozen=True)
 class TokenizerDir:
-    """One SentencePiece model for both languages, `joint.model`, or one per language, `LANG.model`."""
+    """One SentencePiece model for both languages, `joint.model`, or one per language, `LANG.model`; and the labels, if
+    the target is a label, `labels.json`."""
 
     path: Path
 
@@ -75,6 +76,10 @@ class TokenizerDir:
 
     def language(self, language: str) -> Path:
         return self.path / f"{language}.model"
+
+    @property
+    def labels(self) -> Path:
+        return self.path / "labels.json"
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from nmt.cli.hints import command_meant
 from nmt.cli.version import commit
 
 ORDER = (
-    "data", "prepare", "train", "translate", "evaluate", "compare", "score", "rerank", "filter", "challenge",
-    "robustness", "sweep", "distil", "back-translate", "bidirectional", "export", "runs", "plot", "config",
+    "data", "prepare", "train", "translate", "classify", "evaluate", "compare", "score", "generate", "rerank", "filter",
+    "challenge", "robustness", "sweep", "distil", "back-translate", "bidirectional", "export", "runs", "plot", "config",
 )  # fmt: skip
 """Order of the commands in the help."""
 
@@ -96,6 +96,7 @@ def nmt(
       nmt evaluate   run -> BLEU, chrF, TER    score a test set
 
     `nmt compare` tells whether one system is better than another, `nmt robustness` how one bears typos and the like.
+    `nmt classify` predicts labels of texts, if a run has learned some.
     `nmt data` downloads public corpora by name, `nmt filter` keeps the best pairs of noisy ones. `nmt sweep` compares
     values of settings, `nmt runs` lists runs, `nmt plot` draws their curves.
     Three recipes train better or smaller models: `nmt distil`, `nmt back-translate` and `nmt bidirectional`.

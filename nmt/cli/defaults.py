@@ -46,7 +46,7 @@ def resolve_training(
     run: Path | None,
     overrides: Sequence[str],
     resume: bool,
-    init_from: Path | None = None,
+    init_from: Sequence[str] = (),
 ) -> tuple[Config, Path, Path, bool]:
     """Return configuration, data directory and run directory of `nmt train`, and whether to resume the run: on request,
     or because `torchrun` has restarted the processes that started it.
@@ -54,8 +54,8 @@ def resolve_training(
     A resumed run keeps its own configuration and, if it still exists, its own data directory; with `config`, it is the
     run that the config names. `init_from` is `training.init_from`. Raises ConfigError, CheckpointError or DataError.
     """
-    if init_from is not None:  # quoted, because YAML could read a path as something other than text
-        overrides = [*overrides, f"training.init_from={json.dumps(str(init_from), ensure_ascii=False)}"]
+    if init_from:  # quoted, because YAML could read a path as something other than text
+        overrides = [*overrides, f"training.init_from={json.dumps(_initial(init_from), ensure_ascii=False)}"]
     if config is None and resume:
         run = run_or_newest(run)
         if not RunDir(run).config.is_file():
@@ -91,4 +91,26 @@ def search_settings(
     options = {"beam": beam, "length_penalty": length_penalty}
     changed = changed_config(config, overrides).model_dump()
     changed["search"] |= {name: value for name, value in options.items() if value is not None}
-    return check_config(changed, "command line").search
+    search = check_config(changed, "command line").search
+    if search.lm is None and any(override.startswith("search.lm_weight=") for override in overrides):
+        raise ConfigError(
+            ["search.lm_weight: there is no language model to weight; name its run with --lm (search.lm)"]
+        )
+    return search
+
+
+def with_language_model(overrides: Sequence[str], lm: Path | None, weight: float | None) -> list[str]:
+    """Return `overrides` of search settings with those that --lm and --lm-weight stand for."""
+    given = {"lm": lm and json.dumps(str(lm), ensure_ascii=False), "lm_weight": weight}
+    return [*overrides, *(f"search.{name}={value}" for name, value in given.items() if value is not None)]
+
+
+def _initial(given: Sequence[str]) -> str | dict[str, str]:
+    """Return `training.init_from` of RUN, or of one or several of encoder=RUN and decoder=RUN. Raises ConfigError."""
+    by_stack = {stack: run for stack, is_one, run in (each.partition("=") for each in given)
+                if is_one and stack in ("encoder", "decoder")}  # fmt: skip
+    if len(by_stack) == len(given):
+        return by_stack
+    if len(given) > 1:
+        raise ConfigError(["--init-from: give one RUN, or encoder=RUN and decoder=RUN"])
+    return given[0]

@@ -36,6 +36,11 @@ FILES_ALONE = (
     "--samples, --beam, --length-penalty, --set, --checkpoint, --weights, --precision"
 )
 
+CLASSIFIER_ALONE = (
+    "has learned labels: with it go --split, --data, --checkpoint, --weights, --precision, --json and --history alone; "
+    "nmt classify writes the labels of texts"
+)
+
 
 @app.command()
 def evaluate(
@@ -90,7 +95,9 @@ def evaluate(
     scores, oldest first; those that cannot be compared with the others of their split are marked with an asterisk.
 
     Scores are cased and on raw text. Each comes with a signature that says how it was computed; scores with different
-    signatures cannot be compared. TER is cased, too: the sacrebleu command ignores case by default
+    signatures cannot be compared. A run that has learned labels is scored by accuracy, macro F1, the expected
+    calibration error in 15 bins, and the confusion matrix; it takes --split, --data, --checkpoint, --weights,
+    --precision and --json. TER is cased, too: the sacrebleu command ignores case by default
     (--ter-case-sensitive).
 
     \b
@@ -135,7 +142,14 @@ def evaluate(
     from nmt.files.write import open_output
     from nmt.translate.translator import Translator
 
-    translator = Translator.load(resolve_models(run, None), checkpoint, weights, precision=precision)
+    paths = resolve_models(run, None)
+    if _is_classifier(paths):
+        of_text = (beam, length_penalty, overrides, tokenize, comet, comet_command, segment_scores, lower_is_better)
+        if any(value not in (None, []) for value in (*of_text, output, src)) or lowercase or samples:
+            raise ConfigError([f"{paths[0]}: {CLASSIFIER_ALONE}"])
+        _evaluate_classifier(paths[0], data, split or (), checkpoint, weights, precision, json)
+        return
+    translator = Translator.load(paths, checkpoint, weights, precision=precision)
     search = search_settings(translator.config, beam, length_penalty, overrides or ())
     corpus = corpus_of(translator, data)
     outputs = _outputs(output, choose_splits(corpus, split or ()), translator.config.data.tgt)
@@ -157,6 +171,33 @@ def evaluate(
         print(render_json(*reports))
     else:
         print(render_text(*reports) if len(reports) == 1 else render_table(reports))
+
+
+def _is_classifier(paths: Sequence[Path]) -> bool:
+    """Whether these are a single run that has learned labels."""
+    from nmt.config.load import load_config
+    from nmt.layout import RunDir
+
+    config = RunDir(paths[0]).config
+    return len(paths) == 1 and config.is_file() and load_config(config).training.objective == "classification"
+
+
+def _evaluate_classifier(
+    path: Path, data: Path | None, splits: Sequence[str], checkpoint: str, weights: str, precision: str, json: bool
+) -> None:
+    from nmt.classify.classifier import Classifier
+    from nmt.classify.evaluate import corpus_of_classifier, evaluate_classifier, reports_json
+    from nmt.evaluate.run import choose_splits
+
+    classifier = Classifier.load(path, checkpoint, weights, precision=precision)
+    corpus = corpus_of_classifier(classifier, data)
+    reports = [evaluate_classifier(classifier, corpus, name) for name in choose_splits(corpus, splits)]
+    if json:
+        print(reports_json(reports))
+        return
+    for report in reports:
+        for line in report.lines():
+            print(line)
 
 
 def _outputs(output: Path | None, splits: Sequence[str], language: str) -> dict[str, Path | None]:

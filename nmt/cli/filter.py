@@ -9,17 +9,25 @@ from typing import Annotated
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.options import CheckpointOption, PrecisionOption, ReverseOption, RunOption, WeightsOption
+from nmt.cli.complete import runs
+from nmt.cli.options import CheckpointOption, PrecisionOption, RunOption, WeightsOption
 from nmt.console import say
 from nmt.errors import ConfigError
 
 
 @app.command("filter")
 def filter_pairs(
-    reverse: ReverseOption,
-    source: Annotated[Path, typer.Option("--src", metavar="F", help="Text in the source language of --run …")],
+    source: Annotated[Path, typer.Option("--src", metavar="F", help="Text in the source language of the run …")],
     target: Annotated[Path, typer.Option("--tgt", metavar="F", help="… and in its target language, line by line.")],
     run: RunOption = None,
+    reverse: Annotated[
+        Path | None,
+        typer.Option("--reverse", metavar="RUN", help="Run from target to source, beside --run.", autocompletion=runs),
+    ] = None,
+    classifier: Annotated[
+        Path | None,
+        typer.Option("--classifier", metavar="RUN", help="Run with training.pair_task.", autocompletion=runs),
+    ] = None,
     output: Annotated[
         str | None, typer.Option("--output", metavar="F|-", help="Write the scores to F, - for standard output.")
     ] = None,
@@ -37,12 +45,16 @@ def filter_pairs(
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
 ) -> None:
-    """Score the pairs of noisy parallel text by two runs of opposite directions, and keep the best.
+    """Score the pairs of noisy parallel text by two runs of opposite directions or a classifier, and keep the best.
 
-    Dual conditional cross-entropy (Junczys-Dowmunt, 2018): with A the cross-entropy per piece of the target given the
-    source, and B that of the source given the target, the score is exp(-(|A - B| + (A + B) / 2)), between 0 and 1. It
-    is high if both runs find the pair probable, and about equally so. Train the runs on text that is clean, and as like
-    the noisy text as possible.
+    --run and --reverse: dual conditional cross-entropy (Junczys-Dowmunt, 2018). With A the cross-entropy per piece of
+    the target given the source, and B that of the source given the target, the score is exp(-(|A - B| + (A + B) / 2)),
+    between 0 and 1. It is high if both runs find the pair probable, and about equally so. Train the runs on text that
+    is clean, and as like the noisy text as possible.
+
+    --classifier takes a run that has learned with training.pair_task which pairs are translations. With x the log-odds
+    that a pair is one, the score is (1 + x / (1 + |x|)) / 2: above 0.5 if that is more probable than not. With both,
+    the score is the mean of a pair's rank by either, as the share of the pairs that are no better.
 
     --output has a score for each line, in order, which nmt prepare reads: name it in score of a training corpus, and
     the threshold in clean.min_score. --kept writes the pairs that are kept, in their order; without it the number and
@@ -57,8 +69,9 @@ def filter_pairs(
       nmt filter --run runs/de-en --reverse runs/en-de --src web.de --tgt web.en --output web.scores
       nmt filter --run runs/de-en --reverse runs/en-de --src web.de --tgt web.en --output web.scores --keep 0.75
       nmt filter --reverse runs/en-de --src web.de --tgt web.en --min-score 0.05 --kept kept.de kept.en
+      nmt filter --classifier runs/pairs --src web.de --tgt web.en --keep 0.75 --kept kept.de kept.en
     """
-    if problem := _problem(output, keep, min_score, kept):
+    if problem := _problem_of_runs(run, reverse, classifier) or _problem(output, keep, min_score, kept):
         raise ConfigError([problem])
 
     import numpy as np
@@ -67,32 +80,54 @@ def filter_pairs(
     from nmt.console import Progress
     from nmt.files.write import open_output, refuse_overwriting
     from nmt.translate.filter import (
+        agreed,
         at_least,
         best,
         check_opposite,
+        check_same_direction,
+        classified,
         collect_scores,
         count_pairs,
         dual_cross_entropy,
         kept_message,
         write_kept,
     )
+    from nmt.translate.pair_classifier import PairClassifier
     from nmt.translate.score import read_pairs
     from nmt.translate.translator import Translator
 
     refuse_overwriting([output, *(kept or ())], [source, target])
     n_pairs = count_pairs(source, target)
-    run = run_or_newest(run)
-    if run.resolve() == reverse.resolve():
-        raise ConfigError([f"--run {run} and --reverse {reverse} are the same run: name two of opposite directions"])
+    if reverse is not None:
+        run = run_or_newest(run)
+        if run.resolve() == reverse.resolve():
+            raise ConfigError(
+                [f"--run {run} and --reverse {reverse} are the same run: name two of opposite directions"]
+            )
     with ExitStack() as opened:
         scores_file = opened.enter_context(open_output(output)) if output is not None else None
         kept_files = [opened.enter_context(open_output(path)) for path in kept or ()]
-        forward, backward = (Translator.load(path, checkpoint, weights, precision=precision) for path in (run, reverse))
-        check_opposite(forward, backward, reverse)
-        # of each pair two, by either run
-        with Progress("scoring", 2 * n_pairs, "scores", shown=output != "-") as progress:
-            pairs = read_pairs(source, target)
-            scores = collect_scores(dual_cross_entropy(forward, backward, pairs, progress), scores_file)
+        forward, backward = (
+            Translator.load(path, checkpoint, weights, precision=precision) if path is not None else None
+            for path in (run, reverse)
+        )
+        judge = PairClassifier.load(classifier, checkpoint, weights, precision) if classifier is not None else None
+        if forward is not None and backward is not None and reverse is not None:
+            check_opposite(forward, backward, reverse)
+            if judge is not None and classifier is not None:
+                check_same_direction(forward, judge, classifier)
+        # of each pair one for each run
+        n_scores = n_pairs * sum(each is not None for each in (forward, backward, judge))
+        with Progress("scoring", n_scores, "scores", shown=output != "-") as progress:
+            found = []
+            if forward is not None and backward is not None:
+                found.append(dual_cross_entropy(forward, backward, read_pairs(source, target), progress))
+            if judge is not None:
+                found.append(classified(judge, read_pairs(source, target), progress))
+            if len(found) == 1:
+                scores = collect_scores(found[0], scores_file)
+            else:
+                scores = agreed(collect_scores(found[0]), collect_scores(found[1]), scores_file)
         values = np.asarray(scores.values)
         messages = [*scores.lines()]
         if keep is not None or min_score is not None:
@@ -102,6 +137,15 @@ def filter_pairs(
                 write_kept(read_pairs(source, target), is_kept, kept_files)
     for message in messages:
         say(message)
+
+
+def _problem_of_runs(run: Path | None, reverse: Path | None, classifier: Path | None) -> str | None:
+    """Return what is wrong with the choice of runs, None if nothing is."""
+    if reverse is None and classifier is None:
+        return "nothing to score by: give --reverse RUN, beside --run, or --classifier RUN, or both"
+    if reverse is None and run is not None:
+        return "--run needs --reverse RUN, a run of the opposite direction; --classifier needs no other run"
+    return None
 
 
 def _problem(output: str | None, keep: float | None, min_score: float | None, kept: list[Path] | None) -> str | None:

@@ -50,7 +50,7 @@ OTHER_COMMANDS = {
     "prepare": "preprocess preprocessing prep build_vocab binarize tokenize",
     "data": "download fetch get corpora corpus dataset datasets opus",
     "train": "fit learn finetune fine_tune run",
-    "translate": "generate infer inference predict interactive decode",
+    "translate": "infer inference predict interactive decode",
     "evaluate": "eval test valid validate bleu sacrebleu",
     "compare": "diff significance compare_mt paired_bs paired_ar",
     "rerank": "reranking noisy_channel noisychannel rescore nbest",

@@ -74,6 +74,19 @@ SearchOption = Annotated[
         autocompletion=search_settings,
     ),
 ]
+LmOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--lm",
+        metavar="DIR",
+        help="Run of a language model that has a say in each piece (search.lm).  [default: the config's]",
+        autocompletion=runs,
+    ),
+]
+LmWeightOption = Annotated[
+    float | None,
+    typer.Option("--lm-weight", metavar="W", min=0.0, help="Weight of --lm.  [default: the config's]"),
+]
 PrecisionOption = Annotated[
     Literal["auto", "float32", "bf16", "fp16"],
     typer.Option("--precision", help="Precision of matrix products; auto: that of training, if fast here."),

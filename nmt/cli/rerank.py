@@ -39,6 +39,15 @@ def rerank(
             autocompletion=runs,
         ),
     ] = None,
+    lm: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--lm",
+            metavar="DIR",
+            help="Language model of the target language, whose score counts too; may be repeated.",
+            autocompletion=runs,
+        ),
+    ] = None,
     output: Annotated[
         str | None, typer.Option("--output", metavar="F|-", help="File to write.  [default: standard output]")
     ] = None,
@@ -76,7 +85,7 @@ def rerank(
     \b
       direct   the score of search; its weight is 1
       channel  how probable --reverse finds the source as the translation of the candidate
-      NAME     how probable --rescore DIR/NAME finds the candidate
+      NAME     how probable --rescore DIR/NAME finds the candidate, or --lm DIR/NAME, without looking at the source
       length   pieces of the candidate
 
     Log-probabilities are divided by the length penalty, as the scores of search are: with the default settings they
@@ -94,6 +103,7 @@ def rerank(
       nmt rerank --run runs/de-en --reverse runs/en-de --tune --src dev.de --ref dev.en --weights-file weights.json
       nmt rerank --run runs/de-en --reverse runs/en-de --src test.de --weights-file weights.json --output test.en
       nmt rerank --run runs/de-en --reverse runs/en-de --rescore runs/de-en-2 --src test.de --n-best 50
+      nmt rerank --run runs/de-en --reverse runs/en-de --lm runs/lm-en --src test.de --n-best 50
     """
     if tune and (reference is None or weights_file is None or output is not None):
         raise ConfigError(["--tune takes --src F and --ref F and writes --weights-file F; it has no --output"])
@@ -112,7 +122,7 @@ def rerank(
 
     inputs = [source, reference, n_best_file]
     refuse_overwriting(*(([weights_file], inputs) if tune else ([output], [*inputs, weights_file])))
-    loaded = Runs.load(resolve_models(run, None), reverse, rescore or (), precision)
+    loaded = Runs.load(resolve_models(run, None), reverse, rescore or (), lm or (), precision)
     config = loaded.direct.config
     search = search_settings(config, beam, length_penalty, overrides or ())
     n_candidates = None if n_best_file is not None else n_best or N_BEST

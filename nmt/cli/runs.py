@@ -31,14 +31,16 @@ def runs(
 ) -> None:
     """List the runs in a directory, newest first.
 
-    Columns: state, last step of training.max_steps, best BLEU on the development set, the test set that nmt evaluate
-    measured last with its BLEU (an asterisk: ignored case, or another note), training time, and time since the last
-    write. A run is running (the last column names host and process), finished, stopped (nmt train --resume
-    continues it) or broken (the last column says what is damaged).
+    Columns: state, last step of training.max_steps, best BLEU on the development set (of a run that does not
+    translate: accuracy or perplexity), the test set that nmt evaluate measured last with its BLEU or accuracy (an
+    asterisk: ignored case, or another note), training time, and time since the last write. A run is running (the last
+    column names host and process), finished, stopped (nmt train --resume continues it) or broken (the last column says
+    what is damaged).
 
     --curve RUN prints the validations of one run as a Markdown table: minutes, steps, and development BLEU of the
     weights as trained, of their moving average and of the mean of the last checkpoints, as far as there are any; chrF
-    and perplexity are those of the weights with the highest BLEU.
+    and perplexity are those of the weights with the highest BLEU. Of a run that does not translate: perplexity and
+    accuracy.
 
     \b
     Examples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,12 +19,15 @@ from nmt.cli.options import (
     WeightsOption,
 )
 from nmt.console import say
+from nmt.errors import ConfigError
 
 
 @app.command()
 def score(
-    source: Annotated[Path, typer.Option("--src", metavar="F", help="Source text …")],
-    reference: Annotated[Path, typer.Option("--ref", metavar="F", help="… and its translations, line by line.")],
+    reference: Annotated[Path, typer.Option("--ref", metavar="F", help="Translations, line by line, or text …")],
+    source: Annotated[
+        Path | None, typer.Option("--src", metavar="F", help="… of this source text; of a language model leave it out.")
+    ] = None,
     run: RunsOption = None,
     model: ModelOption = None,
     output: Annotated[str, typer.Option("--output", metavar="F|-", help="File to write, - for standard output.")] = "-",
@@ -49,21 +53,39 @@ def score(
     only its start is scored (cut is true). Both are counted on standard error, followed by the totals: log-probability,
     and perplexity per piece and per word.
 
+    A language model (training.objective: causal) scores the lines of --ref by themselves, without --src.
+
     \b
     Examples:
       nmt score --src test.de --ref test.en
       nmt score --run runs/multi30k-de-en --src test.de --ref test.en --tokens --output scores.jsonl
       nmt score --src test.de --ref test.en | sort -g | head
+      nmt score --run runs/lm-en --ref test.en
     """
     from nmt.cli.defaults import resolve_models, search_settings
     from nmt.console import Progress, n_lines
-    from nmt.translate.score import read_pairs, write_scores
+    from nmt.translate.language_model import LanguageModel
+    from nmt.translate.score import read_pairs, read_text, write_scores
     from nmt.translate.translator import Translator
 
-    pairs = read_pairs(source, reference)
-    translator = Translator.load(resolve_models(run, model), checkpoint, weights, precision=precision)
-    search = search_settings(translator.config, None, length_penalty, overrides or ())
-    with Progress("scoring", n_lines(source), "pairs", shown=output != "-") as progress:
-        totals = write_scores(translator.score(pairs, search, progress), output, tokens)
+    paths = resolve_models(run, model)
+    if source is None:
+        text = read_text(reference)
+        if len(paths) > 1:
+            raise ConfigError(["--src F is missing: several runs score translations of it"])
+        try:
+            language_model = LanguageModel.load(paths[0], checkpoint, weights, precision=precision)
+        except ConfigError as error:
+            raise ConfigError(
+                [f"{problem}; to score translations, add --src F" for problem in error.problems]
+            ) from None
+        config, score_all, noun = language_model.config, partial(language_model.score, text), "line"
+    else:
+        pairs = read_pairs(source, reference)
+        translator = Translator.load(paths, checkpoint, weights, precision=precision)
+        config, score_all, noun = translator.config, partial(translator.score, pairs), "pair"
+    search = search_settings(config, None, length_penalty, overrides or ())
+    with Progress("scoring", n_lines(reference), f"{noun}s", shown=output != "-") as progress:
+        totals = write_scores(score_all(search, progress), output, tokens, noun)
     for line in totals.lines():
         say(line)

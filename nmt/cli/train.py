@@ -30,8 +30,10 @@ def train(
     ] = None,
     overrides: SetOption = None,
     init_from: Annotated[
-        Path | None,
-        typer.Option("--init-from", metavar="RUN", help="Start from this run's weights (training.init_from)."),
+        list[str] | None,
+        typer.Option(
+            "--init-from", metavar="RUN", help="Start from this run's weights; encoder=RUN, decoder=RUN: a stack of it."
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
     stop_after: Annotated[
@@ -51,8 +53,9 @@ def train(
     configuration: --set (or a changed --config) may change only limits and intervals such as training.max_steps.
 
     --init-from fine-tunes: a new run starts from the weights that `translate` would use of RUN, a run or exported
-    directory. Model and tokenizer must be those of RUN (nmt prepare --tokenizer-from RUN); data, dropout and learning
-    rate are the new run's own. training.freeze names parts that are not trained.
+    directory. The tokenizer must be that of RUN (nmt prepare --tokenizer-from RUN), and of the model what both have;
+    data, dropout and learning rate are the new run's own. encoder=RUN and decoder=RUN take a stack of one run each.
+    training.freeze names parts that are not trained.
 
     SIGTERM, SIGINT (Ctrl-C) and --stop-after finish the update, save, and exit with status 75; --resume continues as if
     the run had never stopped. A second Ctrl-C exits at once. Several processes train one model under torchrun:
@@ -73,6 +76,6 @@ def train(
     from nmt.training.parallel.world import joined
 
     with joined() as world:
-        request = world.on_rank0(lambda: resolve_training(config, data, run, overrides or (), resume, init_from))
+        request = world.on_rank0(lambda: resolve_training(config, data, run, overrides or (), resume, init_from or ()))
         settings, data_dir, run_dir, is_resumed = request
         fit(settings, data_dir, run_dir, is_resumed, stop_after, world, profile)

@@ -12,6 +12,8 @@ from nmt.cli.options import (
     AddressOption,
     BeamOption,
     CheckpointOption,
+    LmOption,
+    LmWeightOption,
     ModelOption,
     PenaltyOption,
     PrecisionOption,
@@ -33,6 +35,8 @@ def translate(
     target: Annotated[str, typer.Option("--output", metavar="F|-", help="File to write, - for standard output.")] = "-",
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
+    lm: LmOption = None,
+    lm_weight: LmWeightOption = None,
     n_best: Annotated[
         int,
         typer.Option(
@@ -94,6 +98,9 @@ def translate(
     sample, temperature, top_k, top_p, seed, mbr, mbr_candidates, min_length, max_length, no_repeat_ngram, split,
     protect, protect_patterns … `nmt config` describes each.
 
+    --lm DIR adds the log-probabilities of a language model of the target language, times --lm-weight, to those of the
+    translator at every piece (shallow fusion). Its run must have the same tokenizer.
+
     --glossary F applies to all lines: where the source has a term of F, as whole words with the same case, the
     translation contains the term's translation, equally often. Of overlapping terms the longest wins. A term whose
     translation is the term itself is kept as it is. Blank lines of F and lines that start with "# " are skipped.
@@ -117,7 +124,7 @@ def translate(
       nmt translate --workers 8 --input crawl.de --output crawl.en
       nmt translate --engine ray --address 10.0.0.1:6379 --input crawl.de --output crawl.en
     """
-    from nmt.cli.defaults import resolve_models, search_settings
+    from nmt.cli.defaults import resolve_models, search_settings, with_language_model
     from nmt.export.cached import engine_for
     from nmt.model.device import visible_gpus
     from nmt.tasks.engines import open_engine
@@ -131,6 +138,7 @@ def translate(
         raise ConfigError(["--int8 needs --engine ctranslate2"])
     if address is not None and engine != "ray":
         raise ConfigError([f"--address {address} needs --engine ray"])
+    overrides = with_language_model(overrides or (), lm, lm_weight)
     files = Files(prefix, constraints, glossary, alignments, attention)
     paths = resolve_models(run, model)
     if workers is not None or engine == "ray":
@@ -142,7 +150,7 @@ def translate(
             others = "--prefix, --constraints, --glossary, --alignments and --attention"
             raise ConfigError([f"--workers and --engine ray do not take {others}; translate in one process"])
         saved = open_ensemble(paths, checkpoint, weights)
-        search = search_settings(saved[0].config, beam, length_penalty, overrides or ())
+        search = search_settings(saved[0].config, beam, length_penalty, overrides)
         for note in filter(None, (each.note for each in saved)):
             say(note)
         models = Models.of(saved, checkpoint, weights, precision)
@@ -154,5 +162,5 @@ def translate(
         translator: Translator = engine_for(paths, checkpoint, weights, int8)
     else:
         translator = Translator.load(paths, checkpoint, weights, precision=precision)
-    search = search_settings(translator.config, beam, length_penalty, overrides or ())
+    search = search_settings(translator.config, beam, length_penalty, overrides)
     translate_file(translator, source, target, search, n_best, files)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pydantic import model_validator
 
-from nmt.config.data import DataConfig
+from nmt.config.data import LABEL, DataConfig
+from nmt.config.labels import label_problems
 from nmt.config.model import ModelConfig
 from nmt.config.modifiers import ModifiersConfig
 from nmt.config.search import BatchSize, SearchConfig
@@ -34,6 +35,14 @@ __all__ = [
 ]
 
 
+OBJECTIVES = {
+    "translation": ("translation", "denoising"),
+    "encoder": ("masked", "classification"),
+    "decoder": ("causal", "translation", "classification"),
+}
+"""What each kind of model can learn."""
+
+
 class Config(Section):
     """The whole configuration."""
 
@@ -48,29 +57,103 @@ class Config(Section):
         problems = []
         if self.model.tie_embeddings == "all" and not self.tokenizer.joint:
             problems.append("model.tie_embeddings: all needs tokenizer.joint: true; take target or none")
-        if self.training.max_tokens != "auto" and self.training.max_tokens <= self.data.max_pieces:
+        sides = "both sides of a pair, each of " if self.longest > self.data.max_pieces + 1 else ""
+        if self.training.max_tokens != "auto" and self.training.max_tokens < self.longest:
             problems.append(
                 f"training.max_tokens: {self.training.max_tokens} is too small for the longest pair, "
-                f"data.max_pieces = {self.data.max_pieces} and its end of sentence"
+                f"{sides}data.max_pieces = {self.data.max_pieces} and its end of sentence"
             )
-        if self.model.positions == "learned" and self.model.max_positions <= self.data.max_pieces:
+        if self.model.positions == "learned" and self.model.max_positions < self.longest:
             problems.append(
-                f"model.max_positions: {self.model.max_positions} is too small for data.max_pieces = "
+                f"model.max_positions: {self.model.max_positions} is too small for {sides}data.max_pieces = "
                 f"{self.data.max_pieces} and an end of sentence"
             )
+        if self.model.segments and not self.training.pair_task:
+            problems.append("model.segments: true needs training.pair_task: true, which learns two lines as one")
+        if self.joins_sides and not self.tokenizer.joint:
+            problems.append("training.objective: translation with model.kind: decoder needs tokenizer.joint: true")
+        if self.joins_sides and self.training.modifiers.rates:
+            problems.append("training.modifiers: not with model.kind: decoder")
+        if self.joins_sides and self.search.coverage_penalty:
+            problems.append("search.coverage_penalty: model.kind: decoder has no attention to a source of its own")
         if self.training.both_directions and not self.tokenizer.joint:
             problems.append("training.both_directions: true needs tokenizer.joint: true")
-        if self.training.objective == "denoising" and not self.tokenizer.joint:
-            problems.append("training.objective: denoising needs tokenizer.joint: true")
-        dropouts = [value for name, value in self.model if name.endswith("_dropout")]
+        objective, kind = self.training.objective, self.model.kind
+        if objective == "classification" and kind == "decoder" and self.model.pooling == "first":
+            problems.append("model.pooling: the first state of a decoder sees nothing of the text; take mean or last")
+        if self.learns_several_languages and not self.tokenizer.joint:
+            problems.append(f"training.objective: {objective} of both languages needs tokenizer.joint: true")
+        if objective not in OBJECTIVES[kind]:
+            kinds = " or ".join(kind for kind, possible in OBJECTIVES.items() if objective in possible)
+            problems.append(
+                f"training.objective: {objective} is learned with model.kind = {kinds}; model.kind = {kind} learns "
+                f"{' or '.join(OBJECTIVES[kind])}"
+            )
+        if objective == "classification" and LABEL not in self.data.languages:
+            problems.append(
+                f"training.objective: classification needs labels: data.direction: {self.data.src}-{LABEL}, found "
+                f"{self.data.direction}"
+            )
+        if self.training.lm_weight and kind != "decoder":
+            problems.append(f"training.lm_weight: a language model is learned with model.kind = decoder, found {kind}")
+        if others := set(self.training.languages) - set(self.data.text_languages):
+            problems.append(f"training.languages: must be of {self.data.direction}, found {', '.join(sorted(others))}")
+        dropouts = [value for name, value in self.model if name.endswith("_dropout") and name != "head_dropout"]
         if self.training.consistency_weight and not any(dropouts):
             if self.training.consistency == "rdrop":
                 problems.append("training.consistency: rdrop compares two dropouts, but model.*_dropout are all 0")
             if self.training.consistency == "simcut" and not self.training.cut_rate:
                 problems.append("training.cut_rate: simcut compares nothing with 0 and all model.*_dropout 0")
         problems += mixing_problems(self.data, self.training.stages)
+        problems += label_problems(self.data, self.training)
         raise_together(problems)
         return self
+
+    @property
+    def learns_lines(self) -> bool:
+        """Whether single lines are learned from, not pairs."""
+        return self.training.objective in ("denoising", "masked", "causal") and not self.training.pair_task
+
+    @property
+    def joins_sides(self) -> bool:
+        """Whether source and target of a pair are one sequence: decoder-only translation."""
+        return self.model.kind == "decoder" and self.training.objective == "translation"
+
+    @property
+    def learned_languages(self) -> tuple[str, ...]:
+        """The languages that an objective of single lines learns from, the source language first; of texts with labels
+        that of the texts."""
+        if self.data.has_labels:
+            return (self.data.src,)
+        both = (self.data.src, self.data.tgt)
+        if self.training.languages:
+            return tuple(language for language in both if language in self.training.languages)
+        return both[1:] if self.training.objective == "causal" else both
+
+    @property
+    def learns_several_languages(self) -> bool:
+        """Whether the lines of both languages are learned with one embedding, one by one or as pairs; in denoising
+        a line of either language passes through encoder and decoder."""
+        is_denoising = self.training.objective == "denoising"
+        return self.training.pair_task or is_denoising or (self.learns_lines and len(self.learned_languages) > 1)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes that the model has a head for; 0: it has none."""
+        return 2 if self.training.pair_task else 0
+
+    @property
+    def longest(self) -> int:
+        """The most tokens of a sequence that is learned, end of sentence counted."""
+        n = self.data.max_pieces + 1
+        return 2 * n if self.training.pair_task or self.joins_sides else n
+
+    @property
+    def n_per_pair(self) -> int:
+        """How many examples are learned from for each pair of the corpus."""
+        if self.learns_lines:
+            return len(self.learned_languages)
+        return 2 if self.training.both_directions else 1
 
     @property
     def run_directory(self) -> Path:

@@ -15,6 +15,9 @@ from nmt.config.source import Source
 
 DIRECTION = re.compile(r"^([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)$")
 
+LABEL = "label"
+"""In place of a target language: what stands there are labels."""
+
 
 def _kind_of_valid(value: object) -> str | None:
     """Return the kind of `data.valid` that a value is meant to be."""
@@ -44,7 +47,8 @@ class DataConfig(Section):
 
     direction: str
     """Source and target language, `de-en`; a region is written with an underscore, `pt_BR-en`. One data directory
-    serves both directions."""
+    serves both directions. In place of a target language `label` stands for labels, `en-label`: what is trained is a
+    classifier of text."""
     dir: str = "data/prepared/{direction}"
     """The data directory that `nmt prepare` writes. `{direction}` stands for both languages in alphabetical order."""
     root: str = "."
@@ -159,6 +163,21 @@ class DataConfig(Section):
         """Both languages in alphabetical order: the same for either direction."""
         first, second = sorted(self.direction.split("-"))
         return first, second
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the target is a label, and not text."""
+        return self.tgt == LABEL
+
+    @property
+    def label_side(self) -> int | None:
+        """Which of `languages` stands for labels; None if both are languages."""
+        return self.languages.index(LABEL) if self.has_labels else None
+
+    @property
+    def text_languages(self) -> tuple[str, ...]:
+        """`languages` without labels."""
+        return tuple(language for language in self.languages if language != LABEL)
 
     @property
     def directory(self) -> Path:

@@ -10,7 +10,12 @@ from nmt.config.section import Section, raise_together
 
 
 class ModelConfig(Section):
-    """The Transformer of "Attention Is All You Need" (Vaswani et al., 2017)."""
+    """The Transformer of "Attention Is All You Need" (Vaswani et al., 2017), or one of its halves."""
+
+    kind: Literal["translation", "encoder", "decoder"] = "translation"
+    """translation: encoder and decoder. encoder: the encoder alone, for training.objective masked or classification
+    (BERT; Devlin et al., 2019). decoder: the decoder alone, without attention to a source, for the objectives causal
+    and classification (GPT; Radford et al., 2018) and for translation, where source and target are one sequence."""
 
     d_model: int = Field(512, ge=2)
     """Width of the hidden states."""
@@ -29,11 +34,18 @@ class ModelConfig(Section):
     """Position embeddings: sinusoidal, for sequences of any length, or learned, up to `max_positions`."""
     max_positions: int = Field(1024, ge=2)
     """Longest sequence with learned positions (pieces, end of sentence included)."""
+    pooling: Literal["mean", "first", "last"] = "mean"
+    """Classes of a sequence are predicted from the mean of its hidden states, or from the first or the last one. The
+    first state of a decoder sees nothing of the sequence, and is refused."""
+    head_dropout: float = Field(0.1, ge=0.0, lt=1.0)
+    """Dropout before the layer that predicts classes."""
     activation: Literal["relu", "gelu"] = "relu"
     """Activation function of the feed-forward layers."""
     tie_embeddings: Literal["all", "target", "none"] = "all"
     """Share embeddings between source, target and output layer (all), target and output layer (target), or not at all
-    (none)."""
+    (none). An encoder or decoder alone has one embedding, which the output layer shares unless this is none."""
+    segments: bool = False
+    """encoder: add a learned embedding to the tokens of a line and another one to those of its translation."""
     embedding_dropout: float = Field(0.3, ge=0.0, lt=1.0)
     """Dropout on the sum of token and position embeddings."""
     residual_dropout: float = Field(0.3, ge=0.0, lt=1.0)

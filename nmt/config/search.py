@@ -61,6 +61,11 @@ class SearchConfig(Section):
     similar to all others by this metric."""
     mbr_candidates: int = Field(16, ge=1)
     """Candidates of mbr; with beam search at most the beam."""
+    lm: str | None = None
+    """Run of a language model of the target language, with the same tokenizer, whose log-probabilities are added to
+    those of the translator at every step (shallow fusion, Gulcehre et al., 2015)."""
+    lm_weight: float = Field(0.1, ge=0.0, le=10.0)
+    """Weight of the log-probabilities of lm."""
     min_length: int = Field(0, ge=0)
     """Minimum length of a translation (of each part of a line that is split) in pieces, end of sentence not counted."""
     max_length: int = Field(0, ge=0)

@@ -10,6 +10,8 @@ from nmt.config.modifiers import ModifiersConfig
 from nmt.config.section import Section, raise_together
 from nmt.config.stages import Stage
 
+PairNegative = Literal["shuffled", "cut", "replaced", "number", "copied"]
+
 
 class TrainingConfig(Section):
     """Optimization, length of the training, and what is kept."""
@@ -45,17 +47,36 @@ class TrainingConfig(Section):
     that fits into memory, measured once at the start of the run."""
     pool_pairs: int = Field(30_000, ge=30_000)
     """Pairs that are grouped by length together; larger pools need less padding."""
-    objective: Literal["translation", "denoising"] = "translation"
-    """What is learned. translation: the pairs. denoising: each line of both sides, and of data.mono, is restored from
-    itself with spans of its pieces masked (Lewis et al., 2019), as pre-training for a run with init_from. Needs a joint
-    vocabulary; the development set is restored, too, so that its BLEU and chrF are of restored lines."""
-    mask_share: float = Field(0.35, gt=0.0, lt=1.0)
-    """denoising: mean share of a line's pieces that are masked."""
+    objective: Literal["translation", "denoising", "masked", "causal", "classification"] = "translation"
+    """What is learned. translation: the pairs. denoising: each line is restored from itself with spans of its pieces
+    masked (Lewis et al., 2019); the development set is restored, too, so that its BLEU and chrF are of restored lines.
+    masked: some pieces of each line (Devlin et al., 2019). causal: each piece of a line from those before it, as a
+    language model does. classification: the labels of texts, with data.direction: en-label; an update's loss is the
+    mean over its texts. denoising, masked and causal learn the lines of the training pairs and of data.mono one by one;
+    if they are of both languages, that needs a joint vocabulary. They serve as pre-training for a run with
+    init_from."""
+    languages: list[str] = Field([])
+    """denoising, masked, causal: the languages to learn. [] is both, for causal the target language."""
+    mask_share: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
+    """denoising and masked: mean share of a line's pieces that are masked. null: what is usual, 0.35 for denoising and
+    0.15 for masked."""
+    lm_weight: float = Field(0.0, ge=0.0)
+    """classification, model.kind = decoder: weight of the loss of a language model of the texts, the mean over the
+    pieces of each text, beside that of the labels (Radford et al., 2018, who take 0.5)."""
     mask_span: float = Field(3.5, ge=1.0)
     """denoising: mean number of pieces of a span (Poisson distribution); one mask stands for each span, and a span of
     no piece inserts one."""
+    mask_words: bool = False
+    """masked: the pieces of a word are masked together; for scripts with spaces between words."""
+    pair_task: bool = False
+    """masked: learn pairs as one sequence, masked on both sides, and whether they are translations: half of them have a
+    wrong target. The cross-entropy of this decision, a mean over the pairs, is added to that of the masked pieces."""
+    pair_negatives: Annotated[list[PairNegative], Field(min_length=1)] = Field(["shuffled"])
+    """pair_task: kinds of wrong targets, drawn with equal probability. shuffled: that of another pair, of similar
+    length; cut: its second half is missing; replaced: a word is one of another pair; number: a digit is another;
+    copied: the source. Where one is impossible, such as number without digits, another is taken."""
     label_smoothing: float = Field(0.1, ge=0.0, lt=1.0)
-    """Probability mass that is spread uniformly over the vocabulary (Szegedy et al., 2016)."""
+    """Probability mass that is spread uniformly over the vocabulary, or the labels (Szegedy et al., 2016)."""
     consistency: Literal["none", "rdrop", "simcut"] = "none"
     """Consistency training: a second forward pass has to predict the same. rdrop (Wu et al., 2021): with other dropout;
     the loss is the sum of both cross-entropies plus consistency_weight * (KL(p||q) + KL(q||p)) / 2. simcut (Gao et al.,
@@ -83,9 +104,11 @@ class TrainingConfig(Section):
     stages: list[Stage] = Field([])
     """A curriculum: stages that mix the training corpora differently, one after the other. A change needs no new
     preparation."""
-    init_from: str | None = None
+    init_from: str | Annotated[dict[Literal["encoder", "decoder"], str], Field(min_length=1)] | None = None
     """A run directory or an exported folder, whose selected weights a new run starts with; optimizer, schedule and step
-    start from zero. Model and tokenizer must be the same. Set by `--init-from`."""
+    start from zero. The tokenizer must be the same, and of the model what both have; the rest stays random. Or one for
+    each stack, {encoder: RUN, decoder: RUN}: of the model's two stacks that of the same name, or its only one. Set by
+    `--init-from`."""
     freeze: list[Literal["embeddings", "encoder", "decoder", "cross_attention"]] = Field([])
     """Parts whose weights are frozen. embeddings: the tables of tokens and positions, and the output weight if it is
     not tied; encoder, decoder: their layers and final norm; cross_attention: that part of the decoder."""
@@ -139,8 +162,9 @@ class TrainingConfig(Section):
     average_last: int = Field(5, ge=1)
     """Number of newest checkpoints whose weights are averaged at the end; the average is selected if it scores better
     on the development set. 1: no averaging."""
-    select_by: Literal["bleu", "chrf", "loss"] = "bleu"
-    """Score on the development set by which checkpoints are selected."""
+    select_by: Literal["auto", "bleu", "chrf", "loss", "accuracy"] = "auto"
+    """Score on the development set by which checkpoints are selected. auto: BLEU if it is translated or restored, for
+    classification the accuracy, else the loss."""
     patience: int | None = Field(None, ge=1)
     """Early stopping: end after so many validations in a row without a new best; null: no early stopping."""
 
@@ -150,9 +174,23 @@ class TrainingConfig(Section):
         return self.schedule in ("linear", "cosine")
 
     @property
-    def n_per_pair(self) -> int:
-        """How many examples are learned from for each pair of the corpus."""
-        return 2 if self.both_directions or self.objective == "denoising" else 1
+    def writes_text(self) -> bool:
+        """Whether the development set is translated or restored, and its text scored."""
+        return self.objective in ("translation", "denoising")
+
+    @property
+    def selected_by(self) -> str:
+        """The score by which checkpoints are selected."""
+        if self.select_by != "auto":
+            return self.select_by
+        if self.objective == "classification":
+            return "accuracy"
+        return "bleu" if self.writes_text else "loss"
+
+    @property
+    def masked_share(self) -> float:
+        """`mask_share`, or the one that is usual for the objective."""
+        return self.mask_share or (0.35 if self.objective == "denoising" else 0.15)
 
     @property
     def idle_rate(self) -> str:
@@ -174,8 +212,17 @@ class TrainingConfig(Section):
                 f"consistency_start: {self.consistency_start} is not below max_steps = {self.max_steps}: there would "
                 f"be no {self.consistency}"
             )
-        if self.objective == "denoising":
-            problems += self._against_denoising()
+        if self.objective != "translation":
+            problems += self._only_of_pairs()
+        elif self.languages:
+            problems.append("languages: translation learns both; leave it out")
+        if self.pair_task and self.objective != "masked":
+            problems.append(f"pair_task: only with objective: masked, found {self.objective}")
+        if self.pair_task and self.languages:
+            problems.append("languages: pair_task learns both; leave it out")
+        problems += self._against_classification()
+        if not self.writes_text and self.select_by in ("bleu", "chrf"):
+            problems.append(f"select_by: no text is written with objective: {self.objective}; take loss or auto")
         if self.cooldown and self.ends_at_max_steps:
             problems.append(f"cooldown: the {self.schedule} schedule falls to 0 by itself; leave cooldown at 0")
         if self.optimizer == "schedule_free":
@@ -185,7 +232,7 @@ class TrainingConfig(Section):
         raise_together(problems)
         return self
 
-    def _against_denoising(self) -> list[str]:
+    def _only_of_pairs(self) -> list[str]:
         """Return problems of settings that are of pairs of two languages."""
         given = {
             "modifiers": self.modifiers.rates,
@@ -193,7 +240,18 @@ class TrainingConfig(Section):
             "src_bpe_dropout": self.src_bpe_dropout,
             "tgt_bpe_dropout": self.tgt_bpe_dropout,
         }
-        return [f"{name}: not with objective: denoising" for name, value in given.items() if value]
+        return [f"{name}: not with objective: {self.objective}" for name, value in given.items() if value]
+
+    def _against_classification(self) -> list[str]:
+        """Return problems of settings that classification excludes, or that only it has."""
+        if self.objective != "classification":
+            given = {"lm_weight": self.lm_weight, "select_by: accuracy": self.select_by == "accuracy"}
+            return [f"{name}: only with objective: classification" for name, value in given.items() if value]
+        given = {
+            "consistency": self.consistency != "none" and self.consistency_weight,
+            "languages": bool(self.languages),
+        }
+        return [f"{name}: not with objective: classification" for name, value in given.items() if value]
 
     def _against_schedule_free(self) -> list[str]:
         """Return problems of settings that schedule_free excludes, since it averages and keeps the learning rate."""

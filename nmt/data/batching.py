@@ -1,8 +1,4 @@
-"""From a prepared corpus to updates: which pairs form an update, and in which order updates come.
-
-An *update* is what one optimizer step learns from, about `update_tokens` target tokens of sentences of similar length;
-its content depends on (seed, epoch) alone. It is then divided over ranks and split into micro-batches of at most
-`max_tokens` padded tokens, which only affects memory.
+"""Pairs of lines, and the batches that are gathered from them.
 
 Legend: P pairs of the corpus, B sentences of a batch, S source and T target length, end of sentence counted.
 """
@@ -18,12 +14,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nmt.data.corpus import Integers, Lines, Side, Split
-from nmt.data.cutting import cut, narrow
+from nmt.data.corpus import Integers, Side, Split, lines_of
+from nmt.data.cutting import narrow
 from nmt.data.streams import Segments
 from nmt.text.tokenizer import BOS, EOS, PAD
 
 Indices = npt.NDArray[np.int64]
+
+Scored = npt.NDArray[np.bool_]
 
 _BLOCK = 1 << 18  # pairs processed together in a scan of all
 
@@ -34,7 +32,9 @@ class Batch:
 
     `index` (B,) are their rows in the corpus; `src` (B, S) ends in `</s>`; `src_mask` (B, S) is True at tokens, False
     at padding; `tgt_in` (B, T) starts with `<s>`; `tgt_out` (B, T) is `tgt_in` shifted by one and ends in `</s>`;
-    `n_tokens` counts the tokens of `tgt_out`, and `token_indices` (n_tokens,) index them in the flattened `tgt_out`.
+    `token_indices` (n_tokens,) index the tokens of the loss in the flattened `tgt_out`: all of them, unless the pairs
+    say which are `scored`. `labels` (B,) int64 are the classes of the pairs, if they have some; `label_weight` is the
+    weight of the loss of each.
     """
 
     index: Tensor
@@ -44,6 +44,8 @@ class Batch:
     tgt_out: Tensor
     token_indices: Tensor
     n_tokens: int
+    labels: Tensor | None = None
+    label_weight: float = 1.0
 
     @property
     def tgt_mask(self) -> Tensor:
@@ -54,8 +56,8 @@ class Batch:
         """Return the batch on `device`."""
         if device.type == "cpu":
             return self
-        names = ("src", "src_mask", "tgt_in", "tgt_out", "token_indices")
-        moved: dict[str, Any] = {name: sent(getattr(self, name), device) for name in names}
+        tensors = {name: x for name, x in vars(self).items() if isinstance(x, Tensor) and name != "index"}
+        moved: dict[str, Any] = {name: sent(x, device) for name, x in tensors.items()}
         return replace(self, **moved)
 
 
@@ -68,27 +70,6 @@ def unpadded(lines: Tensor) -> list[Indices]:
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
     """Copy a CPU tensor to `device` asynchronously, which takes pinned memory."""
     return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
-
-
-@dataclass(frozen=True)
-class Update:
-    """The pairs of one optimizer step: rows of the corpus, of similar length, and the number of their target tokens."""
-
-    rows: Indices
-    n_tokens: int
-
-    def share(self, rank: int, size: int) -> Indices:
-        """Return the rows that rank `rank` of `size` learns from; shares are of similar length, and may be empty."""
-        return self.rows[rank::size]
-
-
-@dataclass(frozen=True)
-class BatchPlan:
-    """How an epoch is divided into updates: see the settings of the same names in `TrainingConfig`."""
-
-    update_tokens: int
-    pool_pairs: int
-    seed: int
 
 
 class Lengths:
@@ -180,58 +161,6 @@ class PairLengths:
             yield from self.split(rows, max_tokens)
 
 
-class EpochUpdates(Sequence[Update]):
-    """The updates of an epoch in training order, created on access.
-
-    Stores one array of all rows, in the smallest integer type: at most four bytes per pair for up to 2^32 pairs.
-    """
-
-    def __init__(self, lengths: PairLengths, rows: Integers, ends: Indices, order: Indices) -> None:
-        """Update i is `rows` (P,) from `ends[order[i] - 1]` to `ends[order[i]]`."""
-        self._lengths, self._rows, self._ends, self._order = lengths, rows, ends, order
-
-    def __len__(self) -> int:
-        return len(self._order)
-
-    @overload
-    def __getitem__(self, index: int) -> Update: ...
-    @overload
-    def __getitem__(self, index: slice) -> EpochUpdates: ...
-    def __getitem__(self, index: int | slice) -> Update | EpochUpdates:
-        if isinstance(index, slice):
-            return EpochUpdates(self._lengths, self._rows, self._ends, self._order[index])
-        number = int(self._order[index])
-        start = int(self._ends[number - 1]) if number else 0
-        rows = self._rows[start : int(self._ends[number])].astype(np.int64)
-        return Update(rows, int(self._lengths.tgt[rows].sum()))
-
-    def n_pairs(self) -> int:
-        """Return the number of pairs of all updates."""
-        sizes = np.diff(self._ends, prepend=0)
-        return int(sizes[self._order].sum())
-
-
-def epoch_updates(lengths: PairLengths, plan: BatchPlan, epoch: int, window: int = 0) -> EpochUpdates:
-    """Return the updates of a window of `epoch`: every pair once, in an order that depends on the arguments alone.
-
-    The pairs are shuffled and cut into pools of at least `pool_pairs`; a pool is halved again and again by source or
-    target length into updates of equal numbers of target tokens (at most `update_tokens`, give or take one sentence),
-    and these are shuffled.
-    """
-    rng = np.random.default_rng([plan.seed, epoch, window])  # a zero at the end changes nothing
-    rows = np.arange(len(lengths), dtype=np.min_scalar_type(len(lengths)))
-    rng.shuffle(rows)
-    sizes: list[int] = []
-    for pool in np.array_split(rows, max(1, len(rows) // plan.pool_pairs)):  # views, reordered in place
-        if len(pool) == 0:  # a window without pairs has no updates
-            break
-        src, tgt = lengths.src[pool], lengths.tgt[pool]
-        parts = cut(src, tgt, -(-int(tgt.sum()) // plan.update_tokens))
-        sizes += map(len, parts)
-        pool[:] = pool[np.concatenate(parts)]
-    return EpochUpdates(lengths, rows, np.cumsum(sizes), rng.permutation(len(sizes)))
-
-
 def even_batches(lengths: PairLengths, max_tokens: int) -> list[Indices]:
     """Return batches of at most `max_tokens` with every pair once, sorted by length, for validation."""
     return list(lengths.split(lengths.sort(np.arange(len(lengths))), max_tokens))
@@ -241,19 +170,43 @@ class Pairs:
     """The pairs of a split, from which batches are gathered."""
 
     def __init__(self, split: Split, src: str, tgt: str) -> None:
-        one, other = (Lines(split.ids(language), split.ends(language)) for language in (src, tgt))
-        self._take(one, other)
+        self._take(lines_of(split, src), lines_of(split, tgt))
 
     @classmethod
-    def of_sides(cls, src: Side, tgt: Side, segments: Segments | None = None) -> Pairs:
-        """Make pairs of the lines of `src` and `tgt`, which must be equally many; `segments`: those of a window."""
+    def of_sides(
+        cls,
+        src: Side,
+        tgt: Side,
+        segments: Segments | None = None,
+        scored: Sequence[Scored] | None = None,
+        labels: Indices | None = None,
+    ) -> Pairs:
+        """Make pairs of the lines of `src` and `tgt`, which must be equally many; `segments`: those of a window.
+
+        `scored`: of each target, end of sentence counted, the tokens that the loss is of; None: all. `labels` (P,):
+        classes. The sum of their losses is weighted so that it is their mean once it is divided by `n_scored`: an
+        update's loss is the mean over tokens plus the mean over labels, however it is split.
+        """
         pairs = cls.__new__(cls)
         pairs._take(src, tgt, segments)
+        pairs._scored, pairs._labels = scored, labels
+        if labels is not None:
+            pairs._label_weight = pairs.n_scored / max(len(labels), 1)
         return pairs
 
     def _take(self, src: Side, tgt: Side, segments: Segments | None = None) -> None:
         self.lengths, self._src, self._tgt = PairLengths(src.n_ids(), tgt.n_ids()), src, tgt
         self._segments = segments
+        self._scored: Sequence[Scored] | None = None
+        self._labels: Indices | None = None
+        self._label_weight = 1.0
+
+    @property
+    def n_scored(self) -> int:
+        """Number of target tokens that the loss is of."""
+        if self._scored is None:
+            return self.lengths.tgt.sum()
+        return int(sum(np.count_nonzero(scored) for scored in self._scored))
 
     def corpus_rows(self, rows: Indices) -> Indices:
         """Return the rows of pairs among all training pairs; those of the second direction follow all of the first."""
@@ -272,12 +225,20 @@ class Pairs:
         tgt_out = self._tgt.gather(rows, EOS)
         tgt_in = np.concatenate((np.full((len(rows), 1), BOS), tgt_out[:, :-1]), axis=1)
         tgt_in[tgt_in == EOS] = PAD  # what follows </s> is padding
+        is_scored = tgt_out != PAD
+        if self._scored is not None:
+            is_scored = np.zeros(tgt_out.shape, np.bool_)
+            for i, row in enumerate(rows.tolist()):
+                is_scored[i, : len(self._scored[row])] = self._scored[row]
+        indices = np.flatnonzero(is_scored)
         return Batch(
             index=torch.from_numpy(rows),
             src=torch.from_numpy(src),
             src_mask=torch.from_numpy(src != PAD),
             tgt_in=torch.from_numpy(tgt_in),
             tgt_out=torch.from_numpy(tgt_out),
-            token_indices=torch.from_numpy(np.flatnonzero(tgt_out != PAD)),
-            n_tokens=int(self.lengths.tgt[rows].sum()),
+            token_indices=torch.from_numpy(indices),
+            n_tokens=len(indices),
+            labels=None if self._labels is None else torch.from_numpy(self._labels[rows]),
+            label_weight=self._label_weight,
         )

@@ -23,16 +23,14 @@ import numpy.typing as npt
 from nmt.config import DataConfig, TrainingConfig
 from nmt.data.batching import Pairs
 from nmt.data.corpus import Integers, Joined, Lines, Side, Split
-from nmt.data.random_numbers import Hashes, hashed
+from nmt.data.random_numbers import Hashes, hashed, key_of
 from nmt.data.shards import WindowText
 from nmt.data.streams import Segments
-from nmt.text.tokenizer import N_SPECIAL, Tokenizer, Tokenizers
+from nmt.text.tokenizer import FIRST_LEARNED, Tokenizer, Tokenizers
 
 N_CUTS = 64
 """Segmentations of a word, of which one is drawn."""
 
-_SPACE = "\u2581"  # SentencePiece's space
-_FIRST_LEARNED = N_SPECIAL + 256  # smaller ids are special tokens and bytes, which are never merged
 _BLOCK = 1 << 15  # lines processed together
 _MAX_CACHED_IDS = 1 << 24  # ids of cached segmentations
 
@@ -77,7 +75,7 @@ class BpeDropout:
     def _side(self, epoch: int, number: int, poll: Callable[[], None]) -> Side:
         """Return all sources (number 0) or all targets (1)."""
         names, rate = self._languages[number], self._rates[number]
-        key = np.random.SeedSequence([self._seed, epoch, number]).generate_state(1, np.uint64).astype(np.uint64)
+        key = key_of(self._seed, epoch, number)
         parts: list[Side] = []
         for i, name in enumerate(names):
             if rate > 0:
@@ -100,9 +98,9 @@ class Merges:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         pieces = tokenizer.pieces(range(len(tokenizer)))
-        id_of = {piece: i for i, piece in enumerate(pieces) if i >= _FIRST_LEARNED}
-        self._letters = [[i] for i in range(_FIRST_LEARNED)]
-        self._letters += [[id_of[letter] for letter in piece] for piece in pieces[_FIRST_LEARNED:]]
+        id_of = {piece: i for i, piece in enumerate(pieces) if i >= FIRST_LEARNED}
+        self._letters = [[i] for i in range(FIRST_LEARNED)]
+        self._letters += [[id_of[letter] for letter in piece] for piece in pieces[FIRST_LEARNED:]]
         self._merged = {
             (id_of[piece[:middle]], id_of[piece[middle:]]): i
             for piece, i in id_of.items()
@@ -152,7 +150,7 @@ class _Words:
         `numbers` (W,): the indices of the words of all lines, concatenated. `ends` (P,): the end of each line in them.
         """
         ids, ends = split.ids(language), split.ends(language)
-        begins = np.array([piece.startswith(_SPACE) for piece in tokenizer.pieces(range(len(tokenizer)))])
+        begins = np.array(tokenizer.begins_word())
         number_of: dict[bytes, int] = {}
         numbers, line_ends, n_words = [], [], 0
         for start in range(0, len(ends), _BLOCK):

@@ -91,6 +91,11 @@ class Lines:
         return np.concatenate([ids[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
 
 
+def lines_of(split: Split, language: str) -> Lines:
+    """Return one language of a split, memory-mapped."""
+    return Lines(split.ids(language), split.ends(language))
+
+
 class Joined:
     """The concatenation of sides, without a copy."""
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from nmt.config import Config
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.corpus import Corpus, Lines
-from nmt.data.random_numbers import hashed
+from nmt.data.random_numbers import fractions, hashed, key_of
 from nmt.data.streams import Segments
 from nmt.text.glossary import Glossary
 from nmt.text.inline import TERM, encode_marked, shown
@@ -72,14 +72,13 @@ class Modifiers:
             pair = src_ids.get(place, src[place]), tgt_ids.get(place, tgt[place])
             if max(map(len, pair)) <= self._max_pieces:
                 src[place], tgt[place] = pair
-        # segments of one pair each, so that the rows in the corpus stay known
-        return Pairs.of_sides(Lines.of(src), Lines.of(tgt), Segments([(corpus_rows, np.ones_like(corpus_rows))], 0))
+        return Pairs.of_sides(Lines.of(src), Lines.of(tgt), Segments.single(corpus_rows))
 
     def _drawn(self, corpus_rows: Indices, epoch: int) -> Iterator[tuple[int, Modifier, Random]]:
         """Yield the index of each row that a modifier is drawn for, the modifier, and random numbers for it."""
-        key = np.random.SeedSequence([self._seed, epoch, _STREAM]).generate_state(1, np.uint64).astype(np.uint64)
+        key = key_of(self._seed, epoch, _STREAM)
         numbers = hashed(key, corpus_rows)
-        chosen = np.searchsorted(self._ends, (numbers >> np.uint64(11)) * 2.0**-53, side="right")
+        chosen = np.searchsorted(self._ends, fractions(numbers), side="right")
         places = np.flatnonzero(chosen < len(self._ends))
         seeds = hashed(numbers[places], np.ones(len(places), np.int64))
         for place, seed in zip(places.tolist(), seeds.tolist(), strict=True):

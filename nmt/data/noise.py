@@ -13,7 +13,7 @@ import numpy.typing as npt
 from nmt.config import TrainingConfig
 from nmt.data.batching import Indices, Pairs, unpadded
 from nmt.data.corpus import Lines
-from nmt.data.random_numbers import hashed
+from nmt.data.random_numbers import hashed, key_of
 from nmt.data.streams import Segments
 from nmt.text.tokenizer import MASK
 
@@ -48,18 +48,17 @@ def infill(ids: _Ids, share: float, span: float, rng: np.random.Generator) -> _I
 class Noise:
     """Masks the sources of updates."""
 
-    def __init__(self, settings: TrainingConfig) -> None:
-        self._seed, self._share, self._span = settings.seed, settings.mask_share, settings.mask_span
+    def __init__(self, settings: TrainingConfig, seed: int) -> None:
+        self._seed, self._share, self._span = seed, settings.masked_share, settings.mask_span
 
     def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
         """Return the pairs `rows` (N,) with masked sources; row i of the result is row `rows[i]`."""
         corpus_rows = pairs.corpus_rows(rows)
-        key = np.random.SeedSequence([self._seed, epoch, _STREAM]).generate_state(1, np.uint64).astype(np.uint64)
+        key = key_of(self._seed, epoch, _STREAM)
         lines = unpadded(pairs.batch(rows).tgt_out)
         seeds = hashed(key, corpus_rows).tolist()
         noised = [
             infill(ids, self._share, self._span, np.random.default_rng(seed))
             for ids, seed in zip(lines, seeds, strict=True)
         ]
-        segments = Segments([(corpus_rows, np.ones_like(corpus_rows))], 0)
-        return Pairs.of_sides(Lines.of(noised), Lines.of(lines), segments)
+        return Pairs.of_sides(Lines.of(noised), Lines.of(lines), Segments.single(corpus_rows))

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nmt.data.batching import Indices, Pairs, sent
+from nmt.data.batching import Batch, Indices, Pairs, sent
 from nmt.text.tokenizer import BOS, PAD
 
 STEP = 64
@@ -29,9 +29,11 @@ STEP = 64
 class PackedBatch:
     """Sentence pairs without padding: N source and T target tokens, tails counted.
 
-    `src` (1, N) ends each sentence in `</s>`; `tgt_in` (1, T) starts each with `<s>`; the first `n_tokens` elements of
-    `tgt_out` (1, T) are the target tokens, each sentence ending in `</s>`. Bounds (B + 1,) int32 and positions (N,),
-    (T,) are as in the module's example; no sentence is longer than `max_len`.
+    `src` (1, N) ends each sentence in `</s>`; `tgt_in` (1, T) starts each with `<s>`; `tgt_out` (1, T) are the target
+    tokens, each sentence ending in `</s>`. Bounds (B + 1,) int32 and positions (N,), (T,) are as in the module's
+    example; no sentence is longer than `max_len`. The tokens of the loss are the first `n_tokens` of `tgt_out`, or if
+    the pairs say which are `scored` those that `token_indices` (n_tokens,) index. `labels` (B,) int64 are classes, if
+    there are some, and `label_weight` is as for `Batch`.
     """
 
     src: Tensor
@@ -43,6 +45,9 @@ class PackedBatch:
     tgt_positions: Tensor
     max_len: int
     n_tokens: int
+    token_indices: Tensor | None = None
+    labels: Tensor | None = None
+    label_weight: float = 1.0
 
     def to(self, device: torch.device) -> PackedBatch:
         """Return the batch on `device`."""
@@ -88,7 +93,19 @@ class Packing:
             tgt_positions=torch.from_numpy(tgt_positions),
             max_len=self.max_len,
             n_tokens=padded.n_tokens,
+            token_indices=self._scored(padded),
+            labels=padded.labels,
+            label_weight=padded.label_weight,
         )
+
+    @staticmethod
+    def _scored(padded: Batch) -> Tensor | None:
+        """Return the places of the tokens of the loss in the row, unless they are all tokens."""
+        is_token = padded.tgt_mask.flatten()
+        if padded.n_tokens == int(is_token.sum()):
+            return None
+        places = is_token.cumsum(0) - 1
+        return places[padded.token_indices]
 
     def _row(self, padded: Indices) -> tuple[Indices, npt.NDArray[np.int32], Indices]:
         """Pack padded ids (B, L) into one row with its tail; returns ids, bounds and positions."""

@@ -8,6 +8,11 @@ import numpy.typing as npt
 Hashes = npt.NDArray[np.uint64]
 
 
+def key_of(*numbers: int) -> Hashes:
+    """Return a key (1,) that depends on all of these numbers."""
+    return np.random.SeedSequence(numbers).generate_state(1, np.uint64).astype(np.uint64)
+
+
 def hashed(keys: Hashes, counters: npt.NDArray[np.int64]) -> Hashes:
     """Return random numbers (N,) of keys (N,) or (1,) and counters (N,): SplitMix64 (Steele et al., 2014)."""
     x: Hashes = keys + counters.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -15,3 +20,8 @@ def hashed(keys: Hashes, counters: npt.NDArray[np.int64]) -> Hashes:
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     x ^= x >> np.uint64(31)
     return x
+
+
+def fractions(numbers: Hashes) -> npt.NDArray[np.float64]:
+    """Return random numbers as fractions, uniform from 0 to below 1."""
+    return (numbers >> np.uint64(11)).astype(np.float64) * 2.0**-53

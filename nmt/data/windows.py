@@ -16,12 +16,14 @@ from threading import Event
 import numpy as np
 
 from nmt.config import Config
-from nmt.data.batching import BatchPlan, EpochUpdates, Pairs, epoch_updates
+from nmt.data.batching import Pairs
 from nmt.data.bpe_dropout import BpeDropout
-from nmt.data.corpus import Corpus, Joined, Lines, Side
+from nmt.data.corpus import Corpus, Lines, lines_of
+from nmt.data.examples import learned_pairs
 from nmt.data.mixing import Position, is_mixed, make_mix
 from nmt.data.shards import WindowLines, WindowText
 from nmt.data.streams import BLOCK, Segments, Stream
+from nmt.data.updates import BatchPlan, EpochUpdates, epoch_updates
 from nmt.errors import DataError
 from nmt.process import Interrupted
 
@@ -49,7 +51,7 @@ class Windows:
 
     def __init__(self, corpus: Corpus, config: Config) -> None:
         """Raises ConfigError if the config mixes other corpora than the data directory has, or DataError if pairs that
-        are in shards or mixed would be denoised together with monolingual text."""
+        are in shards or mixed would be learned together with monolingual text."""
         self.mix = make_mix(config, corpus.manifest)
         self._corpus, self._config, settings = corpus, config, config.training
         self._batches = BatchPlan(settings.update_tokens, settings.pool_pairs, settings.seed)
@@ -62,27 +64,26 @@ class Windows:
         block = BLOCK if shards else 1  # in one file the pairs are in the order of their texts
         self._streams = [Stream(part.runs, (settings.seed, i), block) for i, part in enumerate(self.mix.corpora)]
         self._mono: list[Lines] = []
-        if settings.objective == "denoising":
-            texts = [(corpus.mono(language), language) for language in corpus.mono_languages]
-            self._mono = [Lines(text.ids(language), text.ends(language)) for text, language in texts]
+        if config.learns_lines:
+            learned = [language for language in corpus.mono_languages if language in config.learned_languages]
+            self._mono = [lines_of(corpus.mono(language), language) for language in learned]
             if self._mono and (shards or is_mixed(config)):
                 what = "training text in shards" if shards else "weights, data.temperature and training.stages"
-                raise DataError(f"{corpus.directory.path}: data.mono is denoised in one window, without {what}")
+                raise DataError(f"{corpus.directory.path}: data.mono is learned in one window, without {what}")
         self._whole: Pairs | None = None
         self._dropout: BpeDropout | None = None
         if not shards and not is_mixed(config):
-            split, data = self._splits[0], config.data
-            one, other = (Lines(split.ids(language), split.ends(language)) for language in (data.src, data.tgt))
-            self._whole = self._learned(one, other)
+            split = self._splits[0]
+            self._whole = learned_pairs(config, lambda language: lines_of(split, language), self._mono)
             if self._has_dropout:
-                self._dropout = BpeDropout(split, corpus.tokenizers, data, settings)
+                self._dropout = BpeDropout(split, corpus.tokenizers, config.data, settings)
         self._planner: ThreadPoolExecutor | None = None
         self._planned: _Planned | None = None
 
     @property
     def n_examples(self) -> int:
         """How many pairs or lines an epoch has."""
-        return self.mix.n_pairs * self._config.training.n_per_pair + sum(map(len, self._mono))
+        return self.mix.n_pairs * self._config.n_per_pair + sum(map(len, self._mono))
 
     @property
     def is_fixed(self) -> bool:
@@ -116,11 +117,13 @@ class Windows:
         """
         if self._whole is not None:
             return self._whole.lengths.max()
+        n_lines = 2 if self._config.training.pair_task else 1  # of a sequence
         if not self._is_sharded:
-            return 1 + max(int(self._splits[0].lengths(language).max()) for language in self._corpus.languages)
+            longest = max(int(self._splits[0].lengths(language).max()) for language in self._corpus.languages)
+            return n_lines * (1 + longest)
         recorded = (self._corpus.manifest.config or {}).get("data")
         limit = recorded.get("max_pieces") if isinstance(recorded, dict) else None
-        return 1 + limit if isinstance(limit, int) else self.sample().lengths.max()
+        return n_lines * (1 + limit) if isinstance(limit, int) else self.sample().lengths.max()
 
     def load(self, position: Position) -> Window:
         """Return a window. Raises DataError if a file of it is damaged."""
@@ -174,18 +177,9 @@ class Windows:
         if self._has_dropout and epoch is not None and len(segments):
             text = WindowText(self._splits, segments, poll)
             return BpeDropout(text, self._corpus.tokenizers, data, training, segments).pairs(epoch, poll)
-        src, tgt = (WindowLines(self._splits, language, segments) for language in (data.src, data.tgt))
-        return self._learned(src, tgt, segments)
-
-    def _learned(self, src: Side, tgt: Side, segments: Segments | None = None) -> Pairs:
-        """Return what is learned from, of both sides of all pairs, or of a window of them."""
-        training = self._config.training
-        if training.objective == "denoising":
-            lines = Joined(src, tgt, *self._mono)
-            return Pairs.of_sides(lines, lines, segments)
-        if training.both_directions:
-            return Pairs.of_sides(Joined(src, tgt), Joined(tgt, src), segments)
-        return Pairs.of_sides(src, tgt, segments)
+        return learned_pairs(
+            self._config, lambda language: WindowLines(self._splits, language, segments), segments=segments
+        )
 
 
 def _never() -> None:

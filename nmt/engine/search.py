@@ -40,6 +40,7 @@ def check_supported(config: SearchConfig) -> None:
         "coverage_penalty": config.coverage_penalty != 0,
         "diversity_groups": config.diversity_groups > 1,
         "patience": config.patience == 0,
+        "lm": config.lm is not None,
         "protect": config.protect,
         "protect_patterns": bool(config.protect_patterns),
     }

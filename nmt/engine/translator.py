@@ -29,7 +29,7 @@ class EngineSearcher:
         model = engine.folder.config.model
         self.max_positions = model.max_positions if model.positions == "learned" else None
 
-    def check(self, search: SearchConfig, has_terms: bool) -> None:
+    def check(self, search: SearchConfig, has_terms: bool, language: str) -> None:  # noqa: ARG002 (the protocol's)
         """See `Searcher`."""
         check_supported(search)
         if has_terms:

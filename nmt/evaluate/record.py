@@ -41,13 +41,13 @@ def record_scores(report: Report, translator: Translator, corpus: Corpus) -> Sco
         notes=list(report.notes),
         data=printable(str(corpus.directory.path.resolve())),
         corpus=corpus.fingerprint,
-        text=_text_fingerprint(corpus, subject.split),
+        text=text_fingerprint(corpus, subject.split),
     )
     add_scores(RunDir(origin.run), record)
     return record
 
 
-def _text_fingerprint(corpus: Corpus, split: str) -> str:
+def text_fingerprint(corpus: Corpus, split: str) -> str:
     """Return sixteen hexadecimal digits that change if the text of a split changes."""
     names = [corpus.directory.text(split, language).name for language in corpus.languages]
     return hashlib.sha256("".join(corpus.manifest.files[name].sha256 for name in names).encode()).hexdigest()[:16]

@@ -50,7 +50,7 @@ def open_corpus(run: RunDir, languages: tuple[str, str], data_dir: Path | None) 
     corpus = Corpus.open(DataDir(path))
     if corpus.languages != languages:
         held, needed = " and ".join(corpus.languages), " and ".join(languages)
-        raise DataError(f"{path}: holds {held}, but {run.path} translates between {needed}")
+        raise DataError(f"{path}: holds {held}, but {run.path} has learned {needed}")
     if corpus.tokenizers.fingerprint != info.tokenizer:
         raise DataError(
             f"{path}: its tokenizer is not that of {run.path}; nmt prepare --tokenizer-from {run.path} takes it over"

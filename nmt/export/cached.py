@@ -52,6 +52,7 @@ def engine_folder(run: Path, quantization: Quantization, checkpoint: str = "best
     """
     library()
     saved = open_saved(run, checkpoint, weights)
+    saved.check_exports()
     path = RunDir(run).ctranslate2(quantization).path
     refuse_links([path])
     with alone_in(run):

@@ -20,7 +20,7 @@ from nmt.evaluate.table import metrics_of, signature, values
 from nmt.layout import DataDir, RunDir
 from nmt.runs.folder import ExportInfo
 from nmt.runs.info import read_info
-from nmt.runs.listing import is_validation, number, read_log
+from nmt.runs.log import is_validation, number, read_log
 from nmt.runs.scores import ScoreRecord
 
 # settings that depend on the machine rather than on the recipe

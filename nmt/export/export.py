@@ -89,8 +89,7 @@ def export(request: Request, output: Path, kind: Kind, quantization: Quantizatio
 def export_into(request: Request, output: Path, kind: Kind, quantization: Quantization) -> Exported:
     """Like `export`; the caller holds `alone_in` on the parent directory."""
     saved = open_saved(request.run, request.checkpoint, request.weights)
-    saved.check_translates()
-    model, tokenizers, config = saved.model(), saved.tokenizers, saved.config
+    model, tokenizers, config = saved.transformer(), saved.tokenizers, saved.config
     searcher = NativeSearcher([model], tokenizers[config.data.tgt], torch.device("cpu"), "float32")
     native = Translator(searcher, tokenizers, config, [saved.origin])
     lines = _check_lines(request, native) if kind == "ctranslate2" else []

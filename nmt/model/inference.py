@@ -1,4 +1,5 @@
-"""A trained Transformer prepared for search: the same function as `Transformer`, in fewer and larger operations.
+"""A trained model prepared for search: the same function as `Transformer` or `DecoderModel`, in fewer and larger
+operations.
 
 Weights are cast, joined and laid out once, nothing is recorded for a backward pass, and one decoding step takes one
 position of every hypothesis. Hidden states stay float32; matrix products are in the precision chosen.
@@ -18,22 +19,23 @@ from torch import Tensor, nn
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.embedding import Embedding
 from nmt.model.products import DTYPES, Product, product
+from nmt.model.stacks import DecodingModel
 from nmt.model.state import Cache, DecoderState, KeyValue, Slots, attention_bias
-from nmt.model.transformer import DecoderLayer, EncoderLayer, FeedForward, SubLayer, Transformer
+from nmt.model.transformer import DecoderLayer, Encoder, EncoderLayer, FeedForward, SubLayer, Transformer
 
 
 class InferenceModel:
-    """Encodes sentences and decodes step by step."""
+    """Encodes sentences, if the model has an encoder, and decodes step by step."""
 
-    def __init__(self, model: Transformer, precision: str) -> None:
+    def __init__(self, model: DecodingModel, precision: str) -> None:
         """Prepare the weights of a model as they are now, in float32, bf16 or fp16, where they are."""
         decoder = model.decoder
         weight = model.output_weight
-        self.max_positions = model.max_positions
-        self._src_embedding, self._tgt_embedding = model.encoder.embedding, decoder.embedding
-        self._encoder = [_EncoderLayer(layer, precision) for layer in model.encoder.layers]
+        self.max_positions, self.sees_source = model.max_positions, model.sees_source
+        self._encoder = _Encoder(model.encoder, precision) if isinstance(model, Transformer) else None
+        self._embedding = decoder.embedding
         self._decoder = [_DecoderLayer(layer, precision) for layer in decoder.layers]
-        self._encoder_norm, self._decoder_norm = _Norm(model.encoder.norm), _Norm(decoder.norm)
+        self._norm = _Norm(decoder.norm)
         self._attention_layer = decoder.attention_layer
         self._output = product(weight, None, precision)
         self.vocab_size = len(weight)
@@ -44,49 +46,53 @@ class InferenceModel:
         self._cache_dtype = torch.float32 if weight.device.type == "cpu" else DTYPES[precision]
 
     def start(self, src: Tensor, mask: Tensor) -> DecoderState:
-        """Encode src (B, S) int64, each sentence ending in `</s>`; return the state before the first step.
+        """Read src (B, S) int64 and return the state before the first step. mask: (B, S), True at tokens.
 
-        mask: (B, S), True at tokens.
+        An encoder encodes src, each sentence ending in `</s>`. A decoder with `sees_source` takes it as the beginning
+        of its own sequence: `<s>`, the source and a separator. A language model reads only B.
         """
         memories: list[KeyValue | None] = [None] * len(self._decoder)
-        if self._memory is not None:
+        if self._encoder is not None and self._memory is not None:
             b, s = src.shape
-            projected = self._memory(self._encode(src, mask)).to(self._cache_dtype)
+            projected = self._memory(self._encoder(src, mask)).to(self._cache_dtype)
             parts = projected.view(b, s, len(memories), 2, self._n_heads, -1)
             keys = parts[:, :, :, 0].permute(2, 0, 3, 4, 1).contiguous()  # (layers, B, H, E, S)
             values = parts[:, :, :, 1].permute(2, 0, 3, 1, 4).contiguous()  # (layers, B, H, S, E)
             memories = list(zip(keys, values, strict=True))
-        return DecoderState(memories, mask, self._n_heads, self._cache_dtype)
+        state = DecoderState(memories, mask, self._n_heads, self._cache_dtype)
+        if self.sees_source:
+            x = _embed(self._embedding, src, torch.arange(src.size(1), device=src.device), src.size(1))
+            x = self._layers(x, state.prefix_slots(), state)
+            state.after_prefix = self._norm(x.take_along_dim(state.prefix_lengths[..., None] - 1, 1))
+        return state
 
     def step(self, tokens: Tensor, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
         """Decode the next position of every hypothesis: tokens (B, M) int64 -> hidden states (B, M, D) float32.
 
         Updates `state` in place. The cross-attention of `Decoder.attention_layer`, (B, H, M, S) float32, is appended to
-        `weights`.
+        `weights`. After a prefix, the tokens of the first step are not read: the prefix has them, `<s>`, already.
         """
-        position = torch.full((1,), state.length, device=tokens.device)
-        x = _embed(self._tgt_embedding, tokens, position, state.length + 1)
-        slots = state.next_slots(tokens.size(1))
-        for i, layer in enumerate(self._decoder):
-            x = layer.step(x, slots, state, i, weights if i == self._attention_layer else None)
+        if state.after_prefix is not None:
+            return state.begin(tokens.size(1))
+        positions, end = state.positions(self.max_positions)
+        x = _embed(self._embedding, tokens, positions, end)
+        x = self._layers(x, state.next_slots(tokens.size(1)), state, weights)
         state.length += 1
-        return self._decoder_norm(x)
+        return self._norm(x)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return the logits (..., V), in the dtype of the product, of hidden states (..., D)."""
         return self._output(hidden)
 
-    def _encode(self, src: Tensor, mask: Tensor) -> Tensor:
-        """Return the memory (B, S, D) float32; see `start`."""
-        x = _embed(self._src_embedding, src, torch.arange(src.size(1), device=src.device), src.size(1))
-        bias = attention_bias(~mask[:, None], self._n_heads)
-        for layer in self._encoder:
-            x = layer(x, bias)
-        return self._encoder_norm(x)
+    def _layers(self, x: Tensor, slots: Slots, state: DecoderState, weights: list[Tensor] | None = None) -> Tensor:
+        """Apply the decoder's layers: (B, M, D) -> (B, M, D)."""
+        for i, layer in enumerate(self._decoder):
+            x = layer.step(x, slots, state, i, weights if i == self._attention_layer else None)
+        return x
 
 
 def _embed(embedding: Embedding, ids: Tensor, positions: Tensor, end: int) -> Tensor:
-    """Embed ids (B, L) at positions (L,) or (1,), all below `end` -> (B, L, D)."""
+    """Embed ids (B, L) at positions (L,), (1,) or (B, 1), all below `end` -> (B, L, D)."""
     tokens = F.embedding(ids, embedding.weight) * embedding.scale
     embedded: Tensor = tokens.add_(embedding.positions(positions, end))
     return embedded
@@ -183,8 +189,26 @@ class _EncoderLayer:
         return residual.after(x, self._feed_forward(residual.before(x)))
 
 
+class _Encoder:
+    """A stack of layers."""
+
+    def __init__(self, encoder: Encoder, precision: str) -> None:
+        self._embedding = encoder.embedding
+        self._layers = [_EncoderLayer(layer, precision) for layer in encoder.layers]
+        self._norm = _Norm(encoder.norm)
+        self._n_heads = encoder.layers[0].attention.n_heads
+
+    def __call__(self, src: Tensor, mask: Tensor) -> Tensor:
+        """Return the memory (B, S, D) float32 of src (B, S)."""
+        x = _embed(self._embedding, src, torch.arange(src.size(1), device=src.device), src.size(1))
+        bias = attention_bias(~mask[:, None], self._n_heads)
+        for layer in self._layers:
+            x = layer(x, bias)
+        return self._norm(x)
+
+
 class _DecoderLayer:
-    """One position of each hypothesis through self-attention, attention to the memory, and feed-forward."""
+    """One position of each hypothesis, or a prefix, through self-attention, attention to a memory, and feed-forward."""
 
     def __init__(self, layer: DecoderLayer, precision: str) -> None:
         self._attention = _SelfAttention(layer.attention, precision)

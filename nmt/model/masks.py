@@ -166,6 +166,20 @@ class AttentionMask:
         return self._biases[query.dtype]
 
 
+def prefix_mask(prefix: Tensor, length: int) -> Tensor:
+    """Return the mask (B, L, L) of sequences whose first `prefix` (B,) tokens are visible to all, the others causally.
+
+    For a prefix of two tokens and a length of four
+
+        T T . .
+        T T . .
+        T T T .
+        T T T T
+    """
+    is_prefix = torch.arange(length, device=prefix.device) < prefix[:, None]
+    return causal_mask(length, prefix.device) | is_prefix[:, None]
+
+
 def attention_mask(queries: Layout, keys: Layout, causal: bool = False) -> AttentionMask:
     """Return the mask of `queries` attending to `keys`: within a sentence, not to padding, and with `causal` not ahead.
 

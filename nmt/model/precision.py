@@ -7,12 +7,15 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import Model
+
+M = TypeVar("M", bound=Model)
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -81,7 +84,7 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
     return torch.autocast(device.type, dtype=_DTYPES[precision])
 
 
-def for_inference(model: Transformer, precision: str) -> Transformer:
+def for_inference(model: M, precision: str) -> M:
     """Return a copy of the model with the weights of its matrix products cast to `precision`.
 
     Autocast would cast them again in every step. All other weights, embeddings included, are shared with `model`.
@@ -93,15 +96,15 @@ def for_inference(model: Transformer, precision: str) -> Transformer:
     return twin
 
 
-def for_training(model: Transformer, precision: str) -> Transformer:
-    """Return a copy of the model with the weights of its encoder's and decoder's matrix products cast to `precision`.
+def for_training(model: Model, precision: str) -> Model:
+    """Return a copy of the model with the weights of its stacks' matrix products cast to `precision`.
 
     The casts learn if the model's weights do. All other weights are shared with `model`.
     """
     return _twin(model, precision, learns=True)
 
 
-def _twin(model: Transformer, precision: str, learns: bool) -> Transformer:
+def _twin(model: M, precision: str, learns: bool) -> M:
     shared: dict[int, object] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     twin = copy.deepcopy(model, shared)
     for module in twin.modules():

@@ -68,8 +68,14 @@ class DecoderState:
     """A decoder's state between steps.
 
     For each layer, keys and values of the source, one per sentence, and a `Cache` of all hypotheses at all positions;
-    and which slots of the caches belong to each hypothesis.
+    and which slots of the caches belong to each hypothesis. Where the decoder reads the source itself, the first slots
+    of a sentence hold it, as a prefix that all its hypotheses share.
     """
+
+    length: int
+    """Number of steps so far."""
+    after_prefix: Tensor | None
+    """(B, 1, D) the hidden states after the prefix, which the first step returns; None without a prefix and later."""
 
     def __init__(self, memories: Sequence[KeyValue | None], src_mask: Tensor, n_heads: int, dtype: torch.dtype) -> None:
         """memories: each layer's keys and values of the source, None without cross-attention; src_mask (B, S), True at
@@ -83,6 +89,42 @@ class DecoderState:
         self.memory_bias = attention_bias(~src_mask[:, None], n_heads).to(dtype)
         self._n_slots = self._capacity = 0
         self._foreign: Tensor | None = None  # (B, M, slots) bool, True = not its own; None: a sentence has had only one
+        self.after_prefix = None
+        self._prefix_lengths: Tensor | None = None
+        self._longest_prefix = 0
+
+    @property
+    def prefix_lengths(self) -> Tensor:
+        """(B, 1) the numbers of tokens of the prefixes; there are some."""
+        assert self._prefix_lengths is not None
+        return self._prefix_lengths
+
+    def prefix_slots(self) -> Slots:
+        """Take slots for the source as a prefix, all of whose tokens attend to all others."""
+        self._prefix_lengths = self._src_mask.sum(1, keepdim=True)
+        self._foreign = ~self._src_mask[:, None]
+        self._n_slots = self._longest_prefix = self._src_mask.size(1)
+        self._capacity = _rounded(self._n_slots + 1)
+        n_keys = self._n_slots if self._src_mask.device.type == "cpu" else _rounded(self._n_slots)
+        masked = F.pad(self._foreign, (0, n_keys - self._n_slots), value=True)
+        return Slots(0, n_keys, self._capacity, attention_bias(masked, self._n_heads).to(self._dtype))
+
+    def begin(self, n_hypotheses: int) -> Tensor:
+        """Start M hypotheses of each sentence after its prefix; return their hidden states (B, M, D)."""
+        assert self.after_prefix is not None and self._foreign is not None
+        hidden, self.after_prefix = self.after_prefix.expand(-1, n_hypotheses, -1), None
+        self._foreign = self._foreign.expand(-1, n_hypotheses, -1)
+        return hidden
+
+    def positions(self, max_positions: int | None) -> tuple[Tensor, int]:
+        """Return the positions of the next step, (1,) or (B, 1), and a bound above all of them."""
+        if self._prefix_lengths is None:
+            return torch.full((1,), self.length, device=self._src_mask.device), self.length + 1
+        positions, end = self._prefix_lengths + self.length, self._longest_prefix + self.length + 1
+        if max_positions is not None and end > max_positions:
+            # a sentence that is done may wait for others beyond the last position; the rules of search end it before
+            return positions.clamp(max=max_positions - 1), max_positions
+        return positions, end
 
     def next_slots(self, n_hypotheses: int) -> Slots:
         """Take M slots for the next step."""
@@ -109,6 +151,8 @@ class DecoderState:
         if len(sentences) == len(self._src_mask):
             return
         self._src_mask = self._src_mask[sentences]
+        if self._prefix_lengths is not None:
+            self._prefix_lengths = self._prefix_lengths[sentences]
         self.memory_bias = attention_bias(~self._src_mask[:, None], self._n_heads).to(self._dtype)
         self.memories = [kv and (kv[0][sentences], kv[1][sentences]) for kv in self.memories]
         for cache in self.caches:

@@ -11,6 +11,7 @@ E = D / H.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -21,7 +22,7 @@ from nmt.config import ModelConfig
 from nmt.model.attention import KeyValue, MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
 from nmt.model.embedding import Embedding, LearnedPositions
-from nmt.model.masks import AttentionMask, Layout, attention_mask
+from nmt.model.masks import AttentionMask, Layout, attention_mask, prefix_mask
 
 WIDEST_WITH_GAIN_1 = 128
 """The largest width at which the norm before a tied output layer starts with gain 1.
@@ -141,6 +142,10 @@ def scale_residual_init(layers: Sequence[nn.Module]) -> None:
         weight.mul_(len(outputs) ** -0.5)
 
 
+def _last_norm(stack: Encoder | Decoder) -> nn.LayerNorm:
+    return stack.norm if isinstance(stack.norm, nn.LayerNorm) else stack.layers[-1].feed_forward_residual.norm
+
+
 class Encoder(nn.Module):
     """A stack of self-attention layers."""
 
@@ -151,6 +156,11 @@ class Encoder(nn.Module):
         self.layers = cast(Sequence[EncoderLayer], layers)
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
         scale_residual_init(self.layers)
+
+    @property
+    def last_norm(self) -> nn.LayerNorm:
+        """The layer norm that produces the hidden states."""
+        return _last_norm(self)
 
     def forward(self, ids: Tensor, layout: Layout, kept: Tensor | None = None) -> Tensor:
         """Encode ids (B, S) int64 -> hidden states (B, S, D); `kept` as for `Embedding`."""
@@ -175,7 +185,7 @@ class Decoder(nn.Module):
     @property
     def last_norm(self) -> nn.LayerNorm:
         """The layer norm that produces the hidden states."""
-        return self.norm if isinstance(self.norm, nn.LayerNorm) else self.layers[-1].feed_forward_residual.norm
+        return _last_norm(self)
 
     def memory_kv(self, memory: Tensor | None, layout: Layout | None = None) -> list[KeyValue | None]:
         """Return each layer's keys and values of a memory (B, S, D)."""
@@ -195,21 +205,61 @@ class Decoder(nn.Module):
         memory_layout: Layout | None = None,
         weights: list[Tensor] | None = None,
         kept: Tensor | None = None,
+        prefix: Tensor | None = None,
     ) -> Tensor:
         """Decode with teacher forcing: ids (B, T) int64, `<s>` first -> hidden states (B, T, D).
 
         The cross-attention weights of `attention_layer`, (B, H, T, S), are appended to `weights`; `kept` as for
-        `Embedding`.
+        `Embedding`; of each sequence all tokens attend to the first `prefix` (B,), which takes the padded layout.
         """
         x = layout.flatten(self.embedding(ids, layout.positions, layout.max_len, kept))
         mask = attention_mask(layout, layout, causal=True)
+        if prefix is not None:
+            mask = replace(mask, allowed=prefix_mask(prefix, ids.size(1))[:, None], causal=False)
         memory_mask = AttentionMask() if memory_layout is None else attention_mask(layout, memory_layout)
         for i, (layer, kv) in enumerate(zip(self.layers, self.memory_kv(memory, memory_layout), strict=True)):
             x = layer(x, mask, kv, memory_mask, weights if i == self.attention_layer else None)
         return layout.unflatten(self.norm(x))
 
 
-class Transformer(nn.Module):
+class Model(nn.Module):
+    """A model that is trained: an encoder, a decoder, or both, and an output layer over the vocabulary.
+
+    All take the same arguments, so that one training loop, one compiler and one loss serve them.
+    """
+
+    sees_source = False
+    """Whether the decoder's own sequence begins with the source."""
+    output: nn.Parameter | None
+    """(V, D) the weight of the output layer, if it is not tied."""
+
+    @property
+    def stacks(self) -> list[Encoder | Decoder]:
+        """Encoder and decoder, as far as there are."""
+        return [stack for stack in self.children() if isinstance(stack, Encoder | Decoder)]
+
+    @property
+    def max_positions(self) -> int | None:
+        """The longest sequence that all stacks have learned positions for; None with sinusoidal positions."""
+        tables = [stack.embedding.positions for stack in self.stacks]
+        return min((table.weight.size(0) for table in tables if isinstance(table, LearnedPositions)), default=None)
+
+    @property
+    def output_weight(self) -> Tensor:
+        """(V, D): logits are hidden @ output_weight.T."""
+        return self.stacks[-1].embedding.weight if self.output is None else self.output
+
+    def _add_output(self, config: ModelConfig, vocab_size: int) -> None:
+        """Make the output layer, tied or not, of the last stack."""
+        self.output = None
+        if config.tie_embeddings == "none":
+            self.output = nn.Parameter(torch.randn(vocab_size, config.d_model) * config.d_model**-0.5)
+        else:
+            gain = min(1.0, (WIDEST_WITH_GAIN_1 / config.d_model) ** 0.5)
+            nn.init.constant_(self.stacks[-1].last_norm.weight, gain)
+
+
+class Transformer(Model):
     """Encoder and decoder, with embeddings tied according to `tie_embeddings`."""
 
     def __init__(self, config: ModelConfig, src_vocab: int, tgt_vocab: int) -> None:
@@ -218,23 +268,7 @@ class Transformer(nn.Module):
         src_embedding = tgt_embedding if config.tie_embeddings == "all" else Embedding(config, src_vocab)
         self.encoder = Encoder(config, src_embedding)
         self.decoder = Decoder(config, tgt_embedding)
-        self.output: nn.Parameter | None = None
-        if config.tie_embeddings == "none":
-            self.output = nn.Parameter(torch.randn(tgt_vocab, config.d_model) * config.d_model**-0.5)
-        else:
-            gain = min(1.0, (WIDEST_WITH_GAIN_1 / config.d_model) ** 0.5)
-            nn.init.constant_(self.decoder.last_norm.weight, gain)
-
-    @property
-    def max_positions(self) -> int | None:
-        """The longest sequence that both sides have learned positions for; None with sinusoidal positions."""
-        tables = [side.embedding.positions for side in (self.encoder, self.decoder)]
-        return min((table.weight.size(0) for table in tables if isinstance(table, LearnedPositions)), default=None)
-
-    @property
-    def output_weight(self) -> Tensor:
-        """(V, D): logits are hidden @ output_weight.T."""
-        return self.decoder.embedding.weight if self.output is None else self.output
+        self._add_output(config, tgt_vocab)
 
     def encode(self, src: Tensor, layout: Layout) -> Tensor:
         """Encode src (B, S) int64 ending in `</s>` -> memory (B, S, D)."""

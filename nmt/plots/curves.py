@@ -1,4 +1,4 @@
-"""Training curves of runs in one figure: loss, BLEU and learning rate, over steps and over time.
+"""Training curves of runs in one figure: loss, BLEU or accuracy, and learning rate, over steps and over time.
 
 Curves are distinguishable without colour: runs by dashes, markers and shade of grey; training has no markers, the
 development set filled ones, the moving average hollow ones, and the average at the end a star.
@@ -24,7 +24,8 @@ from nmt.console import printable
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
 from nmt.plots.attention import check_picture, save_picture
-from nmt.runs.listing import Record, is_run, number, read_log
+from nmt.runs.listing import is_run
+from nmt.runs.log import Record, number, read_log
 
 Points = npt.NDArray[np.float64]  # (n, 3): step, minutes (NaN if not logged), value
 
@@ -44,20 +45,22 @@ class Curves:
     """The curves of one run."""
 
     name: str
+    metric: str
+    """BLEU, or of a run that does not translate its accuracy (%), of tokens or classes."""
     train_loss: Points
     learning_rate: Points
     dev_loss: Points
-    dev_bleu: Points
+    dev_score: Points
     ema_loss: Points
-    ema_bleu: Points
+    ema_score: Points
     average_loss: Points
-    average_bleu: Points
+    average_score: Points
 
     @property
     def rows(self) -> tuple[tuple[Points, ...], ...]:
         """The curves in each row of the figure."""
         losses = self.train_loss, self.dev_loss, self.ema_loss, self.average_loss
-        return losses, (self.dev_bleu, self.ema_bleu, self.average_bleu), (self.learning_rate,)
+        return losses, (self.dev_score, self.ema_score, self.average_score), (self.learning_rate,)
 
 
 @dataclass(frozen=True)
@@ -141,16 +144,23 @@ def curves_of(name: str, records: Sequence[Record]) -> Curves:
     train, dev, ema, average = (
         [record for record in records if record.get("kind") == kind] for kind in ("train", "valid", "ema", "average")
     )
+    has_bleu = any("bleu" in record for record in dev) or not dev
+
+    def score(record: Record) -> float | None:
+        value = number(record, "bleu" if has_bleu else "accuracy")
+        return value if has_bleu or value is None else 100 * value
+
     return Curves(
         name=name,
+        metric="BLEU" if has_bleu else "accuracy (%)",
         train_loss=_points(train, _unsmoothed),
         learning_rate=_points(train, lambda record: number(record, "lr")),
         dev_loss=_points(dev, lambda record: number(record, "loss")),
-        dev_bleu=_points(dev, lambda record: number(record, "bleu")),
+        dev_score=_points(dev, score),
         ema_loss=_points(ema, lambda record: number(record, "loss")),
-        ema_bleu=_points(ema, lambda record: number(record, "bleu")),
+        ema_score=_points(ema, score),
         average_loss=_points(average, lambda record: number(record, "loss")),
-        average_bleu=_points(average, lambda record: number(record, "bleu")),
+        average_score=_points(average, score),
     )
 
 
@@ -190,7 +200,7 @@ def thin(points: Points, most: int = MOST_POINTS) -> tuple[Points, Points]:
 
 
 def draw(runs: Sequence[Curves]) -> Figure:
-    """Draw three rows (loss, BLEU, learning rate) of two columns (over steps, over time), between two legends."""
+    """Draw three rows (loss, score, learning rate) of two columns (over steps, over time), between two legends."""
     labels = [_label(curves.name) for curves in runs]
     n_columns = max(1, min(len(runs), LEGEND_CHARS // (max(map(len, labels)) + 8)))
     figure = Figure(figsize=(11, 10 + 0.2 * math.ceil(len(runs) / n_columns)), layout="constrained")
@@ -203,7 +213,8 @@ def draw(runs: Sequence[Curves]) -> Figure:
             _draw_run(panels[:, column], curves, Style.of(i), column, scale)
     if rows[0][:, VALUE].max(initial=0.0) > EXPLODED:
         panels[0, 0].set_yscale("log")  # next to an exploded loss the rest would be invisible
-    _label_axes(panels, rows)
+    metrics = " or ".join(sorted({curves.metric for curves in runs})) or "BLEU"
+    _label_axes(panels, rows, metrics)
     panels[2, 1].set_xlabel(f"Training time ({'hours' if in_hours else 'minutes'})", fontsize=12)
     names = [
         Line2D([], [], color=style.grey, linestyle=style.dashes, marker=style.marker, markersize=6, label=label)
@@ -214,7 +225,7 @@ def draw(runs: Sequence[Curves]) -> Figure:
         Line2D([], [], color="0.0", linewidth=1.6, marker="o", markersize=5, label="development set"),
         Line2D([], [], color="0.0", linestyle="", label="development set, average of the last checkpoints", **STAR),
     ]
-    if any(len(curves.ema_bleu) for curves in runs):
+    if any(len(curves.ema_score) for curves in runs):
         hollow = Line2D([], [], color="0.0", linewidth=1.6, marker="o", markersize=5, markerfacecolor="1.0")
         hollow.set_label("development set, moving average")
         kinds.insert(2, hollow)
@@ -236,21 +247,21 @@ def _draw_run(panels: Sequence[Axes], curves: Curves, style: Style, column: int,
             panel.fill_between(x, *extent.T, color=style.grey, alpha=0.35, linewidth=0.8)
     filled, hollow = style.grey, "1.0"
     for panel, points, inside in (
-        (loss, curves.dev_loss, filled), (bleu, curves.dev_bleu, filled),
-        (loss, curves.ema_loss, hollow), (bleu, curves.ema_bleu, hollow),
+        (loss, curves.dev_loss, filled), (bleu, curves.dev_score, filled),
+        (loss, curves.ema_loss, hollow), (bleu, curves.ema_score, hollow),
     ):  # fmt: skip
         panel.plot(
             points[:, column] / scale, points[:, VALUE], color=style.grey, linestyle=style.dashes, linewidth=1.6,
             marker=style.marker, markersize=5, markevery=max(1, len(points) // 20), markerfacecolor=inside,
         )  # fmt: skip
-    for panel, points in ((loss, curves.average_loss), (bleu, curves.average_bleu)):
+    for panel, points in ((loss, curves.average_loss), (bleu, curves.average_score)):
         panel.plot(points[:, column] / scale, points[:, VALUE], color=style.grey, linestyle="", zorder=4, **STAR)
 
 
-def _label_axes(panels: npt.NDArray[np.object_], rows: Sequence[Points]) -> None:
-    """Label the axes, and panels without points; `rows` are the points of each row."""
+def _label_axes(panels: npt.NDArray[np.object_], rows: Sequence[Points], metrics: str) -> None:
+    """Label the axes, and panels without points; `rows` are the points of each row, `metrics` those of the second."""
     for label, row, points in zip(
-        ("Loss (nats per token)", "Development set BLEU", "Learning rate"), panels, rows, strict=True
+        ("Loss (nats per token)", f"Development set {metrics}", "Learning rate"), panels, rows, strict=True
     ):
         row[0].set_ylabel(label, fontsize=12)
         for column, panel in zip((STEP, MINUTES), row, strict=True):

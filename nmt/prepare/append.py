@@ -64,6 +64,11 @@ def append(
 def _new_corpora(config: Config, corpus: Corpus) -> list[str]:
     """Return the keys of the corpora to add. Raises DataError if they cannot be added."""
     directory, manifest = corpus.directory, corpus.manifest
+    if config.data.has_labels:
+        raise DataError(
+            f"{directory.path}: nothing is added to texts with labels, which are those of all training text; "
+            "nmt prepare writes it again"
+        )
     if manifest.splits["train"].shards is None:
         raise DataError(
             f"{directory.path}: its training set is one file, to which nothing is added; nmt prepare writes it again, "

@@ -124,6 +124,11 @@ def reused_tokenizers(path: Path, config: Config) -> Tokenizers:
         languages = load_config(run.config).data.languages
     else:
         raise DataError(f"{path}: has neither manifest.json nor config.yaml, which name the languages of its tokenizer")
+    if config.data.has_labels:  # its vocabulary is of the text alone, and may be that of any run with its language
+        if config.data.src not in languages:
+            raise DataError(f"{path}: its tokenizer is for {' and '.join(languages)}, the texts are {config.data.src}")
+        tokenizer = Tokenizers.load(run.tokenizer, languages)[config.data.src]
+        return Tokenizers({config.data.src: tokenizer}, config.tokenizer.joint)
     if languages != wanted:
         raise DataError(
             f"{path}: its tokenizer is for {' and '.join(languages)}, the config is for {' and '.join(wanted)}"

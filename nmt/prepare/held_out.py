@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from nmt.console import printable
 from nmt.errors import DataError
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.reasons import HINTS
@@ -11,6 +13,7 @@ from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.encode import write_side
 from nmt.prepare.records import CleanRecord, PreparedSplit, RoundTripRecord
 from nmt.text.block_encoder import BlockEncoder
+from nmt.text.labels import Labels
 from nmt.text.lines import bounded_list
 from nmt.text.tokenizer import CONTROL, Tokenizers
 
@@ -38,13 +41,19 @@ def read_held_out(sources: Mapping[str, OpenSource], warnings: list[str]) -> dic
 def write_held_out(
     directory: DataDir, name: str, pairs: Sequence[SentencePair], tokenizers: Tokenizers
 ) -> PreparedSplit:
-    """Write text and ids of a development or test set. Raises DataError unless the ids decode to the text."""
+    """Write text and ids of a development or test set. Raises DataError unless the ids decode to the text, and for a
+    label that the training text does not have."""
     exact = control = 0
-    text = {}
+    text, classes = {}, Counter[str]()
     for side, language in enumerate(tokenizers.languages):
-        tokenizer, lines = tokenizers[language], [str(pair[side]) for pair in pairs]
+        tokenizer, lines = tokenizers.side(language), [str(pair[side]) for pair in pairs]
+        if isinstance(tokenizer, Labels):
+            _check_labels(name, lines, tokenizer)
+            classes.update(line.strip() for line in lines)
+            write_side(directory, name, language, _raw(lines), BlockEncoder(tokenizer).encode(lines))
+            continue
         encoded = BlockEncoder(tokenizer).encode(lines)
-        text[language] = write_side(directory, name, language, [f"{line}\n".encode() for line in lines], encoded)
+        text[language] = write_side(directory, name, language, _raw(lines), encoded)
         starts = [0, *encoded.ends.tolist()]
         for row, line in enumerate(lines):
             if CONTROL.search(line):
@@ -54,5 +63,26 @@ def write_held_out(
             else:
                 raise DataError(f"{name}.{language}, line {row + 1}: the tokenizer does not decode it to the same text")
     clean = CleanRecord(read=len(pairs), kept=len(pairs), dropped={}, samples={})
-    round_trip = RoundTripRecord(lines=2 * len(pairs), exact=exact, control=control)
-    return PreparedSplit(pairs=len(pairs), clean=clean, text=text, round_trip=round_trip)
+    round_trip = RoundTripRecord(lines=len(text) * len(pairs), exact=exact, control=control)
+    split = PreparedSplit(pairs=len(pairs), clean=clean, text=text, round_trip=round_trip)
+    return with_classes(split, classes, tokenizers.labels)
+
+
+def with_classes(split: PreparedSplit, classes: Mapping[str, int], labels: Labels | None) -> PreparedSplit:
+    """Return a split with its number of pairs by label, in the order of the labels; as it is if there are none."""
+    if labels is None:
+        return split
+    return split.model_copy(update={"classes": {label: classes.get(label, 0) for label in labels.names}})
+
+
+def _check_labels(split: str, lines: Sequence[str], labels: Labels) -> None:
+    for number, line in enumerate(lines, start=1):
+        if line not in labels:
+            raise DataError(
+                f"{split}, line {number}: the label {printable(line.strip()[:40])!r} is not in the training text, "
+                f"which has {printable(labels.shown())}; leave such lines out, or add some to data.train"
+            )
+
+
+def _raw(lines: Sequence[str]) -> list[bytes]:
+    return [f"{line}\n".encode() for line in lines]

@@ -15,9 +15,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from nmt.config import Source
+from nmt.config.data import LABEL
 from nmt.data.manifest import SourceFile, SourceRecord
 from nmt.errors import DataError, HubError, error_text
 from nmt.files.read import checksum
+from nmt.prepare.formats.labels import is_label, label_text
 from nmt.prepare.pairs import NO_SCORE, Row, Units, parse_score
 
 _KINDS = {".parquet": "parquet", ".jsonl": "json"}
@@ -122,7 +124,7 @@ def _digests(source: Source, paths: list[str], commit: str) -> dict[str, str]:
 
 
 def _rows(part: Source) -> Iterator[dict[str, object]]:
-    """Yield the rows of a file."""
+    """Yield the rows of a file, with the names of classes in place of their numbers."""
     import datasets
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -133,11 +135,13 @@ def _rows(part: Source) -> Iterator[dict[str, object]]:
     try:
         stream = datasets.load_dataset(kind, data_files=[str(file)], split="train", streaming=True)
         rows = iter(stream)
+        classes = {name: feature.names for name, feature in (stream.features or {}).items()
+                   if isinstance(feature, datasets.ClassLabel)}  # fmt: skip
         while True:
             row = next(rows, None)
             if row is None:
                 return
-            yield row
+            yield row | {name: label_text(row[name], names) for name, names in classes.items()}
     except (ConnectionError, HfHubHTTPError) as error:  # of a file that is streamed, after many tries
         raise _unreachable(part, error, path) from error
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
@@ -156,6 +160,8 @@ def _text(part: Source, row: dict[str, object], language: str, number: int) -> s
             )
         values = column
     text = _value(part, values, name, within)
+    if language == LABEL and is_label(text):
+        text = label_text(text)
     if text is None:
         return ""
     if not isinstance(text, str):

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
+from nmt.config.data import LABEL
 from nmt.prepare.cleaning.script import script_of, scripts_of
 
 N_PAIRS = 1000
@@ -63,7 +64,7 @@ def language_warnings(samples: Mapping[str, Sample], languages: tuple[str, str],
     """
     corpora = {key: sample.pairs for key, sample in samples.items() if len(sample.pairs) >= _LEAST_PAIRS}
     scripts = {key: [_script(side) for side in zip(*pairs, strict=True)] for key, pairs in corpora.items()}
-    swapped = _swapped(corpora)
+    swapped = {} if LABEL in languages else _swapped(corpora)
     warnings = []
     for key in corpora:
         unexpected = _unexpected_scripts(scripts, languages, key)
@@ -144,6 +145,8 @@ def _unexpected_scripts(
     """
     unexpected = {}
     for side, language in enumerate(languages):
+        if language == LABEL:
+            continue
         others = Counter(both[side] for other, both in scripts.items() if other != key)
         known = scripts_of(language)
         wanted = next(iter(known)) if len(known) == 1 else None

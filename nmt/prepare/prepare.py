@@ -19,7 +19,7 @@ from nmt.layout import DataDir
 from nmt.prepare.checks import changes_since, check_replaceable, reused_tokenizers
 from nmt.prepare.cleaning.counts import total
 from nmt.prepare.files import content_fingerprint, file_facts, samples_of
-from nmt.prepare.held_out import read_held_out, write_held_out
+from nmt.prepare.held_out import read_held_out, with_classes, write_held_out
 from nmt.prepare.languages import Sample
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.join import link_files
@@ -139,7 +139,7 @@ class _Build:
         tokenizers.save(directory.tokenizer)
         encoded = encode_text(self.work, data, text)
         encoded.put_into(directory)
-        self._record_training(text, encoded)
+        self._record_training(text, encoded, tokenizers)
         for language, own in encode_mono(self.work, data, mono).items():
             link_files([own.done], directory.path)
             self._record_mono(language, own)
@@ -154,7 +154,7 @@ class _Build:
         asked = None if self.reused else self.config.tokenizer.vocab_size
         return list(table(self.splits, self.records, tokenizers, asked))
 
-    def _record_training(self, text: TrainingText, encoded: EncodedText) -> None:
+    def _record_training(self, text: TrainingText, encoded: EncodedText, tokenizers: Tokenizers) -> None:
         """Record the training set and its sources."""
         for key, report, skipped in zip(self.train_keys, encoded.reports, text.skipped, strict=True):
             self.records[key] = counted_source(self.records[key], report, skipped)
@@ -167,6 +167,7 @@ class _Build:
             samples=samples_of(encoded.reports, labels, self.config.data.languages),
         )
         train = PreparedSplit(pairs=encoded.pairs, clean=clean, text=encoded.text)
+        train = with_classes(train, encoded.classes, tokenizers.labels)
         self.splits["train"] = train if encoded.shards is None else train.model_copy(update={"shards": encoded.shards})
 
     def _record_mono(self, language: str, encoded: EncodedMono) -> None:
@@ -229,17 +230,19 @@ class _Build:
             settings=wanted,
             tokenizer=tokenizer_report(tokenizers, encoded.text),
             mono=self.mono_reports,
+            classes={name: split.classes for name, split in self.splits.items() if split.classes},
         )
 
     def _write_manifest(self, directory: DataDir, wanted: Recipe, tokenizers: Tokenizers) -> None:
         files = file_facts(directory.path)
-        pieces = {language: len(tokenizers[language]) for language in tokenizers.languages}
         manifest = Manifest(
             format=FORMAT if self.splits["train"].shards is None else SHARDED_FORMAT,
             languages=self.config.data.languages,
             fingerprint=content_fingerprint(files),
             config=wanted,
-            tokenizer=PreparedTokenizers(fingerprint=tokenizers.fingerprint, joint=tokenizers.joint, pieces=pieces),
+            tokenizer=PreparedTokenizers(
+                fingerprint=tokenizers.fingerprint, joint=tokenizers.joint, pieces=tokenizers.sizes
+            ),
             sources=self.records,
             splits=dict(self.splits),
             warnings=self.warnings,

@@ -68,6 +68,8 @@ class PreparedSplit(SplitRecord):
     """By language."""
     round_trip: RoundTripRecord | None = None
     split_off: SplitOffRecord | None = None
+    classes: dict[str, int] | None = None
+    """Number of pairs by label; None if the target is a language."""
 
 
 class PreparedMono(MonoRecord):

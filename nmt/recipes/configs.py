@@ -9,7 +9,7 @@ from nmt.config import Config, DataConfig, Source
 from nmt.config.load import changed_config, check_config, load_config
 from nmt.config.source import is_url
 from nmt.data.corpus import read_manifest
-from nmt.errors import CheckpointError, DataError
+from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.sources import text_folder
 from nmt.recipes.directory import RecipeDir
@@ -17,15 +17,17 @@ from nmt.runs.info import read_info
 
 
 def run_config(run: Path) -> Config:
-    """Load the configuration of a run, without the settings of its start. Raises CheckpointError if there is none.
+    """Load the configuration of a run that translates, without the settings of its start.
 
-    The next training does not inherit training.init_from, training.freeze, training.both_directions and
-    training.objective.
+    The next training does not inherit training.init_from, freeze and both_directions. Raises CheckpointError if there
+    is no run, ConfigError if it has learned something else.
     """
     if not RunDir(run).config.is_file():
         raise CheckpointError(f"{run}: not a run directory, it has no config.yaml; make one with nmt train")
     config = load_config(RunDir(run).config)
-    start: dict[str, object] = {"init_from": None, "freeze": [], "both_directions": False, "objective": "translation"}
+    if config.training.objective != "translation":
+        raise ConfigError([f"{run}: has learned training.objective: {config.training.objective}, not to translate"])
+    start: dict[str, object] = {"init_from": None, "freeze": [], "both_directions": False}
     training = config.training.model_copy(update=start)
     return config.model_copy(update={"training": training})
 

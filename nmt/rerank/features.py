@@ -6,13 +6,15 @@ default settings they are means per piece (Yee et al., 2019), with `search.lengt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from nmt.config import SearchConfig
 from nmt.console import Progress, say
 from nmt.rerank.candidates import Candidate
 from nmt.search.step import length_penalty
+from nmt.translate.language_model import LanguageModel
+from nmt.translate.score import Scored
 from nmt.translate.translator import Translator
 
 Pairs = Sequence[tuple[str, Candidate]]
@@ -55,6 +57,17 @@ def rescored(name: str, translator: Translator, search: SearchConfig) -> Feature
     return Feature(name, values)
 
 
+def fluency(name: str, language_model: LanguageModel, search: SearchConfig) -> Feature:
+    """How probable a language model finds the candidate."""
+
+    def values(pairs: Pairs) -> list[float]:
+        with Progress(f"scoring, {name}", len(pairs), "candidates") as progress:
+            lines = [candidate.text for _, candidate in pairs]
+            return _values(name, language_model.score(lines, search, progress))
+
+    return Feature(name, values)
+
+
 def length(translator: Translator, search: SearchConfig) -> Feature:
     """The pieces of the candidate, `</s>` counted, divided by the length penalty of the line."""
     src, tgt = translator.tokenizers[translator.config.data.src], translator.tokenizers[translator.config.data.tgt]
@@ -68,11 +81,16 @@ def length(translator: Translator, search: SearchConfig) -> Feature:
 
 
 def _scores(name: str, translator: Translator, pairs: Sequence[tuple[str, str]], search: SearchConfig) -> list[float]:
-    scores, n_cut = [], 0
     with Progress(f"scoring, {name}", len(pairs), "candidates") as progress:
-        for scored in translator.score(pairs, search, progress):
-            scores.append(scored.score)
-            n_cut += scored.cut
+        return _values(name, translator.score(pairs, search, progress))
+
+
+def _values(name: str, scored: Iterable[Scored]) -> list[float]:
+    """Return the scores, and say how many are of candidates that were cut."""
+    scores, n_cut = [], 0
+    for each in scored:
+        scores.append(each.score)
+        n_cut += each.cut
     if n_cut:
         say(f"{name}: candidates scored as far as the model takes, since they or their lines are longer: {n_cut:,}")
     return scores

@@ -19,6 +19,7 @@ from nmt.rerank.runs import Runs
 from nmt.rerank.table import make_table, rerank
 from nmt.rerank.tune import SEED, tune
 from nmt.rerank.weights import FORMAT, WeightsFile
+from nmt.runs.model import Origin
 from nmt.runs.scores import EnsembleMember
 from nmt.text.lines import bounded_list, read_lines
 from nmt.translate.score import read_pairs
@@ -88,12 +89,17 @@ def tune_weights(request: Request, reference: Path, metric: MetricName) -> Weigh
         run=_members(runs.direct),
         reverse=_members(runs.reverse),
         rescore={name: _members(translator) for name, translator in runs.others.items()},
+        lm={name: _member(model.origin) for name, model in runs.language_models.items()},
     )
 
 
 def _members(translator: Translator) -> list[EnsembleMember]:
     origins = [origin for origin in (translator.origin, *translator.others) if origin is not None]
-    return [EnsembleMember(run=printable(str(each.run)), step=each.step, weights=each.weights) for each in origins]
+    return list(map(_member, origins))
+
+
+def _member(origin: Origin) -> EnsembleMember:
+    return EnsembleMember(run=printable(str(origin.run)), step=origin.step, weights=origin.weights)
 
 
 def screen(tuned: WeightsFile) -> list[str]:

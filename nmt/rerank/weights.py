@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import FiniteFloat
+from pydantic import Field, FiniteFloat
 
 from nmt.errors import DataError
 from nmt.files.document import Document, read_document
@@ -45,6 +45,8 @@ class WeightsFile(Document):
     reverse: list[EnsembleMember]
     rescore: dict[str, list[EnsembleMember]]
     """By the names of their features."""
+    lm: dict[str, EnsembleMember] = Field({})
+    """The same of language models."""
 
 
 def read_weights(path: Path, features: Sequence[Feature]) -> tuple[float, ...]:

@@ -23,6 +23,7 @@ class InitialWeights(Document):
     """The weights that `training.init_from` started a run with."""
 
     run: str
+    """Its path; of several runs, each after the stack that it fills. Step and weights are those of the first."""
     step: int
     weights: Weights
     tensors: str

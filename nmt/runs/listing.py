@@ -13,19 +13,18 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from nmt.config.load import load_config
 from nmt.console import aligned, printable, width
 from nmt.errors import CheckpointError, NmtError
-from nmt.files.read import LOG_BYTES, read_regular
 from nmt.files.write import lock_holder
 from nmt.layout import CheckpointDir, RunDir
 from nmt.runs.info import Selected, Weights, read_info, read_selected
+from nmt.runs.log import Record, best_accuracy, best_bleu, best_perplexity, last_record, number
 from nmt.runs.scores import ScoreRecord, read_scores
 from nmt.runs.state import load_state
 
-Record = dict[str, Any]
 State = Literal["running", "finished", "stopped", "broken"]
 
 
@@ -43,6 +42,10 @@ class Summary:
     """The step of the last checkpoint."""
     best_bleu: float | None
     """On the development set, the average at the end included; None if the run does not translate."""
+    best_perplexity: float | None
+    """The same, of a run that does not translate; None for others."""
+    best_accuracy: float | None
+    """The same, of a run that learns labels."""
     test: ScoreRecord | None
     """The newest scores of a test set."""
     minutes: float | None
@@ -81,11 +84,12 @@ def summarise(run: RunDir) -> Summary:
     max_steps: int | None = None
     selected = Selected()
     steps, tests = list[int](), list[ScoreRecord]()
-    bleu, last = dict[Weights, float](), Record()
-    is_other = False
+    bleu, last, perplexity, accuracy = dict[Weights, float](), Record(), None, None
+    is_other = classifies = False
     with _collecting(problems, run):
         training = load_config(run.config).training
         max_steps, is_other = training.max_steps, training.objective != "translation"
+        classifies = training.objective == "classification"
     with _collecting(problems, run):
         read_info(run)
     with _collecting(problems, run):
@@ -97,7 +101,9 @@ def summarise(run: RunDir) -> Summary:
         steps = _checkpoints(run)
     with _collecting(problems, run):
         bleu = best_bleu(run)
-        last = _last_record(run.log)
+        perplexity = best_perplexity(run) if is_other and not classifies else None
+        accuracy = best_accuracy(run) if classifies else None
+        last = last_record(run.log)
     with _collecting(problems, run):
         tests = [record for record in read_scores(run) if record.is_test]
     holder = lock_holder(run.lock)
@@ -116,6 +122,8 @@ def summarise(run: RunDir) -> Summary:
         max_steps=max_steps,
         checkpoint=steps[-1] if steps else None,
         best_bleu=None if is_other else max(bleu.values(), default=None),
+        best_perplexity=perplexity,
+        best_accuracy=accuracy,
         test=tests[-1] if tests else None,
         minutes=_minutes(run, steps, number(last, "minutes")),
         last_written=_last_written(run),
@@ -171,65 +179,6 @@ def _newest(*files: Path) -> float:
     return max(times)
 
 
-# --- the log ------------------------------------------------------------------------------------
-
-
-def read_log(log: Path, having: bytes = b"") -> Iterator[Record]:
-    """Yield the records of log.jsonl whose line contains `having`; nothing if there is no log.
-
-    Invalid lines are skipped: the process was killed while writing one, or it is damaged.
-    """
-    for line in _lines(log):
-        if having in line and (record := _record(line)) is not None:
-            yield record
-
-
-def _last_record(log: Path) -> Record:
-    """Return the last record with a step, or an empty one."""
-    records = (_record(line) for line in reversed(_lines(log)))
-    return next((record for record in records if record and number(record, "step") is not None), {})
-
-
-def _lines(log: Path) -> list[bytes]:
-    return read_regular(log, LOG_BYTES).splitlines() if log.exists() else []
-
-
-def _record(line: bytes) -> Record | None:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
-
-
-KINDS: dict[str, Weights] = {"valid": "raw", "ema": "ema", "average": "average"}
-"""The weights that were validated, by the `kind` of a validation record."""
-
-
-def is_validation(record: Record) -> bool:
-    """Whether a record is a validation on the development set."""
-    return record.get("kind") in KINDS
-
-
-def best_bleu(run: RunDir) -> dict[Weights, float]:
-    """Return the best development BLEU of each kind of weights."""
-    best: dict[Weights, float] = {}
-    for record in read_log(run.log, having=b'"bleu"'):
-        score = number(record, "bleu")
-        if is_validation(record) and score is not None:
-            kind = KINDS[record["kind"]]
-            best[kind] = max(score, best.get(kind, score))
-    return best
-
-
-def number(record: Record, name: str, most: float = 1e15) -> float | None:
-    """Return a number of a record; None if it is missing, not finite, or larger than `most`, and so damaged."""
-    value = record.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if abs(value) <= most else None
-
-
 # --- output -------------------------------------------------------------------------------------
 
 
@@ -250,7 +199,7 @@ def _row(run: Summary, now: float) -> tuple[str, ...]:
         printable(run.name),
         run.state,
         f"{run.step:,}" + (f" / {run.max_steps:,}" if run.max_steps is not None else ""),
-        "-" if run.best_bleu is None else f"{run.best_bleu:.1f}",
+        _dev_score(run),
         "-" if run.test is None else _test_score(run.test),
         "-" if run.minutes is None else _duration(run.minutes),
         _age(now - run.last_written),
@@ -258,10 +207,21 @@ def _row(run: Summary, now: float) -> tuple[str, ...]:
     )
 
 
+def _dev_score(run: Summary) -> str:
+    """Format the score on the development set: BLEU, or of a run that does not translate accuracy or perplexity."""
+    if run.best_accuracy is not None:
+        return f"acc {run.best_accuracy:.1%}"
+    if run.best_perplexity is not None:
+        return f"ppl {run.best_perplexity:.1f}"
+    return "-" if run.best_bleu is None else f"{run.best_bleu:.1f}"
+
+
 def _test_score(record: ScoreRecord) -> str:
-    """Format the name of a test set, of a long one both ends, and BLEU; an asterisk marks scores with notes."""
-    bleu, name = record.score("bleu"), printable(record.split)
+    """Format the name of a test set, of a long one both ends, and BLEU or accuracy; an asterisk: there are notes."""
+    bleu, accuracy, name = record.score("bleu"), record.score("accuracy"), printable(record.split)
     value = "-" if bleu is None else f"{bleu.value:.1f}{'*' if record.notes else ''}"
+    if accuracy is not None:
+        value = f"{accuracy.value:.1%}"
     return f"{name if width(name) <= 12 else f'{name[:4]}…{name[-6:]}'} {value}"
 
 

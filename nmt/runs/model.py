@@ -12,13 +12,15 @@ from nmt.config.load import load_config
 from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
 from nmt.model.device import device_name
+from nmt.model.make import make_model
 from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
-from nmt.model.transformer import Transformer
+from nmt.model.stacks import DecodingModel
+from nmt.model.transformer import Model, Transformer
 from nmt.runs.checkpoint import assign
 from nmt.runs.folder import is_folder, load_folder
 from nmt.runs.info import Weights, read_info, read_selected
 from nmt.runs.weights import ChosenWeights, choose_weights
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.tokenizer import SEPARATOR, Tokenizers
 
 
 @dataclass(frozen=True)
@@ -55,21 +57,49 @@ class Saved:
         chosen = self.weights
         return Origin(self.path, chosen.step, chosen.kind, chosen.reason, chosen.averaged)
 
-    def model(self) -> Transformer:
+    def model(self) -> Model:
         """Build the model on the CPU, in evaluation mode. Raises CheckpointError if the weights do not fit it."""
-        data = self.config.data
-        model = Transformer(self.config.model, *(len(self.tokenizers[name]) for name in (data.src, data.tgt)))
+        model = make_model(self.config, self.tokenizers.sizes, SEPARATOR)
         assign(model, self.weights.tensors, str(self.path))
         return model.eval()
 
+    def translation_model(self) -> DecodingModel:
+        """Like `model`, for those that translate. Raises ConfigError for others."""
+        self.check_translates()
+        model = self.model()
+        assert isinstance(model, DecodingModel), "its objective says so"
+        return model
+
+    def transformer(self) -> Transformer:
+        """Like `translation_model`, for encoder and decoder. Raises ConfigError for a decoder alone."""
+        self.check_exports()
+        model = self.model()
+        assert isinstance(model, Transformer), "its kind says so"
+        return model
+
+    def check_classifies(self) -> None:
+        """Raise ConfigError if the model has not learned labels."""
+        objective = self.config.training.objective
+        if objective != "classification":
+            raise ConfigError([f"{self.path}: has learned training.objective: {objective}, not labels"])
+
     def check_translates(self) -> None:
         """Raise ConfigError if the model has learned something else."""
-        if self.config.training.objective != "translation":
+        objective = self.config.training.objective
+        if objective == "translation":
+            return
+        use = {"classification": "see nmt classify", "causal": "see nmt generate, nmt score without --src, and --lm"}
+        start = f"nmt train --init-from {self.path} starts a translation run with its weights"
+        raise ConfigError(
+            [f"{self.path}: has learned training.objective: {objective}, not to translate; {use.get(objective, start)}"]
+        )
+
+    def check_exports(self) -> None:
+        """Raise ConfigError unless the model is an encoder and a decoder that translate."""
+        self.check_translates()
+        if self.config.model.kind != "translation":
             raise ConfigError(
-                [
-                    f"{self.path}: has learned training.objective: {self.config.training.objective}, not to translate; "
-                    f"nmt train --init-from {self.path} starts a translation run with its weights"
-                ]
+                [f"{self.path}: a decoder alone (model.kind: decoder) is neither exported nor run by CTranslate2"]
             )
 
     def check_goes_with(self, first: Saved) -> None:

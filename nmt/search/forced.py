@@ -1,4 +1,4 @@
-"""Forced decoding: the probability of every token of given translations, and its attention to the source.
+"""Forced decoding: the probability of every token of given translations or lines, and its attention to the source.
 
 Legend: B pairs of a batch, S source and T target length, `</s>` counted, N target tokens of a batch, H heads, D width,
 V vocabulary.
@@ -19,12 +19,13 @@ from torch import Tensor
 
 from nmt.console import Progress
 from nmt.data.batching import Batch, PairLengths, even_batches
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast
-from nmt.model.transformer import Transformer
+from nmt.model.stacks import DecodingModel
+from nmt.model.transformer import Model, Transformer
 from nmt.search.step import Pair, padded
-from nmt.text.tokenizer import BOS, EOS, PAD
+from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
 
 LOGITS = {"cpu": 2**22, "cuda": 2**27}
 """Maximum number of logits in memory at once: few enough for a CPU's cache, enough for fast matrix products."""
@@ -32,9 +33,12 @@ LOGITS = {"cpu": 2**22, "cuda": 2**27}
 
 @dataclass(frozen=True)
 class ForcedDecoder:
-    """Scores given translations with models; several, which share their vocabularies, are an ensemble."""
+    """Scores given translations with models; several, which share their vocabularies, are an ensemble.
 
-    models: Sequence[Transformer]
+    Language models score lines: the sources of the pairs are not read.
+    """
+
+    models: Sequence[DecodingModel]
     device: torch.device
     precision: str
     """Precision of the matrix products: float32, bf16 or fp16."""
@@ -51,13 +55,14 @@ class ForcedDecoder:
         rows: list[int] = []
         values = []
         with evaluation_mode(self.models), torch.inference_mode():
-            for batch in self._batches(pairs):
+            for index in self._batches(pairs):
+                batches = {joined: _batch(pairs, index, joined).to(self.device) for joined in self._layouts}
                 with autocast(self.precision, self.device):
-                    by_model = torch.stack([_log_probs(model, batch) for model in self.models])  # (models, N)
-                rows += batch.index.tolist()
-                values.append(by_model.logsumexp(0) - math.log(len(self.models)))
+                    by_model = torch.stack([_log_probs(model, batches[model.sees_source]) for model in self.models])
+                rows += index
+                values.append(by_model.logsumexp(0) - math.log(len(self.models)))  # (models, N) -> (N,)
                 if progress is not None:
-                    progress.add(len(batch.index))
+                    progress.add(len(index))
             flat = torch.cat(values).tolist() if values else []  # synchronizes with a GPU once
         if not all(map(math.isfinite, flat)):
             raise CheckpointError(
@@ -72,29 +77,48 @@ class ForcedDecoder:
         """Return for each pair the attention of target to source tokens, (T, S) float32 on the CPU; rows sum to 1.
 
         The mean over the heads of the decoder's `attention_layer`, at the step that predicts the token, and over the
-        models of an ensemble.
+        models of an ensemble. Raises ConfigError if one of them has no cross-attention.
         """
+        models = with_cross_attention(self.models)
         by_row: dict[int, Tensor] = {}
         with evaluation_mode(self.models), torch.inference_mode():
-            for batch in self._batches(pairs):
+            for index in self._batches(pairs):
+                batch = _batch(pairs, index).to(self.device)
                 with autocast(self.precision, self.device):
-                    weights = torch.stack([_weights(model, batch) for model in self.models]).mean(0)  # (B, T, S)
+                    weights = torch.stack([_weights(model, batch) for model in models]).mean(0)  # (B, T, S)
                 weights = (weights / weights.sum(-1, keepdim=True)).cpu()  # rounded in half precision
-                for row, padded_weights in zip(batch.index.tolist(), weights, strict=True):
+                for row, padded_weights in zip(index, weights, strict=True):
                     src, tgt = pairs[row]
                     by_row[row] = padded_weights[: len(tgt) + 1, : len(src) + 1].clone()  # a view would hold the batch
         return [by_row[row] for row in range(len(pairs))]
 
-    def _batches(self, pairs: Sequence[Pair]) -> Iterator[Batch]:
+    @property
+    def _layouts(self) -> set[bool]:
+        """Whether models read a source and its translation as one sequence, or as two."""
+        return {model.sees_source for model in self.models}
+
+    def _batches(self, pairs: Sequence[Pair]) -> Iterator[list[int]]:
+        """Yield indices of pairs of similar lengths."""
         if not pairs:
             return
         src, tgt = (np.array([len(pair[side]) for pair in pairs]) for side in (0, 1))
-        for rows in even_batches(PairLengths(src, tgt), self.max_tokens):
-            yield _batch([pairs[row] for row in rows], torch.from_numpy(rows)).to(self.device)
+        lengths = PairLengths(src, src + tgt + 1 if True in self._layouts else tgt)
+        for rows in even_batches(lengths, self.max_tokens):
+            yield rows.tolist()
+
+
+def with_cross_attention(models: Sequence[Model]) -> list[Transformer]:
+    """Return the same models. Raises ConfigError if one of them has no cross-attention."""
+    transformers = [model for model in models if isinstance(model, Transformer)]
+    if len(transformers) < len(models):
+        raise ConfigError(
+            ["alignments and attention are those of an encoder and a decoder, not of model.kind: decoder"]
+        )
+    return transformers
 
 
 @contextmanager
-def evaluation_mode(models: Sequence[Transformer]) -> Iterator[None]:
+def evaluation_mode(models: Sequence[Model]) -> Iterator[None]:
     """Set models to evaluation mode, and back to the mode they were in."""
     modes = [model.training for model in models]
     try:
@@ -106,16 +130,23 @@ def evaluation_mode(models: Sequence[Transformer]) -> Iterator[None]:
             model.train(mode)
 
 
-def _batch(pairs: Sequence[Pair], index: Tensor) -> Batch:
-    """Collate pairs into a batch as for training; see `nmt.data.batching.Batch`."""
-    src = padded([[*ids, EOS] for ids, _ in pairs])
-    tgt_out = padded([[*ids, EOS] for _, ids in pairs])
-    token_indices = (tgt_out != PAD).flatten().nonzero()[:, 0]
-    tgt_in = padded([[BOS, *ids] for _, ids in pairs])
-    return Batch(index, src, src != PAD, tgt_in, tgt_out, token_indices, len(token_indices))
+def _batch(pairs: Sequence[Pair], index: Sequence[int], joined: bool = False) -> Batch:
+    """Collate the pairs `index` into a batch as for training; see `nmt.data.batching.Batch`.
+
+    joined: each source stands before its target, with a separator between them; what follows it is scored.
+    """
+    sources, targets = zip(*(pairs[i] for i in index), strict=True)
+    src = padded([[*ids, EOS] for ids in sources])
+    before = [[*ids, SEPARATOR] if joined else [] for ids in sources]
+    tgt_in = padded([[BOS, *first, *ids] for first, ids in zip(before, targets, strict=True)])
+    tgt_out = padded([[*first, *ids, EOS] for first, ids in zip(before, targets, strict=True)])
+    starts = torch.tensor([len(first) for first in before])
+    is_scored = (tgt_out != PAD) & (torch.arange(tgt_out.size(1)) >= starts[:, None])
+    token_indices = is_scored.flatten().nonzero()[:, 0]
+    return Batch(torch.tensor(index), src, src != PAD, tgt_in, tgt_out, token_indices, len(token_indices))
 
 
-def _log_probs(model: Transformer, batch: Batch) -> Tensor:
+def _log_probs(model: Model, batch: Batch) -> Tensor:
     """Return the log-probabilities (N,) float32 of the target tokens on the model's device, pair after pair.
 
     At most `LOGITS` logits are computed at a time.

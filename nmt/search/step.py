@@ -1,4 +1,4 @@
-"""`StepModel`, the interface of a model to search; its implementations by a Transformer and by an ensemble.
+"""`StepModel`, the interface of a model to search; its implementations by a model and by an ensemble.
 
 Legend: B sentences, M hypotheses of each, S source length, V vocabulary.
 """
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from nmt.config import SearchConfig
 from nmt.errors import CheckpointError
 from nmt.model.inference import InferenceModel
-from nmt.text.tokenizer import PAD
+from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
 
 Scores = tuple[Tensor, Tensor]
 """Logits (B, M, V) float32, which the receiver may overwrite and the next part does, and log_z (B, M) float32, their
@@ -65,14 +66,18 @@ class Hypothesis:
 
 
 class TransformerStep:
-    """A Transformer and its state for a batch of source sentences."""
+    """A Transformer, a decoder that sees the source, or a language model, and its state for a batch of sentences."""
 
     def __init__(self, model: InferenceModel, src: Tensor, mask: Tensor, keep_attention: bool = False) -> None:
-        """Encode src (B, S) int64, each sentence ending in `</s>`; mask (B, S) is True at tokens.
+        """Read src (B, S) int64, each sentence ending in `</s>`; mask (B, S) is True at tokens.
 
-        `attention` is only available with `keep_attention`.
+        A language model reads only B. `attention` is only available with `keep_attention`, from a decoder with
+        cross-attention.
         """
         self._model = model
+        if model.sees_source:
+            src = F.pad(torch.where(src == EOS, SEPARATOR, src), (1, 0), value=BOS)
+            mask = F.pad(mask, (1, 0), value=True)
         self._state = model.start(src, mask)
         self._buffers: Tensor | None = None
         self._weights: list[Tensor] | None = [] if keep_attention else None

@@ -14,7 +14,8 @@ from nmt.data.corpus import read_manifest
 from nmt.errors import CheckpointError, DataError
 from nmt.layout import DataDir
 from nmt.runs.info import Selected, Weights, read_selected
-from nmt.runs.listing import best_bleu, summarise
+from nmt.runs.listing import summarise
+from nmt.runs.log import best_bleu
 from nmt.significance.paired import CONFIDENCE
 from nmt.significance.seeds import MIN_RUNS
 from nmt.significance.student import error_and_freedom, quantile

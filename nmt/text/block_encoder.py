@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nmt.text.labels import Labels
 from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.text.word_cache import Ids, Numbers, WordCache, id_dtype
 
@@ -44,11 +45,13 @@ class Encoded(NamedTuple):
 
 
 class BlockEncoder:
-    """Encodes lines as `Tokenizer.encode_all` does, in one thread, and keeps the words for the next call."""
+    """Encodes lines as `Tokenizer.encode_all` does, in one thread, and keeps the words for the next call; or labels."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer | Labels) -> None:
         self._tokenizer = tokenizer
-        self._words = WordCache(tokenizer) if tokenizer.splits_at_spaces else None
+        self._words: WordCache | None = None
+        if isinstance(tokenizer, Tokenizer) and tokenizer.splits_at_spaces:
+            self._words = WordCache(tokenizer)
 
     def encode(self, lines: Sequence[str]) -> Encoded:
         """Encode lines, without special ids; an empty line has none."""

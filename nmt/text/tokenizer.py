@@ -1,8 +1,8 @@
 """Lossless SentencePiece BPE: no normalisation, white space preserved, byte fallback.
 
 Ids 0-3 are padding, unknown, `<s>` and `</s>`; 4-6 mark terms in a source (`nmt.text.inline`); 7 stands for masked
-pieces (`nmt.data.noise`); 8-19 are reserved for later uses (language tags, separators); 20-275 are the 256 bytes, which
-spell every character without a piece; then come the learned pieces.
+pieces (`nmt.data.noise`); 8 separates two lines of one sequence; 9-19 are reserved for later uses (language tags);
+20-275 are the 256 bytes, which spell every character without a piece; then come the learned pieces.
 
 Two additions to SentencePiece:
 
@@ -24,15 +24,19 @@ from pathlib import Path
 
 import sentencepiece
 
+from nmt.config.data import LABEL
 from nmt.errors import DataError, UnsafeFileError
 from nmt.files.read import DOCUMENT_BYTES, read_regular, refuse_links
 from nmt.files.write import write_file
 from nmt.layout import TokenizerDir
+from nmt.text.labels import Labels
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 FIRST_RESERVED, N_RESERVED = 4, 16
 N_SPECIAL = FIRST_RESERVED + N_RESERVED
-MASK = 7
+MASK, SEPARATOR = 7, 8
+FIRST_LEARNED = N_SPECIAL + 256
+"""Smaller ids are special pieces and bytes."""
 
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 """A control character: Unicode category Cc without the tab."""
@@ -119,6 +123,10 @@ class Tokenizer:
         """Whether no piece spans a space; so it is if SentencePiece has learned them as in `train_tokenizer`."""
         return not any(_SPACE in piece[1:] for piece in self.pieces(range(len(self))))
 
+    def begins_word(self) -> list[bool]:
+        """Return whether each piece of the vocabulary begins a word: whether it starts with a space."""
+        return [piece.startswith(_SPACE) for piece in self.pieces(range(len(self)))]
+
     def _encode(self, texts: Sequence[str], threads: int) -> list[list[int]]:
         """Encode texts, U+2581 in bytes."""
         if not any(_SPACE in text for text in texts):
@@ -155,44 +163,59 @@ class Tokenizers:
 
     by_language: Mapping[str, Tokenizer]
     joint: bool
+    labels: Labels | None = None
+    """What the target is, if that is no language but a label."""
 
     def __getitem__(self, language: str) -> Tokenizer:
         return self.by_language[language]
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Both languages in alphabetical order."""
-        return tuple(sorted(self.by_language))
+        """Both languages in alphabetical order; LABEL is one of them if there are labels."""
+        return tuple(sorted([*self.by_language, *([] if self.labels is None else [LABEL])]))
+
+    def side(self, language: str) -> Tokenizer | Labels:
+        """Return what encodes the lines of a language, or the labels."""
+        return self.labels if language == LABEL and self.labels is not None else self[language]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of pieces of each language's vocabulary, and of labels."""
+        return {language: len(self.side(language)) for language in self.languages}
 
     @property
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits that identify the languages and their vocabularies."""
-        parts = [f"{language}={self[language].fingerprint}" for language in self.languages]
+        parts = [f"{language}={self.side(language).fingerprint}" for language in self.languages]
         return hashlib.sha256(" ".join([*parts, f"joint={self.joint}"]).encode()).hexdigest()[:16]
 
     @classmethod
     def load(cls, directory: TokenizerDir, languages: Sequence[str]) -> Tokenizers:
         """Load the tokenizers of `languages`. Raises DataError if there are none, or for other languages."""
+        labels = Labels.load(directory.labels) if LABEL in languages else None
+        languages = sorted(language for language in languages if language != LABEL)
         if directory.joint.exists():
             joint = Tokenizer.load(directory.joint)
-            return cls(dict.fromkeys(sorted(languages), joint), joint=True)
+            return cls(dict.fromkeys(languages, joint), True, labels)
         if not directory.path.is_dir() or not any(directory.path.glob("*.model")):
             raise DataError(f"{directory.path}: no tokenizer here")
         names = sorted(path.stem for path in directory.path.glob("*.model"))
-        if names != sorted(languages):
-            wanted = " and ".join(sorted(languages))
+        if names != languages:
+            wanted = " and ".join(languages)
             raise DataError(f"{directory.path}: vocabularies for {' and '.join(names)}, expected {wanted}")
-        return cls({name: Tokenizer.load(directory.language(name)) for name in names}, joint=False)
+        return cls({name: Tokenizer.load(directory.language(name)) for name in names}, False, labels)
 
     def save(self, directory: TokenizerDir) -> None:
         """Write the model files, creating the directory. Raises UnsafeFileError if it is a link, and OSError."""
         refuse_links([directory.path])
         directory.path.mkdir(parents=True, exist_ok=True)
+        if self.labels is not None:
+            self.labels.save(directory.labels)
         if self.joint:
-            self[self.languages[0]].save(directory.joint)
+            next(iter(self.by_language.values())).save(directory.joint)
         else:
-            for language in self.languages:
-                self[language].save(directory.language(language))
+            for language, tokenizer in self.by_language.items():
+                tokenizer.save(directory.language(language))
 
 
 def train_tokenizer(lines: Iterable[str], vocab_size: int, alphabet: Mapping[str, int] | None = None) -> Tokenizer:

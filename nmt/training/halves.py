@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from nmt.model.precision import for_training
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import Model
 
 
 class Halves:
     """A twin of a model that computes with half-precision copies of its weights; all other weights are shared."""
 
-    def __init__(self, model: Transformer, precision: str) -> None:
+    def __init__(self, model: Model, precision: str) -> None:
         self.twin = for_training(model, precision)
         pairs = zip(model.parameters(), self.twin.parameters(), strict=True)
         self._pairs = [(weight, half) for weight, half in pairs if weight is not half]

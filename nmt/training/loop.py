@@ -3,7 +3,7 @@
     window = the next part of the epoch, planned by a thread; a small training set is one window
     for update in updates of the window, from update_in_epoch:
         with training.modifiers: some of its pairs in another form
-        n = target tokens of the update, over all its micro-batches and ranks
+        n = target tokens of the update, of a classifier its texts, over all its micro-batches and ranks
         for batch in this rank's share: (loss_sum / n).backward()   # in halves again if out of memory
         gradients summed over ranks, beginning during the last backward(); clip; lr = schedule(step)
         optimizer step, moving average; but nothing changes if loss or gradient is not finite; step += 1
@@ -25,7 +25,8 @@ from pathlib import Path
 import torch
 
 from nmt.config import Config
-from nmt.data.batching import Indices, Update
+from nmt.data.batching import Indices
+from nmt.data.updates import Update
 from nmt.errors import NmtError
 from nmt.layout import RunDir
 from nmt.model.device import free_memory, out_of_memory
@@ -132,9 +133,10 @@ def train_step(session: Session, update: Update) -> Outcome:
     state.step += 1
     state.update_in_epoch += 1
     state.n_tokens += n_planned
-    n_src_tokens = int(session.pairs.lengths.src[update.rows].sum())
+    lengths = session.pairs.lengths
+    n_tokens = int(lengths.src[update.rows].sum() + lengths.tgt[update.rows].sum())
     corpus_rows = session.pairs.corpus_rows(update.rows)
-    return Outcome(Update(corpus_rows, update.n_tokens), state.step, state.epoch, n_src_tokens + update.n_tokens, stats)
+    return Outcome(Update(corpus_rows, update.n_tokens), state.step, state.epoch, n_tokens, stats)
 
 
 def accumulate_gradients(session: Session, update: Update) -> UpdateStats:
@@ -194,6 +196,9 @@ def forward_backward(
         stats.n_correct.add_(sums.n_correct)
         stats.padded_tokens.add_(batch.src.numel() + batch.tgt_in.numel())
         stats.divergence.add_(sums.divergence)
+        if sums.classes is not None:
+            stats.class_nll.add_(sums.classes.nll)
+            stats.n_class_correct.add_(sums.classes.n_correct)
     for rows in dummies:
         with autocast(session.precision, session.device):
             sums = objective(session.model, session.batch(rows), settings, step=state.step)

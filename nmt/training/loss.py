@@ -29,12 +29,36 @@ class ConsistencyWeights:
 
 
 @dataclass(frozen=True)
+class ClassSums:
+    """Sums over sequences that have a class: negative log-likelihood (nats), and those whose most probable class was
+    right, both scalar tensors, and their number."""
+
+    nll: Tensor
+    n_correct: Tensor
+    n: int
+
+    def __add__(self, other: ClassSums) -> ClassSums:
+        return ClassSums(self.nll + other.nll, self.n_correct + other.n_correct, self.n + other.n)
+
+    @property
+    def loss_per_sequence(self) -> float:
+        """Mean negative log-likelihood (nats)."""
+        return float(self.nll) / max(self.n, 1)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of sequences whose class was predicted right."""
+        return float(self.n_correct) / max(self.n, 1)
+
+
+@dataclass(frozen=True)
 class LossSums:
     """Sums over target tokens; they add up over micro-batches and ranks.
 
     `loss` is minimised; `nll` is the negative log-likelihood without smoothing, `divergence` that of two passes,
     unweighted (all nats); `n_correct` counts tokens whose most probable prediction was right. With two passes, `nll`,
-    `n_correct` and `n_tokens` are those of the first. All but `n_tokens` are scalar tensors.
+    `n_correct` and `n_tokens` are those of the first. All but `n_tokens` are scalar tensors. `classes`: of sequences
+    with classes, whose weighted loss is part of `loss`.
     """
 
     loss: Tensor
@@ -42,14 +66,17 @@ class LossSums:
     divergence: Tensor
     n_correct: Tensor
     n_tokens: int
+    classes: ClassSums | None = None
 
     def __add__(self, other: LossSums) -> LossSums:
+        both = (self.classes, other.classes)
         return LossSums(
             self.loss + other.loss,
             self.nll + other.nll,
             self.divergence + other.divergence,
             self.n_correct + other.n_correct,
             self.n_tokens + other.n_tokens,
+            None if both[0] is None or both[1] is None else both[0] + both[1],
         )
 
     @property
@@ -115,7 +142,8 @@ def _sums(
     return LossSums(loss, nll, kl, n_correct, targets.numel())
 
 
-def _block_rows(n_pieces: int, device: torch.device) -> int:
+def block_rows(n_pieces: int, device: torch.device) -> int:
+    """Return how many rows of logits over `n_pieces` are computed at a time."""
     step = row_step(device) or 1
     return max(1, BLOCK_ELEMENTS[device.type] // n_pieces // step) * step
 
@@ -150,9 +178,9 @@ class _ChunkedLoss(torch.autograd.Function):
             learns_weight = needs_grad and ctx.needs_input_grad[0]  # not if it is frozen
             grad_weight = torch.zeros_like(weight if learns_weight else weight[:0])
             stats = _RowStats(len(passes), n, weight)
-            block_rows = _block_rows(len(w), device)
-            for start in range(0, n, block_rows):
-                rows = slice(start, start + block_rows)
+            n_rows = block_rows(len(w), device)
+            for start in range(0, n, n_rows):
+                rows = slice(start, start + n_rows)
                 target = targets[rows, None]
                 logits = [h[rows] @ w.T for h in hidden]  # (rows, V) each
                 probs = [logit.softmax(-1, dtype=grad_dtype) for logit in logits]  # computed in float32

@@ -11,7 +11,7 @@ from nmt.config import TrainingConfig
 from nmt.data.batching import Indices, PairLengths, Pairs
 from nmt.model.device import free_memory, out_of_memory
 from nmt.model.precision import autocast
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import Model
 from nmt.training.objective import objective
 
 SAFE_SHARE = {"cpu": 0.5, "cuda": 0.85}  # of free memory; a CPU's is shared with everything else
@@ -24,7 +24,7 @@ def padded_tokens(lengths: PairLengths, rows: Indices) -> int:
 
 
 def pick_max_tokens(
-    model: Transformer, pairs: Pairs, settings: TrainingConfig, precision: str, device: torch.device, useful: int
+    model: Model, pairs: Pairs, settings: TrainingConfig, precision: str, device: torch.device, useful: int
 ) -> int:
     """Return the largest micro-batch that fits into memory, with a margin: at least one pair, at most `useful` tokens.
 
@@ -59,7 +59,7 @@ def pick_max_tokens(
 
 
 def _bytes(
-    model: Transformer, pairs: Pairs, rows: Indices, settings: TrainingConfig, precision: str, device: torch.device
+    model: Model, pairs: Pairs, rows: Indices, settings: TrainingConfig, precision: str, device: torch.device
 ) -> float:
     """Measure the memory of a forward and backward pass (bytes).
 

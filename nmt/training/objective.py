@@ -9,72 +9,140 @@ every update.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from nmt.config import TrainingConfig
 from nmt.data.batching import Batch
 from nmt.data.packing import PackedBatch
-from nmt.model.masks import Packed, Padded
+from nmt.model.masks import Layout, Packed, Padded
 from nmt.model.precision import row_step
-from nmt.model.transformer import Transformer
+from nmt.model.stacks import DecoderModel, EncoderModel
+from nmt.model.transformer import Model
 from nmt.text.tokenizer import EOS
-from nmt.training.loss import ConsistencyWeights, LossSums, consistency_loss, label_smoothed_cross_entropy
+from nmt.training.loss import ClassSums, ConsistencyWeights, LossSums, consistency_loss, label_smoothed_cross_entropy
+from nmt.training.parallel.shard import is_sharded
+from nmt.training.weighted_loss import weighted_nll
 
 Forward = Callable[..., Tensor]
 """The model itself, or its compiled version."""
 
 
 def objective(
-    model: Transformer,
+    model: Model,
     batch: Batch | PackedBatch,
     settings: TrainingConfig,
     forward: Forward | None = None,
     step: int | None = None,
 ) -> LossSums:
-    """Return the loss of a batch, as sums over the target tokens of one pass.
+    """Return the loss of a batch, as sums over the target tokens of one pass; with classes, as sums over its texts.
 
     `step`: number of updates made so far; None: consistency training has started.
     """
     weight, smoothing = settings.consistency_weight, settings.label_smoothing
+    if settings.objective == "classification":
+        return classes_loss(model, batch, smoothing, settings.lm_weight, forward)
     is_plain = step is not None and step < settings.consistency_start
     if settings.consistency == "none" or not weight or is_plain:
         return cross_entropy(model, batch, smoothing, forward)
     forward = model if forward is None else forward
-    first, targets = _hidden(batch, forward)
+    states = _states(batch, forward)
+    first, targets = _scored(batch, states)
     if settings.consistency == "rdrop":
-        second, _ = _hidden(batch, forward)
+        second, _ = _scored(batch, _states(batch, forward))
         weights = ConsistencyWeights(p_to_q=weight / 2, q_to_p=weight / 2, second=1.0)
     else:
-        second, _ = _hidden(batch, forward, *_kept(batch, settings.cut_rate))
+        second, _ = _scored(batch, _states(batch, forward, *_kept(batch, settings.cut_rate)))
         weights = ConsistencyWeights(p_to_q=weight, q_to_p=0.0, second=0.0)
-    return consistency_loss(first, second, model.output_weight, targets, smoothing, weights)
+    sums = consistency_loss(first, second, model.output_weight, targets, smoothing, weights)
+    return _with_classes(sums, model, batch, states)
 
 
 def cross_entropy(
-    model: Transformer, batch: Batch | PackedBatch, label_smoothing: float, forward: Forward | None = None
+    model: Model, batch: Batch | PackedBatch, label_smoothing: float, forward: Forward | None = None
 ) -> LossSums:
     """Return the loss sums of one pass, without consistency training."""
-    hidden, targets = _hidden(batch, model if forward is None else forward)
-    return label_smoothed_cross_entropy(hidden, model.output_weight, targets, label_smoothing)
+    states = _states(batch, model if forward is None else forward)
+    hidden, targets = _scored(batch, states)
+    sums = label_smoothed_cross_entropy(hidden, model.output_weight, targets, label_smoothing)
+    return _with_classes(sums, model, batch, states)
 
 
-def _hidden(
+def classes_loss(
+    model: Model, batch: Batch | PackedBatch, smoothing: float, lm_weight: float = 0.0, forward: Forward | None = None
+) -> LossSums:
+    """Return the cross-entropy of the classes of texts, summed over the texts.
+
+    To each the loss of a language model of the text is added, `lm_weight` times the mean over its pieces and the end.
+    `nll` is of the classes alone, `n_tokens` the number of texts.
+    """
+    labels = batch.labels
+    assert labels is not None, "there is a label for each text"
+    states = _states(batch, model if forward is None else forward)
+    logits = class_logits(model, batch, states)
+    loss = F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
+    nll = F.cross_entropy(logits.detach(), labels, reduction="sum")
+    if lm_weight:
+        hidden, targets = _scored(batch, states)
+        lengths = batch.tgt_mask.sum(1) if isinstance(batch, Batch) else batch.tgt_bounds.diff()[: len(labels)]
+        weights = (lm_weight / lengths).repeat_interleave(lengths)
+        loss = loss + weighted_nll(hidden, model.output_weight, targets, weights)
+    return LossSums(loss, nll, torch.zeros_like(nll), (logits.argmax(-1) == labels).sum(), len(labels))
+
+
+def class_logits(model: Model, batch: Batch | PackedBatch, states: Tensor | None = None) -> Tensor:
+    """Return the logits (B, C) of the classes of sequences, in float32; `states` are their hidden states, if known."""
+    assert isinstance(model, EncoderModel | DecoderModel) and model.head is not None, "its objective has classes"
+    layout = _layout(batch, "src" if isinstance(model, EncoderModel) else "tgt")
+    logits: Tensor = model.head(_states(batch, model) if states is None else states, layout)
+    if batch.labels is not None:  # packed sentences are followed by others without tokens
+        logits = logits[: len(batch.labels)]
+    return logits.float()
+
+
+def _states(
     batch: Batch | PackedBatch, forward: Forward, src_kept: Tensor | None = None, tgt_kept: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Return hidden states (N, D), with teacher forcing, and targets (N,) of the real target tokens.
+) -> Tensor:
+    """Return hidden states (B, T, D), with teacher forcing; packed (1, T, D)."""
+    step = 0
+    # compiled models have one code; what a sharded model returns must not be a view, as it is of rows
+    if isinstance(batch, Batch) and isinstance(forward, Model) and not is_sharded(forward):
+        step = row_step(batch.src.device)
+    src_layout, tgt_layout = _layout(batch, "src", step), _layout(batch, "tgt", step)
+    return forward(batch.src, src_layout, batch.tgt_in, tgt_layout, src_kept, tgt_kept)
+
+
+def _layout(batch: Batch | PackedBatch, side: Literal["src", "tgt"], row_step: int = 0) -> Layout:
+    """Return how the sentences of a side lie in the batch."""
+    if isinstance(batch, Batch):
+        return Padded(batch.src_mask if side == "src" else batch.tgt_mask, row_step)
+    if side == "src":
+        return Packed(batch.src_bounds, batch.src_positions, batch.max_len)
+    return Packed(batch.tgt_bounds, batch.tgt_positions, batch.max_len)
+
+
+def _scored(batch: Batch | PackedBatch, states: Tensor) -> tuple[Tensor, Tensor]:
+    """Return hidden states (N, D) and targets (N,) of the target tokens of the loss.
 
     Padding never reaches the output layer."""
-    if isinstance(batch, Batch):
-        step = row_step(batch.src.device) if isinstance(forward, Transformer) else 0  # compiled models have one code
-        src_layout, tgt_layout = Padded(batch.src_mask, step), Padded(batch.tgt_mask, step)
-        hidden = forward(batch.src, src_layout, batch.tgt_in, tgt_layout, src_kept, tgt_kept)  # (B, T, D)
-        return hidden.flatten(0, 1)[batch.token_indices], batch.tgt_out.flatten()[batch.token_indices]
-    src_rows = Packed(batch.src_bounds, batch.src_positions, batch.max_len)
-    tgt_rows = Packed(batch.tgt_bounds, batch.tgt_positions, batch.max_len)
-    hidden = forward(batch.src, src_rows, batch.tgt_in, tgt_rows, src_kept, tgt_kept)  # (1, T, D)
-    return hidden[0, : batch.n_tokens], batch.tgt_out[0, : batch.n_tokens]
+    if batch.token_indices is not None:
+        return states.flatten(0, 1)[batch.token_indices], batch.tgt_out.flatten()[batch.token_indices]
+    return states[0, : batch.n_tokens], batch.tgt_out[0, : batch.n_tokens]
+
+
+def _with_classes(sums: LossSums, model: Model, batch: Batch | PackedBatch, states: Tensor) -> LossSums:
+    """Add the loss of the classes of sequences, if they have some."""
+    if batch.labels is None:
+        return sums
+    logits = class_logits(model, batch, states)
+    nll = F.cross_entropy(logits, batch.labels, reduction="sum")
+    n_correct = (logits.argmax(1) == batch.labels).sum()
+    classes = ClassSums(nll.detach(), n_correct, len(batch.labels))
+    return replace(sums, loss=sums.loss + batch.label_weight * nll, classes=classes)
 
 
 def _kept(batch: Batch | PackedBatch, cut_rate: float) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from nmt.data.batching import Update
+from nmt.data.updates import Update
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class UpdateStats:
     """
 
     packed: Tensor
-    """(7,) float64: all of the below, in this order."""
+    """(9,) float64: all of the below, in this order."""
     loss: Tensor
     """What is minimised: cross-entropy with label smoothing, plus weighted divergence (nats)."""
     nll: Tensor
@@ -32,6 +32,10 @@ class UpdateStats:
     """How often a rank ran out of memory and repeated its share."""
     divergence: Tensor
     """Divergence between two passes, unweighted (nats)."""
+    class_nll: Tensor
+    """Negative log-likelihood of the classes of sequences, if they have some (nats)."""
+    n_class_correct: Tensor
+    """Sequences whose class was predicted right."""
     gradient_norm: Tensor
     """L2 norm of the gradient before clipping; set once the gradients are reduced, so it is no sum."""
 
@@ -47,7 +51,7 @@ class UpdateStats:
 
     @property
     def sums(self) -> Tensor:
-        """(6,) view of `packed`: what is summed over ranks, all but `gradient_norm`."""
+        """(8,) view of `packed`: what is summed over ranks, all but `gradient_norm`."""
         return self.packed[:-1]
 
     def cpu(self) -> UpdateStats:

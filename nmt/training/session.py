@@ -9,14 +9,14 @@ import numpy as np
 import torch
 
 from nmt.config import Config
-from nmt.data.batching import Batch, EpochUpdates, Indices, Pairs, Update
+from nmt.data.batching import Batch, Indices, Pairs
+from nmt.data.examples import Change
 from nmt.data.mixing import Position
-from nmt.data.modifiers import Modifiers
-from nmt.data.noise import Noise
 from nmt.data.packing import PackedBatch, Packing
+from nmt.data.updates import EpochUpdates, Update
 from nmt.data.windows import Window, Windows
 from nmt.layout import RunDir
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import Model
 from nmt.process import Stop
 from nmt.runs.checkpoint import Tensors, assign, optimizer_tensors
 from nmt.runs.info import Weights
@@ -40,7 +40,7 @@ class Session:
     run: RunDir
     windows: Windows
     validator: Validator
-    model: Transformer
+    model: Model
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
     state: TrainState
@@ -55,13 +55,13 @@ class Session:
     """The compiled model, if it is compiled."""
     halves: Halves | None = None
     """Half-precision copies of the weights, if they are made once per update."""
-    copy: Transformer | None = None
+    copy: Model | None = None
     """On rank 0, if the weights to validate are not the model's own: the gathered weights of a sharded model, the
     averages of schedule_free, or the moving average."""
     ema: Ema | None = None
     """The moving average of the weights, with training.ema."""
-    modifiers: Modifiers | Noise | None = None
-    """Modify pairs of each update: some with training.modifiers, all with training.objective: denoising."""
+    modifiers: Change | None = None
+    """Changes the pairs of each update: some of them with training.modifiers, all as the objective has them."""
     modified: Pairs | None = None
     """The pairs of the update that is learned from, modified."""
     window: Window | None = None
@@ -95,7 +95,7 @@ class Session:
         self.window = self.packing = self.modified = None  # they are large, and so are the next ones
         self.window = self.windows.load(self.position)
         if self.is_packed:
-            longest = 0 if self.windows.is_fixed and self.modifiers is None else self.config.data.max_pieces + 1
+            longest = 0 if self.windows.is_fixed and self.modifiers is None else self.config.longest
             self.packing = Packing(self.window.pairs, max_len=longest)
 
     def updates(self) -> EpochUpdates:
@@ -106,23 +106,25 @@ class Session:
         return self._window.updates[first : None if left is None else first + left]
 
     def modify(self, update: Update) -> Update:
-        """Load the pairs of an update as `training.modifiers` have them; returns it with its rows and tokens in these.
+        """Load the pairs of an update as they are learned; returns it with its rows and tokens in these.
 
         Every rank modifies all pairs, since the loss is divided by the target tokens of all ranks.
         """
+        if self.config.training.objective == "classification":  # the mean over its texts, not over their tokens
+            return Update(update.rows, len(update.rows))
         if self.modifiers is None:
             return update
         self.modified = self.modifiers.modified(self._window.pairs, update.rows, self.state.epoch)
         if self.packing is not None:
             self.packing = Packing(self.modified, max_len=self.packing.max_len)
-        return Update(np.arange(len(self.modified)), self.modified.lengths.tgt.sum())
+        return Update(np.arange(len(self.modified)), self.modified.n_scored)
 
     def end_window(self) -> None:
         """Go on to the next window once its updates are made, or to the next stage, which may end within a window."""
         state, done = self.state, self._window.updates[: self.state.update_in_epoch]
         n_pairs = None
         if len(done) < len(self._window.updates):
-            n_pairs = done.n_pairs() // self.config.training.n_per_pair
+            n_pairs = done.n_pairs() // self.config.n_per_pair
         position = self.windows.mix.after(self.position, n_pairs, state.step)
         for name, value in vars(position).items():
             setattr(state, name, list(value) if name == "drawn" else value)
@@ -199,7 +201,7 @@ class Session:
         """Return, on rank 0, the full state of the optimizer, under the names of its parameters."""
         return self._request("moments")
 
-    def to_validate(self, kind: Weights) -> Transformer:
+    def to_validate(self, kind: Weights) -> Model:
         """Return, on rank 0, the full model with its current weights, raw or ema."""
         if kind == "raw" and not self.is_sharded and not self.keeps_averages:
             return self.model

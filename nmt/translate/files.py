@@ -14,6 +14,7 @@ from nmt.console import Progress, say
 from nmt.console import n_lines as count_lines
 from nmt.errors import DataError
 from nmt.files.write import open_output, refuse_overwriting
+from nmt.search.forced import with_cross_attention
 from nmt.text.constraints import constraint_spans
 from nmt.text.glossary import Applied, Glossary
 from nmt.text.lines import read_lines, sentences_problem
@@ -79,7 +80,7 @@ def translate_file(
         constraints = _ConstraintFiles(files, glossary)
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
-        progress = opened.enter_context(_progress(source, target))
+        progress = opened.enter_context(progress_between("translating", source, target))
         for window in input_windows(source, translator.config.data.src):
             lines = constraints.next_lines(window)
             by_line = translator.translate_window(lines, search, n_best, n_lines, progress)
@@ -147,6 +148,7 @@ class AttentionOutput:
     def __init__(self, translator: Translator, search: SearchConfig) -> None:
         data = translator.config.data
         self._decoder = translator.forced_decoder(search)
+        with_cross_attention(self._decoder.models)
         self._src, self._tgt = translator.tokenizers[data.src], translator.tokenizers[data.tgt]
         self._first: Translation | None = None
 
@@ -233,12 +235,12 @@ def _count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def _progress(source: Path | str, target: Path | str) -> Progress:
-    """Create a progress line, hidden if translations go to the terminal or lines are typed there."""
+def progress_between(title: str, source: Path | str, target: Path | str) -> Progress:
+    """Create a progress line, hidden if the output goes to the terminal or lines are typed there."""
     typed = str(source) == "-" and sys.stdin is not None and sys.stdin.isatty()
     to_file = str(target) != "-" or Path("/dev/stdout").is_file()
     total = None if str(source) == "-" else count_lines(Path(source))
-    return Progress("translating", total, shown=to_file and not typed)
+    return Progress(title, total, shown=to_file and not typed)
 
 
 def input_windows(source: Path | str, language: str) -> Iterator[list[str]]:

@@ -1,7 +1,7 @@
 """Scores of sentence pairs by trained models, and the best of a noisy corpus.
 
 A scorer is a function that yields a `PairScore` for each pair, in order, and sees the pairs once: see
-`dual_cross_entropy`. What follows does not depend on the scorer.
+`dual_cross_entropy` and `classified`. What follows does not depend on the scorer.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from nmt.console import Progress
 from nmt.errors import ConfigError, DataError
 from nmt.files.read import open_regular, reading
 from nmt.text.lines import READ_TWICE
+from nmt.translate.pair_classifier import PairClassifier
 from nmt.translate.score import Numbers, Scored, cut_message, read_pairs
 from nmt.translate.translator import Translator
 
@@ -78,6 +79,28 @@ def cross_entropy(scored: Scored) -> float:
     return -scored.log_prob / len(scored.pieces)
 
 
+def classified(
+    classifier: PairClassifier, pairs: Iterable[tuple[str, str]], progress: Progress | None = None
+) -> Iterator[PairScore]:
+    """Score pairs by a classifier. Raises CheckpointError as `PairClassifier.log_odds`."""
+    for found in classifier.log_odds(pairs, progress=progress):
+        is_blank = math.isnan(found.value)
+        yield PairScore(0.0 if is_blank else odds_score(found.value), is_blank, found.cut)
+
+
+def odds_score(log_odds: float) -> float:
+    """Return the score of log-odds: 0.5 if both classes are as probable, and the greater the more probable a
+    translation is. Unlike a probability it does not become 1 for all that are certain."""
+    return (1 + log_odds / (1 + abs(log_odds))) / 2
+
+
+def check_same_direction(translator: Translator, classifier: PairClassifier, name: Path) -> None:
+    """Raise ConfigError, which names the classifier's run, unless it has the same direction as the translator."""
+    one, other = translator.config.data, classifier.config.data
+    if one.direction != other.direction:
+        raise ConfigError([f"--classifier {name}: has learned pairs of {other.direction}, --run {one.direction}"])
+
+
 def check_opposite(forward: Translator, reverse: Translator, name: Path) -> None:
     """Raise ConfigError, which names the second run, unless it translates in the opposite direction of the first."""
     one, other = forward.config.data, reverse.config.data
@@ -124,6 +147,18 @@ def collect_scores(scored: Iterable[PairScore], out: IO[bytes] | None = None) ->
             scores.cut.add(number)
         if out is not None:
             out.write(f"{text}\n".encode())
+    return scores
+
+
+def agreed(one: PairScores, other: PairScores, out: IO[bytes] | None = None) -> PairScores:
+    """Return the mean ranks of the same pairs by two scorers, as shares of the pairs that are no better, and write
+    them as `collect_scores` does."""
+    values = [np.asarray(scores.values) for scores in (one, other)]
+    ranks = [np.searchsorted(np.sort(each), each, side="right") / len(each) for each in values]
+    is_blank = values[0] == 0
+    means = np.where(is_blank, 0.0, (ranks[0] + ranks[1]) / 2).tolist()
+    scores = collect_scores((PairScore(mean) for mean in means), out)
+    scores.blank, scores.cut = one.blank, max(one.cut, other.cut, key=lambda numbers: numbers.n)
     return scores
 
 

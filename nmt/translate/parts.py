@@ -172,6 +172,7 @@ def translate_part(folder: Path, arguments: Json) -> Json:
     first, request = int(str(arguments["first"])), _Request.model_validate(arguments["request"])
     translator = _translator(request.models, request.arithmetic.device, request.arithmetic.precision)
     use_float32_library(request.arithmetic.library)
+    translator.check(request.search, request.n_best)
     # not `read_lines`, which would take something off a line that begins with a byte order mark or ends with \r
     source = folder.parents[1] / "source" / folder.name.partition(".")[0]
     lines = source.read_bytes().decode().split("\n")[:-1]

@@ -1,4 +1,4 @@
-"""Scoring: the log-probability of given translations, as a whole and piece by piece."""
+"""Scoring: the log-probability of given translations or lines, as a whole and piece by piece."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nmt.errors import DataError
 from nmt.files.write import open_output
 from nmt.search.forced import ForcedDecoder
 from nmt.search.step import length_penalty
-from nmt.text.lines import read_aligned
+from nmt.text.lines import read_aligned, read_lines
 from nmt.text.tokenizer import Tokenizer, is_blank
 from nmt.translate.types import WINDOW
 
@@ -53,7 +53,8 @@ class PairScorer:
     """Scores pairs of lines by forced decoding."""
 
     decoder: ForcedDecoder
-    src: Tokenizer
+    src: Tokenizer | None
+    """None for a language model, which does not read the sources."""
     tgt: Tokenizer
     search: SearchConfig
     """For the length penalty."""
@@ -70,8 +71,10 @@ class PairScorer:
         """
         stream = iter(pairs)
         while chunk := list(islice(stream, window)):
-            rows = [row for row, pair in enumerate(chunk) if not any(map(is_blank, pair))]
-            src_ids = self.src.encode_all([chunk[row][0] for row in rows])
+            rows = [row for row, pair in enumerate(chunk) if not self._is_blank(*pair)]
+            src_ids: list[list[int]] = [[] for _ in rows]
+            if self.src is not None:
+                src_ids = self.src.encode_all([chunk[row][0] for row in rows])
             tgt_ids = self.tgt.encode_all([chunk[row][1] for row in rows])
             ids = [(s[: self.max_length], t[: self.max_length]) for s, t in zip(src_ids, tgt_ids, strict=True)]
             if progress is not None:
@@ -81,6 +84,10 @@ class PairScorer:
             for row, s, t, values in zip(rows, src_ids, tgt_ids, log_probs, strict=True):
                 scored[row] = self._scored(s, t, values)
             yield from scored
+
+    def _is_blank(self, src: str, tgt: str) -> bool:
+        """Whether a side that is read is blank."""
+        return is_blank(tgt) or (self.src is not None and is_blank(src))
 
     def _scored(self, src_ids: Sequence[int], tgt_ids: Sequence[int], values: Sequence[float]) -> Scored:
         """Return the score of a pair; `values` are the log-probabilities of the target pieces read, and of `</s>`."""
@@ -107,7 +114,14 @@ def read_pairs(source: Path, reference: Path) -> Iterator[tuple[str, str]]:
     return read_aligned(source, reference)
 
 
-def write_scores(scored: Iterable[Scored], target: Path | str, tokens: bool = False) -> Totals:
+def read_text(path: Path) -> Iterator[str]:
+    """Yield the lines of a file. Raises DataError if it is missing or is not UTF-8 text."""
+    if not path.exists():
+        raise DataError(f"{path}: no such file")
+    return read_lines(path)
+
+
+def write_scores(scored: Iterable[Scored], target: Path | str, tokens: bool = False, noun: str = "pair") -> Totals:
     """Write a line for each pair into a file, or to standard output (`-`), and return the totals.
 
     Three tab-separated columns: score, log-probability, number of pieces (`nan`, `nan`, `0` for a pair with a blank
@@ -115,7 +129,7 @@ def write_scores(scored: Iterable[Scored], target: Path | str, tokens: bool = Fa
     was cut.
     A file is written as F.part and renamed at the end. Raises DataError if it cannot be written.
     """
-    totals = Totals()
+    totals = Totals(noun)
     render = _json if tokens else _row
     with open_output(target) as out:
         for number, pair in enumerate(scored, start=1):
@@ -160,18 +174,20 @@ class Numbers:
         return f"{self.n:,} {noun}{'s' if self.n > 1 else ''}"
 
 
-def cut_message(cut: Numbers) -> str:
-    """Return the message about pairs that are too long."""
+def cut_message(cut: Numbers, noun: str = "pair") -> str:
+    """Return the message about pairs, or lines, that are too long."""
+    on_a_side = " on a side" if noun == "pair" else ""
     return (
-        f"{cut.count('pair')} with more pieces on a side than the model takes (model.max_positions, or a multiple of "
+        f"{cut.count(noun)} with more pieces{on_a_side} than the model takes (model.max_positions, or a multiple of "
         f"data.max_pieces), scored as far as that: {cut.first}"
     )
 
 
 class Totals:
-    """Totals over the pairs of a text, and warnings about them."""
+    """Totals over the pairs, or lines, of a text, and warnings about them."""
 
-    def __init__(self) -> None:
+    def __init__(self, noun: str = "pair") -> None:
+        self._noun = noun
         self.n_pairs = self.n_pieces = self.n_words = 0
         self.log_prob = 0.0
         self.blank, self.cut = Numbers(), Numbers()
@@ -195,14 +211,15 @@ class Totals:
     def lines(self) -> Iterator[str]:
         """Yield messages: pairs left out or cut, then totals, where ends of sentence count as pieces and words."""
         if self.blank.n:
-            yield f"{self.blank.count('pair')} with a blank side, not scored: {self.blank.first}"
+            what = "with a blank side" if self._noun == "pair" else "blank"
+            yield f"{self.blank.count(self._noun)} {what}, not scored: {self.blank.first}"
         if self.cut.n:
-            yield cut_message(self.cut)
+            yield cut_message(self.cut, self._noun)
         if not self.n_pairs:
-            yield "no pair was scored"
+            yield f"no {self._noun} was scored"
             return
         yield (
             f"log-probability {self.log_prob:,.2f}, perplexity {self.perplexity(self.n_pieces):.4g} per piece, "
-            f"{self.perplexity(self.n_words):.4g} per word ({self.n_pairs:,} pairs, {self.n_pieces:,} pieces, "
+            f"{self.perplexity(self.n_words):.4g} per word ({self.n_pairs:,} {self._noun}s, {self.n_pieces:,} pieces, "
             f"{self.n_words:,} words, ends of sentence counted)"
         )

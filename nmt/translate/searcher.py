@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Protocol
 
 import torch
@@ -14,14 +16,18 @@ from nmt.data.batching import sent
 from nmt.errors import ConfigError
 from nmt.model.inference import InferenceModel
 from nmt.model.precision import for_inference
+from nmt.model.stacks import DecodingModel
 from nmt.model.transformer import Transformer
+from nmt.runs.model import open_saved
 from nmt.search.constrained import Constraints
 from nmt.search.forced import ForcedDecoder
+from nmt.search.fusion import Fusion
 from nmt.search.phrases import beam_for, with_phrases, word_parts
 from nmt.search.rules import Rules
 from nmt.search.search import search as search_best
 from nmt.search.step import Ensemble, Hypothesis, StepModel, TransformerStep, padded
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
+from nmt.translate.language_model import LanguageModel
 from nmt.translate.types import NO_TERMS, Sentence, takes_terms
 from nmt.translate.workers import run_all
 
@@ -40,8 +46,8 @@ class Searcher(Protocol):
     def max_positions(self) -> int | None:
         """The longest sequence, `</s>` counted, that it takes as source or translation; None without a limit."""
 
-    def check(self, search: SearchConfig, has_terms: bool) -> None:
-        """Raise ConfigError for settings, or terms, that it does not support."""
+    def check(self, search: SearchConfig, has_terms: bool, language: str) -> None:
+        """Raise ConfigError for settings, or terms, that it does not support. language: that of the translations."""
 
     def search(
         self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int
@@ -55,26 +61,41 @@ class Searcher(Protocol):
         """Return the same models for scoring given translations. Raises ConfigError if that is not supported."""
 
 
+@dataclass(frozen=True)
+class _Fused:
+    """A language model of `search.lm` and the languages that it has learned."""
+
+    model: InferenceModel
+    languages: tuple[str, ...]
+
+
 class NativeSearcher:
-    """Search with one or several (an ensemble of) Transformers."""
+    """Search with a model, or several as an ensemble; of a language model with the beginnings of lines as sources."""
 
     def __init__(
-        self, models: Sequence[Transformer], tgt_tokenizer: Tokenizer, device: torch.device, precision: str
+        self, models: Sequence[DecodingModel], tgt_tokenizer: Tokenizer, device: torch.device, precision: str
     ) -> None:
         """`models` are on `device`; matrix products run in `precision`: float32, bf16 or fp16."""
         self.models = models
         self.device, self.precision = device, precision
         with torch.no_grad():
             self._prepared = [InferenceModel(model, precision) for model in models]
-        limits = [model.max_positions for model in self.models]
-        self.max_positions = min((limit for limit in limits if limit is not None), default=None)
+        # source and translation share the positions of one sequence
+        limits = [(model.max_positions, 2 if model.sees_source else 1) for model in models]
+        self.max_positions = min((limit // share for limit, share in limits if limit is not None), default=None)
         self._tgt_tokenizer = tgt_tokenizer
+        self._language_models: dict[str, _Fused] = {}
         self._banned = torch.tensor([i for i in range(N_SPECIAL) if i != EOS], device=device)
 
-    def check(self, search: SearchConfig, has_terms: bool) -> None:
-        """See `Searcher`."""
+    def check(self, search: SearchConfig, has_terms: bool, language: str) -> None:
+        """See `Searcher`. Raises what `LanguageModel.load` raises for `search.lm`."""
         if has_terms and not takes_terms(search):
             raise ConfigError([NO_TERMS])
+        if search.coverage_penalty and not all(isinstance(model, Transformer) for model in self.models):
+            raise ConfigError(["search.coverage_penalty: model.kind: decoder has no attention to a source of its own"])
+        if search.lm is not None and language not in self._fused(search.lm).languages:
+            learned = " and ".join(self._fused(search.lm).languages)
+            raise ConfigError([f"search.lm: {search.lm} is a language model of {learned}, translations are {language}"])
 
     def forced_decoder(self, search: SearchConfig) -> ForcedDecoder:
         """See `Searcher`."""
@@ -95,6 +116,9 @@ class NativeSearcher:
             keep_attention = search.coverage_penalty > 0
             steps: list[StepModel] = [TransformerStep(model, src, mask, keep_attention) for model in self._prepared]
             limits = torch.tensor([sentence.max_length for sentence in sentences])
+            fused = None if search.lm is None else self._fused(search.lm).model
+            if fused is not None and fused.max_positions is not None:
+                limits = limits.clamp(max=fused.max_positions)
             prefixes = sent(padded([sentence.prefix for sentence in sentences]), self.device)
             prefix = prefixes if prefixes.size(1) else None
             rules = Rules(self._banned, limits, search.min_length, search.no_repeat_ngram, prefix)
@@ -106,7 +130,21 @@ class NativeSearcher:
                 search = with_phrases(search, max(beam_for(of_sentence, search.beam) for of_sentence in phrases))
             keys = [sentence.key for sentence in sentences]
             step = steps[0] if len(steps) == 1 else Ensemble(steps)
+            if fused is not None:
+                step = Fusion(step, TransformerStep(fused, src, mask), search.lm_weight)
             return search_best(step, rules, search, keys, n_best, constraints)
+
+    def _fused(self, run: str) -> _Fused:
+        """Return the language model of a run, which is read once."""
+        if run not in self._language_models:
+            saved = open_saved(Path(run))
+            loaded = LanguageModel.of(saved, self.device, self.precision)
+            if loaded.tokenizer.fingerprint != self._tgt_tokenizer.fingerprint:
+                raise ConfigError([f"search.lm: {run} has another tokenizer; prepare its data with --tokenizer-from"])
+            with torch.no_grad():
+                prepared = InferenceModel(loaded.model, self.precision)
+            self._language_models[run] = _Fused(prepared, saved.config.learned_languages)
+        return self._language_models[run]
 
     @cached_property
     def _word_parts(self) -> torch.Tensor:

@@ -84,7 +84,7 @@ class Translator:
     def of(cls, saved: Sequence[Saved], device: torch.device, precision: str) -> Translator:
         """Return the translator of models that are read, in a precision that is chosen. Raises CheckpointError."""
         first = saved[0]
-        models = [each.model().to(device) for each in saved]
+        models = [each.translation_model().to(device) for each in saved]
         searcher = NativeSearcher(models, first.tokenizers[first.config.data.tgt], device, precision)
         return cls(searcher, first.tokenizers, first.config, [each.origin for each in saved])
 
@@ -146,7 +146,7 @@ class Translator:
         check_search(search, n_best)
         if search.inline_terms and not self.config.training.modifiers.terms:
             raise ConfigError([NOT_INLINE])
-        self.searcher.check(search, has_terms)
+        self.searcher.check(search, has_terms, self.config.data.tgt)
 
     def forced_decoder(self, search: SearchConfig | None = None) -> ForcedDecoder:
         """Return the same models for scoring given translations and for attention.

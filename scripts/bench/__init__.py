@@ -26,6 +26,12 @@ Preparation, `prepare.py`, which is another version of nmt or OpusFilter against
 
     prepare_arms.py     the text in several sizes, and the ways to prepare it
 
+Classification, `classifiers.py`, which is beside a classifier in Keras:
+
+    classifier_text.py   sentences, and the corpora that they are of
+    classifier_speed.py  runs our training and measures it
+    keras_classifier/    runs in an environment with Keras
+
 To add a toolkit: a module in `peers/` with a `Peer`, and its name in `peers/__init__.py`. `peer.py` says what it
 needs; `peers/eole.py` is a pattern.
 """

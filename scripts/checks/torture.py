@@ -1,6 +1,7 @@
 """Kill a training run at many random moments, resume it each time, and check that it ends like an undisturbed run.
 
-    python -m scripts.checks.torture [--setting plain|all|schedule_free|denoising] [--kills 100] [--seed 1] [--keep DIR]
+    python -m scripts.checks.torture [--setting plain|all|schedule_free|denoising|pretrain] [--kills 100] [--seed 1]
+        [--keep DIR]
 
 A tiny model is trained on a made-up corpus, first without disturbance. Then the same run is made again by the real
 command line, gets SIGKILL from outside at random moments and is resumed, until it finishes; and again from its start,
@@ -62,6 +63,11 @@ SETTINGS = {
         "training.tgt_bpe_dropout=0.2",
     ),
     "denoising": ("training.objective=denoising", "training.consistency=simcut", "training.ema=0.95"),
+    "pretrain": (
+        "training.objective=masked", "training.pair_task=true", "training.mask_words=true", "model.kind=encoder",
+        "training.pair_negatives=[shuffled, cut, replaced, number, copied]", "model.segments=true",
+        "training.max_tokens=600", "training.ema=0.95", "training.consistency=simcut",
+    ),
 }  # fmt: skip
 """Settings that differ from CONFIG. `all` has every option that can be combined, the next two the others."""
 
@@ -136,7 +142,7 @@ def left_by(run: RunDir) -> dict[str, Any]:
     for name in board.Tags()["scalars"]:
         if not TIMES & set(name.split("/")):
             found[f"TensorBoard {name}"] = [(scalar.step, scalar.value) for scalar in board.Scalars(name)]
-    if "objective: denoising" not in run.config.read_text():  # which does not translate
+    if "objective: translation" in run.config.read_text():
         found["nmt translate"] = nmt("translate", "--run", str(run.path), "--input", "dev.aa")
     return found
 

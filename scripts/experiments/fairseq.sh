@@ -5,7 +5,8 @@
 #   multi30k  Wu et al., 2021: post-norm, dropout 0.3, inverse square root; there up to 8,000 updates on two GPUs, so
 #             twice as many tokens, and the other direction
 #   ted       fairseq's own recipe for IWSLT 2014, but with a model of the size in ted.yaml, a fifth of the
-#             published one: the text is two fifths, and there are two cores instead of a GPU
+#             published one, and a warm-up of 500 updates instead of 4,000, which so few would not leave: the text is
+#             two fifths, and there are two cores instead of a GPU
 #   scripts/experiments/fairseq.sh TASK FOLDER MINUTES [THREADS]      FOLDER has the files (data/README.md)
 # It is installed, and the text cut into 8,000 pieces, on first use. The same command goes on with what was stopped.
 set -euo pipefail
@@ -19,7 +20,7 @@ case $task in
   ted)
     valid=valid test=test tokenize=none run=runs/fairseq-ted
     recipe=(--encoder-layers 3 --decoder-layers 3 --encoder-embed-dim 256 --decoder-embed-dim 256
-      --encoder-ffn-embed-dim 1024 --decoder-ffn-embed-dim 1024 --lr 5e-4 --warmup-updates 4000 --weight-decay 1e-4) ;;
+      --encoder-ffn-embed-dim 1024 --decoder-ffn-embed-dim 1024 --lr 5e-4 --warmup-updates 500 --weight-decay 1e-4) ;;
   *) echo "$0: no such task: $task" >&2; exit 2 ;;
 esac
 export OMP_NUM_THREADS=${4:-2} MKL_NUM_THREADS=${4:-2} CUDA_VISIBLE_DEVICES= TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1

@@ -1,10 +1,15 @@
 """How much of damaged text `nmt filter` finds: precision and recall at several shares kept, by kind of damage.
 
     python -m scripts.experiments.filtering FOLDER --run RUN --reverse RUN [--pairs N] [--keep 0.9 0.75 0.5 0.25]
+    python -m scripts.experiments.filtering FOLDER --classifier RUN [--skip N] [--pairs N] [--keep 0.9 0.75 0.5 0.25]
+    python -m scripts.experiments.filtering FOLDER --write DIR [--skip N] [--pairs N]
 
 Of FOLDER, `train.SRC` and `train.TGT` in the languages of the run are read, and half of the pairs are damaged, an equal
-part in each way of `scripts.measure.damage`. Both runs score all pairs; train them on other text, or on other pairs of
-it. Scoring takes as long as `nmt score` with each run.
+part in each way of `scripts.measure.damage`. The runs score all pairs; train them on other text, or on other pairs of
+it. With a classifier and both runs, the score is the mean rank. Scoring takes as long as `nmt score` with each run.
+
+--write writes the text, with or without runs that score it: `damaged`, and `original`, as it was before, in both
+languages, and `kinds`, a line for each pair.
 
 Recall of a kind is the share of its pairs that is dropped, precision the share of all that is dropped which is damaged.
 """
@@ -19,7 +24,19 @@ import numpy as np
 
 from nmt.cli.exits import user_errors
 from nmt.console import Progress
-from nmt.translate.filter import Floats, best, check_opposite, collect_scores, dual_cross_entropy
+from nmt.files.write import replace_file
+from nmt.translate.filter import (
+    Floats,
+    PairScores,
+    agreed,
+    best,
+    check_opposite,
+    check_same_direction,
+    classified,
+    collect_scores,
+    dual_cross_entropy,
+)
+from nmt.translate.pair_classifier import PairClassifier
 from nmt.translate.translator import Translator
 from scripts.measure.damage import GOOD, KINDS, Made, damaged, read
 
@@ -27,23 +44,62 @@ RATE = 0.5
 
 
 def main() -> int:
-    """Score damaged text and print the table."""
+    """Damage text, write it, score it and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--run", type=Path, required=True)
-    parser.add_argument("--reverse", type=Path, required=True)
+    parser.add_argument("--run", type=Path)
+    parser.add_argument("--reverse", type=Path)
+    parser.add_argument("--classifier", type=Path)
+    parser.add_argument("--write", type=Path, metavar="DIR")
+    parser.add_argument("--src", default="de", help="without runs, the languages are these")
+    parser.add_argument("--tgt", default="en")
+    parser.add_argument("--skip", type=int, default=0, help="leave out so many at the beginning")
     parser.add_argument("--pairs", type=int, default=20_000, help="read so many; 0: all")
     parser.add_argument("--keep", type=float, nargs="+", default=[0.9, 0.75, 0.5, 0.25])
     parser.add_argument("--seed", type=int, default=1, help="of the damage")
     options = parser.parse_args()
-    forward, reverse = Translator.load(options.run), Translator.load(options.reverse)
-    check_opposite(forward, reverse, options.reverse)
-    languages = forward.config.data.src, forward.config.data.tgt
-    made = damaged(read(options.folder, languages, options.pairs), RATE, options.seed)
-    with Progress("scoring", 2 * len(made), "scores") as progress:
-        scores = collect_scores(dual_cross_entropy(forward, reverse, (item.pair for item in made), progress))
-    print(*scores.lines(), "", *table(made, np.asarray(scores.values), options.keep), sep="\n")
+    if (options.run is None) != (options.reverse is None):
+        parser.error("--run and --reverse: give both or neither")
+    if options.run is None and options.classifier is None and options.write is None:
+        parser.error("nothing to do: give --run and --reverse, --classifier, or --write")
+    forward, reverse = (Translator.load(path) if path else None for path in (options.run, options.reverse))
+    judge = PairClassifier.load(options.classifier) if options.classifier else None
+    if forward is not None and reverse is not None:
+        check_opposite(forward, reverse, options.reverse)
+        if judge is not None:
+            check_same_direction(forward, judge, options.classifier)
+    one = forward or judge
+    languages = (one.config.data.src, one.config.data.tgt) if one else (options.src, options.tgt)
+    pairs = read(options.folder, languages, options.skip + options.pairs if options.pairs else 0)[options.skip :]
+    made = damaged(pairs, RATE, options.seed)
+    if options.write is not None:
+        write(made, languages, options.write)
+    if one is not None:
+        scores = scored(made, forward, reverse, judge)
+        print(*scores.lines(), "", *table(made, np.asarray(scores.values), options.keep), sep="\n")
     return 0
+
+
+def scored(
+    made: Sequence[Made], forward: Translator | None, reverse: Translator | None, judge: PairClassifier | None
+) -> PairScores:
+    """Return the scores of the pairs by both runs, by the classifier, or by all three."""
+    found = []
+    with Progress("scoring", sum(each is not None for each in (forward, reverse, judge)) * len(made), "scores") as bar:
+        if forward is not None and reverse is not None:
+            found.append(collect_scores(dual_cross_entropy(forward, reverse, (item.pair for item in made), bar)))
+        if judge is not None:
+            found.append(collect_scores(classified(judge, (item.pair for item in made), bar)))
+    return agreed(found[0], found[1]) if len(found) > 1 else found[0]
+
+
+def write(made: Sequence[Made], languages: tuple[str, str], folder: Path) -> None:
+    """Write the damaged text, the undamaged one, and the kind of each pair."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for side, language in enumerate(languages):
+        replace_file(folder / f"damaged.{language}", "".join(f"{item.pair[side]}\n" for item in made))
+        replace_file(folder / f"original.{language}", "".join(f"{item.original[side]}\n" for item in made))
+    replace_file(folder / "kinds", "".join(f"{item.kind}\n" for item in made))
 
 
 def table(made: Sequence[Made], scores: Floats, shares: Sequence[float]) -> Iterator[str]:

@@ -1,17 +1,23 @@
 #!/usr/bin/env bash
 # Multi30k de-en with 5,000 pairs; of the other 24,000, both sides are there as monolingual text, as if they were no pairs.
-# What does denoising before translating gain? All arms make as many updates of as many target tokens, each on one core.
+# What does pre-training gain? All arms make as many updates of as many target tokens, each on one core; back and both also
+# translate the English text.
 #   scripts/experiments/pretraining.sh FOLDER SEED ARM...     FOLDER has the files (data/README.md); runs/pretraining/ARM-SEED
-#   none   1,500 updates of translation
-#   pairs  500 of denoising both sides of the pairs, then 1,000 of translation
-#   mono   500 of denoising the pairs and the monolingual text, then 1,000 of translation
+#   none    1,500 updates of translation
+#   alone   1,500 of translation by a decoder alone, with as many parameters (docs/pretraining.md)
+#   pairs   500 of denoising both sides of the pairs, then 1,000 of translation
+#   mono    500 of denoising the pairs and the monolingual text, then 1,000 of translation
+#   masked  500 of masked language modelling of both languages, then 1,000 of translation with that encoder
+#   causal  500 of a language model of the target language, then 1,000 of translation with that decoder
+#   back    500 of translation en-de, then 1,000 of the pairs, twice, and the English text with its translations
+#   both    500 of denoising as for mono, 300 of translation en-de from there, 700 from there as for back
 # Run the same command again to continue with what was stopped. Then: nmt compare runs/pretraining/* --split test_2016_flickr
 set -euo pipefail
 [ $# -ge 3 ] || { echo "$0: FOLDER, SEED and ARM are needed; the first lines of the script explain" >&2; exit 2; }
 root=$(realpath "$1") seed=$2
 shift 2
 for arm in "$@"; do
-  case $arm in none | pairs | mono) ;; *) echo "$0: no such arm: $arm" >&2; exit 2 ;; esac
+  case $arm in none | alone | pairs | mono | masked | causal | back | both) ;; *) echo "$0: no such arm: $arm" >&2; exit 2 ;; esac
 done
 export OMP_NUM_THREADS=1
 text=data/pretraining/text
@@ -39,28 +45,61 @@ Y
 
 # run NAME OPTION...: one training, or the rest of it
 run() {
-  path=runs/pretraining/$1 resumed=()
+  path=runs/pretraining/$1-$seed resumed=()
   shift
   if [ -e "$path/run.json" ]; then resumed=(--resume); fi
-  nmt train "${resumed[@]}" --config data/pretraining/config.yaml --data "$data" --run "$path" \
-    --set "training.seed=$seed" "$@"
+  nmt train "${resumed[@]}" --config "$config" --data "$data" --run "$path" --set "training.seed=$seed" "$@"
 }
 
-denoise=(--set training.objective=denoising --set training.max_steps=500 --set training.select_by=loss
-  --set training.validate_every_steps=500)
+# learn NAME OBJECTIVE KIND OPTION...: 500 updates of pre-training
+learn() {
+  run "$1" --set "training.objective=$2" --set "model.kind=$3" --set training.max_steps=500 \
+    --set training.validate_every_steps=500 --set training.select_by=loss "${@:4}"
+}
+
+# back NAME: translate the English text with a run, prepare its translations with the pairs, twice; sets config and data
+back() {
+  translated=data/pretraining/$1-$seed
+  nmt back-translate --reverse "runs/pretraining/$1-$seed" --mono "$text/mono.en" --how greedy --upsample 2 \
+    --config "$config" --output "$translated"
+  config=$translated/config.yaml data=$translated/prepared
+  nmt prepare --config "$config" --data "$data" --tokenizer-from "$with"
+}
+
 with=data/pretraining/prepared
 flock "$with.lock" nmt prepare --config data/pretraining/config.yaml --data "$with"
 # the same pieces for all arms, but pairs alone
 flock "$with.lock" nmt prepare --config data/pretraining/config.yaml --data "$with-pairs" --set 'data.mono={}' \
   --tokenizer-from "$with"
+runs=runs/pretraining reverse=(--set data.direction=en-de)
 for arm in "$@"; do
+  config=data/pretraining/config.yaml data=$with
   case $arm in
-    none) data=$with run "none-$seed" --set training.max_steps=1500 ;;
-    *)
-      data=$with
+    none) run none --set training.max_steps=1500 ;;
+    alone) run alone --set training.max_steps=1500 --set model.kind=decoder --set model.decoder_layers=10 ;;
+    pairs | mono)
       if [ "$arm" = pairs ]; then data=$with-pairs; fi
-      run "denoising-$arm-$seed" "${denoise[@]}"
-      run "$arm-$seed" --init-from "runs/pretraining/denoising-$arm-$seed" --set training.max_steps=1000
+      learn "denoising-$arm" denoising translation
+      run "$arm" --init-from "$runs/denoising-$arm-$seed" --set training.max_steps=1000
+      ;;
+    masked)
+      learn encoder masked encoder
+      run masked --init-from "encoder=$runs/encoder-$seed" --set training.max_steps=1000
+      ;;
+    causal)
+      learn lm causal decoder
+      run causal --init-from "decoder=$runs/lm-$seed" --set training.max_steps=1000
+      ;;
+    back)
+      run reverse "${reverse[@]}" --set training.max_steps=500
+      back reverse
+      run back --set training.max_steps=1000
+      ;;
+    both)
+      learn denoising-mono denoising translation
+      run reverse-mono "${reverse[@]}" --init-from "$runs/denoising-mono-$seed" --set training.max_steps=300
+      back reverse-mono
+      run both --init-from "$runs/denoising-mono-$seed" --set training.max_steps=700
       ;;
   esac
 done

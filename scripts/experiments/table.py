@@ -14,7 +14,8 @@ from pathlib import Path
 
 from nmt.layout import RunDir
 from nmt.runs.info import Weights, read_selected
-from nmt.runs.listing import best_bleu, summarise
+from nmt.runs.listing import summarise
+from nmt.runs.log import best_bleu
 from nmt.sweep.table import mean, score
 
 KINDS: tuple[Weights, ...] = ("raw", "ema", "average")

@@ -74,17 +74,17 @@ def drawn_alike(consistency: str) -> AbstractContextManager[object]:
         sides = (batch.src, batch.tgt_in)
         return [torch.from_numpy(rng.random(ids.shape) > 0.1).to(ids.device) for ids in sides]
 
-    plain = objective_module._hidden
+    plain = objective_module._states
     n_passes = 0
 
-    def hidden(batch: Any, forward: Callable[..., Tensor], *cut: Tensor) -> tuple[Tensor, Tensor]:
+    def states(batch: Any, forward: Callable[..., Tensor], *cut: Tensor) -> Tensor:
         nonlocal n_passes
         n_passes += 1
         return plain(batch, forward, *(cut or (kept(batch, 0) if n_passes == 2 else ())))
 
     if consistency == "none":
         return nullcontext()
-    return mock.patch.multiple(objective_module, _hidden=hidden, _kept=kept)
+    return mock.patch.multiple(objective_module, _states=states, _kept=kept)
 
 
 def apart(found: Learned, expected: Learned, limits: tuple[float, float]) -> dict[str, Any]:

@@ -13,16 +13,17 @@ import torch
 
 from nmt.config import Config
 from nmt.config.load import load_config
-from nmt.data.batching import BatchPlan, EpochUpdates, Pairs, epoch_updates
+from nmt.data.batching import Pairs
 from nmt.data.corpus import Split
 from nmt.data.mixing import Position
 from nmt.data.packing import STEP, Packing
+from nmt.data.updates import BatchPlan, EpochUpdates, epoch_updates
 from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError
 from nmt.layout import RunDir
 from nmt.model.device import pick_device
 from nmt.model.precision import pick_precision
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import Model, Transformer
 from nmt.model.varlen import packing_obstacle
 from nmt.process import Stop
 from nmt.runs.state import TrainState
@@ -216,7 +217,7 @@ class Synthetic:
         return np.cumsum(self._lengths[side], dtype=np.int64)
 
 
-def flop_per_token(model: Transformer, config: Config) -> float:
+def flop_per_token(model: Model, config: Config) -> float:
     """Return the FLOP of a target token in training, with as many source tokens: twice the weights, three times
     (forward and two products backward), all of it twice where consistency training makes a second pass. Products
     between tokens, in attention, are left out: they add about a hundredth."""

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from nmt.config import SearchConfig
-from nmt.data.batching import EpochUpdates, Indices, sent
+from nmt.data.batching import Indices, sent
+from nmt.data.updates import EpochUpdates
 from nmt.model.inference import InferenceModel
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import Model, Transformer
 from nmt.search.rules import Rules
 from nmt.search.search import search
 from nmt.search.step import TransformerStep
@@ -142,8 +143,9 @@ def translation(check: Check) -> Found:
             }
 
 
-def decode(check: Check, model: Transformer, rows: Indices, settings: SearchConfig) -> None:
+def decode(check: Check, model: Model, rows: Indices, settings: SearchConfig) -> None:
     """Search translations of some of the synthetic sentences, in one batch."""
+    assert isinstance(model, Transformer), "of a translation run"
     with torch.no_grad():
         prepared = InferenceModel(model, check.precision)
     banned = sent(torch.tensor([i for i in range(N_SPECIAL) if i != EOS]), check.device)

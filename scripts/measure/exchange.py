@@ -30,10 +30,11 @@ import torch.distributed as dist
 
 from nmt.config import Config
 from nmt.config.load import check_config
-from nmt.data.batching import BatchPlan, Pairs, epoch_updates
+from nmt.data.batching import Pairs
+from nmt.data.updates import BatchPlan, epoch_updates
 from nmt.model.device import pick_device
 from nmt.model.precision import pick_precision
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import Model
 from nmt.process import set_up
 from nmt.training.loop import train_step
 from nmt.training.parallel.exchange import GradientExchange, completion_order
@@ -68,7 +69,7 @@ class Timed(GradientExchange):
 class AfterBackward(Timed):
     """One sum after the backward pass, copied into the gradients."""
 
-    def __init__(self, model: Transformer, world: World) -> None:
+    def __init__(self, model: Model, world: World) -> None:
         super().__init__([], world)
         self._parameters = list(model.parameters())
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from nmt.data.batching import BatchPlan, Pairs, epoch_updates
+from nmt.data.batching import Pairs
 from nmt.data.corpus import Corpus
+from nmt.data.updates import BatchPlan, epoch_updates
 from nmt.layout import DataDir
 
 

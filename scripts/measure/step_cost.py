@@ -32,9 +32,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import Config
 from nmt.config.load import check_config
-from nmt.data.batching import BatchPlan, EpochUpdates, Pairs, Update, epoch_updates
+from nmt.data.batching import Pairs
 from nmt.data.corpus import Split
 from nmt.data.mixing import Position
+from nmt.data.updates import BatchPlan, EpochUpdates, Update, epoch_updates
 from nmt.data.windows import Window, Windows
 from nmt.layout import DataDir, RunDir
 from nmt.model.device import device_name, pick_device

@@ -26,8 +26,9 @@ def serve(data: Path | None, precision: str) -> None:
     from nmt.process import set_up
 
     set_up()
-    from nmt.data.batching import BatchPlan, Pairs, epoch_updates
+    from nmt.data.batching import Pairs
     from nmt.data.corpus import Corpus
+    from nmt.data.updates import BatchPlan, epoch_updates
     from nmt.layout import DataDir
     from nmt.training.loop import train_step
     from scripts.measure.step_cost import UPDATE_TOKENS, WIDTH, Lines, make_session, settings

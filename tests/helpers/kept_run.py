@@ -67,12 +67,15 @@ def make_data(folder: Path) -> Path:
     return folder / "data"
 
 
-def settings(data: Path, **training: Any) -> Config:
-    """Six short steps, saves after 2, 3, 4 and 6, validations after 3 and 6 of which each finds a new best; that of
-    step 3 is older than the two newest that are kept anyway."""
+def settings(data: Path, kind: str = "translation", **training: Any) -> Config:
+    """Six short steps of a model of this kind, saves after 2, 3, 4 and 6, validations after 3 and 6 of which each finds
+    a new best; that of step 3 is older than the two newest that are kept anyway."""
     changes = {"update_tokens": 60, "max_steps": 6, "save_every_steps": 2, "validate_every_steps": 3, "keep_last": 2}
     return tiny_settings(
-        data.parent / "text", training={**changes, "select_by": "loss", **training}, search={"beam": 1}
+        data.parent / "text",
+        training={**changes, "select_by": "loss", **training},
+        search={"beam": 1},
+        model={"kind": kind},
     )
 
 

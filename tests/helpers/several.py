@@ -160,13 +160,21 @@ def ended(
         process.wait(timeout=100)
         return process.stderr_file.read_text()
     finally:
+        if process.poll() is None:  # its workers would outlive it
+            for worker in workers_of(process.pid):
+                os.kill(worker, signal.SIGKILL)
         process.kill()
+
+
+def workers_of(torchrun: int) -> set[int]:
+    """The process ids of the workers."""
+    found = subprocess.run(["pgrep", "-P", str(torchrun)], capture_output=True, text=True, check=False)
+    return {int(worker) for worker in found.stdout.split()}
 
 
 def the_other(run: RunDir, torchrun: int) -> int:
     """The process id of the worker that does not write."""
-    workers = subprocess.run(["pgrep", "-P", str(torchrun)], capture_output=True, text=True, check=True).stdout.split()
-    (other,) = {int(worker) for worker in workers} - {json.loads(run.lock.read_text())["pid"]}
+    (other,) = workers_of(torchrun) - {json.loads(run.lock.read_text())["pid"]}
     return other
 
 

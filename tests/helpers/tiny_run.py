@@ -11,7 +11,7 @@ import torch
 from nmt.config import Config, SearchConfig
 from nmt.config.load import dump_config, load_config
 from nmt.layout import RUN_FORMAT, RunDir
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import Model, Transformer
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.info import RunInfo, Selected, write_info, write_selected
 from nmt.text.tokenizer import Tokenizer, Tokenizers, train_tokenizer
@@ -60,7 +60,7 @@ def tiny_model(config: Config, tokenizer: Tokenizer, seed: int = 3) -> Transform
     return model.eval()
 
 
-def write_run(path: Path, config: Config, tokenizer: Tokenizer, model: Transformer, step: int = 7) -> Path:
+def write_run(path: Path, config: Config, tokenizer: Tokenizer, model: Model, step: int = 7) -> Path:
     """What `train` leaves behind, as far as translating needs it."""
     run = RunDir(path)
     tokenizers = Tokenizers(dict.fromkeys(config.data.languages, tokenizer), joint=True)

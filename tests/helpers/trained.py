@@ -11,12 +11,13 @@ import pytest
 
 from kept_run import Died, die_before, differences, kept
 from nmt.config import Config
-from nmt.data.batching import BatchPlan, epoch_updates
+from nmt.data.updates import BatchPlan, epoch_updates
 from nmt.layout import RunDir
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import Model
 from nmt.training.loop import fit
 from nmt.training.setup.start import Session, start
-from nmt.training.validate import Validation, Validator
+from nmt.training.validate import Validation
+from nmt.training.validate_text import TextValidator
 from tiny_corpus import tiny_settings
 
 TIMES = ("minutes", "tokens_per_second")
@@ -31,11 +32,12 @@ def score(monkeypatch: pytest.MonkeyPatch, *bleu: float) -> None:
     """Have the validations find these BLEU scores, one after the other."""
     scores = iter(bleu)
 
-    class Scored(Validator):
-        def validate(self, model: Transformer, poll: Callable[[], None] = lambda: None) -> Validation:
-            return replace(super().validate(model, poll), bleu=next(scores))
+    class Scored(TextValidator):
+        def validate(self, model: Model, poll: Callable[[], None] = lambda: None) -> Validation:
+            found = super().validate(model, poll)
+            return replace(found, scores=found.scores | {"bleu": next(scores)})
 
-    monkeypatch.setattr("nmt.training.setup.start.Validator", Scored)
+    monkeypatch.setattr("nmt.training.setup.start.TextValidator", Scored)
 
 
 def session_of(tiny_data: Path, text: Path, run: Path, **training: object) -> Session:

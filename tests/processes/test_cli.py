@@ -228,7 +228,7 @@ TOGETHER = (
             ["prepare", "--config", "no.yaml"],
             [
                 "no.yaml: no such config, neither here nor in configs/; "
-                "shipped are base-best.yaml, base.yaml, iwslt14.yaml, multi30k.yaml, sample.yaml"
+                "shipped are base-best.yaml, base.yaml, imdb.yaml, iwslt14.yaml, multi30k.yaml, sample.yaml"
             ],
         ),
         (

@@ -317,7 +317,7 @@ def test_data_of_another_pair_or_tokenizer(toy: Path, nmt: Command) -> None:
         ("train", "--config", "toy.yaml", "--run", "new", "--data", "other"):
             "other: holds en and fr, but data.direction = de-en needs de and en",
         ("evaluate", "--run", RUN, "--data", "other"):
-            f"other: holds en and fr, but {RUN} translates between de and en",
+            f"other: holds en and fr, but {RUN} has learned de and en",
         ("evaluate", "--run", RUN, "--data", "smaller"): f"smaller: its tokenizer is not that of {RUN}; "
             f"nmt prepare --tokenizer-from {RUN} takes it over",
         ("train", "--resume", "--run", RUN, "--data", "smaller", "--set", "training.max_steps=210"):

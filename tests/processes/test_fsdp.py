@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from nmt.config import Config
 from nmt.config.load import load_config
-from nmt.data.batching import BatchPlan, Update, epoch_updates
+from nmt.data.updates import BatchPlan, Update, epoch_updates
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import load_ema, load_optimizer, load_weights, optimizer_tensors, saved_steps

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hub_server import Hub, serve
+import labelled
+from hub_server import Files, Hub, serve
 from nmt.config import Source
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError, HubError
@@ -97,7 +98,7 @@ class Client:
             f"data.dir={self.folder / 'data'}",
             *(f"data.{key}.pairs=null" for key in ("train.0", "valid", "test.test")),
         ]
-        runs = tuple([name, *fixed, *overrides] for name, *overrides in runs)
+        runs = tuple([name, *(fixed[:1] if name == "imdb.yaml" else fixed), *overrides] for name, *overrides in runs)
         command = [sys.executable, "-W", "error", "-c", PREPARE, json.dumps(runs)]
         done = subprocess.run(
             command, env=self.environment, capture_output=True, timeout=120, encoding="utf-8", check=False
@@ -124,27 +125,66 @@ def client(hub: Hub, tmp_path: Path) -> Client:
     return Client(tmp_path, hub.endpoint)
 
 
-@pytest.mark.parametrize(
-    ("config", "repository", "n_train"),
-    [("base.yaml", "IWSLT/iwslt2017", 400), ("iwslt14.yaml", "bbaaaa/iwslt14-de-en-preprocess", 402)],
-)
-def test_the_shipped_configs(hub: Hub, client: Client, config: str, repository: str, n_train: int) -> None:
-    client.prepare(config=config)
-    corpus = client.corpus()
-    assert [corpus.split(name).n for name in corpus.splits] == [n_train, 50, 50]
+def test_the_shipped_configs(hub: Hub, client: Client) -> None:
+    """All in one process, since its start takes longest."""
+    expected = {
+        "base.yaml": ("IWSLT/iwslt2017", 400),
+        "iwslt14.yaml": ("bbaaaa/iwslt14-de-en-preprocess", 402),
+        "imdb.yaml": ("stanfordnlp/imdb", 216),
+    }
+    hub.add("stanfordnlp/imdb", "main", imdb())
+    of_config = {"imdb.yaml": ["data.valid=24"]}
+    runs = [[name, f"data.dir={client.folder / name}", *of_config.get(name, [])] for name in expected]
+    _, errors = client.run(*runs)
+    assert errors == ""
+    for name, (repository, n_train) in expected.items():
+        corpus = Corpus.open(DataDir(client.folder / name))
+        assert corpus.split("train").n == n_train
+        sources = corpus.manifest.sources
+        assert sources is not None and sources["train.0"].corpus == repository
+        if name == "imdb.yaml":
+            check_labels(corpus)
+        else:
+            check_pairs(hub, corpus, repository, n_train)
+
+
+def check_pairs(hub: Hub, corpus: Corpus, repository: str, n_train: int) -> None:
+    """The pairs are those of the repository, at its commit."""
+    assert [corpus.split(name).n for name in corpus.splits[1:]] == [50, 50]
     for name, pairs in (("valid", SPLITS["validation"]), ("test", SPLITS["test"])):
         assert list(zip(corpus.split(name).text("de"), corpus.split(name).text("en"), strict=True)) == pairs
-    train = corpus.split("train")
+    train, sources = corpus.split("train"), corpus.manifest.sources
     assert train.text("de")[:400] == [de for de, _ in SPLITS["train"]]
     assert train.text("en")[400:] == (["one more", "and one more"] if n_train == 402 else [])
-    sources = corpus.manifest.sources
-    assert sources is not None
-    assert sources["valid"].commit == hub.commit(repository, PARQUET)
+    assert sources is not None and sources["valid"].commit == hub.commit(repository, PARQUET)
     (path,) = sources["valid"].files
-    assert (
-        sources["valid"].files[path].sha256 == hashlib.sha256(hub.repositories[repository][PARQUET][path]).hexdigest()
-    )
-    assert sources["train.0"].corpus == repository
+    content = hub.repositories[repository][PARQUET][path]
+    assert sources["valid"].files[path].sha256 == hashlib.sha256(content).hexdigest()
+
+
+def imdb() -> Files:
+    """IMDB as its repository has it: the column label holds numbers, whose names are in the metadata."""
+    features = {
+        "text": {"dtype": "string", "_type": "Value"},
+        "label": {"names": ["neg", "pos"], "_type": "ClassLabel"},
+    }
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    files = {}
+    for name, pairs in (("train", labelled.TRAIN), ("test", labelled.TEST)):
+        texts, numbers = [text for text, _ in pairs], [int(label == "pos") for _, label in pairs]
+        table = pa.table({"text": texts, "label": pa.array(numbers, pa.int64())}).replace_schema_metadata(metadata)
+        buffer = io.BytesIO()
+        pq.write_table(table, buffer)
+        files[f"plain_text/{name}-00000-of-00001.parquet"] = buffer.getvalue()
+    return files
+
+
+def check_labels(corpus: Corpus) -> None:
+    """The labels have their names, and some texts are split off."""
+    test, split_off = corpus.split("test"), corpus.split("valid")
+    assert list(zip(test.text("en"), test.text("label"), strict=True)) == labelled.TEST
+    assert split_off.n == 24
+    assert {*zip(split_off.text("en"), split_off.text("label"), strict=True)} <= {*labelled.TRAIN}
 
 
 def test_again_it_does_not_ask_the_hub(hub: Hub, client: Client) -> None:

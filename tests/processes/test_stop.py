@@ -95,7 +95,7 @@ POINTS = [
     ("training.saving.checkpoints.rotate", 2, 3),
     ("training.validate.cross_entropy", 1, 3),
     ("training.validate.cross_entropy", 2, 6),
-    ("training.validate.corpus_score", 1, 3),
+    ("training.validate_text.corpus_score", 1, 3),
     ("training.saving.checkpoints.update_state", 1, 3),
     ("training.saving.best.write_selected", 1, 3),
 ]

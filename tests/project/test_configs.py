@@ -18,13 +18,15 @@ CONFIGS = sorted(path.name for path in (ROOT / "configs").glob("*.yaml"))
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_shipped_config_loads_in_both_directions(name: str) -> None:
     config = load_config(ROOT / "configs" / name)
+    if config.data.has_labels:
+        return  # text is not predicted from labels
     other = load_config(ROOT / "configs" / name, [f"data.direction={config.data.tgt}-{config.data.src}"])
     assert other.data.directory == config.data.directory
     assert other.run_directory != config.run_directory
 
 
 def test_the_shipped_configs() -> None:
-    assert CONFIGS == ["base-best.yaml", "base.yaml", "iwslt14.yaml", "multi30k.yaml", "sample.yaml"]
+    assert CONFIGS == ["base-best.yaml", "base.yaml", "imdb.yaml", "iwslt14.yaml", "multi30k.yaml", "sample.yaml"]
     base = load_config(ROOT / "configs" / "base.yaml")
     assert (base.training.optimizer, base.training.schedule) == ("adam", "noam")
     assert (base.training.beta1, base.training.beta2, base.training.eps) == (0.9, 0.98, 1e-9)

@@ -70,6 +70,8 @@ def seeded(seed: int, *arguments: object) -> LossSums:
 def test_one_compilation_for_batches_of_all_sizes_whose_dropout_draws_by_the_seed(is_packed, monkeypatch):
     # compiled code uses PyTorch's dropout; so does what it is compared with
     monkeypatch.setattr(dropout._BytewiseDropout, "apply", lambda x, n: functional.dropout(x, n / 256))
+    # rows that are filled up, as some CPUs have them, draw other numbers
+    monkeypatch.setattr("nmt.training.objective.row_step", lambda _: 0)
     model = tiny_model(**SHALLOW, residual_dropout=0.25)
     forward = compiled(model)
     with torch._dynamo.config.patch(error_on_recompile=True):

@@ -45,6 +45,8 @@ def pretrained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_both_sides_are_learned_and_restored(data: Path, pretrained: Path, tmp_path: Path) -> None:
     session = start(denoising(data), data, tmp_path / "run", resume=False)
+    other = start(denoising(data, seed=2), data, tmp_path / "other", resume=False)
+    assert other.validator.src_lines == session.validator.src_lines, "runs of several seeds compare"
     assert len(session.pairs) == 2 * session.windows.mix.n_pairs
     assert len(session.validator.references) == 6 == len(session.validator.src_lines)
     assert any("[mask]" in line for line in session.validator.src_lines)
@@ -68,7 +70,7 @@ def test_monolingual_text_is_learned_too(data: Path, tmp_path: Path) -> None:
     last = session.pairs.batch(np.array([len(session.pairs) - 1])).tgt_out[0, :-1].tolist()
     assert session.validator.tokenizers["aa"].decode(last) == "mono z29"
     mixed = tiny_settings(text, training={"objective": "denoising"}, data={**mono, "temperature": 5.0})
-    with pytest.raises(DataError, match=r"data\.mono is denoised in one window, without weights"):
+    with pytest.raises(DataError, match=r"data\.mono is learned in one window, without weights"):
         start(mixed, tmp_path / "data", tmp_path / "other", resume=False)
     ids = tmp_path / "data" / "mono.aa.ids.npy"
     ids.write_bytes(ids.read_bytes()[:-1] + b"?")
@@ -129,7 +131,9 @@ def test_it_needs_a_joint_vocabulary(data: Path, tmp_path: Path) -> None:
     changes = {"tokenizer": {"joint": False}, "model": {"tie_embeddings": "none"}}
     separate = tiny_settings(data.parent / "text", **changes)
     prepare(separate, tmp_path / "data", echo=lambda _: None)
-    with pytest.raises(DataError, match=r"training\.objective: denoising needs a joint one"):
+    with pytest.raises(DataError, match=r"training\.objective: denoising, of both languages, needs a joint one"):
         start(denoising(data), tmp_path / "data", tmp_path / "run", resume=False)
-    with pytest.raises(ConfigError, match=r"training\.objective: denoising needs tokenizer\.joint: true"):
-        tiny_settings(data.parent / "text", training={"objective": "denoising"}, **changes)
+    with pytest.raises(
+        ConfigError, match=r"training\.objective: denoising of both languages needs tokenizer\.joint: true"
+    ):
+        tiny_settings(data.parent / "text", training={"objective": "denoising", "languages": ["bb"]}, **changes)

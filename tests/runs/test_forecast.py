@@ -106,7 +106,7 @@ def test_a_run_says_so_when_it_can_know_and_at_its_end(
 
     def validate(*_: object) -> Validation:
         clock.now += 5.0
-        return Validation(1.0, 2.0, 0.5, 10.0, 20.0, ["a", "b", "c"])
+        return Validation(1.0, 1.0, 2.0, 0.5, {"bleu": 10.0, "chrf": 20.0}, ["a", "b", "c"])
 
     monkeypatch.setattr(loop, "train_step", train_step)
     monkeypatch.setattr(Validator, "validate", validate)

@@ -160,8 +160,8 @@ def test_vocabularies_of_two_languages_cannot(tiny_data, tmp_path):
     with pytest.raises(ConfigError) as caught:
         fit(turned, tmp_path / "data", tmp_path / "run")
     assert caught.value.problems == [
-        f"{tmp_path / 'base'}: found data.direction = aa-bb, wanted bb-aa: with a vocabulary for each language the "
-        "embeddings of aa cannot be those of bb; start with a run of this direction, or of a joint vocabulary"
+        f"{tmp_path / 'base'}: its encoder reads aa, the encoder of this run bb: with a vocabulary for each language "
+        "the embeddings of aa cannot be those of bb; start with a run of this direction, or of a joint vocabulary"
     ]
 
 

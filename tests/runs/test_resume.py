@@ -12,7 +12,7 @@ import torch
 
 from kept_run import Died
 from nmt.config import Config
-from nmt.data.batching import Update
+from nmt.data.updates import Update
 from nmt.errors import CheckpointError, DataError, StoppedError
 from nmt.layout import DataDir, RunDir
 from nmt.runs.checkpoint import saved_steps

@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from kept_run import Died, die_before, resumable_steps
 from nmt.config import Config
-from nmt.data.batching import BatchPlan, epoch_updates
+from nmt.data.updates import BatchPlan, epoch_updates
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, NmtError
 from nmt.layout import RunDir
 from nmt.model.precision import use_float32_library

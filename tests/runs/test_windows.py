@@ -15,9 +15,9 @@ import pytest
 from kept_run import Died, die_before
 from nmt.config import Config
 from nmt.data import mixing, streams
-from nmt.data.batching import Update
 from nmt.data.corpus import Corpus
 from nmt.data.mixing import Position
+from nmt.data.updates import Update
 from nmt.data.windows import Windows
 from nmt.errors import DataError
 from nmt.layout import DataDir, RunDir

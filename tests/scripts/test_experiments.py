@@ -80,6 +80,7 @@ def test_an_arm_that_is_none_is_found_at_once() -> None:
     ("script", "words", "said"),
     [
         ("experiments/multi30k.sh", ["some/folder", "1"], "FOLDER, SEED and ARM are needed"),
+        ("experiments/pretraining.sh", ["some/folder", "1"], "FOLDER, SEED and ARM are needed"),
         ("experiments/fairseq.sh", ["ted", "some/folder"], "TASK, FOLDER and MINUTES are needed"),
         ("experiments/table.py", [], "arguments are required: run"),
     ],

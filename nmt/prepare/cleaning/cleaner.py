@@ -33,6 +33,9 @@ valid           it was split off as the development set (a number in `data.valid
 shared          it has a side in common with a pair that was split off
 pieces          a side has more than `data.max_pieces` pieces, found when the pairs that are left have been encoded
 
+Of a text with a label the text alone is repaired and judged. `ratio`, `copied` and all that compare both sides do not
+apply; `overlap` and `shared` are of the text, whatever its label.
+
 Development and test sets are references: they are never dropped or altered.
 """
 
@@ -68,6 +71,10 @@ class HeldOut:
         pairs = list(pairs)
         return cls(frozenset(pair.src.strip() for pair in pairs), frozenset(pair.tgt.strip() for pair in pairs))
 
+    def without(self, side: int) -> HeldOut:
+        """Return the lines of the other side alone."""
+        return HeldOut(frozenset(), self.tgt) if side == 0 else HeldOut(self.src, frozenset())
+
     @cached_property
     def in_normal_form(self) -> HeldOut:
         """The same lines in their normal form."""
@@ -93,6 +100,10 @@ class Cleaner:
         """
         self._clean, self._held_out = config.clean_of(key), held_out
         self._max_chars, self._max_ratio = self._clean.max_chars or 0, self._clean.max_ratio or 0.0
+        self._label_side = config.label_side
+        if self._label_side is not None:
+            self._clean = self._clean.model_copy(update={"overlap_sides": "either"})
+            self._held_out = held_out.without(self._label_side)
         self._repairs = repairs(self._clean)
         self.report = CleanReport()
         """The counts so far."""
@@ -116,7 +127,8 @@ class Cleaner:
 
     def _repaired(self, src: str, tgt: str) -> tuple[str, str]:
         for kind, repair in self._repairs:
-            new_src, new_tgt = repair(src).strip(), repair(tgt).strip()
+            new_src = src if self._label_side == 0 else repair(src).strip()
+            new_tgt = tgt if self._label_side == 1 else repair(tgt).strip()
             if new_src != src:
                 self.report.repair(kind, self.report.read, src, new_src)
             elif new_tgt != tgt:
@@ -135,10 +147,11 @@ class Cleaner:
         shorter, longer = (n_src, n_tgt) if n_src < n_tgt else (n_tgt, n_src)
         if longer > self._max_chars:
             return "long"
-        if longer + _RATIO_OFFSET > self._max_ratio * (shorter + _RATIO_OFFSET):
-            return "ratio"
-        if src == tgt:
-            return "copied"
+        if self._label_side is None:
+            if longer + _RATIO_OFFSET > self._max_ratio * (shorter + _RATIO_OFFSET):
+                return "ratio"
+            if src == tgt:
+                return "copied"
         if (least := self._clean.min_score) is not None and (score is None or score < least):
             return "score"
         for reason, is_bad in self._filters:

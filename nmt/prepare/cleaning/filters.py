@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nmt.config.clean import CorpusClean
+from nmt.config.data import LABEL
 from nmt.errors import DataError
 from nmt.prepare.cleaning.agreement import LINK, is_cut, other_links, other_numbers, other_sentences, other_tags
 from nmt.prepare.cleaning.block_lists import block_list
@@ -25,11 +26,17 @@ _SHOUTED_LETTERS = 12  # fewer may be abbreviations
 def filters(
     clean: CorpusClean, languages: tuple[str, str], root: Path, mix: dict[str, dict[str, int]]
 ) -> Iterator[tuple[str, Filter]]:
-    """Yield the filters of a corpus with their reasons, in the order in which they are applied.
+    """Yield the filters of a corpus with their reasons, in the order in which they are applied; of a corpus with labels
+    those of the text alone.
 
     root: the folder of the block lists. mix: `CleanReport.mix`, which the identification of languages fills.
     Raises DataError if a list, a package or facts about a language are missing.
     """
+    if LABEL in languages:
+        side = 1 - languages.index(LABEL)
+        for reason, test in side_tests(clean, languages[side], root, mix):
+            yield reason, _of_side(test, side)
+        return
     if clean.copied == "normal":
         yield "copied", same_letters
     first, second = (side_tests(clean, language, root, mix) for language in languages)
@@ -75,6 +82,10 @@ def side_tests(
 
 def _either(first: SideTest, second: SideTest) -> Filter:
     return lambda src, tgt: first(src) or second(tgt)
+
+
+def _of_side(test: SideTest, side: int) -> Filter:
+    return lambda src, tgt: test((src, tgt)[side])
 
 
 def _no(text: str) -> bool:

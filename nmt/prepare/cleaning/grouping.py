@@ -25,12 +25,13 @@ class Grouping:
 
 def groupings(config: DataConfig) -> list[Grouping]:
     """Return the rules of a config, in the order in which they are applied."""
-    clean = config.clean
+    clean, label_side = config.clean, config.label_side
     rules = [Grouping("duplicate", pair_hash)]
     if clean.near_duplicates:
-        rules.append(Grouping("near_duplicate", normal_hash))
+        rules.append(Grouping("near_duplicate", normal_hash if label_side is None else _labelled_hash(label_side)))
     if clean.max_targets:
-        rules.append(Grouping("targets", lambda src, _: _hash(src), clean.max_targets))
+        text_side = 1 if label_side == 0 else 0
+        rules.append(Grouping("targets", lambda *pair: _hash(pair[text_side]), clean.max_targets))
     if clean.max_sources:
         rules.append(Grouping("sources", lambda _, tgt: _hash(tgt), clean.max_sources))
     return rules
@@ -44,6 +45,11 @@ def pair_hash(src: str, tgt: str) -> bytes:
 def normal_hash(src: str, tgt: str) -> bytes:
     """Return a hash of 16 bytes of a pair of lines in their normal form."""
     return _hash(f"{normal_form(src)}\n{normal_form(tgt)}")
+
+
+def _labelled_hash(label_side: int) -> Callable[[str, str], bytes]:
+    """Return a hash of a text in its normal form and its label as it is: 1 and 2 are the same in normal form."""
+    return lambda *pair: pair_hash(normal_form(pair[1 - label_side]), pair[label_side])
 
 
 def _hash(text: str) -> bytes:

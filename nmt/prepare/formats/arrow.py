@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import IO, TYPE_CHECKING
 
+from nmt.config.data import LABEL
 from nmt.console import printable
 from nmt.errors import DataError, error_text
 from nmt.prepare.formats.columns import find_columns, find_score, shown, written
+from nmt.prepare.formats.labels import class_names, label_text
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 
@@ -37,9 +39,10 @@ def read_parquet(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
                 stream, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
             )
             paths = _paths(table.schema_arrow, layout, file.name)
+            names = class_names(table.schema_arrow.metadata)
             columns = [".".join(path) for path in paths]
             batches = table.iter_batches(batch_size=_ROWS, columns=columns, use_threads=False)
-        yield from _pairs(batches, paths, file, layout, units, "Parquet")
+        yield from _pairs(batches, paths, file, layout, units, "Parquet", names)
 
 
 def read_arrow(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
@@ -48,9 +51,10 @@ def read_arrow(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         with _reading(file, "Arrow"):
             schema, _ = _open_ipc(stream, file.name, None)
             paths = _paths(schema, layout, file.name)
+            names = class_names(schema.metadata)
             fields = sorted({schema.get_field_index(path[0]) for path in paths})
             _, batches = _open_ipc(stream, file.name, fields)
-        yield from _pairs(batches, paths, file, layout, units, "Arrow")
+        yield from _pairs(batches, paths, file, layout, units, "Arrow", names)
 
 
 def _open_ipc(stream: IO[bytes], name: str, fields: list[int] | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -75,9 +79,16 @@ def _open_ipc(stream: IO[bytes], name: str, fields: list[int] | None) -> tuple[p
 
 
 def _pairs(
-    batches: Iterator[pa.RecordBatch], paths: tuple[_Path, ...], file: Input, layout: Layout, units: Units, kind: str
+    batches: Iterator[pa.RecordBatch],
+    paths: tuple[_Path, ...],
+    file: Input,
+    layout: Layout,
+    units: Units,
+    kind: str,
+    names: Mapping[str, Sequence[str]],
 ) -> Iterator[Row]:
-    n_rows = 0
+    """Yield the pairs of batches. `names`: of classes, by column."""
+    n_rows, side = 0, layout.languages.index(LABEL) if LABEL in layout.languages else None
     while True:
         with _reading(file, kind, n_rows):
             batch = next(batches, None)
@@ -88,6 +99,9 @@ def _pairs(
         for start in range(0, batch.num_rows, _ROWS):
             with _reading(file, kind, n_rows):
                 sides = [column.slice(start, _ROWS).to_pylist() for column in columns]
+            if side is not None:
+                own = names.get(".".join(paths[side]), ())
+                sides[side] = [label_text(label, own) for label in sides[side]]
             n_rows += len(sides[0])
             for texts in zip(*sides, strict=True):
                 score = None
@@ -123,8 +137,8 @@ def _paths(schema: pa.Schema, layout: Layout, where: str) -> tuple[_Path, ...]:
         )
     names = [name.removeprefix(above) for name, _, _ in within]
     chosen = [within[i] for i in find_columns(layout, names, where, f"write {written(layout, 'NAME', 'NAME')}")]
-    for name, _, kind in chosen:
-        if not _is_text(kind):
+    for language, (name, _, kind) in zip(layout.languages, chosen, strict=True):
+        if not (_is_text(kind) or (language == LABEL and _is_number(kind))):
             raise DataError(f"{where}: column {shown([name])} is of type {shown([str(kind)])}, where text is needed")
     chosen += [leaves[i] for i in find_score(layout, [name for name, _, _ in leaves], where)]
     return tuple(path for _, path, _ in chosen)
@@ -150,6 +164,12 @@ def _is_text(kind: pa.DataType) -> bool:
     return any(
         is_kind(kind) for is_kind in (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
     )
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return any(is_kind(kind) for is_kind in (types.is_integer, types.is_floating, types.is_boolean))
 
 
 # --- errors ---------------------------------------------------------------------------------------

@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
+from nmt.config.data import LABEL
 from nmt.errors import DataError
 from nmt.prepare.formats.columns import matching, shown, written
+from nmt.prepare.formats.labels import is_label, label_text
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
 from nmt.text.lines import bounded_lines, decode_lines
@@ -98,6 +100,8 @@ def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> 
             )
         row = mapping
     text = _side(row, language, layout, where)
+    if language == LABEL and is_label(text):
+        return label_text(text)
     if text is None or isinstance(text, str):
         return text
     raise DataError(f"{where}: {_kind(text)} for {language}, where text is needed")

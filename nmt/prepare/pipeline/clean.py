@@ -59,7 +59,7 @@ def cleaning_settings(config: DataConfig) -> Json:
     settings = config.model_dump(mode="json", exclude={"dir", "temperature", "valid", "test", "mono", "max_pieces"})
     for source in settings["train"]:
         del source["repeat"], source["weight"]
-    return settings | {"direction": "-".join(config.languages)}
+    return settings | {"direction": config.direction if config.has_labels else "-".join(config.languages)}
 
 
 def write_held_out_lines(work: Work, pairs: Sequence[SentencePair], name: str = HELD_OUT) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.config import DataConfig
+from nmt.config.data import LABEL
 from nmt.layout import DataDir, TokenizerDir
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.pipeline.files import SIDES, part_folder, read_side
@@ -50,6 +52,8 @@ class EncodeSummary(BaseModel):
     """Counts only the pairs with too many pieces, and describes those that are kept."""
     text: dict[str, TextRecord]
     """By language."""
+    classes: dict[str, int] = {}
+    """Number of pairs that are written by label, if there are labels."""
 
 
 def encode_parts(
@@ -95,7 +99,7 @@ def encode_part(folder: Path, arguments: Json) -> Json:
         by_order = np.argsort(order, kind="stable")
         rows = rows[by_order]
         np.save(folder / "order.npy", order[by_order])
-    text = {}
+    text, classes = {}, Counter[str]()
     is_whole = np.array_equal(rows, np.arange(len(sides[0])))
     for side, language in enumerate(task.languages):
         raw = [line + b"\n" for line in (settled / f"text.{side}").read_bytes().split(b"\n")[:-1]]
@@ -106,7 +110,10 @@ def encode_part(folder: Path, arguments: Json) -> Json:
         )
         if task.is_shuffled:
             np.save(text_ends(DataDir(folder), language), np.cumsum([len(line) for line in raw], dtype=np.int64))
-    return EncodeSummary(n=len(rows), report=report, text=text).model_dump(mode="json")
+        if language == LABEL:
+            del text[LABEL]
+            classes.update(line.decode().strip() for line in raw)
+    return EncodeSummary(n=len(rows), report=report, text=text, classes=classes).model_dump(mode="json")
 
 
 def text_ends(part: DataDir, language: str) -> Path:
@@ -149,5 +156,6 @@ def _encoders(folder: Path, version: str, languages: tuple[str, str]) -> tuple[B
     """Load the encoders, which remember words from one part to the next; `version` identifies the content."""
     del version
     tokenizers = Tokenizers.load(TokenizerDir(folder), languages)
-    first = BlockEncoder(tokenizers[languages[0]])
-    return first, first if tokenizers.joint else BlockEncoder(tokenizers[languages[1]])
+    first = BlockEncoder(tokenizers.side(languages[0]))
+    is_shared = tokenizers.joint and tokenizers.labels is None
+    return first, first if is_shared else BlockEncoder(tokenizers.side(languages[1]))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nmt.config import Config, DataConfig, Source
 from nmt.data.manifest import ShardRecord
@@ -19,6 +20,7 @@ from nmt.prepare.pipeline.encode import EncodeSummary, encode_parts
 from nmt.prepare.pipeline.group import group_parts
 from nmt.prepare.pipeline.join import join_in_order, join_shards, link_files
 from nmt.prepare.pipeline.judge import judge_parts
+from nmt.prepare.pipeline.labels import read_labels
 from nmt.prepare.pipeline.mono import CleanedMono
 from nmt.prepare.pipeline.read import Part, training_parts
 from nmt.prepare.pipeline.recall import Earlier, recall_parts
@@ -28,6 +30,7 @@ from nmt.prepare.pipeline.work import Work
 from nmt.prepare.recipe import block_lists
 from nmt.prepare.records import TextRecord, added
 from nmt.tasks.task import Done
+from nmt.text.labels import Labels
 from nmt.text.tokenizer import Tokenizers
 
 
@@ -46,6 +49,8 @@ class TrainingText:
     n_offered: int
     """Pairs before it was."""
     warnings: list[str]
+    labels: Labels | None = None
+    """Those of the text, if it has labels in place of translations."""
 
     def samples(self) -> dict[str, Sample]:
         """Return a sample of each source, by its key."""
@@ -68,6 +73,8 @@ class EncodedText:
     text: dict[str, TextRecord]
     """By language."""
     shards: list[ShardRecord] | None
+    classes: Counter[str]
+    """Number of pairs by label; empty if there are none."""
 
     def put_into(self, directory: DataDir) -> None:
         """Put the files into a data directory."""
@@ -127,11 +134,12 @@ def settle_read(
         chosen = write_split_off(work, earlier.valid)
     else:
         chosen, n_offered = split_off(work, cleaned, drops, config.valid)
-    settled = settle_parts(work, cleaned, drops, chosen is not None)
+    settled = settle_parts(work, cleaned, drops, chosen is not None, config.label_side)
     reports = _by_source(config, parts, [CleanReport.from_json(done.summary) for done in settled])
     refuse_empty(total(reports))
+    labels, conflicts = read_labels(work.folder, config, len(settled)) or (None, [])
     work.remove("clean", cleaned)
-    return TrainingText(parts, settled, reports, skipped, chosen, n_offered, warnings)
+    return TrainingText(parts, settled, reports, skipped, chosen, n_offered, warnings + conflicts, labels)
 
 
 def make_vocabulary(
@@ -142,11 +150,12 @@ def make_vocabulary(
     mono: Mapping[str, CleanedMono],
 ) -> Tokenizers:
     """Learn the vocabulary from the training and the monolingual text, unless one is given; write it for the next
-    stage."""
+    stage. Labels are those of the training text in either case."""
     if reused is None:
         counts = [CleanReport.from_json(done.summary).kept for done in text.settled]
         n_mono = {language: each.lines for language, each in mono.items()}
-        return learn_vocabulary(work, config.tokenizer, config.data.languages, counts, n_mono)
+        return learn_vocabulary(work, config.tokenizer, config.data.languages, counts, n_mono, text.labels)
+    reused = replace(reused, labels=text.labels)
     work.versions["tokenizer"] = reused.fingerprint
     reused.save(_vocabulary(work))
     return reused
@@ -172,9 +181,10 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
         files, shards = join_shards(work, config.languages, text.parts, encoded)
     else:
         files = join_in_order(work, config.languages, encoded)
-    counts = {language: added(each.text[language] for each in summaries) for language in config.languages}
+    counts = {language: added(each.text[language] for each in summaries) for language in config.text_languages}
+    classes = sum((Counter(each.classes) for each in summaries), Counter[str]())
     n = sum(report.kept * repeat for report, repeat in zip(reports, repeats, strict=True))
-    return EncodedText(files, n, reports, counts, shards)
+    return EncodedText(files, n, reports, counts, shards, classes)
 
 
 def _vocabulary(work: Work) -> TokenizerDir:

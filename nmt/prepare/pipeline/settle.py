@@ -32,6 +32,8 @@ class _Arguments(BaseModel):
     split_off: str | None
     """The folder with the development set that was split off."""
     version: str
+    label_side: int | None = None
+    """Which side has labels, if one has."""
 
 
 class _Choice(BaseModel):
@@ -40,8 +42,13 @@ class _Choice(BaseModel):
     n_rows: list[int]
 
 
-def settle_parts(work: Work, cleaned: Sequence[Done], drops: Drops, is_split_off: bool) -> list[Done]:
-    """Write what is left of all parts, without the development set if that `is_split_off`."""
+def settle_parts(
+    work: Work, cleaned: Sequence[Done], drops: Drops, is_split_off: bool, label_side: int | None = None
+) -> list[Done]:
+    """Write what is left of all parts, without the development set if that `is_split_off`.
+
+    label_side: which side has labels, if one has.
+    """
     version = work.version(*work.versions)
     chosen = str(part_folder(work.folder, SPLIT_OFF, 0)) if is_split_off else None
     tasks = [
@@ -51,6 +58,7 @@ def settle_parts(work: Work, cleaned: Sequence[Done], drops: Drops, is_split_off
             {
                 "part": number, "report": done.summary, "drops": drops.model_dump(mode="json"),
                 "split_off": chosen, "version": version,
+                **({} if label_side is None else {"label_side": label_side}),
             },
             version,
         )
@@ -115,7 +123,10 @@ def settle_part(folder: Path, arguments: Json) -> Json:
     for row in _left(len(lines), reason_of):
         sample.add(sides[0][row], sides[1][row])
     if task.split_off is not None:
-        reason_of |= _shared(sides, reason_of, *_chosen(Path(task.split_off), task.version))
+        pairs, *own = _chosen(Path(task.split_off), task.version)
+        if task.label_side is not None:
+            own[task.label_side] = set()  # what has the same label has no text in common
+        reason_of |= _shared(sides, reason_of, pairs, *own)
     report = task.report
     for row in sorted(reason_of):
         report.kept -= 1

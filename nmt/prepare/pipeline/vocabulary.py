@@ -1,4 +1,7 @@
-"""The stage `tokenizer`: one joint vocabulary, or one per language, is learned from training and monolingual text."""
+"""The stage `tokenizer`: one joint vocabulary, or one per language, is learned from training and monolingual text.
+
+Labels in place of a translation are no text: they stand in a list of their own beside the vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,14 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from nmt.config import TokenizerConfig
+from nmt.config.data import LABEL
 from nmt.console import Progress
 from nmt.layout import MONO, TokenizerDir
 from nmt.prepare.pipeline.files import part_folder, read_side
 from nmt.prepare.pipeline.mono import mono_folder, read_cleaned
 from nmt.prepare.pipeline.work import Work
 from nmt.tasks.task import Json, Task
+from nmt.text.labels import Labels
 from nmt.text.tokenizer import Tokenizer, Tokenizers, train_tokenizer
 
 _MOST_LINES = 2_000_000  # SentencePiece holds its training text in memory, and a vocabulary needs no more
@@ -30,20 +35,28 @@ class _Arguments(BaseModel):
     """The number of pairs of each part."""
     mono: dict[str, int]
     """The number of lines of monolingual text, by language."""
+    labels: list[str] | None = None
 
 
 def learn_vocabulary(
-    work: Work, config: TokenizerConfig, languages: tuple[str, str], counts: Sequence[int], mono: Mapping[str, int]
+    work: Work,
+    config: TokenizerConfig,
+    languages: tuple[str, str],
+    counts: Sequence[int],
+    mono: Mapping[str, int],
+    labels: Labels | None = None,
 ) -> Tokenizers:
     """Learn the vocabulary or vocabularies from the text of all parts, and from `mono` lines of monolingual text, by
-    language."""
+    language. `labels`: those of the text, if one of the `languages` stands for them."""
     arguments = _Arguments(
-        config=config, languages=languages, work=str(work.folder), counts=list(counts), mono=dict(mono)
-    )
+        config=config, languages=languages, work=str(work.folder), counts=list(counts), mono=dict(mono),
+        labels=None if labels is None else labels.names,
+    )  # fmt: skip
     version = work.version("settle", *([MONO] if mono else []))
-    task = Task("tokenizer/00000", learn, arguments.model_dump(mode="json"), version)
+    task = Task("tokenizer/00000", learn, arguments.model_dump(mode="json", exclude_none=True), version)
     with Progress("learning a vocabulary") as progress:
-        progress.say(f"learning a vocabulary for {' and '.join(languages)} …")  # SentencePiece reports no progress
+        names = " and ".join(language for language in languages if language != LABEL)
+        progress.say(f"learning a vocabulary for {names} …")  # SentencePiece reports no progress
         done = work.stage("tokenizer", "", [task], lambda _done: 0)[0]
     return Tokenizers.load(TokenizerDir(done.folder), languages)
 
@@ -58,10 +71,12 @@ def learn(folder: Path, arguments: Json) -> Json:
         stride = -(-n_lines // _MOST_LINES)
         return train_tokenizer(islice(lines, 0, None, stride), task.config.vocab_size, _alphabet(task, sides))
 
+    sides = {language: side for side, language in enumerate(task.languages) if language != LABEL}
+    labels = None if task.labels is None else Labels(task.labels)
     if task.config.joint:
-        tokenizers = Tokenizers(dict.fromkeys(task.languages, train(0, 1)), joint=True)
+        tokenizers = Tokenizers(dict.fromkeys(sides, train(*sides.values())), True, labels)
     else:
-        tokenizers = Tokenizers({language: train(side) for side, language in enumerate(task.languages)}, joint=False)
+        tokenizers = Tokenizers({language: train(side) for language, side in sides.items()}, False, labels)
     tokenizers.save(TokenizerDir(folder))
     return {"fingerprint": tokenizers.fingerprint}
 

@@ -24,6 +24,7 @@ def report_page(report: Report) -> str:
         *_summary(report),
         *_warnings(report.warnings),
         *_corpora(report.corpora),
+        *_classes(report.classes),
         *_reasons("Why pairs were dropped", report.corpora, "h2"),
         *_repairs(report),
         *_lengths(report, [c.lengths_read for c in report.corpora], [c.lengths_kept for c in report.corpora], "h2"),
@@ -87,6 +88,19 @@ def _counts(corpora: Sequence[CorpusReport | MonoReport]) -> Iterator[str]:
     yield "</table>"
 
 
+def _classes(classes: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Yield a table of the labels of each split."""
+    if not classes:
+        return
+    heads = "".join(f'<th class="n">{escaped(split)}</th><th></th>' for split in classes)
+    yield f"<h2>Labels</h2>\n<table>\n<tr><th>label</th>{heads}</tr>"
+    for label in next(iter(classes.values())):
+        cells = (f'<td class="n">{own[label]:,}</td><td class="n">{_share(own[label], sum(own.values()))}</td>'
+                 for own in classes.values())  # fmt: skip
+        yield f"<tr><td>{escaped(label)}</td>{''.join(cells)}</tr>"
+    yield "</table>"
+
+
 def _reasons(title: str, corpora: Sequence[CorpusReport], level: str) -> Iterator[str]:
     """Yield a table of the pairs dropped of these corpora by reason. `level`: h2 or h3."""
     yield f"<{level}>{title}</{level}>"
@@ -123,11 +137,14 @@ def _lengths(report: Report, read: Sequence[Histograms], kept: Sequence[Histogra
     yield f'<{level}>Lengths</{level}>\n<p class="legend">'
     yield '<span class="key" style="background: var(--read)"></span> read'
     yield '<span class="key" style="background: var(--kept); margin-left: 1rem"></span> kept</p>\n<div class="charts">'
-    first, second = report.languages
     ticks = {i: f"{edge:,}" for i, edge in enumerate(report.character_edges, start=1) if edge.bit_count() == 1}
-    for language in report.languages:
+    for language in report.text_languages:
         sides = [_added(each.characters[language] for each in histograms) for histograms in (read, kept)]
         yield histogram(f"{language}: characters a line", {"read": sides[0], "kept": sides[1]}, ticks, "pairs")
+    if len(report.text_languages) < 2:
+        yield "</div>"
+        return
+    first, second = report.languages
     ratios = [_added(each.ratio for each in histograms) for histograms in (read, kept)]
     ticks = {i: _ratio(edge) for i, edge in enumerate(report.ratio_edges, start=1) if math.log2(edge).is_integer()}
     yield histogram(f"length of {second} in lengths of {first}", {"read": ratios[0], "kept": ratios[1]}, ticks, "pairs")
@@ -136,7 +153,7 @@ def _lengths(report: Report, read: Sequence[Histograms], kept: Sequence[Histogra
 
 def _mix(report: Report) -> Iterator[str]:
     """Yield a table of the scripts of both sides, and of the languages that lines were identified as."""
-    heads = "".join(f"<th>{escaped(language)}</th>" for language in report.languages)
+    heads = "".join(f"<th>{escaped(language)}</th>" for language in report.text_languages)
     yield f"<h2>Scripts and languages</h2>\n<table>\n<tr><th>corpus</th>{heads}</tr>"
     for corpus in report.corpora:
         cells = [escaped(corpus.corpus)]

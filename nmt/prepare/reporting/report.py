@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from nmt.config.data import LABEL
 from nmt.data.manifest import Record, SourceRecord
 from nmt.prepare.cleaning.counts import CleanReport
 from nmt.prepare.cleaning.lengths import CHARS, RATIOS, Lengths
@@ -96,8 +97,15 @@ class Report(Record):
     tokenizer: TokenizerReport | None = None
     mono: list[MonoReport] = Field([])
     """Sources of monolingual text; left out of report.json if there are none."""
+    classes: dict[str, dict[str, int]] = Field({})
+    """Number of pairs by split and label; left out of report.json if there are no labels."""
     character_edges: list[int] = CHARS
     ratio_edges: list[float] = RATIOS
+
+    @property
+    def text_languages(self) -> list[str]:
+        """`languages` without labels."""
+        return [language for language in self.languages if language != LABEL]
 
     @property
     def dropped(self) -> dict[str, int]:
@@ -167,7 +175,11 @@ def corpus_reports(
                 ],
                 lengths_read=_histograms(languages, counts.read_lengths),
                 lengths_kept=_histograms(languages, counts.kept_lengths),
-                scripts={language: script_counts(lines) for language, lines in zip(languages, sides, strict=True)},
+                scripts={
+                    language: script_counts(lines)
+                    for language, lines in zip(languages, sides, strict=True)
+                    if language != LABEL
+                },
                 identified=counts.mix,
             )
         )
@@ -188,7 +200,7 @@ def mono_report(record: SourceRecord, key: str, language: str, counts: CleanRepo
 
 def tokenizer_report(tokenizers: Tokenizers, text: dict[str, TextRecord]) -> TokenizerReport:
     """Return the report on tokenizers. `text`: counts of the training text by language."""
-    pieces = {language: len(tokenizers[language]) for language in tokenizers.languages}
+    pieces = {language: len(tokenizers[language]) for language in tokenizers.languages if language != LABEL}
     return TokenizerReport(joint=tokenizers.joint, pieces=pieces, text=text)
 
 

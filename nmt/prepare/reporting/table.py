@@ -16,6 +16,7 @@ LONG_WORD = 12  # characters; with a longer mean, spaces do not separate words, 
 COLUMNS = 100
 """Width of the report on the screen, which long names and messages exceed."""
 _WIDEST_NAME = 40
+_MOST_LABELS = 12  # that are shown
 
 
 def table(
@@ -45,7 +46,11 @@ def table(
             yield f"{key} {record.corpus}: repaired: {kinds}"
     if split_off := splits["valid"].split_off:
         yield _split_off_line(split_off, splits["valid"].pairs)
-    for group in [tokenizers.languages] if tokenizers.joint else [(name,) for name in tokenizers.languages]:
+    for name, split in splits.items():
+        if split.classes:
+            yield f"{name}: {_shares(split.classes)}"
+    languages = tuple(sorted(tokenizers.by_language))
+    for group in [languages] if tokenizers.joint else [(name,) for name in languages]:
         size, how = len(tokenizers[group[0]]), ""
         if asked is None:
             how = ", not learned from this text"
@@ -87,6 +92,15 @@ def length_of_pieces(language: str, counts: TextRecord) -> str:
         length = f"{counts.pieces / counts.words:.2f} pieces per word"
     single, unknown = counts.bytes / counts.pieces, counts.unknown / counts.pieces
     return f"{length}; of the pieces {single:.2%} are single bytes, {unknown:.2%} unknown"
+
+
+def _shares(classes: Mapping[str, int]) -> str:
+    """Format how many pairs have which label, the most frequent labels first."""
+    most = sorted(classes, key=lambda label: -classes[label])
+    shown = ", ".join(f"{label} {classes[label]:,} ({classes[label] / sum(classes.values()):.1%})"
+                      for label in most[:_MOST_LABELS])  # fmt: skip
+    more = f" and {len(most) - _MOST_LABELS:,} more" if len(most) > _MOST_LABELS else ""
+    return f"{len(most):,} labels, {shown}{more}"
 
 
 def _split_off_line(split_off: SplitOffRecord, n_pairs: int) -> str:

@@ -20,5 +20,5 @@ def write_report(folder: Path, report: Report) -> None:
 
 def report_json(report: Report) -> str:
     """Return the report as JSON."""
-    tree = report.model_dump(mode="json", exclude=None if report.mono else {"mono"})
+    tree = report.model_dump(mode="json", exclude={name for name in ("mono", "classes") if not getattr(report, name)})
     return json.dumps(tree, ensure_ascii=False, indent=1) + "\n"

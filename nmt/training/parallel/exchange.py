@@ -27,7 +27,7 @@ from itertools import takewhile
 import torch
 from torch import Tensor, nn
 
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import Model
 from nmt.training.parallel.world import World
 
 EXCHANGE_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
@@ -117,7 +117,7 @@ def _split(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
         yield part
 
 
-def completion_order(model: Transformer) -> list[nn.Parameter]:
+def completion_order(model: Model) -> list[nn.Parameter]:
     """Return the parameters about as a backward pass completes their gradients, the reverse of the forward pass."""
 
     def stage(named: tuple[str, nn.Parameter]) -> int:

@@ -9,20 +9,22 @@ PyTorch's modules for this take half a second to import, so they are imported on
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
 
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import Model
 from nmt.runs.checkpoint import Tensors
 from nmt.training.parallel.world import World
 
 if TYPE_CHECKING:
+    from torch.distributed.fsdp import FSDPModule
     from torch.distributed.tensor import DTensor
 
 
-def shard(model: Transformer, device: torch.device, world: World, exchange: torch.dtype = torch.float32) -> None:
+def shard(model: Model, device: torch.device, world: World, exchange: torch.dtype = torch.float32) -> None:
     """Shard a model, which need not be on the device yet, over all ranks; gradients are summed in format `exchange`."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
@@ -31,18 +33,22 @@ def shard(model: Transformer, device: torch.device, world: World, exchange: torc
     policy = MixedPrecisionPolicy(reduce_dtype=exchange)
     # The decoder projects the encoder output to keys and values before its layers run, so these weights stay gathered
     # from forward to the end of backward, as do those outside of any layer: embeddings and output weight.
-    attentions = [layer.cross_attention for layer in model.decoder.layers if layer.cross_attention is not None]
-    cross_attention = fully_shard(
-        list[nn.Module](attentions), mesh=mesh, reshard_after_forward=False, mp_policy=policy
-    )[0]
-    for layer in (*model.encoder.layers, *model.decoder.layers):
+    layers = [layer for stack in model.stacks for layer in stack.layers]
+    attentions = [module for name, module in model.named_modules() if name.endswith(".cross_attention")]
+    groups = fully_shard(attentions, mesh=mesh, reshard_after_forward=False, mp_policy=policy)[:1] if attentions else []
+    for layer in layers:
         fully_shard(layer, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=policy)
     for module in model.modules():
         if isinstance(module, FSDPModule):  # gradients are summed: the loss is already divided by all tokens
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)
-    model.register_forward_pre_hook(lambda *_: cross_attention.unshard())  # they are one group
+    for group in groups:  # all of them
+        model.register_forward_pre_hook(partial(_unshard, group))
+
+
+def _unshard(group: FSDPModule, *_: object) -> None:
+    group.unshard()
 
 
 def is_sharded(model: nn.Module) -> bool:

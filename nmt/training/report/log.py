@@ -172,6 +172,7 @@ def _line(record: Record) -> str:
     if "nll" in numbers and "loss" in numbers:  # only one of them if they are equal
         loss = numbers.pop("loss")
         label = "loss (with divergence)" if "divergence" in numbers else "loss (smoothed)"
+        label = "loss (with pair_loss)" if "pair_loss" in numbers else label
         numbers = numbers if loss == numbers["nll"] else {label: loss, **numbers}
     parts = [f"{name} {value:,.0f}" if value >= 1000 else f"{name} {value:.4g}" for name, value in numbers.items()]
     return f"step {record['step']:>6} {record['kind']:>5}  {clock(60 * record['minutes']):>7}  {', '.join(parts)}"

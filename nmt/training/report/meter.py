@@ -58,6 +58,13 @@ class Meter:
     def _tally(self) -> dict[str, float]:
         return self._session.state.tally
 
+    @property
+    def _learned_tokens(self) -> float:
+        """How many target tokens the sums are of; of texts with classes, which stand on both sides, those
+        of the texts."""
+        of_texts = self._session.config.training.objective == "classification"
+        return self._tally["n_real"] / 2 if of_texts else self._tally["n_tokens"]
+
     def add(self, outcome: Outcome) -> None:
         """Count an update that was just made. Raises DivergedError if too many in a row changed nothing."""
         self._forecast(self._tick(training=True))
@@ -103,6 +110,9 @@ class Meter:
                 "n_slots": float(stats.padded_tokens),
                 "norm": float(stats.gradient_norm),
                 "divergence": float(stats.divergence),
+                "class_nll": float(stats.class_nll),
+                "n_class_correct": float(stats.n_class_correct),
+                "n_pairs": len(outcome.update.rows),
                 "n_tokens": outcome.update.n_tokens,
                 "n_real": outcome.n_tokens,
                 "n_updates": 1,
@@ -166,6 +176,7 @@ class Meter:
         tally, state = dict(self._tally), self._session.state
         if "n_updates" not in tally:
             return
+        speed = self._learned_tokens / max(tally["seconds"], 1e-9)
         self._tally.clear()
         loss, nll = (tally[name] / tally["n_tokens"] for name in ("loss", "nll"))
         record: dict[str, Any] = {
@@ -178,9 +189,10 @@ class Meter:
             "perplexity": math.exp(min(nll, 700.0)),
             "accuracy": tally["n_correct"] / tally["n_tokens"],
             **({"divergence": tally.get("divergence", 0.0) / tally["n_tokens"]} if self._has_divergence else {}),
+            **(_pair_scores(tally) if self._session.config.training.pair_task else {}),
             "lr": self._learning_rate(),
             "gradient_norm": tally["norm"] / tally["n_updates"],
-            "tokens_per_second": tally["n_tokens"] / max(tally["seconds"], 1e-9),
+            "tokens_per_second": speed,
             "padding_share": 1.0 - tally["n_real"] / tally["n_slots"],
             "n_skipped": state.n_skipped,
             "n_out_of_memory": state.n_out_of_memory,
@@ -197,7 +209,7 @@ class Meter:
             return
         self._shown = now
         loss, nll = (tally[name] / tally["n_tokens"] for name in ("loss", "nll"))
-        speed = tally["n_tokens"] / max(tally["seconds"], 1e-9)
+        speed = self._learned_tokens / max(tally["seconds"], 1e-9)
         self.log.progress(self._session.state.step, loss, nll, self._learning_rate(), speed, self._seconds_left())
 
     def _learning_rate(self) -> float:
@@ -227,6 +239,12 @@ class Meter:
         if training:
             self._tally["seconds"] = self._tally.get("seconds", 0.0) + seconds
         return seconds
+
+
+def _pair_scores(tally: dict[str, float]) -> dict[str, float]:
+    """Return loss (nats) and accuracy of the pair task."""
+    n_pairs = tally["n_pairs"]
+    return {"pair_loss": tally["class_nll"] / n_pairs, "pair_accuracy": tally["n_class_correct"] / n_pairs}
 
 
 class NullMeter(Meter):

@@ -36,7 +36,7 @@ def announce(session: Session, log: TrainingLog) -> None:
     """Say what is about to be trained, on what, and where it is written."""
     n_parameters = sum(parameter.numel() for parameter in session.model.parameters())
     n_learned = sum(parameter.numel() for parameter in session.model.parameters() if parameter.requires_grad)
-    pairs = "lines" if session.config.training.objective == "denoising" else "pairs"
+    pairs = "lines" if session.config.learns_lines else "pairs"
     n_pairs = session.windows.n_examples
     learned = "" if n_learned == n_parameters else f" ({n_learned:,} of them learned)"
     log.say(

@@ -31,7 +31,7 @@ def check(session: Session, log: TrainingLog) -> None:
         validations[kind] = session.validator.validate(model, session.stop.poll)
     is_better = False
     for kind in kinds:
-        score = validations[kind].score(settings.select_by)
+        score = validations[kind].score(settings.selected_by)
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
             is_better = True
             if session.saver.saved_step == state.step:
@@ -43,8 +43,10 @@ def check(session: Session, log: TrainingLog) -> None:
     state.last_check = state.step
     for kind in kinds:
         _record(session, log, validations[kind], kind)
-    log.board.samples(state.step, session.validator.samples(validations["raw"]))
-    log.board.attention(state.step, *session.validator.attention(model))
+    if samples := session.validator.samples(validations["raw"]):
+        log.board.samples(state.step, samples)
+    if attention := session.validator.attention(model):
+        log.board.attention(state.step, *attention)
 
 
 def select_best(session: Session) -> None:
@@ -74,14 +76,14 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
         model = session.to_validate("raw")
         assign(model, tensors, str(run.average.path))
         validation = session.validator.validate(model, session.stop.poll)
-        score = validation.score(settings.select_by)
-        save_checkpoint(run.average, tensors, None, {"steps": steps, settings.select_by: abs(score)})
+        score = validation.score(settings.selected_by)
+        save_checkpoint(run.average, tensors, None, {"steps": steps, settings.selected_by: abs(score)})
         meter.resume()
         _record(session, log, validation, "average")
         selected = selected.model_copy(update={"average_steps": steps})
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
             reason = (
-                f"average of the checkpoints at steps {', '.join(map(str, steps))}, {settings.select_by} "
+                f"average of the checkpoints at steps {', '.join(map(str, steps))}, {settings.selected_by} "
                 f"{abs(score):.4g} on the development set; not averaged: {_reason(session)}"
             )
             selected = selected.model_copy(update={"weights": "average", "reason": reason})
@@ -100,21 +102,23 @@ def _best(session: Session) -> Selected:
 
 
 def _reason(session: Session) -> str:
-    state, select_by = session.state, session.config.training.select_by
+    state, selected_by = session.state, session.config.training.selected_by
     if state.best_score is None:
         return "last checkpoint: no checkpoint that is kept has been validated"
     of = ", moving average" if state.best_weights == "ema" else ""
-    score = f"{select_by} {abs(state.best_score):.4g} on the development set"
+    score = f"{selected_by} {abs(state.best_score):.4g} on the development set"
     return f"best checkpoint, step {state.best_step}{of}, {score}"
 
 
 def _record(session: Session, log: TrainingLog, validation: Validation, kind: Weights) -> None:
-    """Log a validation and write its translations."""
+    """Log a validation and write its translations, if there are some."""
     state, language = session.state, session.config.data.tgt
     where = {"step": state.step, "epoch": state.epoch, "minutes": state.seconds / 60}
-    losses = {"loss": validation.loss, "nll": validation.loss}  # equal: validation is without smoothing
-    scores = {name: getattr(validation, name) for name in ("perplexity", "accuracy", "bleu", "chrf")}
+    losses = {"loss": validation.loss, "nll": validation.nll}  # validation is without smoothing
+    scores = {"perplexity": validation.perplexity, "accuracy": validation.accuracy, **validation.scores}
     log.log({"kind": "valid" if kind == "raw" else kind, **where, **losses, **scores})
+    if not validation.translations:
+        return
     alarm = collapse_alarm(session.validator.src_lines, validation.translations)
     if alarm is not None:
         log.warn(state, alarm)

@@ -30,7 +30,7 @@ def save(session: Session, meter: Meter, is_extra: bool = False) -> None:
     weights, ema, moments = session.weights(), session.averaged(), session.moments()
     try:
         state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting
-    except OSError as error:
+    except (OSError, UnsafeFileError) as error:
         _warn(session, meter, state.step, error)
         return
     copies = saver.copied(weights), saver.copied(moments), asdict(state), ema and saver.copied(ema)

@@ -8,10 +8,11 @@ import torch
 
 from nmt.config import Config
 from nmt.console import say
+from nmt.data.batching import Pairs
 from nmt.model.device import device_name
 from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
 from nmt.runs.info import RunInfo
-from nmt.training.memory import pick_max_tokens
+from nmt.training.memory import PROBE_TOKENS, pick_max_tokens
 from nmt.training.parallel.world import World
 from nmt.training.setup.compiled import pick_compile, pick_layout
 from nmt.training.setup.inputs import Inputs
@@ -54,8 +55,9 @@ def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World)
     max_tokens, auto_max_tokens = settings.max_tokens, None
     if max_tokens == "auto":
         kept_tokens = kept.auto_max_tokens if kept is not None and kept.processes == world.size else None
+        useful = 4 * settings.update_tokens // world.size
         max_tokens = auto_max_tokens = kept_tokens or pick_max_tokens(
-            inputs.model, inputs.windows.sample(), settings, precision, device, 4 * settings.update_tokens // world.size
+            inputs.model, _sample(config, inputs), settings, precision, device, useful
         )
     choices = Choices(
         precision=precision,
@@ -73,6 +75,14 @@ def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World)
     if before is not None:
         _report_changes(before, choices)
     return choices
+
+
+def _sample(config: Config, inputs: Inputs) -> Pairs:
+    """Return pairs among which are the longest, as long as they are learned."""
+    pairs = inputs.windows.sample()
+    if config.joins_sides and inputs.modifiers is not None:
+        return inputs.modifiers.modified(pairs, pairs.lengths.longest(max(PROBE_TOKENS)), epoch=0)
+    return pairs
 
 
 def _report_changes(before: RunInfo, choices: Choices) -> None:

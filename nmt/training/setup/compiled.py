@@ -20,7 +20,7 @@ from nmt.config import Config
 from nmt.console import say
 from nmt.errors import ConfigError, NmtError
 from nmt.model.masks import Layout, Padded
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import Model
 from nmt.model.varlen import packing_obstacle
 from nmt.training.objective import Forward
 
@@ -33,6 +33,8 @@ def pick_layout(config: Config, device: torch.device, precision: str) -> str:
     if setting == "padded" or (setting == "auto" and device.type == "cpu"):
         return "padded"
     reason = packing_obstacle(device, precision, model.d_model // model.n_heads, model.attention_dropout)
+    if config.joins_sides:
+        reason = "its kernel cannot show a decoder all of the source (model.kind: decoder)"
     if setting == "packed" and reason is not None:
         raise ConfigError([f"training.layout: packed is not possible: {reason}; use auto or padded"])
     return "packed" if reason is None else "padded"
@@ -62,7 +64,7 @@ def _no_compiler(device: torch.device) -> str | None:
     return None if any(map(shutil.which, compilers)) else f"it needs {needed_for}, and there is no {compilers[0]}"
 
 
-def compiled(model: Transformer, mode: str | None = None, cuts: bool = False) -> Forward:
+def compiled(model: Model, mode: str | None = None, cuts: bool = False) -> Forward:
     """Return the model's forward pass, compiled once, at its first call, for any batch size; `mode` of torch.compile.
 
     With `cuts`, passes without cut tokens (see `Embedding`) share the graph of those with. The first call raises

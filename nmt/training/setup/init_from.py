@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nmt.config import Config
 from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.layout import RunDir
-from nmt.model.transformer import Transformer
-from nmt.runs.checkpoint import Tensors, check_fit, saved_steps
+from nmt.model.transformer import Model
+from nmt.runs.checkpoint import Tensors, saved_steps
 from nmt.runs.folder import fingerprint
 from nmt.runs.info import InitialWeights, RunInfo
 from nmt.runs.model import Saved, open_saved
 from nmt.training.parallel.shard import shard_like
 from nmt.training.parallel.world import World
-
-# every parameter belongs to embeddings, encoder or decoder
-PARTS = {
-    "embeddings": r"(encoder|decoder)\.embedding\.|output$",
-    "encoder": r"encoder\.(layers|norm)\.",
-    "decoder": r"decoder\.(layers|norm)\.",
-    "cross_attention": r"decoder\.layers\.\d+\.cross_attention(_residual)?\.",
-}
+from nmt.training.setup.parts import PARTS, described, mismatches, stacks_of, taken
 
 
 def freeze(model: nn.Module, parts: Sequence[str]) -> None:
-    """Freeze these parts of a `Transformer`, see `PARTS`. Raises ConfigError if nothing is left to learn."""
+    """Freeze these parts of a `Model`, see `PARTS`. Raises ConfigError if nothing is left to learn."""
     for name, parameter in model.named_parameters():
         if any(re.match(PARTS[part], name) for part in parts):
             parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ConfigError([f"training.freeze: {', '.join(parts)} freeze all weights, nothing is left to learn"])
+
+
+Source = str | Mapping[Literal["encoder", "decoder"], str]
+"""A run, or one for each stack, as `training.init_from` names them."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +50,7 @@ class StartWeights:
 NO_WEIGHTS = StartWeights({}, None)
 
 
-def read_initial(
-    config: Config, run: RunDir, corpus: Corpus, model: Transformer, before: RunInfo | None
-) -> StartWeights:
+def read_initial(config: Config, run: RunDir, corpus: Corpus, model: Model, before: RunInfo | None) -> StartWeights:
     """On rank 0: read and check the weights of `training.init_from`, unless the run resumes from its own checkpoint.
 
     `before` is the run.json of a resumed run. Without a checkpoint it starts over, with the same weights as before.
@@ -65,21 +61,23 @@ def read_initial(
     if source is None or (before and (saved_steps(run) or not run.checkpoints.is_dir())):
         return StartWeights({}, origin)
     if origin is None:
-        return _read_weights(Path(source), config, corpus, model)
-    path = Path(origin.run) if Path(origin.run).is_dir() else Path(source)
+        return _read_weights(source, config, corpus, model)
+    if isinstance(source, str) and Path(origin.run).is_dir():
+        source = origin.run
     try:
-        weights = _read_weights(path, config, corpus, model)
+        weights = _read_weights(source, config, corpus, model)
     except NmtError as error:
         raise CheckpointError(f"{run.path}: no checkpoint yet, and it cannot start over: {error}") from error
     if weights.origin is None or weights.origin.tensors != origin.tensors:
+        where = source if isinstance(source, str) else weights.origin and weights.origin.run
         raise CheckpointError(
-            f"{run.path}: no checkpoint yet, and {path} no longer has the weights of step {origin.step} that it "
+            f"{run.path}: no checkpoint yet, and {where} no longer has the weights of step {origin.step} that it "
             "started with; start another run"
         )
     return weights
 
 
-def load_initial(model: Transformer, tensors: Tensors, world: World) -> None:
+def load_initial(model: Model, tensors: Tensors, world: World) -> None:
     """Broadcast the weights of rank 0 into the model of every rank, whole or sharded; without any it stays random."""
     if not world.on_rank0(lambda: bool(tensors)):
         return
@@ -90,42 +88,43 @@ def load_initial(model: Transformer, tensors: Tensors, world: World) -> None:
             parameter.copy_(shard_like(tensor, parameter))
 
 
-def _read_weights(path: Path, config: Config, corpus: Corpus, model: Transformer) -> StartWeights:
-    if not path.is_dir():
-        raise CheckpointError(f"{path}: no such directory; training.init_from takes a run or an exported folder")
-    saved = open_saved(path)
-    problems = list(_mismatches(saved, config, corpus))
+def _read_weights(source: Source, config: Config, corpus: Corpus, model: Model) -> StartWeights:
+    """Read the weights of a run, or of a run for each stack; what they lack stays as it is in the model."""
+    runs: dict[str | None, str] = {None: source} if isinstance(source, str) else dict(source.items())
+    opened = {stack: _opened(Path(path)) for stack, path in runs.items()}
+    stacks = {stack: stacks_of(saved, config, stack) for stack, saved in opened.items()}
+    problems = [p for stack, saved in opened.items() for p in mismatches(saved, config, corpus, stacks[stack])]
     if problems:
         raise ConfigError(problems)
-    weights = saved.weights
-    check_fit(model, weights.tensors, str(path))
-    say(f"the run starts with the weights of {path}: {weights.reason}")
-    tensors = {name: tensor.float() for name, tensor in weights.tensors.items()}
+    found: dict[str, Tensor] = {}
+    for stack, saved in opened.items():
+        is_same = stack is None and saved.config.model.kind == config.model.kind and _has_labels_of(saved, corpus)
+        found = taken(saved, model, stacks[stack], takes_all=is_same) | found  # of tied embeddings the first is taken
+    paths = ", ".join(f"{path}" if stack is None else f"{stack} {path}" for stack, path in runs.items())
+    if not found:
+        hint = f"; {config.model.kind}={source} takes the stack that it has" if isinstance(source, str) else ""
+        raise ConfigError([f"training.init_from: {paths}: has nothing for model.kind = {config.model.kind}{hint}"])
+    reasons = "; ".join(saved.weights.reason for saved in opened.values())
+    parameters = dict(model.named_parameters())
+    parts = "" if found.keys() == parameters.keys() else f"; taken: {described(set(found), model)}"
+    say(f"the run starts with the weights of {paths}: {reasons}{parts}")
+    first = next(iter(opened.values()))
     origin = InitialWeights(
-        run=str(path.resolve()), step=weights.step, weights=weights.kind, tensors=fingerprint(tensors)
-    )
-    return StartWeights(tensors, origin)
+        run=", ".join(f"{saved.path.resolve()}" if stack is None else f"{stack} {saved.path.resolve()}"
+                      for stack, saved in opened.items()),
+        step=first.weights.step, weights=first.weights.kind, tensors=fingerprint(found),
+    )  # fmt: skip
+    return StartWeights({name: found.get(name, parameter.detach()) for name, parameter in parameters.items()}, origin)
 
 
-def _mismatches(saved: Saved, config: Config, corpus: Corpus) -> Iterator[str]:
-    """Yield a message for each reason why a model cannot start with saved weights."""
-    theirs, ours = saved.config, config
-    if theirs.data.languages != ours.data.languages:
-        found, wanted = (" and ".join(side.data.languages) for side in (theirs, ours))
-        yield f"{saved.path}: found the languages {found}, wanted {wanted}; start with a run of these"
-    elif saved.tokenizers.fingerprint != corpus.tokenizers.fingerprint:
-        yield (
-            f"{corpus.directory.path}: its tokenizer is not the one of {saved.path}; reuse that one with nmt prepare "
-            f"--tokenizer-from {saved.path}"
-        )
-    elif theirs.data.direction != ours.data.direction and not saved.tokenizers.joint:
-        yield (
-            f"{saved.path}: found data.direction = {theirs.data.direction}, wanted {ours.data.direction}: with a "
-            f"vocabulary for each language the embeddings of {theirs.data.src} cannot be those of {ours.data.src}; "
-            "start with a run of this direction, or of a joint vocabulary"
-        )
-    for key, value in theirs.model:
-        wanted = getattr(ours.model, key)
-        is_free = key.endswith("_dropout") or (key == "max_positions" and ours.model.positions == "sinusoidal")
-        if value != wanted and not is_free:
-            yield f"{saved.path}: found model.{key} = {value}, wanted {wanted}; --set model.{key}={value} takes it over"
+def _has_labels_of(saved: Saved, corpus: Corpus) -> bool:
+    """Whether the classes of a saved model are those of the corpus, if there are some."""
+    both = (saved.tokenizers.labels, corpus.tokenizers.labels)
+    theirs, ours = (None if labels is None else labels.fingerprint for labels in both)
+    return theirs == ours
+
+
+def _opened(path: Path) -> Saved:
+    if not path.is_dir():
+        raise CheckpointError(f"{path}: no such directory; training.init_from takes a run or an exported folder")
+    return open_saved(path)

@@ -9,13 +9,15 @@ import torch
 from nmt.config import Config
 from nmt.console import say
 from nmt.data.corpus import Corpus
+from nmt.data.examples import Change, objective_change
 from nmt.data.modifiers import Modifiers
-from nmt.data.noise import Noise
 from nmt.data.windows import Windows
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
 from nmt.model.device import pick_device
-from nmt.model.transformer import Transformer
+from nmt.model.make import make_model
+from nmt.model.transformer import Model
+from nmt.text.tokenizer import SEPARATOR
 from nmt.training.parallel.world import World
 from nmt.training.setup.init_from import freeze
 
@@ -29,22 +31,29 @@ class Inputs:
 
     corpus: Corpus
     windows: Windows
-    modifiers: Modifiers | Noise | None
+    modifiers: Change | None
     device: torch.device
-    model: Transformer
-    copy: Transformer | None
+    model: Model
+    copy: Model | None
     to_shard: bool
 
 
 def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
     """Read and check the corpus, and make the model. Raises ConfigError or DataError."""
+    if config.data.has_labels and config.training.writes_text:
+        raise ConfigError(
+            [
+                f"data.direction: {config.data.direction} has labels in place of translations, from which "
+                f"training.objective: {config.training.objective} does not learn; take classification"
+            ]
+        )
     corpus = _read_corpus(config, data)
     device = pick_device(config.training.device)
     world.set_device(device)
     settings, windows = config.training, Windows(corpus, config)
     torch.manual_seed(settings.seed)
-    n_src, n_tgt = (len(corpus.tokenizers[language]) for language in (config.data.src, config.data.tgt))
-    model, copy = Transformer(config.model, n_src, n_tgt), None
+    sizes = corpus.tokenizers.sizes
+    model, copy = make_model(config, sizes, SEPARATOR), None
     freeze(model, settings.freeze)
     if settings.freeze and settings.init_from is None and world.is_rank0:
         say(f"training.freeze: {', '.join(settings.freeze)} keep random weights, since training.init_from is not set")
@@ -52,15 +61,17 @@ def read_inputs(config: Config, data: DataDir, world: World) -> Inputs:
     if not to_shard:
         model = model.to(device)
     elif world.is_rank0:  # sharding moves the model to the device layer by layer, since as a whole it may not fit there
-        copy = Transformer(config.model, n_src, n_tgt).to(device)
+        copy = make_model(config, sizes, SEPARATOR).to(device)
     if settings.parallel == "fsdp" and world.size == 1:
         say("training.parallel: fsdp has no effect: it shards a model over several processes, and there is only one")
     if settings.exchange_precision != "float32" and world.size == 1:
         say(f"training.exchange_precision: {settings.exchange_precision} has no effect: there is only one process")
-    modifiers: Modifiers | Noise | None = Modifiers(corpus, config) if settings.modifiers.rates else None
-    if settings.objective == "denoising":
-        modifiers = Noise(settings)
-    return Inputs(corpus, windows, modifiers, device, model, copy, to_shard)
+    change = (
+        Modifiers(corpus, config)
+        if settings.modifiers.rates
+        else objective_change(config, corpus.tokenizers, settings.seed)
+    )
+    return Inputs(corpus, windows, change, device, model, copy, to_shard)
 
 
 def _read_corpus(config: Config, data: DataDir) -> Corpus:
@@ -71,12 +82,13 @@ def _read_corpus(config: Config, data: DataDir) -> Corpus:
     if corpus.manifest.splits["train"].shards is None:  # shards are verified when a window first reads them
         corpus.verify("train", ("ids", "ends"))
     corpus.verify("valid")
-    if config.training.objective == "denoising":
+    if config.learns_lines:
         for language in corpus.mono_languages:
             corpus.verify_mono(language)
     needs_joint = {
         "training.both_directions": config.training.both_directions,
-        "training.objective: denoising": config.training.objective == "denoising",
+        f"training.objective: {config.training.objective}, of both languages,": config.learns_several_languages,
+        "training.objective: translation with model.kind: decoder": config.joins_sides,
         "model.tie_embeddings: all": config.model.tie_embeddings == "all",
     }
     if not corpus.tokenizers.joint and any(needs_joint.values()):

@@ -25,6 +25,8 @@ from nmt.training.setup.preflight import check_sentences, warn_of_unused
 from nmt.training.setup.resume import check_resume, restore
 from nmt.training.setup.write import write_run
 from nmt.training.validate import Validator
+from nmt.training.validate_classes import ClassValidator
+from nmt.training.validate_text import TextValidator
 
 
 def start(
@@ -91,7 +93,11 @@ def _make_validator(config: Config, inputs: Inputs, choices: Choices, fingerprin
     """Load the development set. Raises DataError or ConfigError if its or the training sentences cannot be used."""
     if inputs.corpus.fingerprint != fingerprint:
         raise DataError(f"{inputs.corpus.directory.path}: its text is not the one that rank 0 learns from")
-    validator = Validator(config, inputs.corpus, inputs.device, choices.precision, choices.max_tokens)
-    longest = {"training": inputs.windows.longest(), "development": validator.pairs.lengths.max()}
+    kind = TextValidator if config.training.writes_text else Validator
+    if config.training.objective == "classification":
+        kind = ClassValidator
+    validator = kind(config, inputs.corpus, inputs.device, choices.precision, choices.max_tokens)
+    n_sides = 2 if config.joins_sides else 1
+    longest = {"training": n_sides * inputs.windows.longest(), "development": validator.pairs.lengths.max()}
     check_sentences(config, choices.max_tokens, longest)
     return validator

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from nmt.config import SearchConfig
-from nmt.data.batching import Update
-from nmt.model.transformer import Transformer
+from nmt.data.updates import Update
+from nmt.model.transformer import Model
 from nmt.search import beam, greedy, rules
 from nmt.search.rules import Rules
 from nmt.search.step import Hypothesis
@@ -73,11 +73,11 @@ def train_step(session: Session, update: Update) -> Outcome:
     done, n = _train_step(session, update), update.n_tokens
     if session.device.type == "cpu":
         return done
-    numbers = torch.tensor([5.0 * n, 5.0 * n, 0.1 * n, 2.2 * n, 0.0, 0.1 * n, 1.0], dtype=torch.float64)
+    numbers = torch.tensor([5.0 * n, 5.0 * n, 0.1 * n, 2.2 * n, 0.0, 0.1 * n, 0.0, 0.0, 1.0], dtype=torch.float64)
     return replace(done, stats=UpdateStats.unpack(numbers.pin_memory().to(session.device, non_blocking=True)))
 
 
-def validation_loss(self: Validator, model: Transformer, poll: Callable[[], None]) -> LossSums:
+def validation_loss(self: Validator, model: Model, poll: Callable[[], None]) -> LossSums:
     """Validate, and return a loss of 5 nats a token."""
     found = _loss(self, model, poll)
     if self.device.type == "cpu":

@@ -21,12 +21,17 @@ OPTIONS = [
     if option.param_type_name == "option" and not option.is_flag
 ]
 LISTS = {
-    *((name, "--set") for name in ("prepare", "train", "translate", "evaluate", "score", "sweep", "config")),
+    *(
+        (name, "--set")
+        for name in ("prepare", "train", "translate", "evaluate", "score", "generate", "sweep", "config")
+    ),
     *((name, option) for name in ("distil", "back-translate") for option in ("--set", "--search")),
     ("bidirectional", "--set"),
+    ("train", "--init-from"),
     ("distil", "--teacher"),
+    ("train", "--init-from"),
     *((name, "--run") for name in ("translate", "evaluate", "score", "challenge")),
-    *(("rerank", option) for option in ("--run", "--reverse", "--rescore", "--set")),
+    *(("rerank", option) for option in ("--run", "--reverse", "--rescore", "--lm", "--set")),
     *(("evaluate", option) for option in ("--ref", "--split")),
     *(("robustness", option) for option in ("--run", "--set")),
     *(("compare", option) for option in ("--hyp", "--ref", "--group", "--set")),

@@ -377,7 +377,7 @@ def test_where_a_config_is_looked_for() -> None:
             load_config(name)
         assert str(caught.value) == (
             f"{name}: no such config, neither here nor in configs/; "
-            "shipped are base-best.yaml, base.yaml, iwslt14.yaml, multi30k.yaml, sample.yaml"
+            "shipped are base-best.yaml, base.yaml, imdb.yaml, iwslt14.yaml, multi30k.yaml, sample.yaml"
         )
 
 

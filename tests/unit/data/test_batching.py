@@ -10,9 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.batching import BatchPlan, PairLengths, Pairs, epoch_updates, even_batches
+from nmt.data.batching import PairLengths, Pairs, even_batches
 from nmt.data.corpus import Corpus, Joined, Lines
 from nmt.data.cutting import cut
+from nmt.data.updates import BatchPlan, epoch_updates
 from nmt.layout import DataDir
 from nmt.text.tokenizer import BOS, EOS, PAD
 

@@ -200,6 +200,7 @@ def test_terms_and_attention_are_for_the_native_engine(quiet: Pair) -> None:
         {"coverage_penalty": 0.2},
         {"diversity_groups": 5},
         {"patience": 0.0},
+        {"lm": "runs/lm"},
         {"protect": True},
         {"protect_patterns": ["x"]},
     ],

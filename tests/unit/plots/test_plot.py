@@ -82,6 +82,13 @@ def test_every_curve_is_where_it_belongs(drawn: Figure) -> None:
     assert names(figure) == ["a"]
 
 
+def test_runs_that_do_not_translate_have_their_accuracy() -> None:
+    record = {"kind": "valid", "step": 100, "minutes": 1.0, "loss": 2.5, "accuracy": 0.4}
+    figure = draw([curves_of("a", LOG), curves_of("b", [train(100), record])])
+    np.testing.assert_allclose(lines(figure, 1, 0)[2].get_xydata(), [[100, 40]])
+    assert figure.axes[2].get_ylabel() == "Development set BLEU or accuracy (%)"
+
+
 def test_long_training_is_in_hours() -> None:
     figure = draw([curves_of("a", LOG), curves_of("b", [train(30_000)])])
     assert figure.axes[5].get_xlabel() == "Training time (hours)"

@@ -21,7 +21,7 @@ def config_of(words: list[str]) -> Config:
     """The settings of a command, which are read as the command line does."""
     context = get_command(app).commands["train"].make_context("train", words[1:])  # type: ignore[attr-defined]
     config, changes, init_from = (context.params[name] for name in ("config", "overrides", "init_from"))
-    return load_config(config, [*changes, *([f"training.init_from={init_from}"] if init_from else [])])
+    return load_config(config, [*changes, *(f"training.init_from={run}" for run in init_from or ())])
 
 
 def begin(run: str, config: Config) -> None:

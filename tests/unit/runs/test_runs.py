@@ -16,7 +16,8 @@ from command import Command
 from logged_run import GOLDEN, make_run, train, valid
 from nmt.errors import CheckpointError
 from nmt.files.write import Lock
-from nmt.runs.listing import Summary, newest_run, number, read_log, render_text, summarise, summarise_all
+from nmt.runs.listing import Summary, newest_run, render_text, summarise, summarise_all
+from nmt.runs.log import number, read_log
 from nmt.runs.scores import EnsembleMember, add_scores
 from nmt.runs.state import state_text
 from scored_run import record
@@ -95,7 +96,8 @@ def test_json_has_everything(nmt: Command, runs: Path) -> None:
     (found,) = json.loads(nmt("runs", "runs", "--json").out)
     assert found == {
         "name": "a", "path": "runs/a", "state": "finished", "step": 100, "max_steps": 400, "checkpoint": 100,
-        "best_bleu": 12.5, "minutes": 1.0, "last_written": "1970-01-02T00:00:00+00:00", "holder": None, "problem": None,
+        "best_bleu": 12.5, "best_perplexity": None, "best_accuracy": None,
+        "minutes": 1.0, "last_written": "1970-01-02T00:00:00+00:00", "holder": None, "problem": None,
         "test": None,
     }  # fmt: skip
 
@@ -342,7 +344,7 @@ def test_of_a_long_log_few_lines_are_parsed(runs: Path, monkeypatch: pytest.Monk
     run = make_run(runs / "a", [record for i in range(1, 501) for record in (train(i), valid(i, i / 10))][:-100])
     parsed = []
     loads = json.loads
-    monkeypatch.setattr("nmt.runs.listing.json.loads", lambda text: parsed.append(text) or loads(text))
+    monkeypatch.setattr("nmt.runs.log.json.loads", lambda text: parsed.append(text) or loads(text))
     found = summarise(run)
     assert isinstance(found, Summary) and (found.step, found.best_bleu) == (450, 45.0)
     assert len(parsed) < 460  # run.json, the validations and the last line

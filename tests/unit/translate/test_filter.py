@@ -15,13 +15,16 @@ from typing import cast
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command import Command, Result
 from folders import Folder
 from nmt.config import Config
-from nmt.text.tokenizer import Tokenizer
+from nmt.model.masks import Padded
+from nmt.model.stacks import EncoderModel
+from nmt.text.tokenizer import EOS, SEPARATOR, Tokenizer
 from nmt.translate.filter import (
     PairScore,
     PairScores,
@@ -31,7 +34,9 @@ from nmt.translate.filter import (
     dual_cross_entropy,
     dual_score,
     kept_message,
+    odds_score,
 )
+from nmt.translate.pair_classifier import PairClassifier
 from nmt.translate.score import BLANK, Numbers, Scored
 from nmt.translate.translator import Translator
 from tiny_run import PLAIN, tiny_config, tiny_model, words, write_run
@@ -174,6 +179,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def classifier(runs: Path, tokenizer: Tokenizer) -> Path:
+    """A run of pairs de-en, beside the others."""
+    config = tiny_config(kind="encoder")
+    training = config.training.model_copy(update={"objective": "masked", "pair_task": True, "max_tokens": 2048})
+    torch.manual_seed(5)
+    model = EncoderModel(config.model, len(tokenizer), n_classes=2)
+    return write_run(runs / "pairs", config.model_copy(update={"training": training}), tokenizer, model)
+
+
 def write(name: str, lines: Iterable[str]) -> None:
     Path(name).write_bytes("".join(f"{line}\n" for line in lines).encode())
 
@@ -245,6 +260,50 @@ def test_prepare_drops_the_pairs_below_the_threshold(ending: str, nmt: Command, 
     for language in ("de", "en"):
         prepared = (place.data / f"train.{language}").read_text(encoding="utf-8").splitlines()
         assert sorted(prepared) == sorted(Path(f"kept.{language}").read_text(encoding="utf-8").splitlines())
+
+
+@pytest.mark.usefixtures("here")
+def test_a_classifier_alone_and_beside_the_runs(nmt: Command, runs: Path, classifier: Path) -> None:
+    write("a.de", [*PLAIN, "", "mali"])
+    write("a.en", [*REFS, "ta", "mali " * 300])
+    options = ("--src", "a.de", "--tgt", "a.en", "--output", "-")
+    results = [
+        run_filter(nmt, runs, *options),
+        nmt("filter", "--classifier", classifier, *options),
+        run_filter(nmt, runs, "--classifier", classifier, *options),
+    ]
+    dual, odds, both = ([float(line) for line in result.out.splitlines()] for result in results)
+    assert len({*odds}) == 10 and dual[8] == odds[8] == both[8] == 0 and all(0 < score < 1 for score in odds[:8])
+    ranks = [[sum(other <= score for other in scores) / 10 for score in scores] for scores in (dual, odds)]
+    wanted = [(one + other) / 2 for one, other in zip(*ranks, strict=True)]
+    assert both == pytest.approx([*wanted[:8], 0, wanted[9]], rel=1e-5)
+    for result in results[1:]:
+        assert "1 pair with a blank side, score 0: 9" in result.err
+        assert "1 pair with more pieces on a side than the model takes" in result.err
+    # the classifier's score is that of its own logits
+    judge = PairClassifier.load(classifier)
+    [found] = judge.log_odds([PAIRS[3]])
+    ids = [judge.tokenizer.encode(line) for line in PAIRS[3]]
+    sequence = torch.tensor([[*ids[0], SEPARATOR, *ids[1], EOS]])
+    assert judge.model.head is not None
+    with torch.no_grad():
+        layout = Padded(sequence > 0)
+        wrong, right = judge.model.head(judge.model.encoder(sequence, layout), layout)[0].tolist()
+    assert found.value == pytest.approx(right - wrong, rel=1e-4) and odds[3] == pytest.approx(odds_score(found.value))
+
+
+@pytest.mark.usefixtures("here")
+def test_runs_that_do_not_go_with_a_classifier(nmt: Command, runs: Path, classifier: Path) -> None:
+    write("a.de", ["x"])
+    write("a.en", ["y"])
+    back = ("--run", runs / "en-de", "--reverse", runs / "de-en")
+    for chosen, problem in (
+        ((*back, "--classifier", classifier), f"--classifier {classifier}: has learned pairs of de-en, --run en-de"),
+        (("--classifier", runs / "de-en"), f"{runs}/de-en: is no classifier of pairs: name a run with training.pair_t"),
+    ):
+        result = nmt("filter", *chosen, *TEXTS, *SCORES)
+        assert (result.status, result.out, result.err.count("\n")) == (2, "", 1), result.err
+        assert result.err.startswith(f"nmt: {problem}") and not Path("s").exists()
 
 
 TEXTS = ("--src", "a.de", "--tgt", "a.en")

@@ -1,0 +1,1 @@
+"""Classification: the labels of texts, and how well they are predicted."""

@@ -1,0 +1,44 @@
+"""`nmt classify`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nmt.cli.app import app
+from nmt.cli.options import CheckpointOption, PrecisionOption, RunOption, WeightsOption
+
+
+@app.command()
+def classify(
+    run: RunOption = None,
+    source: Annotated[
+        str, typer.Option("--input", metavar="F|-", help="Texts to classify, - for standard input.")
+    ] = "-",
+    target: Annotated[str, typer.Option("--output", metavar="F|-", help="File to write, - for standard output.")] = "-",
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Print all labels, the most probable first.")
+    ] = False,
+    checkpoint: CheckpointOption = "best",
+    weights: WeightsOption = "auto",
+    precision: PrecisionOption = "auto",
+) -> None:
+    """Predict the label of each line by a run with training.objective: classification.
+
+    Raw UTF-8 text in; a label, a tab and its probability out, line by line; blank lines stay blank. With
+    --probabilities a line has all labels with their probabilities, separated by tabs, the most probable first. Of a
+    text longer than four times data.max_pieces only the start is read.
+
+    \b
+    Examples:
+      echo "A bright and moving film." | nmt classify
+      nmt classify --run runs/imdb --input reviews.txt --output labels.tsv
+      nmt classify --run runs/imdb --input reviews.txt --probabilities
+    """
+    from nmt.classify.classifier import Classifier
+    from nmt.classify.files import classify_file
+    from nmt.cli.defaults import run_or_newest
+
+    classifier = Classifier.load(run_or_newest(run), checkpoint, weights, precision=precision)
+    classify_file(classifier, source, target, probabilities)

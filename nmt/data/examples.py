@@ -1,0 +1,61 @@
+"""What an objective learns from: the pairs of the corpus or its lines, and how these are changed for every update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from nmt.config import Config
+from nmt.data.batching import Indices, Pairs
+from nmt.data.corpus import Joined, Side
+from nmt.data.masking import Masking
+from nmt.data.noise import Noise
+from nmt.data.one_sequence import OneSequence
+from nmt.data.pair_sequences import PairSequences
+from nmt.data.streams import Segments
+from nmt.text.tokenizer import EOS, Tokenizers
+
+
+class Change(Protocol):
+    """Changes pairs for an update: a function of the seed, the epoch and the rows of the pairs in the corpus."""
+
+    def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
+        """Return the pairs `rows` (N,) as they are learned; row i of the result is row `rows[i]`."""
+
+
+def learned_pairs(
+    config: Config, side_of: Callable[[str], Side], mono: Sequence[Side] = (), segments: Segments | None = None
+) -> Pairs:
+    """Return what is learned from a text that has a side in each language, before it is changed.
+
+    Objectives of single lines learn pairs of the same line, of one language after the other, then of `mono`; the pair
+    task has the sequence of a pair on both sides, classification the same text on both sides, with its label.
+    """
+    if config.learns_lines:
+        lines = Joined(*(side_of(language) for language in config.learned_languages), *mono)
+        return Pairs.of_sides(lines, lines, segments)
+    if config.training.objective == "classification":
+        text, labels = side_of(config.data.src), side_of(config.data.tgt)
+        classes = labels.gather(np.arange(len(labels)), EOS)[:, 0]  # a label is one id
+        return Pairs.of_sides(text, text, segments, labels=classes)
+    src, tgt = side_of(config.data.src), side_of(config.data.tgt)
+    if config.training.pair_task:
+        sequences = PairSequences(src, tgt)
+        return Pairs.of_sides(sequences, sequences, segments)
+    if config.training.both_directions:
+        return Pairs.of_sides(Joined(src, tgt), Joined(tgt, src), segments)
+    return Pairs.of_sides(src, tgt, segments)
+
+
+def objective_change(config: Config, tokenizers: Tokenizers, seed: int) -> Change | None:
+    """Return the change that the objective makes to pairs, if it makes one."""
+    training = config.training
+    if training.objective == "denoising":
+        return Noise(training, seed)
+    if training.objective == "masked":
+        return Masking(training, tokenizers[config.learned_languages[-1]], config.data.max_pieces, seed)
+    if config.joins_sides:
+        return OneSequence()
+    return None

@@ -1,0 +1,95 @@
+"""Masked language modelling: some pieces of a line are masked, and the model predicts them from all others (BERT;
+Devlin et al., 2019, arXiv:1810.04805). With `training.pair_task` a line is a pair, `source SEPARATOR target`
+(translation language modelling; Conneau and Lample, 2019, arXiv:1901.07291), and may be a wrong one.
+
+Of the pieces that are chosen in a line, 80 % become MASK, 10 % a random learned piece, and 10 % stay. What is chosen is
+a function of (seed, epoch, row of the line), so that a resumed run learns from the same.
+
+Legend: N lines of an update, L pieces of all of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.config import TrainingConfig
+from nmt.data.batching import Indices, Pairs, unpadded
+from nmt.data.corpus import Lines
+from nmt.data.corruptions import PairExamples
+from nmt.data.random_numbers import Hashes, fractions, hashed, key_of
+from nmt.data.streams import Segments
+from nmt.text.tokenizer import FIRST_LEARNED, MASK, N_SPECIAL, Tokenizer
+
+MASKED, REPLACED = 0.8, 0.1
+"""Shares of the chosen pieces that become MASK, or a random piece."""
+
+_STREAM = 4  # BPE-dropout draws from 0 and 1, modifiers from 2, denoising from 3
+
+_Ids = npt.NDArray[np.int64]
+_Bools = npt.NDArray[np.bool_]
+
+
+class Masking:
+    """Masks the lines of updates, or their pairs."""
+
+    def __init__(self, settings: TrainingConfig, tokenizer: Tokenizer, max_pieces: int, seed: int) -> None:
+        """`tokenizer`: that of both languages; `max_pieces`: of each side of a wrong pair."""
+        self._share, self._seed, self._vocab_size = settings.masked_share, seed, len(tokenizer)
+        self._begins_word = np.array(tokenizer.begins_word()) if settings.mask_words else None
+        self._examples = PairExamples(settings.pair_negatives, tokenizer, max_pieces) if settings.pair_task else None
+
+    def modified(self, pairs: Pairs, rows: Indices, epoch: int) -> Pairs:
+        """Return the lines `rows` (N,) masked; row i of the result is row `rows[i]`.
+
+        The target is the same line without masks, of which the chosen pieces are scored. With the pair task, lines are
+        `PairSequences`, which get labels: 1 for a translation, 0 for a wrong pair, which is made with others of `rows`.
+        """
+        corpus_rows = pairs.corpus_rows(rows)
+        keys = hashed(key_of(self._seed, epoch, _STREAM), corpus_rows)
+        lines, labels = unpadded(pairs.batch(rows).tgt_out), None
+        if self._examples is not None:
+            lines, labels = self._examples.made(lines, _numbered(keys, 0))
+        ids, ends = np.concatenate(lines), np.cumsum([len(line) for line in lines])
+        masked, is_chosen = self._masked(ids, ends, keys)
+        scored = np.split(np.insert(is_chosen, ends, values=False), ends[:-1] + np.arange(1, len(ends)))
+        return Pairs.of_sides(Lines(masked, ends), Lines(ids, ends), Segments.single(corpus_rows), scored, labels)
+
+    def _masked(self, ids: _Ids, ends: _Ids, keys: Hashes) -> tuple[_Ids, _Bools]:
+        """Return masked ids (L,), and which of them are chosen; `ends`, `keys`: of each line, (N,)."""
+        starts = np.concatenate(([0], ends[:-1]))
+        line = np.repeat(np.arange(len(ends)), ends - starts)
+        position = np.arange(len(ids)) - starts[line]
+        is_text = ids >= N_SPECIAL
+        begins = np.ones(len(ids), np.bool_)  # of what is chosen as a whole: a piece, or a word
+        if self._begins_word is not None:
+            begins = self._begins_word[ids] | (position == 0) | ~is_text
+            begins[1:] |= ~is_text[:-1]
+        firsts = np.flatnonzero(begins)
+        is_chosen = self._chosen(line[firsts], position[firsts], is_text[firsts], keys)[np.cumsum(begins) - 1]
+        places = np.flatnonzero(is_chosen)
+        numbers = hashed(_numbered(keys, 1)[line[places]], position[places])
+        kind = fractions(numbers)
+        drawn = FIRST_LEARNED + (_numbered(numbers, 0) % (self._vocab_size - FIRST_LEARNED)).astype(np.int64)
+        masked = ids.copy()
+        masked[places] = np.where(kind < MASKED, MASK, np.where(kind < MASKED + REPLACED, drawn, ids[places]))
+        return masked, is_chosen
+
+    def _chosen(self, line: Indices, position: Indices, is_text: _Bools, keys: Hashes) -> _Bools:
+        """Return which pieces, or words, are chosen: of each line the share, at least one, and none that is no text.
+
+        line, position, is_text: of each in order, by line.
+        """
+        order = np.lexsort((hashed(_numbered(keys, 2)[line], position), ~is_text, line))
+        n_all, n_text = (np.bincount(line, counted, len(keys)) for counted in (None, is_text))
+        n_chosen = np.floor(self._share * n_text + fractions(_numbered(keys, 3)))
+        n_chosen = np.minimum(np.maximum(n_chosen, 1), n_text)
+        rank = np.arange(len(line)) - (np.cumsum(n_all) - n_all)[line]  # lines stay together in the order
+        is_chosen = np.empty(len(line), np.bool_)
+        is_chosen[order] = rank < n_chosen[line]
+        return is_chosen
+
+
+def _numbered(keys: Hashes, number: int) -> Hashes:
+    """Return the random numbers of this number, one of each key."""
+    return hashed(keys, np.array([number]))

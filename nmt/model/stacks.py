@@ -1,0 +1,108 @@
+"""Encoder and decoder alone: models of masked pieces, of the next piece, and of classes.
+
+Legend: B sentences, S source and T target length, D width, C classes.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from nmt.config import ModelConfig
+from nmt.model.dropout import Dropout
+from nmt.model.embedding import Embedding
+from nmt.model.masks import Layout, Padded
+from nmt.model.transformer import Decoder, Encoder, Model, Transformer
+
+
+class Head(nn.Module):
+    """Classes of whole sequences: the mean of the hidden states of their tokens, dropout, a linear layer."""
+
+    def __init__(self, config: ModelConfig, n_classes: int) -> None:
+        super().__init__()
+        self.dropout = Dropout(config.head_dropout)
+        self.classes = nn.Linear(config.d_model, n_classes)
+        self.pooling = config.pooling
+
+    def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
+        """Return logits (B, C) of hidden states (B, S, D), or in the packed layout (1, N, D)."""
+        logits: Tensor = self.classes(self.dropout(pooled(hidden, layout, self.pooling)))
+        return logits
+
+
+def pooled(hidden: Tensor, layout: Layout, how: str) -> Tensor:
+    """Return a vector (B, D) for each sequence: the mean over its tokens, or the hidden state of the first or last."""
+    if isinstance(layout, Padded):
+        n_tokens = layout.mask.sum(1, keepdim=True)
+        if how == "mean":
+            return (hidden * layout.mask[..., None]).sum(1) / n_tokens
+        places = torch.zeros_like(n_tokens) if how == "first" else n_tokens - 1
+        return hidden.take_along_dim(places[..., None], 1)[:, 0]
+    begins, ends = layout.bounds[:-1].long(), layout.bounds[1:].long()
+    if how != "mean":  # the empty sentences at the end have no token of their own
+        return hidden[0][(begins if how == "first" else ends - 1).clamp(0, hidden.size(1) - 1)]
+    sums = torch.cat((hidden.new_zeros(1, hidden.size(2), dtype=torch.float32), hidden[0].float().cumsum(0)))
+    return ((sums[ends] - sums[begins]) / (ends - begins).clamp(min=1)[:, None]).to(hidden.dtype)
+
+
+class EncoderModel(Model):
+    """An encoder, with an output layer over the vocabulary, and a head if there are classes."""
+
+    def __init__(self, config: ModelConfig, vocab_size: int, n_classes: int = 0, separator: int | None = None) -> None:
+        """`separator`: the id between two lines of one sequence, for segments."""
+        super().__init__()
+        self.encoder = Encoder(config, Embedding(config, vocab_size, separator))
+        self._add_output(config, vocab_size)
+        self.head = Head(config, n_classes) if n_classes else None
+
+    def forward(
+        self,
+        src: Tensor,
+        src_layout: Layout,
+        _tgt_in: Tensor,
+        _tgt_layout: Layout,
+        src_kept: Tensor | None = None,
+        _tgt_kept: Tensor | None = None,
+    ) -> Tensor:
+        """Encode src (B, S) -> hidden states (B, S, D); the target is not read."""
+        hidden: Tensor = self.encoder(src, src_layout, src_kept)
+        return hidden
+
+
+class DecoderModel(Model):
+    """A decoder without attention to a source, with an output layer over the vocabulary; a head if there are classes.
+
+    With `sees_source`, each sequence is a source, a separator and a target, and all of it attends to all of the source.
+    """
+
+    def __init__(self, config: ModelConfig, vocab_size: int, n_classes: int = 0, sees_source: bool = False) -> None:
+        super().__init__()
+        self.sees_source = sees_source
+        self.decoder = Decoder(config, Embedding(config, vocab_size), cross_attention=False)
+        self._add_output(config, vocab_size)
+        self.head = Head(config, n_classes) if n_classes else None
+
+    def forward(
+        self,
+        _src: Tensor,
+        src_layout: Layout,
+        tgt_in: Tensor,
+        tgt_layout: Layout,
+        _src_kept: Tensor | None = None,
+        tgt_kept: Tensor | None = None,
+    ) -> Tensor:
+        """Run teacher forcing: tgt_in (B, T) from `<s>` -> hidden states (B, T, D).
+
+        Of the source only its lengths are read, with `sees_source`: the sequence begins with `<s>`, the source without
+        its `</s>`, and a separator.
+        """
+        prefix = None
+        if self.sees_source:
+            assert isinstance(src_layout, Padded), "the kernel for packed sequences has no mask for prefixes"
+            prefix = src_layout.mask.sum(1) + 1
+        hidden: Tensor = self.decoder(tgt_in, tgt_layout, kept=tgt_kept, prefix=prefix)
+        return hidden
+
+
+DecodingModel = Transformer | DecoderModel
+"""A model that search decodes with."""

@@ -1,0 +1,85 @@
+"""The closed set of labels of a corpus for classification: what a vocabulary is to text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from nmt.errors import DataError
+from nmt.files.document import Document, read_document
+from nmt.files.write import write_file
+
+MOST_LABELS = 1000
+"""Maximum number of labels; more are taken for text."""
+
+
+class _File(Document):
+    labels: list[str]
+
+
+class Labels:
+    """Labels and their ids, 0 … len - 1 in the order of the labels' characters."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """`names`: the labels, in any order. Raises DataError if there are fewer than two, or too many."""
+        self.names = sorted(set(names))
+        if len(self.names) > MOST_LABELS:
+            some = ", ".join(repr(name[:40]) for name in self.names[:3])
+            raise DataError(
+                f"{len(self.names):,} different labels, such as {some}, where at most {MOST_LABELS:,} are possible: "
+                "this looks like text; the language code label stands for the file or column with a class for each text"
+            )
+        if len(self.names) < 2:
+            found = f"only the label {self.names[0]!r}" if self.names else "no label"
+            raise DataError(f"{found}, where at least two are needed to tell apart")
+        self._ids = {name: i for i, name in enumerate(self.names)}
+        self.fingerprint = hashlib.sha256("\n".join(self.names).encode()).hexdigest()[:16]
+
+    def __len__(self) -> int:
+        """Return the number of labels."""
+        return len(self.names)
+
+    def __contains__(self, label: str) -> bool:
+        return label.strip() in self._ids
+
+    def encode_all(self, labels: Sequence[str]) -> list[list[int]]:
+        """Return the id of each label, in a list of its own, as `Tokenizer.encode_all` does; white space around it does
+        not count. Raises DataError for a label that is not among these."""
+        return [[self.id_of(label)] for label in labels]
+
+    def id_of(self, label: str) -> int:
+        """Return the id of a label. Raises DataError if it is not among these."""
+        found = self._ids.get(label.strip())
+        if found is None:
+            raise DataError(f"label {label.strip()[:40]!r} is none of those of the training text: {self.shown()}")
+        return found
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the label of the id in a list of its own, as of `Tokenizer.decode`."""
+        (own,) = ids
+        return self.names[own]
+
+    def shown(self) -> str:
+        """Return the labels for a message: the first ones, if there are many."""
+        more = f" and {len(self) - 10:,} more" if len(self) > 10 else ""
+        return ", ".join(name[:40] for name in self.names[:10]) + more
+
+    def save(self, path: Path) -> None:
+        """Write the labels as JSON. Raises OSError."""
+        write_file(path, (json.dumps({"labels": self.names}, ensure_ascii=False, indent=1) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: Path) -> Labels:
+        """Read what `save` wrote. Raises DataError if it is missing or damaged."""
+        try:
+            names = read_document(path, _File, DataError).labels
+        except FileNotFoundError as error:
+            raise DataError(f"{path}: the labels are missing") from error
+        if names != sorted(set(names)) or any(not name or name != name.strip() or "\n" in name for name in names):
+            raise DataError(f"{path}: damaged: these are not labels as nmt writes them")
+        try:
+            return cls(names)
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error

@@ -1,0 +1,101 @@
+"""`nmt generate`: text from a language model, from the start of a line or from given beginnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+from nmt.config import SearchConfig
+from nmt.console import Progress, say
+from nmt.errors import ConfigError, DataError
+from nmt.files.write import open_output, refuse_overwriting
+from nmt.search.step import Hypothesis
+from nmt.text.tokenizer import BOS, is_blank
+from nmt.translate.files import input_windows
+from nmt.translate.language_model import LanguageModel
+from nmt.translate.searcher import NativeSearcher
+from nmt.translate.types import MAX_PARTS, WINDOW, Sentence, check_search
+
+
+class Generator:
+    """Continues beginnings of lines."""
+
+    def __init__(self, language_model: LanguageModel, search: SearchConfig, n: int) -> None:
+        """n: lines to write for each beginning: the best of the beam, or samples. Raises ConfigError."""
+        check_search(search, n)
+        if unused := [name for name in ("lm", "mbr", "protect", "inline_terms") if _is_set(search, name)]:
+            raise ConfigError([f"search.{name}: is of translations, not of generated text" for name in unused])
+        self._tokenizer = language_model.tokenizer
+        self._search, self._n = search, n
+        self._max_pieces = search.max_length or language_model.config.data.max_pieces
+        self._searcher = NativeSearcher(
+            [language_model.model], self._tokenizer, language_model.device, language_model.precision
+        )
+        self._searcher.check(search, has_terms=False, language=language_model.config.learned_languages[-1])
+        self.n_unfinished = 0
+        """Number of lines that ended at the maximum length."""
+
+    def lines(self, beginnings: Iterable[str], progress: Progress | None = None) -> Iterator[list[str]]:
+        """Yield for each beginning, in order, the lines that start with it; a blank one is the start of a line.
+
+        `progress` counts beginnings, in another order. Raises DataError for one that is too long.
+        """
+        stream, first = iter(beginnings), 0
+        while window := list(islice(stream, WINDOW)):
+            sentences = self._sentences(window, first)
+            ready: dict[int, list[Hypothesis]] = {}
+            with closing(self._searcher.search(sentences, self._search, self._n)) as batches:
+                for row in range(len(window)):
+                    while row not in ready:
+                        indices, hypotheses = next(batches)
+                        ready |= zip(indices, hypotheses, strict=True)
+                        if progress is not None:
+                            progress.add(len(indices))
+                    found = ready.pop(row)
+                    self.n_unfinished += sum(not hypothesis.finished for hypothesis in found)
+                    yield [self._tokenizer.decode(hypothesis.ids) for hypothesis in found]
+            first += len(window)
+
+    def _sentences(self, beginnings: Sequence[str], first: int) -> list[Sentence]:
+        """Return the beginnings as search takes them; `first` is the number of the first."""
+        encoded = self._tokenizer.encode_all(["" if is_blank(text) else text.rstrip() for text in beginnings])
+        limit = self._searcher.max_positions
+        sentences = []
+        for number, (text, ids) in enumerate(zip(beginnings, encoded, strict=True), start=first):
+            longest = max(self._max_pieces, len(ids)) + 1
+            if limit is not None:
+                longest = min(longest, limit)
+                if len(ids) >= limit:
+                    raise DataError(
+                        f"line {number + 1}: has {len(ids)} pieces, more than the model has positions for "
+                        f"(model.max_positions = {limit})"
+                    )
+            # what counts of the source, which is not read, is its length
+            sentence = Sentence(text, "", [BOS, *ids], number * MAX_PARTS, longest, prefix=ids)
+            sentences.append(sentence)
+        return sentences
+
+
+def _is_set(search: SearchConfig, name: str) -> bool:
+    return bool(getattr(search, name) != SearchConfig.model_fields[name].default)
+
+
+def generate_file(
+    generator: Generator, source: Path | str | None, target: Path | str, prefix: str = "", language: str = ""
+) -> None:
+    """Write the lines that start with the lines of a file, of standard input (`-`), or without one with `prefix`.
+
+    Raises DataError if the input is missing, not UTF-8 or has a line that is too long, or the output cannot be written.
+    """
+    refuse_overwriting([target], [source])
+    beginnings: Iterable[str] = [prefix]
+    if source is not None:
+        beginnings = (line for window in input_windows(source, language) for line in window)
+    with open_output(target) as out:
+        for lines in generator.lines(beginnings):
+            out.writelines(f"{line}\n".encode() for line in lines)
+            out.flush()
+    if n := generator.n_unfinished:
+        say(f"{n:,} {'line was' if n == 1 else 'lines were'} cut off at the maximum length (search.max_length)")

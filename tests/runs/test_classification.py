@@ -1,0 +1,218 @@
+"""A classifier from texts and labels to scores: trained, resumed, used by the commands, refused by the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from command import Command
+from kept_run import Died, die_before, differences, kept, quicken
+from labelled import TEST, TRAIN, VALID, labelled_config, write_reviews
+from nmt.config import Config
+from nmt.data.batching import unpadded
+from nmt.data.corpus import Corpus
+from nmt.errors import ConfigError
+from nmt.layout import DataDir, RunDir
+from nmt.prepare.pipeline.work import Sizes
+from nmt.prepare.prepare import prepare
+from nmt.runs.weights import choose_weights
+from nmt.text.tokenizer import Tokenizers
+from nmt.training.loop import fit
+from nmt.training.setup.start import start
+from tiny_corpus import tiny_settings
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+TRAINING = {
+    "objective": "classification", "device": "cpu", "precision": "float32", "update_tokens": 600, "max_tokens": 600,
+    "schedule": "constant", "peak_lr": 1e-2, "warmup_steps": 10, "log_every_steps": 10, "max_steps": 60,
+    "validate_every_steps": 30, "save_every_steps": 30,
+}  # fmt: skip
+MODEL = {
+    "kind": "encoder", "d_model": 32, "n_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1,
+    "embedding_dropout": 0.1, "residual_dropout": 0.1,
+}  # fmt: skip
+SHORT = {"max_steps": 6, "save_every_steps": 2, "validate_every_steps": 3, "keep_last": 2, "average_last": 2}
+
+
+def config(text: Path, kind: str = "encoder", **training: Any) -> Config:
+    return labelled_config(
+        text, data={"max_pieces": 100}, training={**TRAINING, **training}, model={**MODEL, "kind": kind}
+    )
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the texts, with their data directory in it."""
+    folder = tmp_path_factory.mktemp("labelled")
+    for name, pairs in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
+        write_reviews(folder, name, pairs)
+    prepare(config(folder), folder / "data", echo=lambda _: None)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(text: Path) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        quicken(patch)
+        fit(config(text), text / "data", text / "run")
+    return text / "run"
+
+
+def records(run: Path, kind: str) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in RunDir(run).log.read_text().splitlines()]
+    return [record for record in found if record["kind"] == kind]
+
+
+def test_an_encoder_learns_the_labels(trained: Path, nmt: Command) -> None:
+    best = max(record["accuracy"] for record in records(trained, "valid"))
+    assert best > 0.95 and all(0 <= record["macro_f1"] <= 1 for record in records(trained, "valid"))
+    assert json.loads(RunDir(trained).selected.read_text())["reason"].endswith("on the development set")
+    assert "accuracy" in json.loads(RunDir(trained).selected.read_text())["reason"]
+    done = nmt("evaluate", "--run", trained, "--json")
+    report = json.loads(done.out)
+    scores = {score["metric"]: score["value"] for score in report["scores"]}
+    assert scores["accuracy"] > 0.95 and scores["macro_f1"] > 0.95 and 0 <= scores["calibration_error"] < 0.5
+    assert report["labels"] == ["neg", "pos"] and sum(map(sum, report["confusion"])) == len(TEST)
+    shown = nmt("evaluate", "--run", trained, "--split", "test")
+    assert f"accuracy {scores['accuracy']:.4f}, macro F1" in shown.out and "split test, 30 texts, step" in shown.out
+    assert nmt("evaluate", "--run", trained, "--history").out.count("test ") == 2
+    curve = nmt("runs", "--curve", trained).out.splitlines()
+    assert curve[0] == "| minutes | steps | perplexity | accuracy |" and any(f"| {best:.4f} |" in row for row in curve)
+    listed = nmt("runs", trained.parent).out
+    assert f"acc {best:.1%}" in listed and f"test {scores['accuracy']:.1%}" in listed
+
+
+def test_a_decoder_learns_the_labels_beside_the_text(text: Path, tmp_path: Path) -> None:
+    settings = config(text, "decoder", lm_weight=0.1)
+    fit(settings, text / "data", tmp_path / "run")
+    train, valid = records(tmp_path / "run", "train"), records(tmp_path / "run", "valid")
+    assert max(record["accuracy"] for record in valid) > 0.95
+    assert all(record["loss"] > record["nll"] + 0.1 for record in train), "the loss has that of the text"
+
+
+@pytest.mark.parametrize(("kind", "weight"), [("encoder", 0.0), ("decoder", 0.5)])
+def test_a_killed_run_learns_the_same(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, weight: float
+) -> None:
+    settings = config(text, kind, lm_weight=weight, **SHORT)
+    fit(settings, text / "data", tmp_path / "whole")
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        die_before(5, patch)
+        fit(settings, text / "data", tmp_path / "run")
+    fit(settings, text / "data", tmp_path / "run", resume=True)
+    assert differences(kept(tmp_path / "whole"), kept(tmp_path / "run")) == []
+
+
+def test_classify_answers_line_by_line(trained: Path, tmp_path: Path, nmt: Command) -> None:
+    lines = [text for text, _ in TEST]
+    source, target = tmp_path / "in.txt", tmp_path / "out.tsv"
+    source.write_text("".join(f"{line}\n" for line in [*lines, "", "long " * 1000]))
+    done = nmt("classify", "--run", trained, "--input", source, "--output", target)
+    assert done.status in (0, None), done.err
+    *rows, blank, last = [line.split("\t") for line in target.read_text().split("\n")[:-1]]
+    assert blank == [""] and len(last) == 2
+    assert "1 line had more than 400 pieces; only the start was read: 32" in done.err
+    right = sum(row[0] == label for row, (_, label) in zip(rows, TEST, strict=True))
+    assert right / len(TEST) > 0.95
+    everything = nmt("classify", "--run", trained, "--input", source, "--probabilities").out.split("\n")
+    for row, line in zip(rows, everything[: len(rows)], strict=True):
+        label, share, other, rest = line.split("\t")
+        assert [label, share] == row and {label, other} == {"neg", "pos"}
+        assert float(share) >= float(rest) and float(share) + float(rest) == pytest.approx(1, abs=2e-6)
+
+
+def test_what_does_not_go_with_a_classifier(trained: Path, whole: Path, tmp_path: Path, nmt: Command) -> None:
+    for arguments, problem in (
+        (
+            ["translate", "--run", trained],
+            "has learned training.objective: classification, not to translate; see nmt classify",
+        ),
+        (["evaluate", "--run", trained, "--beam", "2"], "has learned labels: with it go --split"),
+        (["export", "--run", trained, "--output", tmp_path / "out"], "not to translate"),
+        (["classify", "--run", whole], "has learned training.objective: translation, not labels"),
+    ):
+        done = nmt(*arguments)
+        assert done.status == 2 and problem in done.err and "Traceback" not in done.err, done.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"model": {"kind": "translation"}}, "is learned with model.kind = encoder or decoder"),
+        ({"model": {"kind": "decoder", "pooling": "first"}}, "the first state of a decoder sees nothing of the text"),
+        ({"training": {"lm_weight": 0.5}}, "lm_weight: a language model is learned with model.kind = decoder"),
+        ({"training": {"consistency": "rdrop"}}, "consistency: not with objective: classification"),
+        ({"training": {"src_bpe_dropout": 0.1}}, "src_bpe_dropout: not with objective: classification"),
+        ({"training": {"select_by": "bleu"}}, "select_by: no text is written with objective: classification"),
+    ],
+)  # fmt: skip
+def test_settings_that_do_not_go_together(tmp_path: Path, changes: dict[str, dict[str, object]], problem: str) -> None:
+    training = {"objective": "classification", **changes.get("training", {})}
+    model = {"kind": "encoder", **changes.get("model", {})}
+    with pytest.raises(ConfigError) as error:
+        labelled_config(tmp_path, training=training, model=model)
+    assert problem in str(error.value)
+
+
+def test_labels_and_classification_need_each_other(text: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"classification needs labels: data\.direction: aa-label, found aa-bb"):
+        tiny_settings(tmp_path, training={"objective": "classification"}, model={"kind": "encoder"})
+    with pytest.raises(ConfigError) as caught:
+        labelled_config(
+            text, data={"direction": "label-en"}, training={"objective": "classification"}, model={"kind": "encoder"}
+        )
+    assert caught.value.problems == ["made up: data.direction: labels are predicted from text: en-label, not label-en"]
+    with pytest.raises(ConfigError, match="lm_weight: only with objective: classification"):
+        tiny_settings(tmp_path, training={"lm_weight": 0.5})
+    with pytest.raises(ConfigError, match="en-label has labels in place of translations"):
+        start(labelled_config(text), text / "data", tmp_path / "run", resume=False)
+
+
+@pytest.mark.parametrize(("kind", "objective"), [("encoder", "masked"), ("decoder", "causal")])
+def test_it_starts_with_a_model_of_its_texts(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, objective: str
+) -> None:
+    """Which was learned in the same data directory, of the texts alone; the head is new."""
+    settings = config(text, kind, objective=objective, max_steps=2)
+    fit(settings, text / "data", tmp_path / "before")
+    theirs = choose_weights(RunDir(tmp_path / "before"), settings.training).tensors
+    session = start(config(text, kind, init_from=str(tmp_path / "before")), text / "data", tmp_path / "run", False)
+    found = dict(session.model.named_parameters())
+    assert found.keys() - theirs.keys() == {"head.classes.weight", "head.classes.bias"}
+    assert all(torch.equal(found[name], tensor) for name, tensor in theirs.items())
+    assert "new: head" in capsys.readouterr().err
+
+
+def test_a_head_of_other_labels_is_not_taken(trained: Path, tmp_path: Path) -> None:
+    for name, pairs in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
+        write_reviews(tmp_path, name, [(text, f"so {label}") for text, label in pairs])
+    settings = config(tmp_path, init_from=str(trained))
+    prepare(settings, tmp_path / "data", trained, echo=lambda _: None)
+    tokenizers = Tokenizers.load(RunDir(trained).tokenizer, ("en", "label"))
+    assert tokenizers.labels is not None and tokenizers.labels.names == ["neg", "pos"]
+    theirs = choose_weights(RunDir(trained), settings.training).tensors
+    found = dict(start(settings, tmp_path / "data", tmp_path / "run", False).model.named_parameters())
+    same = {name for name, tensor in theirs.items() if torch.equal(found[name], tensor)}
+    assert theirs.keys() - same == {"head.classes.weight", "head.classes.bias"}
+
+
+def test_texts_in_shards_keep_their_labels(text: Path, tmp_path: Path) -> None:
+    prepare(config(text), tmp_path / "data", echo=lambda _: None, sizes=Sizes(part_pairs=50, shard_pairs=100))
+    corpus = Corpus.open(DataDir(tmp_path / "data"))
+    shards = corpus.manifest.splits["train"].shards
+    assert shards is not None and len(shards) > 1
+    known = dict(TRAIN)
+    assert all(known[one] == label for shard in shards for one, label in zip(
+        corpus.split(shard.name).text("en"), corpus.split(shard.name).text("label"), strict=True))  # fmt: skip
+    session = start(config(text, **SHORT), tmp_path / "data", tmp_path / "run", resume=False)
+    batch = session.pairs.batch(np.arange(len(TRAIN)))
+    assert batch.labels is not None
+    tokenizer = corpus.tokenizers["en"]
+    for ids, label in zip(unpadded(batch.src), batch.labels.tolist(), strict=True):
+        assert known[tokenizer.decode(ids.tolist())] == ("neg", "pos")[label]

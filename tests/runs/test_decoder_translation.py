@@ -1,0 +1,129 @@
+"""Decoder-only translation: source and target are one sequence of a decoder alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kept_run import Died, die_before, differences, kept, settings
+from nmt.config import Config
+from nmt.errors import ConfigError
+from nmt.export.export import Request, export
+from nmt.layout import RunDir
+from nmt.model.stacks import DecoderModel
+from nmt.runs.checkpoint import load_weights
+from nmt.training.loop import fit
+from nmt.training.setup.start import start
+from nmt.translate.files import Files, translate_file
+from nmt.translate.translator import Translator
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+def decoder(data: Path, **training: Any) -> Config:
+    return settings(data, kind="decoder", max_tokens=300, **training)
+
+
+@pytest.fixture(scope="module")
+def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("decoder") / "run"
+    fit(decoder(data), data, run)
+    return run
+
+
+def records(run: Path, kind: str) -> list[dict[str, Any]]:
+    lines = RunDir(run).log.read_text(encoding="utf-8").splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+def test_it_learns_and_translates(data: Path, trained: Path) -> None:
+    first, last = records(trained, "valid")
+    assert last["nll"] < first["nll"]
+    assert {"bleu", "chrf"} <= last.keys()
+    translator = Translator.load(trained, precision="float32")
+    lines = (data.parent / "text" / "test.aa").read_text(encoding="utf-8").splitlines()
+    for changes in ({"beam": 3}, {"sample": True, "max_length": 15}):
+        search = translator.search_settings(changes)
+        found = [best for best, *_ in translator.translate_lines(lines, search)]
+        pairs = [(part.src_ids, part.tgt_ids) for each in found for part in each.parts]
+        values = translator.forced_decoder(search).log_probs(pairs)
+        assert [each.log_prob for each in found] == pytest.approx([sum(each) for each in values], abs=1e-3)
+    assert len({each.text for each in found}) == len(lines), "samples"
+
+
+def test_it_is_in_an_ensemble_with_an_encoder_and_decoder(data: Path, trained: Path, whole: Path) -> None:
+    translator = Translator.load([trained, whole], precision="float32")
+    lines = (data.parent / "text" / "test.aa").read_text(encoding="utf-8").splitlines()
+    found = [best for best, *_ in translator.translate_lines(lines)]
+    values = translator.forced_decoder().log_probs(
+        [(part.src_ids, part.tgt_ids) for [part] in (x.parts for x in found)]
+    )
+    assert [each.log_prob for each in found] == pytest.approx([sum(each) for each in values], abs=1e-3)
+
+
+def test_it_starts_with_a_language_model(data: Path, tmp_path: Path) -> None:
+    fit(decoder(data, objective="causal", max_steps=1), data, tmp_path / "lm")
+    session = start(decoder(data, init_from=str(tmp_path / "lm")), data, tmp_path / "run", resume=False)
+    weights = load_weights(RunDir(tmp_path / "lm").step(1))
+    for name, parameter in session.model.named_parameters():
+        assert torch.equal(parameter, weights[name]), name
+
+
+def test_the_loss_is_of_the_target_alone(data: Path, tmp_path: Path) -> None:
+    session = start(decoder(data), data, tmp_path / "run", resume=False)
+    assert isinstance(session.model, DecoderModel) and session.model.sees_source
+    update = session.updates()[0]
+    modified = session.modify(update)
+    assert modified.n_tokens == update.n_tokens, "the tokens of the targets"
+    batch = session.batch(modified.rows)
+    assert batch.n_tokens == update.n_tokens < int((batch.tgt_out != 0).sum())
+
+
+def test_a_killed_run_learns_the_same(
+    data: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        die_before(5, patch)
+        fit(decoder(data), data, run)
+    fit(decoder(data), data, run, resume=True)
+    assert differences(kept(trained), kept(run)) == []
+
+
+def test_what_it_does_not_do_is_refused(data: Path, trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"a decoder alone \(model\.kind: decoder\) is neither exported nor"):
+        export(Request(trained), tmp_path / "exported", "native")
+    translator = Translator.load(trained)
+    with pytest.raises(ConfigError, match=r"search\.coverage_penalty: model\.kind: decoder has no attention"):
+        translator.check(translator.search_settings({"coverage_penalty": 0.2}), 1)
+    with pytest.raises(ValueError, match=r"search\.coverage_penalty: model\.kind: decoder has no attention"):
+        Config.model_validate(decoder(data).model_dump() | {"search": {"coverage_penalty": 0.2}})
+    text = data.parent / "text" / "test.aa"
+    with pytest.raises(ConfigError, match=r"alignments and attention are those of an encoder and a decoder"):
+        translate_file(translator, text, tmp_path / "out", files=Files(alignments=tmp_path / "words"))
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(ConfigError, match=r"training\.modifiers: not with model\.kind: decoder"):
+        decoder(data, modifiers={"typos": 0.1})
+    with pytest.raises(ConfigError, match=r"layout: packed is not possible: its kernel cannot show a decoder"):
+        start(decoder(data, layout="packed"), data, tmp_path / "packed", resume=False)
+
+
+def test_learned_positions_are_those_of_both_sides(data: Path, tmp_path: Path) -> None:
+    def learned(n: int) -> Config:
+        config = decoder(data).model_dump()
+        config["model"] |= {"positions": "learned", "max_positions": n}
+        return Config.model_validate(config)
+
+    with pytest.raises(
+        ValueError, match=r"max_positions: 201 is too small for both sides of a pair, each of data\.max_pieces"
+    ):
+        learned(201)
+    fit(learned(202), data, tmp_path / "run")
+    translator = Translator.load(tmp_path / "run")
+    [line] = translator.translate_lines(["te " * 400], translator.search_settings({"max_length": 0, "split": "never"}))
+    [part] = line[0].parts
+    assert line[0].cut and len(part.src_ids) == 100 and len(part.tgt_ids) <= 100

@@ -1,0 +1,243 @@
+"""Masked language models: what they learn, with and without the pair task, and that nothing depends on how an update is
+split, laid out or interrupted."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from command import Command
+from kept_run import Died, die_before, differences, kept, quicken, settings
+from nmt.config import Config
+from nmt.data.packing import Packing
+from nmt.errors import ConfigError, DataError
+from nmt.layout import RunDir
+from nmt.model.masks import Padded
+from nmt.model.stacks import EncoderModel
+from nmt.prepare.prepare import prepare
+from nmt.training.loop import fit
+from nmt.training.objective import cross_entropy
+from nmt.training.session import Session
+from nmt.training.setup.start import start
+from nmt.translate.filter import PairScore, agreed, collect_scores, odds_score
+from nmt.translate.pair_classifier import PairClassifier
+from tiny_corpus import tiny_settings
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+STILL = {f"{kind}_dropout": 0 for kind in ("embedding", "residual", "attention", "activation", "head")}
+
+
+def masked(data: Path, **training: Any) -> Config:
+    sizes = {"max_tokens": 400} if training.get("pair_task") else {}
+    return settings(data, kind="encoder", objective="masked", select_by="auto", **{**sizes, **training})
+
+
+def still(data: Path, **training: Any) -> Config:
+    """Without dropout."""
+    config = masked(data, **training)
+    return config.model_copy(update={"model": config.model.model_copy(update=STILL)})
+
+
+def records(run: Path, kind: str) -> list[dict[str, Any]]:
+    lines = RunDir(run).log.read_text(encoding="utf-8").splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, Path]:
+    """A model that has learned lines of one word each, which is repeated."""
+    folder, rng = tmp_path_factory.mktemp("masked"), random.Random(5)
+    words = [a + b for a in "bdfg" for b in "aeio"]
+    for name, n in (("train", 300), ("dev", 60), ("test", 10)):
+        lines = [[rng.choice(words)] * rng.randint(3, 9) for _ in range(n)]
+        (folder / f"{name}.aa").write_text("".join(f"{' '.join(line)}\n" for line in lines), encoding="utf-8")
+        (folder / f"{name}.bb").write_text("".join(f"{' '.join(line)}\n"[::-1].strip() + "s\n" for line in lines))
+    config = tiny_settings(
+        folder,
+        tokenizer={"vocab_size": 400},
+        model={"kind": "encoder", **STILL},
+        training={
+            "objective": "masked", "pair_task": True, "pair_negatives": ["copied"], "update_tokens": 600,
+            "max_tokens": 2000, "schedule": "constant", "peak_lr": 0.01, "warmup_steps": 20, "label_smoothing": 0,
+            "max_steps": 60, "validate_every_steps": 60, "save_every_steps": 60, "log_every_steps": 30,
+        },
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        quicken(patch)
+        prepare(config, folder / "data", echo=lambda _: None)
+        fit(config, folder / "data", folder / "run")
+    return config, folder
+
+
+def test_it_learns_what_is_masked_and_which_pairs_are_right(trained: tuple[Config, Path], tmp_path: Path) -> None:
+    config, folder = trained
+    [valid] = records(folder / "run", "valid")
+    session = start(config, folder / "data", tmp_path / "run", resume=False)
+    pairs = session.validator.pairs
+    batch = pairs.batch(np.arange(len(pairs)))
+    targets = Counter(batch.tgt_out.flatten()[batch.token_indices].tolist())
+    unigram = math.exp(-sum(n * math.log(n / targets.total()) for n in targets.values()) / targets.total())
+    assert unigram > 10 > 3 > valid["perplexity"] > 1
+    assert valid["accuracy"] > 0.8 and valid["pair_accuracy"] > 0.95
+    assert batch.labels is not None and 0.3 < batch.labels.float().mean() < 0.7, "neither label is most of them"
+    assert valid["loss"] == pytest.approx(valid["nll"] + valid["pair_loss"], rel=1e-5)
+    first, last = records(folder / "run", "train")
+    assert last["pair_loss"] < first["pair_loss"]
+    assert last["loss"] == pytest.approx(last["nll"] + last["pair_loss"], rel=0.01)  # of updates of several sizes
+
+
+def losses(session: Session, max_tokens: int, n_ranks: int = 1) -> tuple[float, dict[str, torch.Tensor]]:
+    """The loss of the first update and its gradients, summed over micro-batches and ranks."""
+    update = session.modify(session.updates()[0])
+    session.model.zero_grad()
+    total = 0.0
+    for rank in range(n_ranks):
+        for rows in session.split(update.share(rank, n_ranks), max_tokens):
+            loss = cross_entropy(session.model, session.batch(rows), 0.0).loss / update.n_tokens
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+    grads = {name: p.grad.clone() for name, p in session.model.named_parameters() if p.grad is not None}
+    return total, grads
+
+
+@pytest.mark.parametrize("pair_task", [False, True])
+def test_the_loss_does_not_depend_on_how_an_update_is_split(data: Path, tmp_path: Path, pair_task: bool) -> None:
+    config = still(data, update_tokens=200, pair_task=pair_task)
+    session = start(config, data, tmp_path / "run", resume=False)
+    whole, grads = losses(session, 10_000)
+    for max_tokens, n_ranks in ((60, 1), (100, 3)):
+        found, others = losses(session, max_tokens, n_ranks)
+        assert found == pytest.approx(whole, rel=1e-5)
+        assert others.keys() == grads.keys() == {name for name, _ in session.model.named_parameters()}
+        for name, grad in grads.items():
+            torch.testing.assert_close(others[name], grad, atol=1e-5, rtol=1e-4)
+    # the mean over the chosen pieces, plus the mean over the pairs
+    assert session.modified is not None and isinstance(session.model, EncoderModel)
+    batch = session.modified.batch(np.arange(len(session.modified)))
+    with torch.no_grad():
+        hidden = session.model.encoder(batch.src, Padded(batch.src_mask))
+        logits = (hidden @ session.model.output_weight.T).flatten(0, 1)[batch.token_indices]
+        expected = F.cross_entropy(logits, batch.tgt_out.flatten()[batch.token_indices])
+        if pair_task:
+            assert session.model.head is not None and batch.labels is not None
+            expected += F.cross_entropy(session.model.head(hidden, Padded(batch.src_mask)), batch.labels)
+    assert whole == pytest.approx(float(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first", "last"])
+def test_padded_packed_and_single_sequences_have_the_same_loss(data: Path, tmp_path: Path, pooling: str) -> None:
+    config = still(data, pair_task=True)
+    config = config.model_copy(update={"model": config.model.model_copy(update={"pooling": pooling, "segments": True})})
+    session = start(config, data, tmp_path / "run", resume=False)
+    session.modify(session.updates()[0])
+    pairs, model = session.pairs, session.model
+
+    def found(batches: list[Any]) -> list[float]:
+        sums = [cross_entropy(model, batch, 0.0) for batch in batches]
+        classes = [each.classes for each in sums if each.classes is not None]
+        return [
+            sum(float(each.nll) for each in sums), sum(float(each.nll) for each in classes),
+            sum(float(each.loss.detach()) for each in sums), sum(float(each.n_correct) for each in classes),
+        ]  # fmt: skip
+
+    rows = np.arange(len(pairs))
+    padded = found([pairs.batch(rows)])
+    assert found([Packing(pairs).batch(rows)]) == pytest.approx(padded, rel=1e-4)
+    assert found([pairs.batch(rows[i : i + 1]) for i in rows]) == pytest.approx(padded, rel=1e-4)
+
+
+def test_a_killed_run_learns_the_same(data: Path, tmp_path: Path) -> None:
+    config = masked(data, pair_task=True, pair_negatives=["shuffled", "cut", "replaced"])
+    fit(config, data, tmp_path / "whole")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Died):
+        die_before(5, patch)
+        fit(config, data, tmp_path / "run")
+    fit(config, data, tmp_path / "run", resume=True)
+    assert differences(kept(tmp_path / "run"), kept(tmp_path / "whole")) == []
+    assert "pair_accuracy" in records(tmp_path / "run", "train")[0]
+
+
+def test_what_is_learned(data: Path, tmp_path: Path) -> None:
+    lines = start(masked(data), data, tmp_path / "lines", resume=False)
+    pairs = start(masked(data, pair_task=True), data, tmp_path / "pairs", resume=False)
+    one = start(masked(data, languages=["bb"]), data, tmp_path / "one", resume=False)
+    assert len(lines.pairs) == 2 * len(pairs.pairs) == 2 * len(one.pairs) == 2 * pairs.windows.mix.n_pairs
+    assert isinstance(lines.model, EncoderModel) and lines.model.head is None
+    again = start(masked(data, pair_task=True, seed=2), data, tmp_path / "again", resume=False)
+    batches = [session.validator.pairs.batch(np.arange(3)) for session in (pairs, again)]
+    assert torch.equal(batches[0].src, batches[1].src), "runs of several seeds compare"
+
+
+def test_settings_that_do_not_go_together(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="pair_task: only with objective: masked, found translation"):
+        settings(data, pair_task=True)
+    with pytest.raises(ConfigError, match="languages: pair_task learns both"):
+        masked(data, pair_task=True, languages=["aa"])
+    with pytest.raises(ConfigError, match=r"max_tokens: 201 is too small for the longest pair, both sides of a pair"):
+        masked(data, pair_task=True, max_tokens=201)
+    separate = {"tokenizer": {"joint": False}, "model": {"tie_embeddings": "none", "kind": "encoder"}}
+    with pytest.raises(ConfigError, match=r"objective: masked of both languages needs tokenizer\.joint"):
+        tiny_settings(data.parent / "text", training={"objective": "masked", "pair_task": True}, **separate)
+    prepare(tiny_settings(data.parent / "text", **{**separate, "model": {"tie_embeddings": "none"}}), tmp_path / "data",
+            echo=lambda _: None)  # fmt: skip
+    with pytest.raises(DataError, match="of both languages, needs a joint one"):
+        start(masked(data), tmp_path / "data", tmp_path / "run", resume=False)
+
+
+def test_the_classifier_filters_pairs(trained: tuple[Config, Path], tmp_path: Path, nmt: Command) -> None:
+    """Of right pairs and copies of the source it keeps the right ones."""
+    _, folder = trained
+    sides = [(folder / f"dev.{language}").read_text(encoding="utf-8").splitlines() for language in ("aa", "bb")]
+    right = list(zip(*sides, strict=True))[:20]
+    pairs = [*right, ("", "bas"), ("ba", " "), *[(src, src) for src, _ in right], (" ".join(["ba"] * 300), "sab")]
+    texts = [tmp_path / "text.aa", tmp_path / "text.bb"]
+    for text, side in zip(texts, zip(*pairs, strict=True), strict=True):
+        text.write_text("".join(f"{line}\n" for line in side), encoding="utf-8")
+    given = ["--classifier", folder / "run", "--src", texts[0], "--tgt", texts[1]]
+    kept_files = [tmp_path / "kept.aa", tmp_path / "kept.bb"]
+    result = nmt("filter", *given, "--output", tmp_path / "scores", "--min-score", 0.5, "--kept", *kept_files)
+    assert result.status == 0, result.err
+    scores = [float(line) for line in (tmp_path / "scores").read_text().splitlines()]
+    assert [i for i, score in enumerate(scores[:42]) if score == 0] == [20, 21], "blank ones"
+    good, bad = scores[:20], scores[22:42]
+    assert sum(score > 0.5 for score in good) >= 19 and sum(score < 0.5 for score in bad) >= 19
+    lines = [file.read_text(encoding="utf-8").splitlines() for file in kept_files]
+    assert list(zip(*lines, strict=True)) == [pair for pair, score in zip(pairs, scores, strict=True) if score >= 0.5]
+    assert "2 pairs with a blank side, score 0: 21, 22" in result.err
+    assert "1 pair with more pieces on a side than the model takes" in result.err and result.err.count(": 43\n") == 1
+    # a pair's score does not depend on the others
+    judge = PairClassifier.load(folder / "run")
+    alone = [odds_score(found.value) for pair in right[:5] for found in judge.log_odds([pair])]
+    assert alone == pytest.approx(good[:5], rel=1e-4)
+
+
+def test_two_scorers_agree_by_rank() -> None:
+    blank = PairScore(0.0, is_blank=True)
+    one, other = (
+        collect_scores([*map(PairScore, values), blank]) for values in ((0.9, 0.5, 0.1, 0.5), (0.2, 0.8, 0.1, 0.3))
+    )
+    agreed_on = agreed(one, other)
+    assert list(agreed_on.values) == [0.8, 0.9, 0.4, 0.8, 0.0]
+    assert agreed_on.blank.n == 1 and next(agreed_on.lines()) == "4 of 5 pairs scored"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ([], "nothing to score by: give --reverse RUN, beside --run, or --classifier RUN, or both"),
+        (["--run", "x", "--classifier", "y"], "--run needs --reverse RUN, a run of the opposite direction"),
+    ],
+)
+def test_a_filter_needs_runs(options: list[str], problem: str, nmt: Command) -> None:
+    result = nmt("filter", *options, "--src", "a", "--tgt", "b", "--output", "c")
+    assert result.status == 2 and result.err.startswith(f"nmt: {problem}") and result.err.count("\n") == 1

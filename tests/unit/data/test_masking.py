@@ -1,0 +1,193 @@
+"""Masked language modelling and the pair task: what is chosen, what becomes of it, and which pairs are wrong."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from nmt.config import TrainingConfig
+from nmt.config.training import PairNegative
+from nmt.data.batching import Pairs, unpadded
+from nmt.data.corpus import Lines
+from nmt.data.corruptions import PairExamples
+from nmt.data.masking import Masking
+from nmt.data.pair_sequences import PairSequences, joined
+from nmt.data.random_numbers import hashed, key_of
+from nmt.text.tokenizer import EOS, FIRST_LEARNED, MASK, N_SPECIAL, SEPARATOR, Tokenizer, train_tokenizer
+from sentences import sentence_pairs
+
+Ids = npt.NDArray[np.int64]
+PAIRS = [(f"{de} {i % 7}", f"{en} {i % 7}") for i, (de, en) in enumerate(sentence_pairs(200))]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer(list(itertools.chain(*PAIRS)), 500)
+
+
+@pytest.fixture(scope="module")
+def pairs(tokenizer: Tokenizer) -> Pairs:
+    sides = (Lines.of(encoded(tokenizer, side)) for side in zip(*PAIRS, strict=True))
+    return Pairs.of_sides(*sides)
+
+
+def encoded(tokenizer: Tokenizer, lines: Any) -> list[Ids]:
+    return [np.array(ids, np.int64) for ids in tokenizer.encode_all(list(lines))]
+
+
+def masking(tokenizer: Tokenizer, seed: int = 1, **settings: Any) -> Masking:
+    return Masking(TrainingConfig(objective="masked", **settings), tokenizer, 250, seed)
+
+
+def made(masking: Masking, pairs: Pairs, rows: Ids, epoch: int = 1) -> list[tuple[list[int], list[int], list[bool]]]:
+    """Of each row the ids, the masked ids, and which are scored."""
+    batch = masking.modified(pairs, rows, epoch).batch(np.arange(len(rows)))
+    is_scored = np.zeros(batch.tgt_out.numel(), np.bool_)
+    is_scored[batch.token_indices.numpy()] = True
+    scored = is_scored.reshape(batch.tgt_out.shape).tolist()
+    ids, masked = unpadded(batch.tgt_out), unpadded(batch.src)
+    return [(one.tolist(), other.tolist(), each) for one, other, each in zip(ids, masked, scored, strict=True)]
+
+
+@pytest.mark.parametrize("mask_words", [False, True])
+def test_shares_of_100_000_pieces(tokenizer: Tokenizer, pairs: Pairs, mask_words: bool) -> None:
+    masks, rows, lines = masking(tokenizer, mask_words=mask_words), np.arange(len(pairs)), []
+    n = pairs.lengths.tgt.sum() - len(pairs)
+    for epoch in range(100_000 // n + 1):
+        lines += made(masks, pairs, rows, epoch)
+    ids, masked = (np.concatenate([line[i] for line in lines]) for i in (0, 1))
+    scored = np.concatenate([each[: len(line)] for line, _, each in lines])
+    assert len(ids) >= 100_000
+    assert scored.mean() == pytest.approx(0.15, abs=0.002)
+    assert (masked == ids)[~scored].all()
+    before, after = ids[scored], masked[scored]
+    is_mask, is_same = after == MASK, after == before
+    assert is_mask.mean() == pytest.approx(0.8, abs=0.008)
+    assert (~is_mask & ~is_same).mean() == pytest.approx(0.1, abs=0.006)
+    assert is_same.mean() == pytest.approx(0.1, abs=0.006)
+    drawn = after[~is_mask & ~is_same]
+    assert drawn.min() >= FIRST_LEARNED and len(np.unique(drawn)) > 0.9 * (len(tokenizer) - FIRST_LEARNED)
+    # the end of a sentence never is, and each line has one at least
+    assert all(not any(each[len(line) :]) and any(each) for line, _, each in lines)
+
+
+def test_words_are_chosen_as_a_whole(tokenizer: Tokenizer, pairs: Pairs) -> None:
+    begins, rows = tokenizer.begins_word(), np.arange(len(pairs))
+
+    def n_torn(mask_words: bool) -> int:
+        lines = made(masking(tokenizer, mask_words=mask_words), pairs, rows)
+        inner = [(i, each) for ids, _, each in lines for i in range(1, len(ids)) if not begins[ids[i]]]
+        return sum(each[i] != each[i - 1] for i, each in inner)
+
+    assert n_torn(mask_words=False) > 100
+    assert n_torn(mask_words=True) == 0
+
+
+def test_specials_are_never_chosen_and_a_line_of_them_has_none(tokenizer: Tokenizer) -> None:
+    lines = [np.array([4, 300, 5, 301, SEPARATOR, 302]), np.array([SEPARATOR]), np.array([30, 31])]
+    side = Lines.of(lines)
+    for mask_words in (False, True):
+        masks = masking(tokenizer, mask_words=mask_words, mask_share=0.9)
+        found = made(masks, Pairs.of_sides(side, side), np.arange(3))
+        chosen = [i for ids, _, each in found for i, is_scored in zip([*ids, EOS], each, strict=False) if is_scored]
+        assert min(chosen) >= N_SPECIAL
+        assert [any(each) for _, _, each in found] == [True, False, True], "bytes are"
+
+
+def test_it_depends_on_seed_epoch_and_row_alone(tokenizer: Tokenizer, pairs: Pairs) -> None:
+    masks, rows = masking(tokenizer), np.arange(50)
+    whole = made(masks, pairs, rows)
+    part = made(masking(tokenizer), pairs, np.arange(30, 20, -1))
+    assert [line[:2] for line in part] == [line[:2] for line in reversed(whole[21:31])]
+    for changed in (made(masks, pairs, rows, epoch=2), made(masking(tokenizer, seed=2), pairs, rows)):
+        assert sum(a[1] != b[1] for a, b in zip(changed, whole, strict=True)) > 25
+
+
+def test_pairs_are_one_sequence_with_a_label(tokenizer: Tokenizer, pairs: Pairs) -> None:
+    masks, rows = masking(tokenizer, pair_task=True), np.arange(150, 20, -1)
+    true = pairs.batch(rows)
+    sequences = PairSequences(*(Lines.of(encoded(tokenizer, side)) for side in zip(*PAIRS, strict=True)))
+    pairs = Pairs.of_sides(sequences, sequences)
+    modified = masks.modified(pairs, rows, 3)
+    batch = modified.batch(np.arange(len(rows)))
+    assert batch.labels is not None and modified.corpus_rows(np.arange(2)).tolist() == [150, 149]
+    src, tgt = ([line.tolist() for line in unpadded(side)] for side in (true.src, true.tgt_out))
+    for i, (sequence, label) in enumerate(zip(unpadded(batch.tgt_out), batch.labels.tolist(), strict=True)):
+        middle = sequence.tolist().index(SEPARATOR)
+        assert sequence[:middle].tolist() == src[i]
+        assert (sequence[middle + 1 :].tolist() == tgt[i]) == bool(label)
+        assert label or sequence[middle + 1 :].tolist() in tgt
+    assert 0.4 < batch.labels.float().mean() < 0.6
+    scored = made(masks, pairs, rows, 3)
+    sides = [(any(each[: ids.index(SEPARATOR)]), any(each[ids.index(SEPARATOR) :])) for ids, _, each in scored]
+    assert len(set(sides)) == 3, "both sides are masked"
+    shares = [sum(map(sum, (each for _, _, each in scored))) / sum(len(ids) - 1 for ids, _, _ in scored)]
+    assert shares == [pytest.approx(0.15, abs=0.01)]
+    again = masking(tokenizer, pair_task=True).modified(pairs, rows, 3).batch(np.arange(len(rows)))
+    assert (again.src == batch.src).all() and (again.labels == batch.labels).all()
+    # another order of the update gives the same pairs
+    turned = masks.modified(pairs, rows[::-1].copy(), 3).batch(np.arange(len(rows)))
+    assert (turned.src.flip(0) == batch.src).all()
+
+
+def test_the_sequences_of_pairs_are_gathered_as_they_are_joined(tokenizer: Tokenizer) -> None:
+    src, tgt = (encoded(tokenizer, side[:20]) for side in zip(*PAIRS, strict=True))
+    side = PairSequences(Lines.of(src), Lines.of(tgt))
+    assert len(side) == 20 and side.n_ids().tolist() == [len(a) + 1 + len(b) for a, b in zip(src, tgt, strict=True)]
+    rows = np.array([3, 19, 0, 3])
+    gathered = side.gather(rows, EOS)
+    assert gathered.shape[1] == 1 + side.n_ids()[rows].max()
+    assert [ids.tolist() for ids in unpadded(torch.from_numpy(gathered))] == [
+        [*src[row].tolist(), SEPARATOR, *tgt[row].tolist()] for row in rows
+    ]
+
+
+def wrong_targets(
+    tokenizer: Tokenizer, kind: PairNegative, n: int = 120
+) -> list[tuple[list[int], list[int], list[int]]]:
+    """Source, target and wrong target, of pairs that are made wrong."""
+    src, tgt = (encoded(tokenizer, side[:n]) for side in zip(*PAIRS, strict=True))
+    examples = PairExamples([kind], tokenizer, 250)
+    sequences, labels = examples.made(list(map(joined, src, tgt)), hashed(key_of(5), np.arange(n)))
+    assert 0.3 * n < labels.sum() < 0.7 * n
+    found = [(src[i].tolist(), tgt[i].tolist(), sequences[i].tolist()) for i in np.flatnonzero(labels == 0).tolist()]
+    return [(one, other, both[len(one) + 1 :]) for one, other, both in found]
+
+
+def test_each_kind_of_wrong_target(tokenizer: Tokenizer) -> None:
+    targets = [ids.tolist() for ids in encoded(tokenizer, [tgt for _, tgt in PAIRS[:120]])]
+    lengths = sorted(map(len, targets))
+    for _, tgt, wrong in wrong_targets(tokenizer, "shuffled"):
+        assert wrong in targets and wrong != tgt
+        n_between = sum(min(len(wrong), len(tgt)) < length < max(len(wrong), len(tgt)) for length in lengths)
+        assert n_between < 8
+    for _, tgt, wrong in wrong_targets(tokenizer, "cut"):
+        assert wrong == tgt[: len(tgt) // 2]
+    for _, tgt, wrong in wrong_targets(tokenizer, "replaced"):
+        one, other = (tokenizer.decode(ids).split(" ") for ids in (tgt, wrong))
+        assert len(one) == len(other) and sum(a != b for a, b in zip(one, other, strict=True)) == 1
+    for _, tgt, wrong in wrong_targets(tokenizer, "number"):
+        one, other = tokenizer.decode(tgt), tokenizer.decode(wrong)
+        changed = [b for a, b in zip(one, other, strict=True) if a != b]
+        assert len(changed) == 1 and changed[0].isdecimal()
+    for src, _, wrong in wrong_targets(tokenizer, "copied"):
+        assert wrong == src
+
+
+def test_what_cannot_be_made_wrong_stays_right(tokenizer: Tokenizer) -> None:
+    numbers = np.array([1], np.uint64)
+    ids = np.array(tokenizer.encode("Hund"), np.int64)
+    for kinds in (["shuffled"], ["number"], ["replaced"], ["copied"], ["shuffled", "number", "copied"]):
+        _, labels = PairExamples(kinds, tokenizer, 250).made([joined(ids, ids)], numbers)  # type: ignore[arg-type]
+        assert labels.tolist() == [1], kinds
+    # of several kinds another one is taken
+    src, tgt = (encoded(tokenizer, [line]) for line in PAIRS[0])
+    [sequence], labels = PairExamples(["shuffled", "cut"], tokenizer, 250).made([joined(*src, *tgt)], numbers)
+    assert labels.tolist() == [0] and len(sequence) == len(src[0]) + 1 + len(tgt[0]) // 2
+    _, labels = PairExamples(["copied"], tokenizer, len(src[0]) - 1).made([joined(*src, *tgt)], numbers)
+    assert labels.tolist() == [1], "no side is longer than the longest that is learned"

@@ -1,0 +1,203 @@
+"""`prepare` of texts with labels in place of translations."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+
+from labelled import TEST, TRAIN, VALID, labelled_config, write_reviews
+from nmt.config import Config
+from nmt.config.load import dump_config, load_config
+from nmt.data.corpus import Corpus
+from nmt.errors import ConfigError, DataError
+from nmt.layout import DataDir
+from nmt.prepare.dry_run import dry_run
+from nmt.prepare.prepare import prepare
+from nmt.prepare.records import PreparedSplit
+from nmt.text.labels import Labels
+from tiny_corpus import tiny_settings, tiny_text
+
+PAIR_TASK: dict[str, object] = {"objective": "masked", "pair_task": True}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, pairs in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
+        write_reviews(tmp_path, name, pairs)
+    return tmp_path
+
+
+def prepared(config: Config, tokenizer_from: Path | None = None) -> tuple[Corpus, str]:
+    said: list[str] = []
+    prepare(config, config.data.directory, tokenizer_from, said.append)
+    return Corpus.open(DataDir(config.data.directory)), "\n".join(said)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])  # before and after label in the alphabet
+def test_text_and_labels(folder: Path, language: str) -> None:
+    settings = (
+        {}
+        if language == "en"
+        else {"tokenizer": {"vocab_size": 330, "joint": False}, "model": {"tie_embeddings": "none"}}
+    )
+    config = labelled_config(folder, language, **settings)
+    corpus, said = prepared(config)
+    assert sorted(corpus.languages) == sorted(["label", language])
+    labels = corpus.tokenizers.labels
+    assert labels is not None and labels.names == ["neg", "pos"]
+    for name, pairs in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
+        split = corpus.split(name)
+        assert list(zip(split.text(language), split.text("label"), strict=True)) == pairs
+        assert split.ids("label").tolist() == [label == "pos" for _, label in pairs]
+        assert split.lengths("label").tolist() == [1] * len(pairs)
+        tokenizer = corpus.tokenizers[language]
+        assert split.ids(language).tolist() == [i for text, _ in pairs for i in tokenizer.encode(text)]
+        record = PreparedSplit.model_validate(split_record(folder, name))
+        assert record.classes == dict(sorted(Counter(label for _, label in pairs).items()))
+        corpus.verify(name)
+    assert "vocabulary: 330 pieces for " + language in said
+    counts = Counter(label for _, label in TRAIN)
+    (most, n), (other, m) = counts.most_common()
+    assert f"train: 2 labels, {most} {n} ({n / 240:.1%}), {other} {m} ({m / 240:.1%})" in said
+    assert "label: " not in said.replace("for label: ", ""), "pieces per word of labels"
+    page = (folder / "data" / "report.html").read_text()
+    assert f'<td>pos</td><td class="n">{counts["pos"]}</td>' in page and "length of" not in page
+    assert "nothing to do" in prepared(config)[1]
+
+
+def split_record(folder: Path, name: str) -> dict[str, object]:
+    record: dict[str, object] = json.loads((folder / "data" / "manifest.json").read_text())["splits"][name]
+    return record
+
+
+def test_what_is_dropped(folder: Path) -> None:
+    """Identical pairs, and texts of the development and test sets, whatever their label; not what shares a label."""
+    (text, label), other = TRAIN[0], {"neg": "pos", "pos": "neg"}
+    (held_out, its), (tested, _) = VALID[0], TEST[0]
+    odd = [(text, label), (text, other[label]), (held_out, other[its]), (tested, " pos "), ("pos", "pos"), ("x", "")]
+    write_reviews(folder, "train", [*TRAIN, *odd, ("an  &amp; b", "a  &amp; b"), ("words " * 200, "pos")])
+    changes: dict[str, object] = {"clean": {"repair_entities": True, "repair_spaces": True}}
+    corpus, said = prepared(labelled_config(folder, data=changes))
+    split = corpus.split("train")
+    kept = [*TRAIN, odd[1], odd[4], ("an & b", "a  &amp; b")]
+    assert list(zip(split.text("en"), split.text("label"), strict=True)) == kept
+    assert "empty side 1, in a dev or test set 2, too long (characters) 1, duplicate 1" in said
+    assert f"data.train: 1 text has more than one label, such as {text[:60]!r}" in said
+    assert "more than one label" not in prepared(labelled_config(folder, data={"clean": {"max_targets": 1}}))[1]
+
+
+def test_a_split_off_development_set_shares_texts_alone(folder: Path) -> None:
+    text, label = TRAIN[0]
+    write_reviews(folder, "train", [*TRAIN, *((text, other) for other in ("neg", "pos") if other != label)])
+    corpus, said = prepared(labelled_config(folder, data={"valid": 0.5}))
+    train, valid = (set(corpus.split(name).text("en")) for name in ("train", "valid"))
+    assert corpus.split("train").n + corpus.split("valid").n in (240, 241) and 60 < corpus.split("valid").n < 180
+    assert not train & valid and "split off" in said
+
+
+def test_files_with_numbers_and_names(folder: Path) -> None:
+    texts, numbers = [text for text, _ in TRAIN], [int(label == "pos") for _, label in TRAIN]
+    rows = (json.dumps({"en": text, "label": number}) for text, number in zip(texts, numbers, strict=True))
+    (folder / "plain.jsonl").write_text("".join(f"{row}\n" for row in rows))
+    table = pa.table({"text": texts, "stars": pa.array([*numbers[:-1], -1], pa.int64())})
+    features = {"stars": {"names": ["neg", "pos"], "_type": "ClassLabel"}, "text": {"_type": "Value"}}
+    named = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    for content, name in ((table, "plain"), (named, "named")):
+        parquet.write_table(content, folder / f"{name}.parquet")
+        feather.write_feather(content, folder / f"{name}.arrow")
+    columns = {"en": "text", "label": "stars"}
+    for name, names in (
+        ("plain.jsonl", ["0", "1"]),
+        ("plain.parquet", ["-1", "0", "1"]),
+        ("named.parquet", ["neg", "pos"]),
+        ("named.arrow", ["neg", "pos"]),
+    ):
+        source = {"path": name} | ({} if name == "plain.jsonl" else {"columns": columns})
+        corpus, said = prepared(labelled_config(folder, data={"train": [source], "valid": 20, "test": {}}))
+        assert corpus.tokenizers.labels is not None and corpus.tokenizers.labels.names == names
+        assert ("no text in label 1" in said) == name.startswith("named")
+    (folder / "plain.jsonl").write_text('{"en": "a", "label": ["x", "y"]}\n')
+    with pytest.raises(DataError, match="line 1: a list for label, where text is needed"):
+        prepared(labelled_config(folder, data={"train": [{"path": "plain.jsonl"}]}))
+
+
+def test_what_is_no_set_of_labels(folder: Path) -> None:
+    write_reviews(folder, "train", [(text, "pos") for text, _ in TRAIN])
+    with pytest.raises(DataError, match=r"data\.train: only the label 'pos'"):
+        prepared(labelled_config(folder))
+    with pytest.raises(DataError, match=r"data\.train: only the label 'pos'"):
+        dry_run(labelled_config(folder), echo=lambda _: None)
+    write_reviews(folder, "train", [(f"text {n}", f"other text {n}") for n in range(1001)])
+    with pytest.raises(DataError, match=r"1,001 different labels.*this looks like text"):
+        prepared(labelled_config(folder))
+    write_reviews(folder, "train", TRAIN)
+    write_reviews(folder, "test", [*TEST, ("so so", "meh")])
+    with pytest.raises(
+        DataError, match="test, line 31: the label 'meh' is not in the training text, which has neg, pos"
+    ):
+        prepared(labelled_config(folder))
+    assert not (folder / "data").exists()
+
+
+def test_the_vocabulary_of_a_translation_corpus(folder: Path) -> None:
+    tiny_text(folder / "pairs", 50)
+    pairs = tiny_settings(folder / "pairs", data={"dir": str(folder / "other")})
+    prepare(pairs, folder / "other", echo=lambda _: None)
+    corpus, said = prepared(labelled_config(folder, "bb"), folder / "other")
+    assert corpus.tokenizers["bb"].fingerprint == Corpus.open(DataDir(folder / "other")).tokenizers["bb"].fingerprint
+    assert isinstance(corpus.tokenizers.labels, Labels) and "not learned from this text" in said
+    with pytest.raises(DataError, match="its tokenizer is for aa and bb, the texts are en"):
+        prepared(labelled_config(folder), folder / "other")
+
+
+@pytest.mark.parametrize(
+    ("section", "changes", "problem"),
+    [
+        ("data", {"direction": "label-en"}, "direction: labels are predicted from text: en-label, not label-en"),
+        ("data", {"clean": {"same_numbers": True}}, "clean.same_numbers: not with en-label"),
+        ("data", {"clean": {"max_sources": 2}}, "clean.max_sources: not with en-label"),
+        ("data", {"max_ratio": 3.0}, "max_ratio: not with en-label"),
+        ("data", {"clean": {"block_lists": {"label": "x"}}}, "clean.block_lists: not of label"),
+        ("data", {"mono": {"label": [{"files": {"label": "x"}}]}}, "mono: label is no language"),
+        ("data", {"train": [{"opus": "Europarl"}]}, "train.0: opus has translations, and no labels"),
+        ("training", {"both_directions": True}, "training.both_directions: not with data.direction: en-label"),
+        ("training", PAIR_TASK, "training.pair_task: not with data.direction: en-label"),
+        ("training", {"tgt_bpe_dropout": 0.1}, "training.tgt_bpe_dropout: not with data.direction: en-label"),
+        ("training", {"modifiers": {"typos": 0.1}}, "training.modifiers: not with data.direction: en-label"),
+    ],
+)
+def test_settings_that_need_a_translation(
+    tmp_path: Path, section: str, changes: dict[str, object], problem: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        model: dict[str, object] = {"kind": "encoder"} if changes is PAIR_TASK else {}
+        labelled_config(tmp_path, **{section: changes, "model": model})
+    assert problem in str(error.value)
+
+
+def test_settings_of_the_text_alone(folder: Path) -> None:
+    """Are applied to it alone: labels are short, in capitals and of no script."""
+    pairs = [(text, label.upper() * 5) for text, label in TRAIN]
+    write_reviews(folder, "train", [*pairs, ("LOUD AND LOUDER STILL", "POS" * 5), ("совсем другое дело", "NEG" * 5)])
+    clean = {"shouted": True, "min_script": 0.5, "near_duplicates": True}
+    corpus, said = prepared(labelled_config(folder, data={"clean": clean, "valid": 20, "test": {}}))
+    assert corpus.split("train").n + corpus.split("valid").n == 240
+    assert "all in capitals 1" in said and "script 1" in said
+
+
+def test_near_duplicates_have_the_same_label(folder: Path) -> None:
+    write_reviews(folder, "train", [*((text, "1") for text, _ in TRAIN), ("One thing", "1"), ("one thing!", "2")])
+    changes: dict[str, object] = {"clean": {"near_duplicates": True}, "valid": 20, "test": {}}
+    corpus, _ = prepared(labelled_config(folder, data=changes))
+    assert sum("thing" in text for name in corpus.splits for text in corpus.split(name).text("en")) == 2
+
+
+def test_the_config_is_read_back(folder: Path) -> None:
+    config = labelled_config(folder)
+    (folder / "config.yaml").write_text(dump_config(config))
+    assert load_config(folder / "config.yaml") == config

@@ -1,0 +1,113 @@
+"""The loss of classifiers: what it is made of, and that neither padding nor packing changes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from models import VOCAB, model_config
+from nmt.config.training import TrainingConfig
+from nmt.data.batching import Batch, Pairs
+from nmt.data.corpus import Lines
+from nmt.data.packing import Packing
+from nmt.model.stacks import DecoderModel, EncoderModel
+from nmt.training.objective import class_logits, classes_loss, cross_entropy, objective
+from nmt.training.weighted_loss import weighted_nll
+
+LENGTHS = [6, 1, 3, 9, 1, 12]
+LABELS = np.array([2, 0, 1, 1, 0, 2])
+
+
+def texts() -> Pairs:
+    rng = np.random.default_rng(0)
+    lines = Lines.of([rng.integers(20, VOCAB, n) for n in LENGTHS])
+    return Pairs.of_sides(lines, lines, labels=LABELS)
+
+
+def make(kind: str, **changes: object) -> Any:
+    torch.manual_seed(0)
+    config = model_config(head_dropout=0.0, **changes)
+    model = EncoderModel(config, VOCAB, 3) if kind == "encoder" else DecoderModel(config, VOCAB, 3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    return model
+
+
+def learned(model: Any, batches: list[Any], lm_weight: float) -> tuple[Tensor, dict[str, Tensor]]:
+    """Loss and gradients, summed over batches."""
+    model.zero_grad()
+    sums = [classes_loss(model, batch, 0.1, lm_weight) for batch in batches]
+    loss = sum((each.loss for each in sums), torch.zeros(()))
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert sum(each.n_tokens for each in sums) == len(LENGTHS)
+    return loss.detach(), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first", "last"])
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_padded_packed_and_single_texts_have_the_same_logits(kind: str, pooling: str, calls: list[object]) -> None:
+    model, pairs, rows = make(kind, pooling=pooling), texts(), np.arange(len(LENGTHS))
+    padded = class_logits(model, pairs.batch(rows))
+    packed = class_logits(model, Packing(pairs, step=16).batch(rows))
+    single = torch.cat([class_logits(model, pairs.batch(rows[i : i + 1])) for i in rows])
+    assert padded.shape == (6, 3) and padded.std() > 0.01 and calls
+    torch.testing.assert_close(packed, padded, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(single, padded, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "lm_weight"), [("encoder", 0.0), ("decoder", 0.5)])
+def test_batches_and_packing_do_not_change_the_loss(kind: str, lm_weight: float, calls: list[object]) -> None:
+    model, pairs, rows = make(kind), texts(), np.arange(len(LENGTHS))
+    loss, grads = learned(model, [pairs.batch(rows)], lm_weight)
+    parts = [pairs.batch(rows[:2]), pairs.batch(rows[2:])]
+    for batches in (parts, [Packing(pairs, step=16).batch(rows)]):
+        other, other_grads = learned(model, batches, lm_weight)
+        torch.testing.assert_close(other, loss, atol=1e-4, rtol=1e-5)
+        assert other_grads.keys() == grads.keys()
+        for name, grad in grads.items():
+            torch.testing.assert_close(other_grads[name], grad, atol=1e-4, rtol=1e-4, msg=name)
+    assert calls
+
+
+def test_the_loss_is_that_of_the_labels_and_of_a_language_model() -> None:
+    """L3 = L2 + λ L1; without λ it is L2."""
+    model, pairs = make("decoder"), texts()
+    batch = pairs.batch(np.arange(len(LENGTHS)))
+    logits = class_logits(model, batch)
+    plain = torch.nn.functional.cross_entropy(logits, torch.from_numpy(LABELS), label_smoothing=0.1, reduction="sum")
+    torch.testing.assert_close(classes_loss(model, batch, 0.1).loss, plain)
+    of_text = torch.zeros(())
+    for row in range(len(LENGTHS)):
+        unlabelled = replace(pairs.batch(np.array([row])), labels=None)
+        sums = cross_entropy(model, unlabelled, 0.0)
+        of_text = of_text + sums.loss / (LENGTHS[row] + 1)
+    sums = classes_loss(model, batch, 0.1, lm_weight=0.5)
+    torch.testing.assert_close(sums.loss, plain + 0.5 * of_text, atol=1e-4, rtol=1e-5)
+    assert sums.n_correct == (logits.argmax(-1).numpy() == LABELS).sum() and sums.n_tokens == len(LENGTHS)
+    settings = TrainingConfig(objective="classification", lm_weight=0.5)
+    torch.testing.assert_close(objective(model, batch, settings).loss, sums.loss)
+
+
+def test_weighted_losses_have_the_gradient_of_the_plain_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.training.weighted_loss.block_rows", lambda *_: 3)
+    torch.manual_seed(0)
+    values = [torch.randn(7, 4, requires_grad=True), torch.randn(5, 4, requires_grad=True)]
+    targets, weights = torch.tensor([0, 1, 2, 3, 4, 0, 1]), torch.rand(7)
+    loss = 3 * weighted_nll(values[0], values[1], targets, weights)
+    found = torch.autograd.grad(loss, values)
+    nll = torch.nn.functional.cross_entropy(values[0] @ values[1].T, targets, reduction="none")
+    plain = 3 * (nll * weights).sum()
+    torch.testing.assert_close(loss, plain)
+    for grad, expected in zip(found, torch.autograd.grad(plain, values), strict=True):
+        torch.testing.assert_close(grad, expected)
+
+
+def test_a_batch_has_the_labels_of_its_rows() -> None:
+    batch = texts().batch(np.array([3, 0]))
+    assert isinstance(batch, Batch) and batch.labels is not None and batch.labels.tolist() == [1, 2]
