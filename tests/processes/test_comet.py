@@ -127,7 +127,7 @@ def test_an_interrupt_ends_all_its_processes(nmt: Command, tmp_path: Path, files
     started = tmp_path / "pids"
 
     def interrupt() -> None:
-        until(lambda: started.is_file() and len(started.read_text(encoding="utf-8").split()) == 2)
+        until(lambda: len(pids(started)) == 2)
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
@@ -135,8 +135,13 @@ def test_an_interrupt_ends_all_its_processes(nmt: Command, tmp_path: Path, files
     ended = nmt("evaluate", *files, "--comet", started, "--comet-command", stand_in("hangs"))
     thread.join()
     assert (ended.status, ended.out, ended.err.splitlines()[-1]) == (130, "", "nmt: interrupted")
-    for pid in map(int, started.read_text(encoding="utf-8").split()):
+    for pid in pids(started):
         until(lambda pid=pid: not is_running(pid))
+
+
+def pids(started: Path) -> list[int]:
+    """The processes that the stand-in wrote down; its file is empty for a moment."""
+    return [int(pid) for pid in started.read_text(encoding="utf-8").split()] if started.is_file() else []
 
 
 def is_running(pid: int) -> bool:
@@ -153,16 +158,15 @@ def test_a_terminal_shows_what_it_is_doing(monkeypatch: pytest.MonkeyPatch, tmp_
     comet = find_comet(stand_in("hangs"))
 
     def end() -> None:
-        until(started.is_file)
-        until(lambda: any("100%" in row for row in rows(screen)))
-        os.kill(int(started.read_text(encoding="utf-8").split()[0]), signal.SIGTERM)
+        until(lambda: len(pids(started)) == 2 and any("100%" in row for row in rows(screen)))
+        os.kill(pids(started)[0], signal.SIGTERM)
 
     thread = threading.Thread(target=end)
     thread.start()
     with pytest.raises(DataError, match="SIGTERM"):
         score_segments(comet, str(started), SOURCES, REFS, SYSTEMS)
     thread.join()
-    os.kill(int(started.read_text(encoding="utf-8").split()[1]), signal.SIGKILL)
+    os.kill(pids(started)[1], signal.SIGKILL)
     assert f"{comet.name}: Loading the model: 100%" in rows(screen)
 
 
