@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Multi30k de-en with 5,000 pairs; of the other 24,000, both sides are there as monolingual text, as if they were no pairs.
-# What does pre-training gain? All arms make as many updates of as many target tokens, each on one core; back and both also
-# translate the English text.
+# What does pre-training gain? All arms take as many CPU seconds, each on one core: as many as 1,500 updates of translation,
+# of which 1,000 are left where something else is learned first. The numbers of updates follow from the speed of the
+# objectives (scripts/measure/objectives.py); each arm ends with the CPU time of what was run.
 #   scripts/experiments/pretraining.sh FOLDER SEED ARM...     FOLDER has the files (data/README.md); runs/pretraining/ARM-SEED
 #   none    1,500 updates of translation
-#   alone   1,500 of translation by a decoder alone, with as many parameters (docs/pretraining.md)
+#   alone   1,000 of translation by a decoder alone, with as many parameters (docs/pretraining.md)
 #   pairs   500 of denoising both sides of the pairs, then 1,000 of translation
 #   mono    500 of denoising the pairs and the monolingual text, then 1,000 of translation
-#   masked  500 of masked language modelling of both languages, then 1,000 of translation with that encoder
-#   causal  500 of a language model of the target language, then 1,000 of translation with that decoder
-#   back    500 of translation en-de, then 1,000 of the pairs, twice, and the English text with its translations
-#   both    500 of denoising as for mono, 300 of translation en-de from there, 700 from there as for back
+#   masked  1,400 of masked language modelling of both languages, then 1,000 of translation with that encoder
+#   causal  1,100 of a language model of the target language, then 1,000 of translation with that decoder
+#   back    500 of translation en-de, then 850 of the pairs, twice, and the English text with its translations
+#   both    500 of denoising as for mono, 300 of translation en-de from there, 550 from there as for back
 # Run the same command again to continue with what was stopped. Then: nmt compare runs/pretraining/* --split test_2016_flickr
 set -euo pipefail
 [ $# -ge 3 ] || { echo "$0: FOLDER, SEED and ARM are needed; the first lines of the script explain" >&2; exit 2; }
@@ -51,10 +52,10 @@ run() {
   nmt train "${resumed[@]}" --config "$config" --data "$data" --run "$path" --set "training.seed=$seed" "$@"
 }
 
-# learn NAME OBJECTIVE KIND OPTION...: 500 updates of pre-training
+# learn NAME OBJECTIVE KIND UPDATES: pre-training
 learn() {
-  run "$1" --set "training.objective=$2" --set "model.kind=$3" --set training.max_steps=500 \
-    --set training.validate_every_steps=500 --set training.select_by=loss "${@:4}"
+  run "$1" --set "training.objective=$2" --set "model.kind=$3" --set "training.max_steps=$4" \
+    --set "training.validate_every_steps=$4" --set training.select_by=loss
 }
 
 # back NAME: translate the English text with a run, prepare its translations with the pairs, twice; sets config and data
@@ -76,30 +77,32 @@ for arm in "$@"; do
   config=data/pretraining/config.yaml data=$with
   case $arm in
     none) run none --set training.max_steps=1500 ;;
-    alone) run alone --set training.max_steps=1500 --set model.kind=decoder --set model.decoder_layers=10 ;;
+    alone) run alone --set training.max_steps=1000 --set model.kind=decoder --set model.decoder_layers=10 ;;
     pairs | mono)
       if [ "$arm" = pairs ]; then data=$with-pairs; fi
-      learn "denoising-$arm" denoising translation
+      learn "denoising-$arm" denoising translation 500
       run "$arm" --init-from "$runs/denoising-$arm-$seed" --set training.max_steps=1000
       ;;
     masked)
-      learn encoder masked encoder
+      learn encoder masked encoder 1400
       run masked --init-from "encoder=$runs/encoder-$seed" --set training.max_steps=1000
       ;;
     causal)
-      learn lm causal decoder
+      learn lm causal decoder 1100
       run causal --init-from "decoder=$runs/lm-$seed" --set training.max_steps=1000
       ;;
     back)
       run reverse "${reverse[@]}" --set training.max_steps=500
       back reverse
-      run back --set training.max_steps=1000
+      run back --set training.max_steps=850
       ;;
     both)
-      learn denoising-mono denoising translation
+      learn denoising-mono denoising translation 500
       run reverse-mono "${reverse[@]}" --init-from "$runs/denoising-mono-$seed" --set training.max_steps=300
       back reverse-mono
-      run both --init-from "$runs/denoising-mono-$seed" --set training.max_steps=700
+      run both --init-from "$runs/denoising-mono-$seed" --set training.max_steps=550
       ;;
   esac
+  echo "$arm, seed $seed: CPU time of this arm and those before it, user and system:"
+  times | tail -n 1
 done
