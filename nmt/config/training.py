@@ -70,11 +70,11 @@ class TrainingConfig(Section):
     """masked: the pieces of a word are masked together; for scripts with spaces between words."""
     pair_task: bool = False
     """masked: learn pairs as one sequence, masked on both sides, and whether they are translations: half of them have a
-    wrong target. The cross-entropy of this decision, a mean over the pairs, is added to that of the masked pieces."""
+    wrong side. The cross-entropy of this decision, a mean over the pairs, is added to that of the masked pieces."""
     pair_negatives: Annotated[list[PairNegative], Field(min_length=1)] = Field(["shuffled"])
-    """pair_task: kinds of wrong targets, drawn with equal probability. shuffled: that of another pair, of similar
-    length; cut: its second half is missing; replaced: a word is one of another pair; number: a digit is another;
-    copied: the source. Where one is impossible, such as number without digits, another is taken."""
+    """pair_task: kinds of wrong sides, source or target, drawn with equal probability. shuffled: that of another pair,
+    of similar length; cut: its second half is missing; replaced: a word is one of another pair; number: a digit is
+    another; copied: the other side. Where one is impossible, such as number without digits, another is taken."""
     label_smoothing: float = Field(0.1, ge=0.0, lt=1.0)
     """Probability mass that is spread uniformly over the vocabulary, or the labels (Szegedy et al., 2016)."""
     consistency: Literal["none", "rdrop", "simcut"] = "none"

@@ -8,7 +8,7 @@
 #   clean      the pairs that are not damaged, which is what a perfect filter keeps
 # All three by default. Run the same command again to continue with what was stopped; arms may run at the same time. Then:
 #   nmt compare runs/filter/{damaged,filtered,clean} --split test
-# UPDATES and CLASSIFIER_UPDATES may be set for shorter ones. The classifier's wrong targets are whole ones of other pairs,
+# UPDATES and CLASSIFIER_UPDATES may be set for shorter ones. The classifier's wrong sides are whole ones of other pairs,
 # first halves and copies; of the other kinds of damage it learns nothing, half-translated pairs included, for which
 # `replaced` would take more training than this.
 set -euo pipefail

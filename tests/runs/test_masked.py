@@ -69,7 +69,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, Path]:
         training={
             "objective": "masked", "pair_task": True, "pair_negatives": ["copied"], "update_tokens": 600,
             "max_tokens": 2000, "schedule": "constant", "peak_lr": 0.01, "warmup_steps": 20, "label_smoothing": 0,
-            "max_steps": 60, "validate_every_steps": 60, "save_every_steps": 60, "log_every_steps": 30,
+            "max_steps": 240, "validate_every_steps": 240, "save_every_steps": 240, "log_every_steps": 120,
         },
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
@@ -195,11 +195,17 @@ def test_settings_that_do_not_go_together(data: Path, tmp_path: Path) -> None:
 
 
 def test_the_classifier_filters_pairs(trained: tuple[Config, Path], tmp_path: Path, nmt: Command) -> None:
-    """Of right pairs and copies of the source it keeps the right ones."""
+    """Of right pairs and copies of either side it keeps the right ones."""
     _, folder = trained
     sides = [(folder / f"dev.{language}").read_text(encoding="utf-8").splitlines() for language in ("aa", "bb")]
     right = list(zip(*sides, strict=True))[:20]
-    pairs = [*right, ("", "bas"), ("ba", " "), *[(src, src) for src, _ in right], (" ".join(["ba"] * 300), "sab")]
+    pairs = [
+        *right,
+        ("", "bas"),
+        ("ba", " "),
+        *[(pair[i % 2],) * 2 for i, pair in enumerate(right)],
+        (" ".join(["ba"] * 300), "sab"),
+    ]
     texts = [tmp_path / "text.aa", tmp_path / "text.bb"]
     for text, side in zip(texts, zip(*pairs, strict=True), strict=True):
         text.write_text("".join(f"{line}\n" for line in side), encoding="utf-8")

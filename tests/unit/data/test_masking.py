@@ -16,7 +16,7 @@ from nmt.data.batching import Pairs, unpadded
 from nmt.data.corpus import Lines
 from nmt.data.corruptions import PairExamples
 from nmt.data.masking import Masking
-from nmt.data.pair_sequences import PairSequences, joined
+from nmt.data.pair_sequences import PairSequences, divided, joined
 from nmt.data.random_numbers import hashed, key_of
 from nmt.text.tokenizer import EOS, FIRST_LEARNED, MASK, N_SPECIAL, SEPARATOR, Tokenizer, train_tokenizer
 from sentences import sentence_pairs
@@ -117,12 +117,16 @@ def test_pairs_are_one_sequence_with_a_label(tokenizer: Tokenizer, pairs: Pairs)
     batch = modified.batch(np.arange(len(rows)))
     assert batch.labels is not None and modified.corpus_rows(np.arange(2)).tolist() == [150, 149]
     src, tgt = ([line.tolist() for line in unpadded(side)] for side in (true.src, true.tgt_out))
+    wrong = []
     for i, (sequence, label) in enumerate(zip(unpadded(batch.tgt_out), batch.labels.tolist(), strict=True)):
         middle = sequence.tolist().index(SEPARATOR)
-        assert sequence[:middle].tolist() == src[i]
-        assert (sequence[middle + 1 :].tolist() == tgt[i]) == bool(label)
-        assert label or sequence[middle + 1 :].tolist() in tgt
+        sides = (sequence[:middle].tolist(), sequence[middle + 1 :].tolist())
+        is_right = (sides[0] == src[i], sides[1] == tgt[i])
+        wrong.append(is_right)
+        assert all(is_right) == bool(label) and any(is_right)
+        assert sides[0] in src and sides[1] in tgt
     assert 0.4 < batch.labels.float().mean() < 0.6
+    assert len(set(wrong)) == 3, "either side is wrong"
     scored = made(masks, pairs, rows, 3)
     sides = [(any(each[: ids.index(SEPARATOR)]), any(each[ids.index(SEPARATOR) :])) for ids, _, each in scored]
     assert len(set(sides)) == 3, "both sides are masked"
@@ -147,36 +151,37 @@ def test_the_sequences_of_pairs_are_gathered_as_they_are_joined(tokenizer: Token
     ]
 
 
-def wrong_targets(
-    tokenizer: Tokenizer, kind: PairNegative, n: int = 120
-) -> list[tuple[list[int], list[int], list[int]]]:
-    """Source, target and wrong target, of pairs that are made wrong."""
-    src, tgt = (encoded(tokenizer, side[:n]) for side in zip(*PAIRS, strict=True))
+def wrong_lines(tokenizer: Tokenizer, kind: PairNegative, n: int = 160) -> list[tuple[int, list[int], list[int], Any]]:
+    """Side, line, translation and wrong line, of pairs that are made wrong."""
+    sides = [encoded(tokenizer, side[:n]) for side in zip(*PAIRS, strict=True)]
     examples = PairExamples([kind], tokenizer, 250)
-    sequences, labels = examples.made(list(map(joined, src, tgt)), hashed(key_of(5), np.arange(n)))
+    sequences, labels = examples.made(list(map(joined, *sides)), hashed(key_of(5), np.arange(n)))
     assert 0.3 * n < labels.sum() < 0.7 * n
-    found = [(src[i].tolist(), tgt[i].tolist(), sequences[i].tolist()) for i in np.flatnonzero(labels == 0).tolist()]
-    return [(one, other, both[len(one) + 1 :]) for one, other, both in found]
+    found = []
+    for i in np.flatnonzero(labels == 0).tolist():
+        right, wrong = ([ids.tolist() for ids in pair] for pair in ((sides[0][i], sides[1][i]), divided(sequences[i])))
+        [side] = [side for side in (0, 1) if right[side] != wrong[side]]
+        found.append((side, right[side], right[1 - side], wrong[side]))
+    assert 0.3 < np.mean([side for side, *_ in found]) < 0.7, "either side is wrong as often"
+    return found
 
 
-def test_each_kind_of_wrong_target(tokenizer: Tokenizer) -> None:
-    targets = [ids.tolist() for ids in encoded(tokenizer, [tgt for _, tgt in PAIRS[:120]])]
-    lengths = sorted(map(len, targets))
-    for _, tgt, wrong in wrong_targets(tokenizer, "shuffled"):
-        assert wrong in targets and wrong != tgt
-        n_between = sum(min(len(wrong), len(tgt)) < length < max(len(wrong), len(tgt)) for length in lengths)
-        assert n_between < 8
-    for _, tgt, wrong in wrong_targets(tokenizer, "cut"):
-        assert wrong == tgt[: len(tgt) // 2]
-    for _, tgt, wrong in wrong_targets(tokenizer, "replaced"):
-        one, other = (tokenizer.decode(ids).split(" ") for ids in (tgt, wrong))
-        assert len(one) == len(other) and sum(a != b for a, b in zip(one, other, strict=True)) == 1
-    for _, tgt, wrong in wrong_targets(tokenizer, "number"):
-        one, other = tokenizer.decode(tgt), tokenizer.decode(wrong)
-        changed = [b for a, b in zip(one, other, strict=True) if a != b]
+def test_each_kind_of_wrong_line(tokenizer: Tokenizer) -> None:
+    sides = [[ids.tolist() for ids in encoded(tokenizer, side[:160])] for side in zip(*PAIRS, strict=True)]
+    lengths = [sorted(map(len, side)) for side in sides]
+    for side, line, _, wrong in wrong_lines(tokenizer, "shuffled"):
+        assert wrong in sides[side]
+        assert sum(min(len(wrong), len(line)) < n < max(len(wrong), len(line)) for n in lengths[side]) < 8
+    for _, line, _, wrong in wrong_lines(tokenizer, "cut"):
+        assert wrong == line[: len(line) // 2]
+    for _, line, _, wrong in wrong_lines(tokenizer, "replaced"):
+        words = [tokenizer.decode(ids).split(" ") for ids in (line, wrong)]
+        assert sum(a != b for a, b in zip(*words, strict=True)) == 1
+    for _, line, _, wrong in wrong_lines(tokenizer, "number"):
+        changed = [b for a, b in zip(tokenizer.decode(line), tokenizer.decode(wrong), strict=True) if a != b]
         assert len(changed) == 1 and changed[0].isdecimal()
-    for src, _, wrong in wrong_targets(tokenizer, "copied"):
-        assert wrong == src
+    for _, _, translation, wrong in wrong_lines(tokenizer, "copied"):
+        assert wrong == translation
 
 
 def test_what_cannot_be_made_wrong_stays_right(tokenizer: Tokenizer) -> None:
@@ -188,6 +193,16 @@ def test_what_cannot_be_made_wrong_stays_right(tokenizer: Tokenizer) -> None:
     # of several kinds another one is taken
     src, tgt = (encoded(tokenizer, [line]) for line in PAIRS[0])
     [sequence], labels = PairExamples(["shuffled", "cut"], tokenizer, 250).made([joined(*src, *tgt)], numbers)
-    assert labels.tolist() == [0] and len(sequence) == len(src[0]) + 1 + len(tgt[0]) // 2
-    _, labels = PairExamples(["copied"], tokenizer, len(src[0]) - 1).made([joined(*src, *tgt)], numbers)
+    cut = [(len(src[0]) // 2, len(tgt[0])), (len(src[0]), len(tgt[0]) // 2)]
+    assert labels.tolist() == [0] and tuple(map(len, divided(sequence))) in cut
+    # only one side has a digit
+    src, tgt = (
+        encoded(tokenizer, [line.rstrip("0123456789 ") if side else line]) for side, line in enumerate(PAIRS[0])
+    )
+    for number in range(1, 20, 2):
+        made = PairExamples(["number"], tokenizer, 250).made([joined(*src, *tgt)], np.array([number], np.uint64))
+        assert made[1].tolist() == [0] and divided(made[0][0])[1].tolist() == tgt[0].tolist()
+    _, labels = PairExamples(["copied"], tokenizer, min(len(src[0]), len(tgt[0])) - 1).made(
+        [joined(*src, *tgt)], numbers
+    )
     assert labels.tolist() == [1], "no side is longer than the longest that is learned"
