@@ -79,6 +79,7 @@ def filter_pairs(
     from nmt.cli.defaults import run_or_newest
     from nmt.console import Progress
     from nmt.files.write import open_output, refuse_overwriting
+    from nmt.prepare.cleaning.pair_classifier import PairClassifier
     from nmt.translate.filter import (
         agreed,
         at_least,
@@ -92,7 +93,6 @@ def filter_pairs(
         kept_message,
         write_kept,
     )
-    from nmt.translate.pair_classifier import PairClassifier
     from nmt.translate.score import read_pairs
     from nmt.translate.translator import Translator
 

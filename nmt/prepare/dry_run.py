@@ -11,6 +11,7 @@ from nmt.config import Config
 from nmt.console import Progress, show
 from nmt.errors import DataError
 from nmt.files.write import replace_file
+from nmt.prepare.cleaning.classified import classifier_fingerprints
 from nmt.prepare.held_out import read_held_out
 from nmt.prepare.languages import Sample
 from nmt.prepare.pairs import OpenSource
@@ -44,16 +45,19 @@ def dry_run(
         report: where to write the report: a file named *.html or *.json, or a directory for both; None: nowhere.
         engine: does the work on the whole text; by default this process.
 
-    Raises DataError, also if nothing is left of the text, or HubError for the hub.
+    Raises DataError, also if nothing is left of the text, HubError for the hub, or ConfigError for a run that is no
+    classifier of pairs of these languages.
     """
     root = text_folder(config.data.root)
+    classifiers = classifier_fingerprints(config.data)
     trial = _Trial(config, {key: open_source(each, config.data.languages, root) for key, each in config.data.sources()})
     with TemporaryDirectory(prefix="nmt-") as folder:
         # a sample is cleaned before other processes would have started
         own = engine if engine is not None and sample is None else InProcess()
-        work = Work(Path(folder), own, SIZES, {"block lists": ""})  # their content: only work that goes on needs it
+        # the content of block lists: only work that goes on needs it
+        work = Work(Path(folder), own, SIZES, {"block lists": ""}, classifiers)
         text = trial.settle(work, sample)
-        outcome = trial.report(text, sample)
+        outcome = trial.report(text, sample, classifiers)
     for line in screen(outcome):
         echo(line)
     if config.data.mono:
@@ -95,7 +99,7 @@ class _Trial:
             report.renumber([0, *own].__getitem__)
         return text
 
-    def report(self, text: TrainingText, sample: int | None) -> Report:
+    def report(self, text: TrainingText, sample: int | None, classifiers: dict[str, str]) -> Report:
         """Return the report on the text."""
         languages = self._config.data.languages
         records = {key: source.record for key, source in self._sources.items()}
@@ -113,7 +117,7 @@ class _Trial:
             corpora=corpus_reports(reports, records, samples, languages),
             held_out={key.removeprefix("test."): len(pairs) for key, pairs in held_out.items()},
             warnings=self._warnings + text.warnings + corpus_warnings(reports, samples | others, languages, names),
-            settings=recipe(self._config),
+            settings=recipe(self._config, classifiers=classifiers),
         )
 
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from nmt.console import Progress
 from nmt.errors import ConfigError, DataError
 from nmt.files.read import open_regular, reading
+from nmt.prepare.cleaning.pair_classifier import PairClassifier
 from nmt.text.lines import READ_TWICE
-from nmt.translate.pair_classifier import PairClassifier
 from nmt.translate.score import Numbers, Scored, cut_message, read_pairs
 from nmt.translate.translator import Translator
 
@@ -84,14 +84,7 @@ def classified(
 ) -> Iterator[PairScore]:
     """Score pairs by a classifier. Raises CheckpointError as `PairClassifier.log_odds`."""
     for found in classifier.log_odds(pairs, progress=progress):
-        is_blank = math.isnan(found.value)
-        yield PairScore(0.0 if is_blank else odds_score(found.value), is_blank, found.cut)
-
-
-def odds_score(log_odds: float) -> float:
-    """Return the score of log-odds: 0.5 if both classes are as probable, and the greater the more probable a
-    translation is. Unlike a probability it does not become 1 for all that are certain."""
-    return (1 + log_odds / (1 + abs(log_odds))) / 2
+        yield PairScore(found.score, math.isnan(found.value), found.cut)
 
 
 def check_same_direction(translator: Translator, classifier: PairClassifier, name: Path) -> None:

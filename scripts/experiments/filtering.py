@@ -25,6 +25,7 @@ import numpy as np
 from nmt.cli.exits import user_errors
 from nmt.console import Progress
 from nmt.files.write import replace_file
+from nmt.prepare.cleaning.pair_classifier import PairClassifier
 from nmt.translate.filter import (
     Floats,
     PairScores,
@@ -36,7 +37,6 @@ from nmt.translate.filter import (
     collect_scores,
     dual_cross_entropy,
 )
-from nmt.translate.pair_classifier import PairClassifier
 from nmt.translate.translator import Translator
 from scripts.measure.damage import GOOD, KINDS, Made, damaged, read
 

@@ -11,6 +11,7 @@ import torch
 from nmt.config import Config, SearchConfig
 from nmt.config.load import dump_config, load_config
 from nmt.layout import RUN_FORMAT, RunDir
+from nmt.model.stacks import EncoderModel
 from nmt.model.transformer import Model, Transformer
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.info import RunInfo, Selected, write_info, write_selected
@@ -71,6 +72,16 @@ def write_run(path: Path, config: Config, tokenizer: Tokenizer, model: Model, st
     save_checkpoint(run.step(step), dict(model.named_parameters()), None, {})
     write_selected(run, Selected(best_step=step, weights="raw", reason="the only one"))
     return path
+
+
+def write_classifier(path: Path, tokenizer: Tokenizer, direction: str = "de-en", seed: int = 5) -> Path:
+    """A run of an untrained classifier of pairs."""
+    config = tiny_config(kind="encoder")
+    training = config.training.model_copy(update={"objective": "masked", "pair_task": True, "max_tokens": 2048})
+    data = config.data.model_copy(update={"direction": direction})
+    torch.manual_seed(seed)
+    model = EncoderModel(config.model, len(tokenizer), n_classes=2)
+    return write_run(path, config.model_copy(update={"training": training, "data": data}), tokenizer, model)
 
 
 def make(tokenizer: Tokenizer, config: Config) -> Translator:

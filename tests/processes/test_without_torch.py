@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import tiny_corpus
 from logged_run import make_run, train, valid
+from tiny_corpus import tiny_text
 
 
 def test_runs_are_listed_without_torch(tmp_path: Path) -> None:
@@ -22,3 +25,21 @@ print("heavy:", sorted({"torch", "numpy", "matplotlib", "safetensors", "sacreble
 """
     ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert ran.stdout.endswith("heavy: []\n")
+
+
+def test_text_is_prepared_without_torch(tmp_path: Path) -> None:
+    """Unless a classifier cleans it."""
+    tiny_text(tmp_path)
+    code = """
+import sys
+from pathlib import Path
+from nmt.prepare.prepare import prepare
+from tiny_corpus import tiny_settings
+prepare(tiny_settings(Path(), data={"clean": {"misaligned": 0.03}}), Path("data"))
+print("torch" in sys.modules)
+"""
+    path = {"PYTHONPATH": str(Path(tiny_corpus.__file__).parent)}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | path, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.endswith("\nFalse\n")

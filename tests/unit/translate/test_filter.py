@@ -23,7 +23,7 @@ from command import Command, Result
 from folders import Folder
 from nmt.config import Config
 from nmt.model.masks import Padded
-from nmt.model.stacks import EncoderModel
+from nmt.prepare.cleaning.pair_classifier import PairClassifier, odds_score
 from nmt.text.tokenizer import EOS, SEPARATOR, Tokenizer
 from nmt.translate.filter import (
     PairScore,
@@ -34,12 +34,10 @@ from nmt.translate.filter import (
     dual_cross_entropy,
     dual_score,
     kept_message,
-    odds_score,
 )
-from nmt.translate.pair_classifier import PairClassifier
 from nmt.translate.score import BLANK, Numbers, Scored
 from nmt.translate.translator import Translator
-from tiny_run import PLAIN, tiny_config, tiny_model, words, write_run
+from tiny_run import PLAIN, tiny_config, tiny_model, words, write_classifier, write_run
 
 REFS = [" ".join(words(n, seed=100 + n)) for n in (4, 1, 9, 2, 13, 6, 5, 3)]
 PAIRS = list(zip(PLAIN, REFS, strict=True))
@@ -182,11 +180,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="module")
 def classifier(runs: Path, tokenizer: Tokenizer) -> Path:
     """A run of pairs de-en, beside the others."""
-    config = tiny_config(kind="encoder")
-    training = config.training.model_copy(update={"objective": "masked", "pair_task": True, "max_tokens": 2048})
-    torch.manual_seed(5)
-    model = EncoderModel(config.model, len(tokenizer), n_classes=2)
-    return write_run(runs / "pairs", config.model_copy(update={"training": training}), tokenizer, model)
+    return write_classifier(runs / "pairs", tokenizer)
 
 
 def write(name: str, lines: Iterable[str]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -20,9 +23,9 @@ from nmt.model.device import pick_device
 from nmt.model.masks import Padded
 from nmt.model.precision import autocast
 from nmt.model.stacks import EncoderModel
-from nmt.runs.model import choose_precision, open_saved
+from nmt.runs.folder import fingerprint
+from nmt.runs.model import Saved, choose_precision, open_saved
 from nmt.text.tokenizer import Tokenizer, is_blank
-from nmt.translate.types import WINDOW
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,33 @@ class PairLogOdds:
     """Log-odds that the lines are translations of each other; NaN if a side is blank."""
     cut: bool = False
     """True if a side has more pieces than the model has learned: only its start was read."""
+
+    @property
+    def score(self) -> float:
+        """From 0 to 1, the greater the better; 0 if a side is blank."""
+        return 0.0 if math.isnan(self.value) else odds_score(self.value)
+
+
+def odds_score(log_odds: float) -> float:
+    """Return the score of log-odds: 0.5 if both classes are as probable, and the greater the more probable a
+    translation is. Unlike a probability it does not become 1 for all that are certain."""
+    return (1 + log_odds / (1 + abs(log_odds))) / 2
+
+
+def open_classifier(path: Path, checkpoint: str = "best", weights: str = "auto") -> Saved:
+    """Open the run of a classifier; see `open_saved`. Raises also ConfigError if it has not learned the pair task."""
+    saved = open_saved(path, checkpoint, weights)
+    if not saved.config.training.pair_task:
+        raise ConfigError([f"{path}: is no classifier of pairs: name a run with training.pair_task: true"])
+    return saved
+
+
+def classifier_fingerprint(saved: Saved) -> str:
+    """Return sixteen hexadecimal digits that identify how pairs are scored: weights, model, tokenizer, sides."""
+    config = saved.config
+    how = [config.model.model_dump(mode="json"), config.data.direction, config.data.max_pieces]
+    text = json.dumps([fingerprint(saved.weights.tensors), saved.tokenizers.fingerprint, how], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -54,13 +84,16 @@ class PairClassifier:
         Raises CheckpointError if there is no such run or checkpoint or it is damaged, DataError for its tokenizer,
         ConfigError if it has not learned the pair task.
         """
-        saved = open_saved(path, checkpoint, weights)
-        if not saved.config.training.pair_task:
-            raise ConfigError([f"{path}: is no classifier of pairs: name a run with training.pair_task: true"])
-        model, device = saved.model(), pick_device("auto")
-        assert isinstance(model, EncoderModel), "only encoders learn the pair task"
+        saved = open_classifier(path, checkpoint, weights)
         if saved.note is not None:
             say(saved.note)
+        return cls.of(saved, precision)
+
+    @classmethod
+    def of(cls, saved: Saved, precision: str = "auto") -> PairClassifier:
+        """Make the classifier of a run that was opened with `open_classifier`."""
+        model, device = saved.model(), pick_device("auto")
+        assert isinstance(model, EncoderModel), "only encoders learn the pair task"
         tokenizer = saved.tokenizers[saved.config.data.src]
         return cls(model.to(device), saved.config, tokenizer, device, choose_precision(saved, precision, device))
 
@@ -70,7 +103,7 @@ class PairClassifier:
         return self.config.data.max_pieces
 
     def log_odds(
-        self, pairs: Iterable[tuple[str, str]], window: int = WINDOW, progress: Progress | None = None
+        self, pairs: Iterable[tuple[str, str]], window: int = 4096, progress: Progress | None = None
     ) -> Iterator[PairLogOdds]:
         """Yield the log-odds of each pair of a source and a target line, in order, with nothing masked.
 
