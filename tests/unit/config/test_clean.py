@@ -84,6 +84,13 @@ def test_changes_are_told_by_their_settings() -> None:
     assert list(changes(new, own)) == ["data.train.0.clean was nothing, is {'shouted': false}"]
 
 
+def test_another_classifier_is_a_change_where_it_is_known() -> None:
+    config = loaded("data.clean={classifier: runs/a, min_classifier_score: 0.5}")
+    known, other = (recipe(config, classifiers={"runs/a": fingerprint}) for fingerprint in ("1" * 16, "2" * 16))
+    assert list(changes(known, other)) == ["runs/a has changed"]
+    assert list(changes(known, recipe(config))) == list(changes(known, known)) == []  # as on a machine that trains
+
+
 def test_a_changed_block_list_is_a_change(tmp_path: Path) -> None:
     files = Source(files={"de": "a", "en": "b"}, clean=CorpusClean(block_lists={"de": "bad.de"}))
     clean = CleanConfig(block_lists={"en": "bad.en"})

@@ -8,13 +8,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from folders import TRAIN, Folder, files
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files import staging
 from nmt.prepare.append import append
-from nmt.prepare.cleaning.classified import Classified
+from nmt.prepare.cleaning.classified import Classified, classifier_fingerprints
 from nmt.prepare.cleaning.pair_classifier import PairClassifier
 from nmt.prepare.dry_run import dry_run
 from nmt.prepare.pipeline.work import Sizes
@@ -23,6 +24,8 @@ from nmt.tasks.in_process import InProcess
 from nmt.tasks.processes import Processes
 from nmt.tasks.task import Done, Task
 from nmt.text.tokenizer import Tokenizer
+from nmt.translate.filter import at_least, collect_scores
+from nmt.translate.filter import classified as scored_by
 from tiny_run import tiny_config, tiny_model, write_classifier, write_run
 
 SMALL = Sizes(part_pairs=60, bucket_pairs=150)
@@ -90,6 +93,15 @@ def test_a_classifier_of_the_other_direction_reads_the_sides_in_its_order(place:
     swapped = [(en, de) for de, en in TRAIN[:200]]
     wanted = {(de, en) for en, de in good(run, swapped)}
     assert train(place) == wanted != good(run, TRAIN[:200])
+
+
+def test_a_threshold_that_nmt_filter_tells_keeps_the_same_pairs(place: Folder, classifier: Path) -> None:
+    """Whatever was lost in rounding."""
+    [fingerprint] = classifier_fingerprints(place.config(**cleaned(classifier)).data).values()
+    scores = np.array(collect_scores(scored_by(PairClassifier.load(classifier), TRAIN[:30])).values)
+    for least in scores.tolist():
+        step = Classified(run=str(classifier), fingerprint=fingerprint, least=least)
+        assert step.dropped(("de", "en"), TRAIN[:30]).tolist() == (~at_least(scores, least)).tolist()
 
 
 class Stopping(InProcess):
