@@ -45,7 +45,8 @@ def append(
     Its other corpora are not read again, and its vocabulary, development and test sets stay. Of alike pairs the earlier
     is kept. Arguments as of `nmt.prepare.prepare.prepare`.
 
-    Raises DataError, also if the directory is not divided into shards, or anything else in the config has changed.
+    Raises DataError, also if the directory is not divided into shards, or anything else in the config has changed;
+    ConfigError for a run that is no classifier of pairs of these languages.
     """
     corpus = Corpus.open(DataDir(data_dir))
     classifiers = classifier_fingerprints(config.data)
