@@ -79,7 +79,7 @@ class _Reader:
         while i < len(children):
             if i in fields:
                 kind, end = fields[i]
-                yield Mark(kind, Markup(children[i:end]), "field")
+                yield Mark(kind, Markup(children[i:end]), "field", is_strict=True)
                 i = end
             else:
                 yield from self._child(children[i])
@@ -167,7 +167,7 @@ def _formatted(
         runs = [token for token in group if isinstance(token, _Run)]
         texts = [Text(run.text, run.text) for run in runs]
         mark = Markup(format=runs[0].element)
-        found += texts if key == base else [Mark("open", mark, key), *texts, Mark("close", mark, key)]
+        found += texts if key == base else [Mark("open", mark, key, is_strict=True), *texts, Mark("close", mark, key)]
     return found, base_run
 
 

@@ -7,6 +7,7 @@ left. What is inside a block, `placing` puts where it belongs in the translation
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar
@@ -83,7 +84,7 @@ class Block(Generic[M]):
         self.after = whole[len(spaced(whole).rstrip(" ")) :]
         content = _Content()
         pieces = content.pieces(nodes)
-        self.text = "".join(content.characters).rstrip(" ")
+        self.text = content.text
         """Its text without markup; any white space is one space."""
         self.pieces = [content.final(piece, len(self.text)) for piece in pieces]
 
@@ -214,9 +215,16 @@ class _Content:
     """Collects the text of a block."""
 
     def __init__(self) -> None:
-        self.characters: list[str] = []
+        self._parts: list[str] = []
+        self._length = 0
+        self._ends_in_space = True  # at its start, there is no space
         self._doubled: set[int] = set()
         """Characters before which there was one more space."""
+
+    @property
+    def text(self) -> str:
+        """All of it, without the space at its end."""
+        return "".join(self._parts).rstrip(" ")
 
     def pieces(self, nodes: Iterable[Node[M]]) -> list[Piece[M]]:
         """Append the text of nodes, and return where their marks and spans are in it."""
@@ -227,9 +235,9 @@ class _Content:
                 continue
             if isinstance(node, Mark) and node.kind == "space":
                 self._append(" ")
-            start = len(self.characters)
+            start = self._length
             inside = self.pieces(node.inside) if isinstance(node, Span) else []
-            pieces.append(Piece(start, len(self.characters), node, inside))
+            pieces.append(Piece(start, self._length, node, inside))
         return pieces
 
     def final(self, piece: Piece[M], end: int) -> Piece[M]:
@@ -240,10 +248,11 @@ class _Content:
         return Piece(min(piece.start, end), min(piece.end, end), piece.node, inside, is_apart)
 
     def _append(self, text: str) -> None:
-        for character in spaced(text):
-            if character != " ":
-                self.characters.append(character)
-            elif self.characters and self.characters[-1] != " ":
-                self.characters.append(" ")
-            else:
-                self._doubled.add(len(self.characters))
+        text = re.sub(" +", " ", spaced(text))
+        if text.startswith(" ") and self._ends_in_space:
+            self._doubled.add(self._length)
+            text = text[1:]
+        if text:
+            self._parts.append(text)
+            self._length += len(text)
+            self._ends_in_space = text.endswith(" ")

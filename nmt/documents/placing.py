@@ -22,6 +22,9 @@ _NEAR = 4
 
 def place(block: Block[M], translated: Translated) -> Iterator[Token[M]]:
     """Yield the tokens of a block's translation: all of its text, and each mark of the block once."""
+    if not block.pieces:
+        yield Text(translated.text)
+        return
     origins = Origins(block.text, translated, _edges(block.pieces))
     whole = _Place(0, len(origins.units), 0, len(translated.text))
     yield from _placed(origins, block.pieces, (0, len(block.text)), whole)
@@ -73,7 +76,7 @@ class _Level(Generic[M]):
     def __init__(self, origins: Origins, pieces: Sequence[Piece[M]], around: tuple[int, int], place: _Place) -> None:
         self._origins, self._pieces, self._around, self._place = origins, pieces, around, place
         self._runs = self._longest()
-        self._owner = dict[int, int]()
+        self._owner: dict[int, int] = {}
         """Unit -> the number of the piece that encloses it."""
         for number, (first, end) in self._runs.items():
             self._owner |= dict.fromkeys(range(first, end), number)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -150,24 +152,42 @@ def test_nothing_of_broken_html_is_lost(parts: list[str]) -> None:
         assert new.count(tag) == numbered.count(tag)
 
 
-_REPEATED = [
-    "<a '",
-    "<a ",
-    "<",
-    "<b>x",
-    "</b>",
-    "<!",
-    "<code>x",
-    "<b>a</b> ",
-    "<a b=c",
-    "<p translate=no>",
-    "</",
-    "<sup>1",
-]
+_REPEATED = {"<a '": 100_000, "<a b=c": 100_000, "<!": 100_000, "</": 100_000, "<b>": 9_000, "</b>": 9_000}
+_REPEATED |= {"<code>x": 9_000, "<p translate=no>": 9_000, "<sup>1": 9_000, "<b>a</b> ": 3_000}
 
 
 @pytest.mark.parametrize("part", _REPEATED)
 def test_time_grows_with_the_length(part: str) -> None:
     with no_hang():
-        taken = html_fragment(part * 10_000, attributes=True)
-        taken.translated_text([Translated(text.upper()) for text in taken.texts])
+        taken = html_fragment(part * _REPEATED[part], attributes=True)
+        texts = [text if len(text) > 100_000 else text.upper() for text in taken.texts]
+        taken.translated_text([Translated(text) for text in texts])
+
+
+def _written(node: object) -> str:
+    """HTML of nested lists: a list is an element."""
+    return f"<i>{''.join(map(_written, node))}</i>" if isinstance(node, list) else str(node)
+
+
+_WORDS = st.sampled_from([" one", " two, ", "three", " ", "<img>", "(four) "])
+_TREES = st.lists(st.recursive(_WORDS, lambda inner: st.lists(inner, max_size=4), max_leaves=12), max_size=5)
+_OFFSETS = st.integers(-2, 40)
+_RANGES = st.tuples(_OFFSETS, _OFFSETS)
+_ALIGNMENTS = st.none() | st.lists(st.tuples(_RANGES, _RANGES), max_size=8)
+
+
+@given(_TREES, st.sampled_from(["", "a", "eins, zwei (drei) vier fünf sechs.", "一二三 x"]), _ALIGNMENTS)
+def test_all_markup_is_there_and_nested_whatever_the_alignment(
+    tree: list[object], text: str, alignment: list[tuple[tuple[int, int], tuple[int, int]]] | None
+) -> None:
+    fragment = "".join(map(_written, tree))
+    taken = html_fragment(fragment)
+    if not taken.texts:
+        return
+    new = taken.translated_text([Translated(text, alignment)])
+    assert re.sub("<[^>]*>| ", "", new) == text.replace(" ", "")
+    assert [new.count(tag) for tag in ("<i>", "</i>", "<img>")] == [fragment.count(t) for t in ("<i>", "</i>", "<img>")]
+    depth = 0
+    for tag in re.findall("</?i>", new):
+        depth += -1 if "/" in tag else 1
+        assert depth >= 0
