@@ -162,7 +162,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
 def _other(text: str, start: int) -> tuple[int, _Piece | None]:
     """Return the comment, declaration or instruction that begins here, and its end; None if none does."""
     following = text[start + 1 : start + 2]
-    if following not in ("!", "?") or following == "":
+    if following not in ("!", "?"):
         return start, None
     is_comment = text.startswith("<!--", start)
     end = text.find("-->" if is_comment else ">", start + 2)
@@ -236,10 +236,9 @@ def _ends(pieces: Sequence[_Piece]) -> dict[int, int]:
     ends: dict[int, int] = {}
     last = len(pieces) - 1
     for i in reversed(range(len(pieces))):
-        if _is_opaque(pieces[i]) or (
-            i in closed and _is_number(pieces[i : min(closed[i], i + _MAX_PIECES_OF_NUMBER + 1)])
-        ):
-            ends[i] = closed.get(i, last)
+        end = closed.get(i, last)
+        if _is_opaque(pieces[i]) or (i in closed and _is_number(pieces[i : min(end, i + _MAX_PIECES_OF_NUMBER + 1)])):
+            ends[i] = end
         if pieces[i].name in _BLOCKS:
             last = max(i - 1, 0)
     return ends

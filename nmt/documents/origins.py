@@ -60,7 +60,9 @@ class Origins:
         """Return a unit that comes from the word of which these units of the text are a part."""
         for step, edge in ((-1, src_units.start), (1, src_units.stop - 1)):
             unit = edge
-            while self._touch(unit, unit + step):
+            for _ in range(_LOOK_BACK):
+                if not self._touch(unit, unit + step):
+                    break
                 unit += step
                 if unit in self._first and _is_word(self.source, self.src_units[unit]):
                     return self._first[unit]

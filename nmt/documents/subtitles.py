@@ -30,7 +30,9 @@ def open_subtitles(name: str, content: bytes) -> Document:
     text, encoding = decoded_text(name, content)
     is_vtt = name.lower().endswith(".vtt")
     parts = list(_parts(_LINE.findall(text), is_vtt))
-    if not any(isinstance(part, _Cue) for part in parts) and not (is_vtt and text.startswith("WEBVTT")):
+    if not any(isinstance(part, _Cue) for part in parts) and not (
+        is_vtt and text.lstrip("\ufeff").startswith("WEBVTT")
+    ):
         raise DataError(f"{name}: no time such as 00:00:01,000 --> 00:00:02,000 in it; is it a file of subtitles?")
     texts = [text for part in parts if isinstance(part, _Cue) for text in part.texts]
 
@@ -112,7 +114,8 @@ def _parts(lines: Sequence[str], is_vtt: bool) -> Iterator[str | _Cue]:
         yield lines[time]
         has_name = end < len(lines) and _is_name(lines[end - 2 : end], is_vtt)
         stop = max(end - 1, time + 1) if has_name else end
-        group, is_first = list[str](), True
+        group: list[str] = []
+        is_first = True
         for line in [*lines[time + 1 : stop], ""]:
             if line.strip():
                 group.append(line)

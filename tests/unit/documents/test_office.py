@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 import zipfile
 from collections.abc import Iterator
 from random import Random
@@ -21,7 +22,7 @@ from documents import bare_docx, bare_odt, members, reversed_upper, same, zipped
 from fuzzed import no_hang
 from nmt.documents import Document, open_document
 from nmt.documents.package import MAX_BYTES
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 
 # what these libraries do when they are imported and used is not of interest
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -142,6 +143,12 @@ def test_all_that_word_has_beside_its_texts_stays_as_it_is(word: bytes) -> None:
     before, after = members(word), members(capitals(open_document("a.docx", word)))
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {"word/document.xml", "word/header1.xml", "word/footer1.xml"} and list(before) == list(after)
+
+
+def test_without_lxml_the_error_says_what_to_install(word: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nmt.documents.docx", None)
+    with pytest.raises(ConfigError, match="pip install lxml"):
+        open_document("a.docx", word)
 
 
 def test_the_document_can_be_written_twice(word: bytes) -> None:
