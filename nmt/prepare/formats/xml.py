@@ -16,8 +16,8 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from nmt.errors import DataError
-from nmt.prepare.formats.encoding import extends_ascii
 from nmt.prepare.inputs import Input
+from nmt.text.declared import extends_ascii
 from nmt.text.lines import LINE_BYTES
 
 XML_LANG = "http://www.w3.org/XML/1998/namespace}lang"

@@ -1,0 +1,106 @@
+"""PO catalogues of gettext: messages without a translation get one; everything else remains as it is."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nmt.documents.inline import Mark, Passage, Text, Token
+from nmt.documents.placing import place
+from nmt.documents.tags import tagged
+from nmt.documents.types import Document, Translated
+from nmt.text.po import Message, po_charset, po_escaped, po_lines, po_messages
+
+
+@dataclass(frozen=True)
+class _Missing:
+    """A message whose translation is missing: its text, or two with the plural."""
+
+    message: Message
+    passages: list[Passage[str]]
+
+
+def open_catalogue(name: str, content: bytes) -> Document:
+    """Take a PO file apart. Raises DataError."""
+    charset = po_charset(name, content)
+    lines = list(po_lines(name, content))
+    missing = [_missing(message) for message in po_messages(name, lines) if _is_missing(message)]
+    texts = [text for entry in missing for passage in entry.passages for text in passage.texts]
+    mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
+
+    def write(results: Sequence[Translated]) -> bytes:
+        queue, written = iter(results), list(lines)
+        for entry in missing:
+            _fill(written, entry, queue)
+        return mark + _encoded("".join(written), charset)
+
+    return Document(texts, write)
+
+
+def _is_missing(message: Message) -> bool:
+    texts = message.texts
+    if message.is_obsolete or not texts["msgid"]:
+        return False
+    return message.is_fuzzy or not any(text for key, text in texts.items() if key.startswith("msgstr"))
+
+
+def _missing(message: Message) -> _Missing:
+    texts = [message.texts[key] for key in ("msgid", "msgid_plural") if key in message.parts]
+    return _Missing(message, [Passage(_tokens(text)) for text in texts])
+
+
+def _tokens(text: str) -> Iterator[Token[str]]:
+    for i, part in enumerate(re.split("(\n)", text)):
+        if i % 2:
+            yield Mark("break", part)
+        else:
+            yield from tagged(part)
+
+
+def _fill(lines: list[str], entry: _Missing, results: Iterator[Translated]) -> None:
+    """Write the translations of a message, in place."""
+    forms = [_text(passage, results) for passage in entry.passages]
+    keys = [key for key in entry.message.lines if key.startswith("msgstr")]
+    for i, key in enumerate(keys):
+        text = forms[-1] if len(keys) == 1 else forms[min(i, len(forms) - 1)]
+        first, *others = entry.message.lines[key]
+        line_end = lines[first][len(lines[first].rstrip("\r\n")) :] or "\n"
+        lines[first] = "".join(f"{line}{line_end}" for line in _written(key, text))
+        for other in others:
+            lines[other] = ""
+    if entry.message.is_fuzzy:
+        for number in entry.message.comments:
+            lines[number] = _without_fuzzy(lines[number])
+
+
+def _text(passage: Passage[str], results: Iterator[Translated]) -> str:
+    _, tokens = passage.translated(results, place)
+    return "".join(token.text if isinstance(token, Text) else token.markup for token in tokens)
+
+
+def _written(key: str, text: str) -> list[str]:
+    """Return the lines of a text: one, or one for each of its own."""
+    parts = [po_escaped(part) for part in re.findall("[^\n]*\n|[^\n]+", text)]
+    if len(parts) <= 1:
+        return [f'{key} "{"".join(parts)}"']
+    return [f'{key} ""', *(f'"{part}"' for part in parts)]
+
+
+def _without_fuzzy(line: str) -> str:
+    """Return a comment without the flag, and without the text that the translation was of before."""
+    if line.lstrip().startswith("#|"):
+        return ""
+    if not line.lstrip().startswith(("#,", "#=")):
+        return line
+    flags = [flag for flag in line.strip()[2:].split(",") if flag.strip() != "fuzzy"]
+    return f"{line.strip()[:2]}{','.join(flags)}{line[len(line.rstrip()) :]}" if any(map(str.strip, flags)) else ""
+
+
+def _encoded(text: str, charset: str) -> bytes:
+    """Encode a file in its charset, or where that lacks a character, in UTF-8, which its header then says."""
+    try:
+        return text.encode(charset)
+    except UnicodeEncodeError:
+        return re.sub(r"(?i)(charset=)[\w.:-]+", r"\1UTF-8", text, count=1).encode("utf-8")

@@ -1,0 +1,260 @@
+"""HTML: texts between tags, which remain as they are written, however broken the document is.
+
+https://html.spec.whatwg.org/multipage/parsing.html describes how browsers read it. This is not a parser of it: every
+character belongs to a tag, a comment or a text, and is written again.
+"""
+
+from __future__ import annotations
+
+import codecs
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nmt.documents.decoding import decoded, encoding_of_mark
+from nmt.documents.inline import Mark, Passage, Text, Token
+from nmt.documents.placing import place
+from nmt.documents.types import Document, Translated, in_lines
+from nmt.errors import DataError
+from nmt.text.declared import extends_ascii
+
+_BLOCKS = frozenset(
+    re.findall(
+        r"\w+",
+        "address article aside audio base blockquote body br button canvas caption center col colgroup dd "
+        "details dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 "
+        "h6 head header hgroup hr html iframe legend li link main menu meta nav noframes noscript object "
+        "ol optgroup option p pre script search section select slot style summary table tbody td template "
+        "textarea tfoot th thead title tr track ul video",
+    )
+)
+"""Elements that divide texts, and `br`. All others are inside a text, such as `b` or those that are unknown."""
+
+_OPAQUE = frozenset(["script", "style", "code", "pre", "kbd", "samp", "var", "textarea", "svg", "math"])
+"""Elements of which nothing is translated."""
+
+_RAW = frozenset(["script", "style"])
+"""Elements in which nothing is a tag, up to their end."""
+
+_TAG = re.compile(r"""<(/?)([A-Za-z][^\s/<>"']*+)((?:[^>"']++|"[^"]*"|'[^']*')*+)>""")
+_BEGINNING = re.compile("</?[A-Za-z]")
+_PLAIN_TAG = re.compile(r"<(/?)([A-Za-z][^\s/<>]*+)([^<>]*+)>")
+_ATTRIBUTE = re.compile(r"""([^\s"'>/=]++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s"'>]++))?+""")
+_MAX_PIECES_OF_NUMBER = 8
+_SHOWN = frozenset(["alt", "title", "placeholder"])
+"""Attributes with text for readers."""
+_CHARSET = re.compile(rb"<meta\s[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
+_HEAD_BYTES = 4096  # where browsers look for it, and some more
+
+
+@dataclass(frozen=True)
+class _Value:
+    """The text of an attribute, and how it is written, with its quotes."""
+
+    number: int
+    text: str
+    raw: str
+
+
+Markup: TypeAlias = "tuple[str | _Value, ...]"
+"""A tag or comment; its parts are as they are written, or a text that is translated."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A part of a document: a tag with its name, a comment (no name), or text (no name, not a tag)."""
+
+    raw: str
+    name: str = ""
+    is_end: bool = False
+    attributes: str = ""
+    is_text: bool = False
+
+
+class HtmlFragment:
+    """HTML that was taken apart. No text has a line break, or white space at its ends."""
+
+    def __init__(self, passage: Passage[Markup], values: Sequence[_Value]) -> None:
+        self._passage, self._values = passage, values
+        self.texts = [*passage.texts, *(value.text for value in values)]
+
+    def translated_text(self, results: Sequence[Translated]) -> str:
+        """Return the HTML with translations, one for each of `texts`. Raises ValueError for another number of them."""
+        queue = iter(in_lines(self.texts, results))
+        _, tokens = self._passage.translated(queue, place)
+        values = [_written(value, result.text) for value, result in zip(self._values, queue, strict=True)]
+        return "".join(_token_text(token, values) for token in tokens)
+
+
+def html_fragment(text: str, attributes: bool = False) -> HtmlFragment:
+    """Take HTML apart, a part of a page or a whole one.
+
+    attributes: whether the texts of `alt`, `title` and `placeholder` are translated, too; they follow the others.
+    """
+    reader = _Reader(attributes)
+    passage = Passage(reader.tokens(list(_pieces(text))))
+    return HtmlFragment(passage, reader.values)
+
+
+def open_html(name: str, content: bytes) -> Document:
+    """Take an HTML file apart. Raises DataError."""
+    encoding = encoding_of_mark(content) or _declared(name, content)
+    fragment = html_fragment(decoded(name, content, encoding), attributes=True)
+
+    def write(results: Sequence[Translated]) -> bytes:
+        return fragment.translated_text(results).encode(encoding, "xmlcharrefreplace")
+
+    return Document(fragment.texts, write)
+
+
+def _declared(name: str, content: bytes) -> str:
+    found = _CHARSET.search(content, 0, _HEAD_BYTES)
+    encoding = found[1].decode("ascii").lower() if found else "utf-8"
+    if re.match("utf-?(16|32)", encoding):  # cannot be, since it was read as ASCII
+        return "utf-8"
+    if not extends_ascii(encoding):
+        raise DataError(f"{name}: its charset {encoding[:40]} is not supported; save it in UTF-8 and say so")
+    return codecs.lookup(encoding).name
+
+
+def _token_text(token: Token[Markup], values: Sequence[str]) -> str:
+    if isinstance(token, Text):
+        return token.raw or html.escape(token.text, quote=False)
+    return "".join(part if isinstance(part, str) else values[part.number] for part in token.markup)
+
+
+def _written(value: _Value, text: str) -> str:
+    if text == value.text:
+        return value.raw
+    quote = value.raw[0] if value.raw[0] in "\"'" else '"'
+    escaped = html.escape(text, quote=False).replace(quote, "&quot;" if quote == '"' else "&#39;")
+    return f"{quote}{escaped}{quote}"
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
+    """Divide a document into tags, comments and texts, in time that grows with its length, however broken it is."""
+    tag, start, position = _TAG, 0, text.find("<")
+    while position >= 0:
+        end, piece = _other(text, position)
+        if piece is None and _BEGINNING.match(text, position):
+            if tag.match(text, position) is None:  # it has no end; looking for one again and again would take too long
+                tag = _PLAIN_TAG
+            if match := tag.match(text, position):
+                end, piece = match.end(), _Piece(match[0], match[2].lower(), bool(match[1]), match[3])
+        if piece is None:
+            position = text.find("<", position + 1)
+            continue
+        if start < position:
+            yield _Piece(text[start:position], is_text=True)
+        yield piece
+        start = end
+        if piece.name in _RAW and not piece.is_end:
+            closing = re.compile(rf"</{piece.name}(?![\w-])", re.IGNORECASE).search(text, end)
+            start = closing.start() if closing else len(text)
+            yield _Piece(text[end:start])
+        position = text.find("<", start)
+    if start < len(text):
+        yield _Piece(text[start:], is_text=True)
+
+
+def _other(text: str, start: int) -> tuple[int, _Piece | None]:
+    """Return the comment, declaration or instruction that begins here, and its end; None if none does."""
+    following = text[start + 1 : start + 2]
+    if following not in ("!", "?"):
+        return start, None
+    is_comment = text.startswith("<!--", start)
+    end = text.find("-->" if is_comment else ">", start + 2)
+    end = len(text) if end < 0 else end + (3 if is_comment else 1)
+    return end, _Piece(text[start:end])
+
+
+class _Reader:
+    """Makes tokens of the parts of a document, and collects the attributes that are translated."""
+
+    def __init__(self, attributes: bool) -> None:
+        self._attributes = attributes
+        self.values: list[_Value] = []
+
+    def tokens(self, pieces: Sequence[_Piece]) -> Iterator[Token[Markup]]:
+        ends = _ends(pieces)
+        i = 0
+        while i < len(pieces):
+            piece = pieces[i]
+            if piece.is_text:
+                yield Text(html.unescape(piece.raw), piece.raw)
+            elif i in ends:
+                raw = "".join(inner.raw for inner in pieces[i : ends[i] + 1])
+                yield Mark("break" if piece.name in _BLOCKS else "point", (raw,))
+                i = ends[i]
+            else:
+                yield self._mark(piece)
+            i += 1
+
+    def _mark(self, piece: _Piece) -> Mark[Markup]:
+        if not piece.name:
+            return Mark("point", (piece.raw,))
+        if piece.name in _BLOCKS:
+            return Mark("break", self._markup(piece))
+        if piece.is_end:
+            return Mark("close", (piece.raw,), piece.name)
+        is_void = piece.name in ("img", "input", "wbr", "embed", "area", "param", "source")
+        return Mark("point" if is_void or piece.attributes.endswith("/") else "open", self._markup(piece), piece.name)
+
+    def _markup(self, piece: _Piece) -> Markup:
+        if not self._attributes or piece.is_end:
+            return (piece.raw,)
+        offset = len(piece.raw) - len(piece.attributes) - 1
+        parts: list[str | _Value] = []
+        start = 0
+        for attribute in _ATTRIBUTE.finditer(piece.attributes):
+            if attribute[1].lower() not in _SHOWN or not attribute[2]:
+                continue
+            written = attribute[2][1:-1] if attribute[2][0] in "\"'" else attribute[2]
+            text = " ".join(html.unescape(written).split())
+            if any(map(str.isalpha, text)):
+                value = _Value(len(self.values), text, attribute[2])
+                self.values.append(value)
+                parts += piece.raw[start : offset + attribute.start(2)], value
+                start = offset + attribute.end(2)
+        return (*parts, piece.raw[start:])
+
+
+def _ends(pieces: Sequence[_Piece]) -> dict[int, int]:
+    """Return for each element that is not translated, by the number of its first tag, that of its last.
+
+    One that is never closed extends to the next block.
+    """
+    opened: dict[str, list[int]] = {}
+    closed: dict[int, int] = {}
+    for i, piece in enumerate(pieces):
+        if piece.name and not piece.is_end and not piece.attributes.endswith("/"):
+            opened.setdefault(piece.name, []).append(i)
+        elif piece.is_end and opened.get(piece.name):
+            closed[opened[piece.name].pop()] = i
+    ends: dict[int, int] = {}
+    last = len(pieces) - 1
+    for i in reversed(range(len(pieces))):
+        end = closed.get(i, last)
+        if _is_opaque(pieces[i]) or (i in closed and _is_number(pieces[i : min(end, i + _MAX_PIECES_OF_NUMBER + 1)])):
+            ends[i] = end
+        if pieces[i].name in _BLOCKS:
+            last = max(i - 1, 0)
+    return ends
+
+
+def _is_number(pieces: Sequence[_Piece]) -> bool:
+    """Whether this is the beginning of a raised number, such as that of a note: it is no part of the word before it."""
+    if pieces[0].name != "sup" or len(pieces) > _MAX_PIECES_OF_NUMBER:
+        return False
+    return not any(character.isalpha() for piece in pieces if piece.is_text for character in piece.raw)
+
+
+def _is_opaque(piece: _Piece) -> bool:
+    if not piece.name or piece.is_end:
+        return False
+    if piece.name in _OPAQUE:
+        return True
+    found = {name.lower(): value.strip("\"'").lower() for name, value in _ATTRIBUTE.findall(piece.attributes)}
+    return found.get("translate") == "no" or "notranslate" in found.get("class", "").split()

@@ -1,0 +1,55 @@
+"""What Word's and OpenDocument's files have in common: paragraphs in members of a zip archive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from lxml import etree
+
+from nmt.documents.inline import Passage, Token
+from nmt.documents.package import Package, serialised
+from nmt.documents.placing import place
+from nmt.documents.types import Document, Translated
+
+
+class Markup(NamedTuple):
+    """What a mark of a paragraph stands for: elements, or the beginning or end of one with text in it."""
+
+    elements: Sequence[etree._Element] = ()
+    format: etree._Element | None = None
+    """Of Word: the run whose format the elements have, or without elements, the text up to its end."""
+    around: etree._Element | None = None
+    """The element that holds the text."""
+
+
+class Paragraph(NamedTuple):
+    """A paragraph, and a function that gives it other content."""
+
+    passage: Passage[Markup]
+    rewrite: Callable[[Iterable[Token[Markup]]], None]
+
+
+def open_office(
+    package: Package, members: Sequence[str], paragraphs: Callable[[etree._Element], Iterator[Paragraph]]
+) -> Document:
+    """Take the paragraphs of these members apart. Raises DataError."""
+    texts = [
+        text for member in members for paragraph in paragraphs(package.xml(member)) for text in paragraph.passage.texts
+    ]  # the trees, which take ten times as much memory, are not kept
+
+    def write(results: Sequence[Translated]) -> bytes:
+        queue, contents = iter(results), dict[str, bytes]()
+        for member in members:
+            root = package.xml(member)
+            is_changed = False
+            for paragraph in list(paragraphs(root)):
+                is_other, tokens = paragraph.passage.translated(queue, place)
+                if is_other:
+                    paragraph.rewrite(tokens)
+                is_changed |= is_other
+            if is_changed:
+                contents[member] = serialised(root)
+        return package.changed(contents)
+
+    return Document(texts, write)

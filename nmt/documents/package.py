@@ -1,0 +1,111 @@
+"""Office documents: zip archives of XML. What is not translated remains as it is, byte for byte."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+
+from lxml import etree
+
+from nmt.errors import DataError, error_text
+
+MAX_BYTES = 1 << 28
+"""Size of all members together, decompressed."""
+MAX_XML_BYTES = 1 << 25
+"""Size of a member that is parsed; parsed it takes about ten times as much memory."""
+_MAX_MEMBERS = 10_000
+_MAX_RATIO = 300
+"""Decompressed to compressed size; XML that repeats itself has 50."""
+_ALLOWED_BYTES = 1 << 24  # whatever the ratio
+_OLE = b"\xd0\xcf\x11\xe0"
+_UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError),
+    *(ValueError, NotImplementedError, RuntimeError, OverflowError),
+)
+
+
+class Package:
+    """A zip archive, in memory."""
+
+    def __init__(self, name: str, content: bytes) -> None:
+        """Read an archive. Raises DataError where it is damaged, encrypted or too large, or none at all."""
+        self._name, self._members = name, dict[str, tuple[zipfile.ZipInfo, bytes]]()
+        if content.startswith(_OLE):
+            raise DataError(f"{name}: encrypted, or of an old version; save it anew, without a password")
+        if not content.startswith(b"PK"):
+            raise DataError(f"{name}: not the zip archive that such a document is; was it renamed, or is it damaged?")
+        try:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                self._check(archive.infolist(), len(content))
+                for info in archive.infolist():
+                    self._members[info.filename] = info, archive.read(info)
+        except _UNREADABLE as error:
+            raise DataError(f"{name}: damaged, not readable as a zip archive: {error_text(error)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of members."""
+        return iter(self._members)
+
+    def content(self, member: str) -> bytes:
+        """Return the content of a member; nothing where it is missing."""
+        return self._members[member][1] if member in self._members else b""
+
+    def xml(self, member: str) -> etree._Element:
+        """Parse a member. Raises DataError for what is not XML, or not safe to read."""
+        return parsed(f"{self._name}: {member}", self._members[member][1])
+
+    def changed(self, contents: Mapping[str, bytes]) -> bytes:
+        """Return the archive with other contents of these members."""
+        written = io.BytesIO()
+        with zipfile.ZipFile(written, "w") as archive:
+            for name, (info, content) in self._members.items():
+                copy = zipfile.ZipInfo(info.filename, info.date_time)
+                copy.compress_type, copy.create_system = info.compress_type, info.create_system
+                copy.external_attr, copy.internal_attr, copy.comment = (
+                    info.external_attr,
+                    info.internal_attr,
+                    info.comment,
+                )
+                archive.writestr(copy, contents.get(name, content))
+        return written.getvalue()
+
+    def _check(self, infos: list[zipfile.ZipInfo], size: int) -> None:
+        """Refuse what decompresses to too much, before it does: no more is read than the directory says."""
+        total = sum(info.file_size for info in infos)
+        if len(infos) > _MAX_MEMBERS or total > MAX_BYTES or total > max(_ALLOWED_BYTES, size * _MAX_RATIO):
+            raise DataError(
+                f"{self._name}: {len(infos):,} members with {total:,} bytes when decompressed, too much to be safe; "
+                "divide the document, or remove its pictures"
+            )
+        if any(info.flag_bits & 1 for info in infos):
+            raise DataError(f"{self._name}: encrypted; save it without a password")
+        if len({info.filename for info in infos}) < len(infos):
+            raise DataError(f"{self._name}: damaged: two of its members have the same name")
+        if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in infos):
+            raise DataError(f"{self._name}: compressed in a way that such documents are not; save it again")
+
+
+def parsed(name: str, content: bytes) -> etree._Element:
+    """Parse XML without what a document type defines, and without opening anything it names. Raises DataError."""
+    if len(content) > MAX_XML_BYTES:
+        raise DataError(f"{name}: more than {MAX_XML_BYTES >> 20} MB of XML; divide the document")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DataError(f"{name}: not UTF-8; save the document again") from None
+    if "<!DOCTYPE" in text:
+        raise DataError(f"{name}: it has a DOCTYPE, which is refused as unsafe; save the document again")
+    parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False)
+    try:
+        return etree.fromstring(content, parser)
+    except etree.XMLSyntaxError as error:
+        raise DataError(f"{name}: broken XML: {error_text(error)}; save the document again") from None
+
+
+def serialised(root: etree._Element) -> bytes:
+    """Return the XML of a whole document."""
+    written: bytes = etree.tostring(root.getroottree(), encoding="UTF-8", xml_declaration=True, standalone=True)
+    return written

@@ -1,0 +1,133 @@
+"""Subtitles: SubRip and WebVTT.
+
+Numbers, times and settings are kept as they are; the lines of a cue are translated together and wrapped into as many.
+https://www.w3.org/TR/webvtt1/ describes the one, https://en.wikipedia.org/wiki/SubRip the other.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from nmt.documents.decoding import decoded_text
+from nmt.documents.inline import Mark, Passage, Text, Token
+from nmt.documents.placing import place
+from nmt.documents.tags import TAG, tagged
+from nmt.documents.types import Document, Translated
+from nmt.errors import DataError
+from nmt.text.words import is_boundary
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
+_TIME = re.compile(r"\s*(?:\d{1,3}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,3})?\s*-->\s*(?:\d{1,3}:)?\d{1,2}:\d{1,2}")
+_OTHER_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)\b")
+_SPEAKER = re.compile(rf"(?:{TAG}|\s)*[-–—]")
+
+
+def open_subtitles(name: str, content: bytes) -> Document:
+    """Take subtitles apart, WebVTT if the name ends so, else SubRip. Raises DataError."""
+    text, encoding = decoded_text(name, content)
+    is_vtt = name.lower().endswith(".vtt")
+    parts = list(_parts(_LINE.findall(text), is_vtt))
+    if not any(isinstance(part, _Cue) for part in parts) and not (
+        is_vtt and text.lstrip("\ufeff").startswith("WEBVTT")
+    ):
+        raise DataError(f"{name}: no time such as 00:00:01,000 --> 00:00:02,000 in it; is it a file of subtitles?")
+    texts = [text for part in parts if isinstance(part, _Cue) for text in part.texts]
+
+    def write(results: Sequence[Translated]) -> bytes:
+        queue = iter(results)
+        written = (part if isinstance(part, str) else part.translated(queue) for part in parts)
+        return "".join(written).encode(encoding)
+
+    return Document(texts, write)
+
+
+class _Cue:
+    """Successive lines of a cue, with their ends."""
+
+    def __init__(self, lines: Sequence[str], is_vtt: bool) -> None:
+        self._lines, self._is_vtt = lines, is_vtt
+        by_speaker = len(lines) > 1 and all(map(_SPEAKER.match, lines))
+        self._n_lines = 1 if by_speaker else len(lines)
+        self._passage = Passage(self._tokens(by_speaker))
+        self.texts = self._passage.texts
+
+    def translated(self, results: Iterator[Translated]) -> str:
+        is_changed, tokens = self._passage.translated(results, place)
+        if not is_changed:
+            return "".join(self._lines)
+        written = "".join(self._written(token) for token in tokens)
+        return self._wrapped(written) if self._n_lines > 1 else written
+
+    def _tokens(self, by_speaker: bool) -> Iterator[Token[str]]:
+        for i, line in enumerate(self._lines):
+            text = line.rstrip("\r\n")
+            for token in tagged(text):
+                if self._is_vtt and isinstance(token, Text):
+                    token = Text(html.unescape(token.text), token.raw)
+                yield token
+            is_last = i == len(self._lines) - 1
+            yield Mark("break" if by_speaker or is_last else "space", line[len(text) :])
+
+    def _written(self, token: Token[str]) -> str:
+        if isinstance(token, Mark):
+            return "" if token.kind == "space" else token.markup
+        return token.raw or (html.escape(token.text, quote=False) if self._is_vtt else token.text)
+
+    def _wrapped(self, written: str) -> str:
+        """Divide lines of one text, with tags, into as many of about the same length as there were."""
+        text = written.rstrip("\r\n")
+        line_end = self._lines[0][len(self._lines[0].rstrip("\r\n")) :]
+        visible = _visible(text)
+        places = [i for i in range(1, len(text)) if i in visible and _may_end(text, i)]
+        counts = [visible[place] for place in places]
+        nearest = (_nearest(counts, len(visible) * line / self._n_lines) for line in range(1, self._n_lines))
+        cuts = sorted({places[i] for i in nearest if places})
+        lines = [text[start:end].strip(" ") for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+        return line_end.join(line for line in lines if line) + written[len(text) :]
+
+
+def _visible(text: str) -> dict[int, int]:
+    """Return the characters outside tags, and how many of these are before each."""
+    hidden = {i for tag in re.finditer(TAG, text) for i in range(*tag.span())}
+    return {place: count for count, place in enumerate(i for i in range(len(text)) if i not in hidden)}
+
+
+def _nearest(counts: Sequence[int], wanted: float) -> int:
+    """Return the index of the count nearest to this one. They ascend."""
+    i = bisect_left(counts, wanted)
+    return min(range(max(i - 1, 0), min(i + 1, len(counts))), key=lambda j: abs(counts[j] - wanted), default=0)
+
+
+def _may_end(text: str, place: int) -> bool:
+    """Whether a line may end before a character: a space, or in a script without spaces a word's first."""
+    return text[place] == " " or (min(text[place - 1 : place + 1]) > "\u2fff" and is_boundary(text, place))
+
+
+def _parts(lines: Sequence[str], is_vtt: bool) -> Iterator[str | _Cue]:
+    """Yield cues, and everything else as it is written."""
+    times = [i for i, line in enumerate(lines) if _TIME.match(line)]
+    yield from lines[: times[0] if times else len(lines)]
+    for time, end in zip(times, [*times[1:], len(lines)], strict=False):
+        yield lines[time]
+        has_name = end < len(lines) and _is_name(lines[end - 2 : end], is_vtt)
+        stop = max(end - 1, time + 1) if has_name else end
+        group: list[str] = []
+        is_first = True
+        for line in [*lines[time + 1 : stop], ""]:
+            if line.strip():
+                group.append(line)
+                continue
+            if group:
+                is_note = is_vtt and not is_first and _OTHER_BLOCK.match(group[0])
+                yield from group if is_note else [_Cue(group, is_vtt)]
+                group, is_first = [], False
+            yield line
+        yield from lines[stop:end]
+
+
+def _is_name(lines: Sequence[str], is_vtt: bool) -> bool:
+    """Whether the last of two lines before a time is the number or the name of its cue."""
+    return not lines[0].strip() and bool(lines[1].strip()) if is_vtt else lines[1].strip().isdigit()

@@ -1,0 +1,154 @@
+"""PO, the message catalogues of GNU gettext.
+
+https://www.gnu.org/software/gettext/manual/html_node/PO-Files.html
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from nmt.console import printable
+from nmt.errors import DataError
+from nmt.text.declared import extends_ascii
+from nmt.text.formats import text_problem
+
+_START_BYTES = 1 << 10
+_HEADER_BYTES = 1 << 16
+_CHARSET = re.compile(rb"Content-Type:[^\n]{0,200}?charset=([\w.:-]{1,40})", re.IGNORECASE)
+_STRING = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
+_KEYWORD = re.compile(rf"(msgctxt|msgid|msgid_plural|msgstr|msgstr\[(0|[1-9]\d?)\])(?:\s*{_STRING})?")
+_CONTINUED = re.compile(_STRING)
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", '"': '"'}
+_WRITTEN = str.maketrans({character: f"\\{letter}" for letter, character in _ESCAPED.items()})
+_BEFORE = {
+    "msgctxt": ("",),
+    "msgid": ("", "msgctxt"),
+    "msgid_plural": ("msgid",),
+    "msgstr": ("msgid",),
+    "msgstr[0]": ("msgid_plural",),
+}
+"""Keyword -> the keywords that it may follow in a message; the further plural forms follow each other."""
+
+
+@dataclass
+class Message:
+    """A message, and on which lines of its file it is, counted from 0."""
+
+    parts: dict[str, list[str]] = field(default_factory=dict)
+    """Keyword -> parts of its text, in the order of the file."""
+    lines: dict[str, list[int]] = field(default_factory=dict)
+    """Keyword -> the lines of its text."""
+    comments: list[int] = field(default_factory=list)
+    """The lines of its comments."""
+    is_fuzzy: bool = False
+    is_obsolete: bool = False
+
+    @property
+    def last(self) -> str:
+        """The last keyword."""
+        return next(reversed(self.parts), "")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether only more of its last text or another plural form may follow."""
+        return self.last.startswith("msgstr")
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Keyword -> text."""
+        return {keyword: "".join(parts) for keyword, parts in self.parts.items()}
+
+
+def po_charset(name: str, raw: bytes) -> str:
+    """Return the charset of a PO file. Raises DataError for other formats and where it is not supported."""
+    if problem := text_problem(name, raw[:_START_BYTES]):
+        raise DataError(f"{name}: {problem}")
+    declared = _CHARSET.search(raw, 0, _HEADER_BYTES)
+    charset = declared[1].decode("ascii") if declared else "utf-8"
+    if charset == "CHARSET":  # of a template
+        charset = "utf-8"
+    if not extends_ascii(charset):
+        raise DataError(f"{name}: the charset {charset} of its header is not supported; write UTF-8")
+    return charset
+
+
+def po_lines(name: str, raw: bytes) -> Iterator[str]:
+    """Yield the lines of a PO file with their ends, without a byte order mark. Raises DataError."""
+    charset = po_charset(name, raw)
+    for number, line in enumerate(io.BytesIO(raw.removeprefix(codecs.BOM_UTF8)), start=1):
+        try:
+            yield line.decode(charset)
+        except UnicodeError:
+            is_declared = _CHARSET.search(raw, 0, _HEADER_BYTES)
+            why = "its charset; correct its header" if is_declared else "and its header names no other charset"
+            raise DataError(f"{name}: line {number}: not {charset}, {why}") from None
+
+
+def po_messages(name: str, lines: Iterable[str]) -> Iterator[Message]:
+    """Yield the messages of a PO file."""
+    message, number = Message(), 0
+    for number, line in enumerate(map(str.strip, lines), start=1):
+        if message.is_complete and not _goes_on(line):
+            yield message
+            message = Message()
+        problem = _add(message, line, number - 1)
+        if problem:
+            raise DataError(f"{name}: line {number}: {problem}; msgfmt --check lists all such places")
+    if message.is_complete:
+        yield message
+    elif message.parts:
+        raise DataError(f"{name}: line {number}: the file ends inside a message; is it cut off?")
+
+
+def _goes_on(line: str) -> bool:
+    """Whether a line belongs to the message before it."""
+    return line.removeprefix("#~").lstrip().startswith(('"', "msgstr["))
+
+
+def _add(message: Message, line: str, place: int) -> str | None:
+    """Add a line to a message. Return the problem if it does not belong there."""
+    is_obsolete = line.startswith("#~")
+    line = line[2:].lstrip() if is_obsolete else line
+    if not line or (is_obsolete and line[0] == "|"):
+        return None
+    if line[0] == "#":
+        flags = line[2:].split(",") if line[1:2] in (",", "=") else ()
+        message.comments.append(place)
+        message.is_fuzzy |= "fuzzy" in (flag.strip() for flag in flags)
+        return "a comment inside a message" if message.parts else None
+    if message.parts and is_obsolete != message.is_obsolete:
+        return "only a part of the message is marked as obsolete"
+    message.is_obsolete = is_obsolete
+    if (continued := _CONTINUED.fullmatch(line)) and message.parts:
+        message.parts[message.last].append(_unescape(continued[1]))
+        message.lines[message.last].append(place)
+    elif keyword := _KEYWORD.fullmatch(line):
+        if message.last not in _before(keyword):
+            return f"{keyword[1]} after {message.last or 'the message before'}"
+        if message.parts and not message.parts[message.last]:
+            return f"{keyword[1]}, where the text of {message.last} is needed"
+        message.parts[keyword[1]] = [] if keyword[3] is None else [_unescape(keyword[3])]
+        message.lines[keyword[1]] = [place]
+    else:
+        return f"neither a quoted text nor a keyword with one: {printable(line[:40])}"
+    return None
+
+
+def _before(keyword: re.Match[str]) -> tuple[str, ...]:
+    """Return the keywords that this one may follow in a message."""
+    form = int(keyword[2] or 0)
+    return (f"msgstr[{form - 1}]",) if form else _BEFORE[keyword[1]]
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[0]), text) if "\\" in text else text
+
+
+def po_escaped(text: str) -> str:
+    """Return a text as it is written between quotes."""
+    return text.translate(_WRITTEN)

@@ -1,0 +1,60 @@
+"""Documents made by code, and translators of which the alignment is known."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+
+from nmt.documents import Document, Translated
+
+W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_ODF = "urn:oasis:names:tc:opendocument:xmlns:"
+
+
+def reversed_upper(text: str) -> Translated:
+    """Translate to capitals with the words in reverse, aligned word by word."""
+    words = [match.span() for match in re.finditer(r"\S+", text)]
+    written, aligned = "", []
+    for start, end in reversed(words):
+        written += " " if written else ""
+        aligned.append(((start, end), (len(written), len(written) + end - start)))
+        written += "".join(c.upper() if len(c.upper()) == 1 else c for c in text[start:end])
+    return Translated(written, aligned)
+
+
+def swapped_case(text: str) -> Translated:
+    """Translate so that each word stays where it is, aligned word by word; nothing else but the case changes."""
+    aligned = [(match.span(), match.span()) for match in re.finditer(r"\S+", text)]
+    return Translated("".join(c.swapcase() if len(c.swapcase()) == 1 else c for c in text), aligned)
+
+
+def same(document: Document) -> bytes:
+    return document.translated([Translated(text) for text in document.texts])
+
+
+def zipped(members: dict[str, bytes | str]) -> bytes:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return written.getvalue()
+
+
+def members(content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def bare_docx(body: str, **other: str) -> bytes:
+    """A Word document with this XML in its body, and other parts beside it."""
+    parts = {"document": f'<w:document xmlns:w="{W}"><w:body>{body}</w:body></w:document>', **other}
+    return zipped({"[Content_Types].xml": "<Types/>"} | {f"word/{name}.xml": xml for name, xml in parts.items()})
+
+
+def bare_odt(body: str) -> bytes:
+    """An OpenDocument text with this XML in its body."""
+    names = " ".join(f'xmlns:{name}="{_ODF}{name}:1.0"' for name in ("office", "text", "draw", "table"))
+    xml = f"<office:document-content {names}><office:body><office:text>{body}</office:text></office:body>"
+    mimetype = "application/vnd.oasis.opendocument.text"
+    return zipped({"mimetype": mimetype, "content.xml": f"{xml}</office:document-content>"})

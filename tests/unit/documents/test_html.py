@@ -1,0 +1,193 @@
+"""HTML: tags stay as they are written and where they belong."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from documents import reversed_upper, same
+from fuzzed import no_hang
+from nmt.documents import Translated, html_fragment, open_document
+from nmt.errors import DataError
+
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>A &amp; B</title>
+<style>p > b { color: red }</style><script>if (a < b && "<p>no</p>") x();</script></head>
+<body class='x'>
+  <h1 title="Big &quot;one&quot;">The   <em>first</em>
+     heading</h1>
+  <p>Some <b>bold <i>and italic</i></b> text,<br/>a line<sup>1</sup>.</p><!-- <p>not</p> -->
+  <ul><li>One<li>Two <a href="?a=1&b=2">linked</a></ul>
+  <pre>kept  as
+ it is</pre><p>Run <code>nmt <b>train</b></code> now; &copy; 2020 &mdash; <img src=x.png alt='A picture' >here</p>
+  <p translate="no">Untouched <b>name</b></p><div class="a notranslate">Nor this</div>
+  <input placeholder=Search type=text> <textarea>nor that</textarea>
+</body></html>
+"""
+
+
+def translated(fragment: str, translate: object = reversed_upper) -> str:
+    taken = html_fragment(fragment)
+    return taken.translated_text([translate(text) for text in taken.texts])  # type: ignore[operator]
+
+
+def test_texts_are_those_that_readers_see() -> None:
+    assert open_document("page.HTML", PAGE.encode()).texts == [
+        "A & B", "The first heading", "Some bold and italic text,", "a line.", "One", "Two linked",
+        "Run now; © 2020 — here", 'Big "one"', "A picture", "Search",
+    ]  # fmt: skip
+    assert html_fragment('<img alt="x">a').texts == ["a"]
+
+
+def test_a_page_that_is_its_own_translation_is_the_same_bytes() -> None:
+    for content in (PAGE.encode(), b"\xef\xbb\xbf" + PAGE.encode(), PAGE.encode("utf-16"), b"", b"<"):
+        assert same(open_document("page.htm", content)) == content
+
+
+def test_each_word_takes_its_tags_along() -> None:
+    document = open_document("page.html", PAGE.encode())
+    new = document.translated([reversed_upper(text) for text in document.texts]).decode()
+    assert (
+        "<h1 title='\"ONE\" BIG'>" not in new
+        and '<h1 title="&quot;ONE&quot; BIG">HEADING <em>FIRST</em> THE</h1>' in new
+    )
+    assert "<p>TEXT, <b><i>ITALIC AND</i> BOLD</b> SOME<br/>" in new
+    assert "<sup>1</sup>" in new and '<a href="?a=1&b=2">LINKED</a> TWO' in new
+    assert "alt='PICTURE A'" in new and 'placeholder="SEARCH"' in new
+    for kept in ("<style>p > b { color: red }</style>", '"<p>no</p>") x();</script>', "<!-- <p>not</p> -->",
+                 "kept  as\n it is</pre>", "<code>nmt <b>train</b></code>",
+                 '<p translate="no">Untouched <b>name</b></p>',
+                 "Nor this</div>", "<textarea>nor that</textarea>"):  # fmt: skip
+        assert kept in new
+
+
+@pytest.mark.parametrize(
+    ("fragment", "wanted"),
+    [
+        ("<b>Note</b>: this", "THIS <b>NOTE</b>:"),
+        ("Hello <b>big world</b>, you", "YOU <b>WORLD, BIG</b> HELLO"),
+        ("<b>a c<i>d e</i></b> f", "F <b><i>E</i> CD A</b>"),
+        ("one <a>two <b>three</b></a> four", "FOUR <a><b>THREE</b> TWO</a> ONE"),
+        ("<p><b>All <i>of it</i>.</b></p>", "<p><b><i>IT. OF</i> ALL</b></p>"),
+        ("H<sub>2</sub>O is", "IS H<sub>2</sub>O"),
+        ("word<sup><a>1</a></sup> more", "MORE WORD<sup><a>1</a></sup>"),
+        ("see <img> here", "<img> HERE SEE"),
+        ("the <b>x<br>y</b> z", "THE <b>X<br>Y</b> Z"),
+        ("<b>a <i>b</b> c</i>", "C <b><i>B A</b></i>"),
+    ],
+)
+def test_markup_follows_the_alignment(fragment: str, wanted: str) -> None:
+    assert translated(fragment) == wanted
+
+
+@pytest.mark.parametrize(
+    ("fragment", "wanted"),
+    [
+        ("<b>Note</b>: this one", "<b>NOTE</b>: THIS ONE"),
+        ("a <i>b c</i> d e f", "A <i>B C</i> D E F"),
+        ("<p><i>all of it</i></p>", "<p><i>ALL OF IT</i></p>"),
+        ("12 <code>x</code> and <br> more", "12 <code>x</code> AND <br> MORE"),
+    ],
+)
+def test_without_an_alignment_markup_follows_the_place(fragment: str, wanted: str) -> None:
+    assert translated(fragment, lambda text: Translated(text.upper())) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "alignment", "wanted"),
+    [
+        ("uno y dos", [((0, 3), (0, 3)), ((8, 11), (6, 9))], "<b>uno</b> y <i>dos</i>"),
+        ("nada", [], "<b>nada</b><i></i>"),  # it comes from nowhere
+        ("x y", [((4, 7), (0, 1)), ((4, 7), (2, 3))], "<b></b>x y<i></i>"),
+        ("", [], "<b></b><i></i>"),
+        ("uno dos", [((-5, 99), (-9, 3)), ((8, 80), (90, 70))], "<b>uno</b> <i>dos</i>"),
+        ("一二三", [((0, 3), (0, 1)), ((8, 11), (2, 3))], "<b>一</b>二<i>三</i>"),
+    ],
+)
+def test_spans_stay_whatever_the_alignment(text: str, alignment: list[tuple[tuple[int, int], tuple[int, int]]],
+                                           wanted: str) -> None:  # fmt: skip
+    taken = html_fragment("<b>one</b> and <i>two</i>")
+    assert taken.translated_text([Translated(text, alignment)]) == wanted
+
+
+def test_a_translation_is_escaped_and_is_one_line() -> None:
+    taken = html_fragment('<p>x</p><a title="y">z</a>', attributes=True)
+    new = [Translated("1 < 2 &\n</p>"), Translated("w"), Translated("\"q\" & 'r'")]
+    new = [new[["x", "z", "y"].index(text)] for text in taken.texts]
+    assert taken.translated_text(new) == "<p>1 &lt; 2 &amp; &lt;/p&gt;</p><a title=\"&quot;q&quot; &amp; 'r'\">w</a>"
+    with pytest.raises(ValueError, match="1 translations of 3 texts"):
+        taken.translated_text(new[:1])
+
+
+def test_a_page_keeps_its_encoding() -> None:
+    page = '<meta charset="iso-8859-1"><p>caf\xe9</p>'.encode("latin-1")
+    document = open_document("a.html", page)
+    assert document.texts == ["café"]
+    assert document.translated([Translated("Ж é")]) == '<meta charset="iso-8859-1"><p>&#1046; \xe9</p>'.encode(
+        "latin-1"
+    )
+    for wrong in (b"<p>\xff\xfe</p>", b'<meta charset="utf-7">+AGE-', b'<meta charset="us-ascii">\xe9', b"PK\3\4"):
+        with pytest.raises(DataError, match=r"^a\.html: "):
+            open_document("a.html", wrong)
+
+
+_PARTS = ["<b>", "</b>", "</i>", "<p>", ">", "'", '"', "<!--", "-->", "<", "/", "&amp;", "<script>", "</script>", "1"]
+_PARTS += ["<code>", "</code>", "<sup>", "<br>", "word", "<![CDATA["]
+_PARTS += ["<a ", "<i x='", "<p translate=no>", "<img alt=x>", " "]
+
+
+@given(st.lists(st.sampled_from(_PARTS), max_size=40))
+def test_nothing_of_broken_html_is_lost(parts: list[str]) -> None:
+    numbered = "".join(f" w{i}q " if part == "word" else part for i, part in enumerate(parts))
+    taken = html_fragment(numbered, attributes=True)
+    assert taken.translated_text([Translated(text) for text in taken.texts]) == numbered
+    new = taken.translated_text([reversed_upper(text) for text in taken.texts])
+    for i, part in enumerate(parts):
+        if part == "word":
+            assert new.lower().count(f"w{i}q") == 1
+    for tag in ("<b>", "</b>", "</i>", "<br>", "<code>", "</script>"):
+        assert new.count(tag) == numbered.count(tag)
+
+
+_REPEATED = {"<a '": 100_000, "<a b=c": 100_000, "<!": 100_000, "</": 100_000, "<b>": 9_000, "</b>": 9_000}
+_REPEATED |= {"<code>x": 9_000, "<p translate=no>": 9_000, "<sup>1": 9_000, "<b>a</b> ": 3_000, "<b>a</b>": 9_000}
+
+
+@pytest.mark.parametrize("part", _REPEATED)
+def test_time_grows_with_the_length(part: str) -> None:
+    with no_hang():
+        taken = html_fragment(part * _REPEATED[part], attributes=True)
+        texts = [text if len(text) > 100_000 else text.upper() for text in taken.texts]
+        taken.translated_text([Translated(text) for text in texts])
+
+
+def _written(node: object) -> str:
+    """HTML of nested lists: a list is an element."""
+    return f"<i>{''.join(map(_written, node))}</i>" if isinstance(node, list) else str(node)
+
+
+_WORDS = st.sampled_from([" one", " two, ", "three", " ", "<img>", "(four) "])
+_TREES = st.lists(st.recursive(_WORDS, lambda inner: st.lists(inner, max_size=4), max_leaves=12), max_size=5)
+_OFFSETS = st.integers(-2, 40)
+_RANGES = st.tuples(_OFFSETS, _OFFSETS)
+_ALIGNMENTS = st.none() | st.lists(st.tuples(_RANGES, _RANGES), max_size=8)
+
+
+@given(_TREES, st.sampled_from(["", "a", "eins, zwei (drei) vier fünf sechs.", "一二三 x"]), _ALIGNMENTS)
+def test_all_markup_is_there_and_nested_whatever_the_alignment(
+    tree: list[object], text: str, alignment: list[tuple[tuple[int, int], tuple[int, int]]] | None
+) -> None:
+    fragment = "".join(map(_written, tree))
+    taken = html_fragment(fragment)
+    if not taken.texts:
+        return
+    new = taken.translated_text([Translated(text, alignment)])
+    assert re.sub("<[^>]*>| ", "", new) == text.replace(" ", "")
+    assert [new.count(tag) for tag in ("<i>", "</i>", "<img>")] == [fragment.count(t) for t in ("<i>", "</i>", "<img>")]
+    depth = 0
+    for tag in re.findall("</?i>", new):
+        depth += -1 if "/" in tag else 1
+        assert depth >= 0

@@ -1,0 +1,342 @@
+"""Word and OpenDocument: python-docx and odfpy open what was written and see the same structure."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import zipfile
+from collections.abc import Iterator
+from random import Random
+
+import docx
+import pytest
+from docx.shared import RGBColor
+from odf import teletype
+from odf.opendocument import OpenDocumentText, load
+from odf.style import Style, TextProperties
+from odf.table import Table, TableCell, TableRow
+from odf.text import A, H, LineBreak, List, ListItem, Note, NoteBody, NoteCitation, P, S, Span, Tab
+
+from documents import bare_docx, bare_odt, members, reversed_upper, same, zipped
+from fuzzed import no_hang
+from nmt.documents import Document, open_document
+from nmt.documents.package import MAX_BYTES
+from nmt.errors import ConfigError, DataError
+
+# what these libraries do when they are imported and used is not of interest
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def _word() -> bytes:
+    """A document with most of what Word's have."""
+    document = docx.Document()
+    document.add_heading("The heading", 1)
+    paragraph = document.add_paragraph("Some ")
+    paragraph.add_run("bold words").bold = True
+    paragraph.add_run(" and ")
+    run = paragraph.add_run("red")
+    run.font.color.rgb = RGBColor(255, 0, 0)
+    paragraph.add_run(" text.")
+    document.add_paragraph("Name:\tan item\nnew line", style="List Bullet")
+    table = document.add_table(1, 2)
+    table.cell(0, 0).text, table.cell(0, 1).text = "left cell", "42"
+    document.sections[0].header.paragraphs[0].text = "top of page"
+    document.sections[0].footer.paragraphs[0].text = "bottom of page"
+    written = io.BytesIO()
+    document.save(written)
+    return written.getvalue()
+
+
+def _open_text() -> bytes:
+    """A document with most of what LibreOffice's have."""
+    document = OpenDocumentText()
+    bold = Style(name="Bold", family="text")
+    bold.addElement(TextProperties(fontweight="bold"))
+    document.automaticstyles.addElement(bold)
+    heading = H(outlinelevel=1, text="The heading")
+    paragraph = P(text="Some ")
+    paragraph.addElement(Span(stylename=bold, text="bold words"))
+    paragraph.addText(" and ")
+    paragraph.addElement(A(href="http://a.b/", text="a link"))
+    note = Note(noteclass="footnote")
+    note.addElement(NoteCitation(text="1"))
+    body = NoteBody()
+    body.addElement(P(text="the note"))
+    note.addElement(body)
+    paragraph.addElement(note)
+    paragraph.addText(" end.")
+    tabs = P(text="left")
+    tabs.addElement(Tab())
+    tabs.addText("right")
+    tabs.addElement(LineBreak())
+    tabs.addText("three ")
+    tabs.addElement(S(c=2))
+    tabs.addText("spaces")
+    items = List()
+    item = ListItem()
+    item.addElement(P(text="an item"))
+    items.addElement(item)
+    table, row, cell = Table(), TableRow(), TableCell()
+    cell.addElement(P(text="a cell"))
+    row.addElement(cell)
+    table.addElement(row)
+    for element in (heading, paragraph, tabs, items, table):
+        document.text.addElement(element)
+    written = io.BytesIO()
+    document.save(written)
+    return written.getvalue()
+
+
+@pytest.fixture(scope="module")
+def word() -> bytes:
+    return _word()
+
+
+@pytest.fixture(scope="module")
+def open_text() -> bytes:
+    return _open_text()
+
+
+def capitals(document: Document) -> bytes:
+    return document.translated([reversed_upper(text) for text in document.texts])
+
+
+def body(content: bytes) -> str:
+    """What is in the paragraphs of a Word document made by `bare_docx`, without namespaces."""
+    xml = members(content)["word/document.xml"].decode()
+    return xml.partition("<w:body>")[2].partition("</w:body>")[0].replace(' xml:space="preserve"', "")
+
+
+def odt_body(content: bytes) -> str:
+    return members(content)["content.xml"].decode().partition("<office:text>")[2].partition("</office:text>")[0]
+
+
+def test_word_texts_are_those_of_body_tables_headers_and_footers(word: bytes) -> None:
+    assert open_document("a.docx", word).texts == [
+        "The heading", "Some bold words and red text.", "Name:", "an item", "new line", "left cell",
+        "top of page", "bottom of page",
+    ]  # fmt: skip
+
+
+def test_a_document_that_is_its_own_translation_has_the_same_members(word: bytes, open_text: bytes) -> None:
+    for name, content in (("a.docx", word), ("a.odt", open_text)):
+        new = same(open_document(name, content))
+        assert list(members(new).items()) == list(members(content).items())
+    with zipfile.ZipFile(io.BytesIO(new)) as archive, zipfile.ZipFile(io.BytesIO(open_text)) as before:
+        assert archive.infolist()[0].compress_type == before.infolist()[0].compress_type == zipfile.ZIP_STORED
+
+
+def test_word_keeps_its_formats(word: bytes) -> None:
+    new = docx.Document(io.BytesIO(capitals(open_document("a.docx", word))))
+    heading, paragraph, item = new.paragraphs
+    assert heading.text == "HEADING THE" and heading.style.name == "Heading 1"
+    formats = [(run.text, run.bold, run.font.color.rgb) for run in paragraph.runs if run.text.strip()]
+    assert formats == [("TEXT. ", None, None), ("RED", None, RGBColor(255, 0, 0)), (" AND ", None, None),
+                       ("WORDS BOLD", True, None), (" SOME", None, None)]  # fmt: skip
+    assert item.text == "NAME:\tITEM AN\nLINE NEW" and item.style.name == "List Bullet"
+    assert [cell.text for cell in new.tables[0].rows[0].cells] == ["CELL LEFT", "42"]
+    assert new.sections[0].header.paragraphs[0].text == "PAGE OF TOP"
+
+
+def test_all_that_word_has_beside_its_texts_stays_as_it_is(word: bytes) -> None:
+    before, after = members(word), members(capitals(open_document("a.docx", word)))
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {"word/document.xml", "word/header1.xml", "word/footer1.xml"} and list(before) == list(after)
+
+
+def test_without_lxml_the_error_says_what_to_install(word: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nmt.documents.docx", None)
+    with pytest.raises(ConfigError, match="pip install lxml"):
+        open_document("a.docx", word)
+
+
+def test_the_document_can_be_written_twice(word: bytes) -> None:
+    document = open_document("a.docx", word)
+    assert members(capitals(document)) == members(capitals(document)) and same(document)
+
+
+def r(text: str, properties: str = "") -> str:
+    format_ = f"<w:rPr>{properties}</w:rPr>" if properties else ""
+    return f"<w:r>{format_}<w:t>{text}</w:t></w:r>"
+
+
+FIELD = (
+    '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>REF x</w:instrText></w:r>'
+    '<w:r><w:fldChar w:fldCharType="separate"/></w:r>'
+)
+END = '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
+MARK = '<w:bookmarkStart w:id="1"/>'
+DELETED = '<w:del w:id="2"><w:r><w:delText>old</w:delText></w:r></w:del>'
+NOTE = '<w:r><w:rPr><w:b/></w:rPr><w:footnoteReference w:id="2"/></w:r>'
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        (r("all ", "<w:b/>") + r("bold", '<w:b/><w:lang w:val="x"/>'), r("BOLD ALL", "<w:b/>")),
+        ('<w:hyperlink w:id="h">' + r("one two", "<w:u/>") + "</w:hyperlink>" + r(" a long word"),
+         r("WORD LONG A ") + '<w:hyperlink w:id="h">' + r("TWO ONE", "<w:u/>") + "</w:hyperlink>"),
+        (r("see ") + FIELD + r("page 3", "<w:i/>") + END + r(" there now"),
+         r("NOW THERE ") + FIELD + r("3 PAGE", "<w:i/>") + END + r(" SEE")),
+        (r("word") + NOTE + r(" next"), r("NEXT WORD") + NOTE),
+        ('<w:bookmarkStart w:id="1" w:name="n"/>' + r("a") + '<w:bookmarkEnd w:id="1"/>' + r(" b c"),
+         r("C B ") + '<w:bookmarkStart w:id="1" w:name="n"/>' + r("A") + '<w:bookmarkEnd w:id="1"/>'),
+        (MARK + r("a") + FIELD + r(" b") + '<w:bookmarkEnd w:id="1"/>' + r(" c") + END + r(" d"),
+         MARK + r("D ") + FIELD + r("C B") + '<w:bookmarkEnd w:id="1"/>' + END + r(" A")),
+        ('<w:ins w:id="1">' + r("new") + "</w:ins>" + DELETED + r(" x y"),
+         r("Y X ") + '<w:ins w:id="1">' + r("NEW") + "</w:ins>" + DELETED),
+        ("<w:sdt><w:sdtPr><w:tag/></w:sdtPr><w:sdtContent>" + r("in it") + "</w:sdtContent></w:sdt>" + END,
+         "<w:sdt><w:sdtPr><w:tag/></w:sdtPr><w:sdtContent>" + r("IT IN") + "</w:sdtContent></w:sdt>" + END),
+        ("<w:r><w:rPr><w:b/></w:rPr><w:t>a-b</w:t><w:tab/><w:lastRenderedPageBreak/><w:t>c</w:t><w:noBreakHyphen/><w:t>d</w:t></w:r>",
+         r("A-B", "<w:b/>") + "<w:r><w:rPr><w:b/></w:rPr><w:tab/></w:r>" + r("C\u2011D", "<w:b/>")),
+    ],
+    ids=["format", "link", "field", "note", "bookmark", "crossing", "changes", "control", "break"],
+)  # fmt: skip
+def test_what_is_in_a_paragraph_of_word_follows_the_words(content: str, wanted: str) -> None:
+    new = body(capitals(open_document("a.docx", bare_docx(f"<w:p><w:pPr><w:jc/></w:pPr>{content}</w:p>"))))
+    merged = re.sub(r"</w:t></w:r><w:r>(?:<w:rPr><w:b/></w:rPr>)?<w:t>", "", new)
+    assert merged == f"<w:p><w:pPr><w:jc/></w:pPr>{wanted}</w:p>"
+
+
+def test_text_boxes_and_fields_over_paragraphs_stay_whole() -> None:
+    box = f"<w:r><w:pict><w:txbxContent><w:p>{r('in a box')}</w:p></w:txbxContent></w:pict></w:r>"
+    content = (
+        f"<w:p>{r('before')}{box}{r(' after')}</w:p><w:p>{FIELD}{r('table of')}</w:p><w:p>{r('contents')}{END}</w:p>"
+    )
+    document = open_document("a.docx", bare_docx(content))
+    assert document.texts == ["before after", "in a box", "table of", "contents"]
+    new = body(capitals(document))
+    assert box.replace("in a box", "BOX A IN") in new and f"{FIELD}{r('OF TABLE')}</w:p>" in new
+    assert new.count("BEFORE") == 1 and new.endswith(f"{r('CONTENTS')}{END}</w:p>")
+
+
+def test_open_texts_keep_their_structure(open_text: bytes) -> None:
+    document = open_document("a.odt", open_text)
+    assert document.texts == ["The heading", "Some bold words and a link end.", "the note", "left", "right",
+                              "three spaces", "an item", "a cell"]  # fmt: skip
+    new = load(io.BytesIO(capitals(document)))
+    [paragraph] = [p for p in new.getElementsByType(P) if p.getElementsByType(A)]
+    assert teletype.extractText(paragraph.getElementsByType(A)[0]) == "LINK A"
+    [span] = paragraph.getElementsByType(Span)
+    assert teletype.extractText(span) == "WORDS BOLD" and span.getAttribute("stylename") == "Bold"
+    assert teletype.extractText(new.getElementsByType(H)[0]) == "HEADING THE"
+    assert [teletype.extractText(p) for p in new.getElementsByType(P)[1:]] == [
+        "NOTE THE", "LEFT\tRIGHT\nSPACES   THREE", "ITEM AN", "CELL A",
+    ]  # fmt: skip
+
+
+ANNOTATION = "<office:annotation><text:p>a comment</text:p></office:annotation>"
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        ("a <text:span>b</text:span> c", "C <text:span>B</text:span> A"),
+        ('<text:bookmark-start text:name="x"/>a b<text:bookmark-end text:name="x"/> c',
+         'C <text:bookmark-start text:name="x"/>B A<text:bookmark-end text:name="x"/>'),
+        (f"a{ANNOTATION} b<text:title>7</text:title>", f"B A{ANNOTATION}<text:title>7</text:title>"),
+        ("<text:span>a<text:tab/>b</text:span> c<!-- x -->", "<text:span>A<text:tab/>B</text:span> C<!-- x -->"),
+        ("  x\n   <text:s/>y ", "  Y <text:s/>X "),
+    ],
+)  # fmt: skip
+def test_what_is_in_a_paragraph_of_open_texts_follows_the_words(content: str, wanted: str) -> None:
+    assert (
+        odt_body(capitals(open_document("a.odt", bare_odt(f"<text:p>{content}</text:p>"))))
+        == f"<text:p>{wanted}</text:p>"
+    )
+
+
+def _bomb() -> bytes:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("word/document.xml", "w") as file:
+        for _ in range(20):
+            file.write(bytes(1 << 20))
+    return written.getvalue()
+
+
+def _xml(declaration: str) -> bytes:
+    return zipped({"word/document.xml": f"{declaration}<x>&a;</x>"})
+
+
+def _flagged(content: bytes) -> bytes:
+    """A zip whose members say that they are encrypted."""
+    changed = bytearray(content)
+    for mark, offset in ((b"PK\1\2", 8), (b"PK\3\4", 6)):
+        start = changed.find(mark)
+        changed[start + offset] |= 1
+    return bytes(changed)
+
+
+def _unsafe() -> Iterator[tuple[str, bytes, str]]:
+    entity = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
+    yield "a.docx", b"plain", "not the zip archive"
+    yield "a.docx", b"\xd0\xcf\x11\xe0", "encrypted, or of an old version"
+    yield "a.docx", _bomb(), "too much to be safe"
+    yield "a.docx", _xml(entity), "DOCTYPE"
+    yield "a.docx", zipped({"word/document.xml": (entity + "<x>&a;</x>").encode("utf-16")}), "not UTF-8"
+    yield "a.docx", _xml('<?xml version="1.0" encoding="utf-7"?>+ADwAIQ-DOCTYPE x+AD4-'), "broken XML"
+    yield "a.docx", zipped({"word/document.xml": "<x/>"}), "not one of Word"
+    yield "a.docx", bare_odt(""), "no word/document.xml"
+    yield "a.odt", bare_docx(""), "no content.xml"
+    yield "a.odt", zipped({"content.xml": "<x/>", "META-INF/manifest.xml": "<encryption-data/>"}), "encrypted"
+    yield "a.docx", _flagged(bare_docx("")), "encrypted"
+    yield "a.docx", bare_docx("<w:p>" * 300 + "</w:p>" * 300), "broken XML"
+    yield "a.docx", bare_docx("")[:-30], "damaged"
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("content.xml", "<x/>")
+    yield "a.odt", written.getvalue(), "compressed in a way"
+
+
+UNSAFE = list(_unsafe())
+
+
+@pytest.mark.parametrize(("name", "content", "why"), UNSAFE, ids=[why for *_, why in UNSAFE])
+def test_what_is_not_safe_or_not_such_a_document_is_refused(name: str, content: bytes, why: str) -> None:
+    with no_hang(), pytest.raises(DataError) as caught:
+        open_document(name, content)
+    assert why in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_entities_are_refused_before_they_expand() -> None:
+    lines = "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10 if i else "x"}">' for i in range(12))
+    with no_hang(), pytest.raises(DataError, match="DOCTYPE"):
+        open_document("a.docx", zipped({"word/document.xml": f"<!DOCTYPE x [{lines}]><x>&a11;</x>"}))
+    assert MAX_BYTES < 1 << 30
+
+
+ODD = [b"<w:tab/>", b"<w:r/>", b"<!-- -->", b"<?x?>", b'<w:bookmarkEnd w:id="0"/>', b"<w:t>x</w:t>", b"<text:s/>"]
+ODD += [b'<w:fldChar w:fldCharType="%s"/>' % kind for kind in (b"begin", b"separate", b"end")] + [
+    FIELD.encode(),
+    END.encode(),
+]
+ODD += [b"<text:tab/>", b'<text:bookmark-start text:name="x"/>', b"<text:span>y</text:span>", b"<text:p>z</text:p>"]
+
+
+def _words(document: Document) -> list[str]:
+    return sorted(" ".join(document.texts).lower().split())
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.odt"])
+def test_damaged_archives_and_damaged_xml_are_refused_or_read(name: str, word: bytes, open_text: bytes) -> None:
+    random, content = Random(1), word if name == "a.docx" else open_text
+    inner = members(content)
+    main = "word/document.xml" if name == "a.docx" else "content.xml"
+    odd = [part for part in ODD if (b"w:" if name == "a.odt" else b"text:") not in part]
+    n_read = 0
+    for i in range(150):
+        damaged = bytearray(content if i % 3 == 0 else inner[main])
+        starts = [match.start() for match in re.finditer(b"<w:[rpt]|</w:p>|<text:|</text:", damaged)] or [0]
+        for _ in range(random.randint(1, 3)):
+            start = random.choice(starts) if i % 3 == 1 else random.randrange(len(damaged))
+            size, part = (0, random.choice(odd)) if i % 3 == 1 else (random.randint(0, 9), random.randbytes(4))
+            damaged[start : start + size] = part
+        try:
+            document = open_document(name, bytes(damaged) if i % 3 == 0 else zipped(inner | {main: bytes(damaged)}))
+        except DataError:
+            continue
+        n_read += 1
+        again = open_document(name, capitals(document))
+        assert _words(again) == _words(document)
+    assert n_read > 20

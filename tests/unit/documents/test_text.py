@@ -1,0 +1,213 @@
+"""Plain text, subtitles and catalogues: what is not translated stays as it is, byte for byte."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from contextlib import suppress
+
+import polib
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from documents import reversed_upper, same
+from nmt.documents import Translated, open_document
+from nmt.errors import DataError
+
+LINES = "  First line.\r\n\r\nSecond\tline \n--- 12 ---\rthird"
+SRT = """1
+00:00:01,000 --> 00:00:02,500 X1:40
+<i>Two lines of
+one cue</i>
+
+2
+00:00:03,000 --> 00:00:04,000
+- Who is <b>it</b>?
+- {\\an8}Me.
+
+3
+00:00:05,000 --> 00:00:06,000
+
+4
+00:00:07,000 --> 00:00:08,000
+1999
+♪
+
+after a gap
+"""
+VTT = """WEBVTT - a title
+
+STYLE
+::cue { color: red }
+
+intro
+00:01.000 --> 00:02.000 align:start
+<v Ann>Salt &amp; pepper
+
+NOTE not shown
+to anyone
+
+00:03.000 --> 00:04.000
+bye
+"""
+PO = """# a comment
+msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Plural-Forms: nplurals=3; plural=n%10==1 ? 0 : 1;\\n"
+
+#. extracted
+#: file.c:1
+#, c-format
+msgctxt "menu"
+msgid "Open \\"%s\\"\\n"
+"and <b>close</b>\\n"
+msgstr ""
+
+msgid "done"
+msgstr "fertig"
+
+#, fuzzy, c-format
+#| msgid "one old file"
+msgid "one file"
+msgid_plural "many files"
+msgstr[0] "alt"
+msgstr[1] ""
+msgstr[2] ""
+
+#, fuzzy
+msgid "wrong"
+msgstr "x"
+
+#~ msgid "gone"
+#~ msgstr ""
+"""
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize(("name", "content"), [("a.txt", LINES), ("a.srt", SRT), ("a.vtt", VTT), ("a.srt", SRT * 2),
+                                               ("a.txt", ""), ("b.srt", SRT.replace("\n", "\r\n"))])  # fmt: skip
+def test_what_is_its_own_translation_is_the_same_bytes(name: str, content: str, encoding: str) -> None:
+    raw = content.encode(encoding)
+    assert same(open_document(name, raw)) == raw
+
+
+def test_text_keeps_its_lines() -> None:
+    document = open_document("a.txt", codecs.BOM_UTF8 + LINES.encode())
+    assert document.texts == ["First line.", "Second line", "third"]
+    new = document.translated([Translated("one\ntwo"), Translated(""), Translated("3")])
+    assert new == codecs.BOM_UTF8 + b"  one two\r\n\r\n \n--- 12 ---\r3"
+
+
+def test_a_cue_keeps_times_tags_and_its_number_of_lines() -> None:
+    document = open_document("a.srt", SRT.encode())
+    assert document.texts == ["Two lines of one cue", "- Who is it?", "- Me.", "after a gap"]
+    new = document.translated([reversed_upper(text) for text in document.texts]).decode()
+    assert new.startswith("1\n00:00:01,000 --> 00:00:02,500 X1:40\n<i>CUE ONE OF\nLINES TWO</i>\n\n2\n")
+    assert "\n<b>IT</b>? IS WHO -\n{\\an8}ME. -\n\n3\n" in new
+    assert new.endswith("00:00:07,000 --> 00:00:08,000\n1999\n♪\n\nGAP A AFTER\n")
+
+
+@pytest.mark.parametrize(
+    ("translation", "lines"),
+    [
+        (
+            "a much longer translation of these two lines it is",
+            ["a much longer translation", "of these two lines it is"],
+        ),
+        ("Wort", ["Wort"]),
+        ("字幕是两行的这里也是", ["字幕是两行", "的这里也是"]),
+        ("", []),
+    ],
+)
+def test_a_cue_is_wrapped_into_lines_of_about_the_same_length(translation: str, lines: list[str]) -> None:
+    document = open_document("a.srt", SRT.replace("<i>", "").replace("</i>", "").encode())
+    new = document.translated([Translated(translation), *map(Translated, document.texts[1:])]).decode()
+    assert new.split("\n\n")[0].split("\n")[2:] == lines
+
+
+def test_web_subtitles_keep_notes_styles_and_names() -> None:
+    document = open_document("a.vtt", VTT.encode())
+    assert document.texts == ["Salt & pepper", "bye"]
+    new = document.translated([Translated("< & >"), Translated("ciao")]).decode()
+    assert new == VTT.replace("Salt &amp; pepper", "&lt; &amp; &gt;").replace("bye", "ciao")
+
+
+def test_messages_without_a_translation_get_one() -> None:
+    document = open_document("a.po", PO.encode())
+    assert document.texts == ['Open "%s"', "and close", "one file", "many files", "wrong"]
+    catalogue = polib.pofile(document.translated([reversed_upper(text) for text in document.texts]).decode())
+    before = polib.pofile(PO)
+    assert [entry.msgid for entry in catalogue] == [entry.msgid for entry in before]
+    menu, done, files, wrong, gone = catalogue
+    assert menu.msgstr == '"%S" OPEN\n<b>CLOSE</b> AND\n' and menu.flags == ["c-format"] and menu.msgctxt == "menu"
+    assert done.msgstr == "fertig" and wrong.msgstr == "WRONG" and wrong.flags == []
+    assert files.msgstr_plural == {0: "FILE ONE", 1: "FILES MANY", 2: "FILES MANY"}
+    assert files.flags == ["c-format"] and files.previous_msgid is None
+    assert gone.obsolete and gone.msgstr == "" and catalogue.header == before.header
+    assert catalogue.metadata == before.metadata and menu.occurrences == [("file.c", "1")]
+
+
+def test_a_catalogue_with_one_form_takes_the_plural() -> None:
+    po = b'msgid "a file"\nmsgid_plural "files"\nmsgstr[0] ""'
+    document = open_document("a.po", po)
+    assert (
+        document.translated([Translated("x"), Translated('"y\\')]) == po.replace(b'[0] ""', b'[0] "\\"y\\\\"') + b"\n"
+    )
+
+
+def test_a_catalogue_is_in_its_charset_or_in_utf_8_where_that_lacks_a_letter() -> None:
+    po = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"\n\nmsgid "é"\nmsgstr ""\n'
+    document = open_document("a.po", po.encode("latin-1"))
+    assert document.texts == ["é"]
+    assert document.translated([Translated("ü")]).endswith('msgstr "ü"\n'.encode("latin-1"))
+    new = document.translated([Translated("Ж")]).decode()
+    assert "charset=UTF-8\\n" in new and new.endswith('msgstr "Ж"\n')
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("a.pdf", b"", "type .pdf are not supported; save it as one of .txt"),
+        ("noname", b"", "no suffix"),
+        ("a\n.txt", b"caf\xe9 x", r"a\n.txt: not UTF-8 at line 1; "),
+        ("a.txt", b"PK\3\4", "a zip archive"),
+        ("a.txt", "ab".encode("utf-32"), "UTF-32"),
+        ("a.srt", b"x\ny\n", "no time such as"),
+        ("a.srt", b"\xff\xfex", "not utf-16-le"),
+        ("a.po", b'msgid "x', "neither a quoted text"),
+        ("a.po", b'msgid "x"\n', "cut off"),
+        ("a.po", b"\x1f\x8b\x08\0\0\0\0\0", "compressed with gzip"),
+    ],
+)
+def test_what_cannot_be_opened_says_why_in_one_line(name: str, content: bytes, why: str) -> None:
+    with pytest.raises(DataError) as caught:
+        open_document(name, content)
+    assert why in str(caught.value) and "\n" not in str(caught.value)
+
+
+_SAMPLES = {"a.txt": LINES, "a.srt": SRT, "a.vtt": VTT, "a.po": PO, "a.html": f"<p>{LINES}</p><b>x</b>"}
+
+
+@given(st.sampled_from(sorted(_SAMPLES)), st.data())
+def test_damaged_files_are_refused_or_nothing_of_them_is_lost(name: str, data: st.DataObject) -> None:
+    content = bytearray(_SAMPLES[name].encode())
+    for _ in range(data.draw(st.integers(0, 4))):
+        start = data.draw(st.integers(0, len(content)))
+        content[start : start + data.draw(st.integers(0, 20))] = data.draw(st.binary(max_size=6))
+    try:
+        document = open_document(name, bytes(content))
+    except DataError:
+        return
+    if name != "a.po":
+        assert same(document) == bytes(content)
+    words = re.findall(r"\w+", " ".join(document.texts))
+    new = document.translated([reversed_upper(text) for text in document.texts])
+    assert len(re.findall(rb"[A-Z]", new)) >= len([word for word in words if word.isascii() and word.isalpha()])
+
+
+@given(st.sampled_from(sorted({*_SAMPLES, "a.docx", "a.odt"})), st.binary(max_size=200))
+def test_anything_else_is_refused_or_kept(name: str, content: bytes) -> None:
+    with suppress(DataError):
+        assert same(open_document(name, content)) == content
