@@ -94,7 +94,7 @@ def main() -> int:
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="of updates, for compiled ways")
     parser.add_argument("--layers", type=int, default=6, help="of encoder and decoder each (%(default)s)")
     parser.add_argument(
-        "--backend", default=compiling.BACKEND, help="compiler (%(default)s); aot_eager, in seconds, traces alone"
+        "--backend", default=compiling.BACKEND, help="compiler (%(default)s); aot_eager only traces, which is faster"
     )
     options = parser.parse_args()
     compiling.BACKEND = options.backend
