@@ -53,11 +53,12 @@ def sweep(
     The config's data directory is prepared if it does not exist. If the grid changes the text or the tokenizer (data.…,
     tokenizer.…), each such combination gets its own data directory in the directory of the sweep.
 
-    The table shows the best BLEU on the development set and the weights that reached it; with several values of
-    training.seed also means and standard deviations over the seeds. A run that training.max_minutes ended with less
-    than 95 % of the steps of the longest run with the same settings is named, and left out of the means unless
-    --include-shorter is given. Test sets are not used, so that nothing is chosen on them: evaluate the winner once.
-    sweep.tsv is the same table for programs.
+    The table shows the best score on the development set, the best run first, and the weights that nmt translate
+    takes. The score is BLEU; of runs that do not translate it is the perplexity, where lower is better, and of
+    classifiers the accuracy, as in nmt runs. With several values of training.seed there are also means and standard
+    deviations over the seeds. A run that training.max_minutes ended with less than 95 % of the steps of the longest run
+    with the same settings is named, and left out of the means unless --include-shorter is given. Test sets are not
+    used, so that nothing is chosen on them: evaluate the winner once. sweep.tsv is the same table for programs.
 
     With --jobs N each run gets its share of the cores (OMP_NUM_THREADS, unless it is set).
 

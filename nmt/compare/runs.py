@@ -82,7 +82,9 @@ def translate_runs(members: Members, how: Translating) -> tuple[TextToTranslate,
 def _open(name: str, path: Path, how: Translating) -> _Run:
     if path.is_file():
         raise DataError(f"{path}: is a file, not a run; files of translations are compared by --hyp A B --ref F")
-    config = open_saved(path, how.checkpoint, how.weights).config
+    saved = open_saved(path, how.checkpoint, how.weights)
+    saved.check_translates()
+    config = saved.config
     search = how.search(config)
     corpus = open_corpus(RunDir(path), config.data.languages, how.data)
     chosen = choose_split(corpus, how.split)

@@ -7,7 +7,7 @@ development set filled ones, the moving average hollow ones, and the average at 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,43 +24,18 @@ from nmt.console import printable
 from nmt.errors import CheckpointError
 from nmt.layout import RunDir
 from nmt.plots.attention import check_picture, save_picture
+from nmt.plots.run_curves import MINUTES, STEP, VALUE, Curves, Points, curves_of, perplexity_of, unit_of
 from nmt.runs.listing import is_run
-from nmt.runs.log import Record, number, read_log
-
-Points = npt.NDArray[np.float64]  # (n, 3): step, minutes (NaN if not logged), value
+from nmt.runs.log import Record, read_log
 
 MOST_POINTS = 300  # of a training curve, to keep dashes visible; more are averaged, with their range shaded
 EXPLODED = 20.0  # nats per token: twice the loss of an untrained model
 LEGEND_CHARS = 100  # per row of the legend
 MOST_NAMED = 10
-STEP, MINUTES, VALUE = range(3)
 DASHES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
 STAR: dict[str, Any] = {"marker": "*", "markersize": 14, "markerfacecolor": "white"}
 MARKERS, GREYS = "osD^vPX", ("0.0", "0.4", "0.6")
 MOST_RUNS = len(DASHES) * len(MARKERS)  # of a directory: further ones would repeat a style
-
-
-@dataclass(frozen=True)
-class Curves:
-    """The curves of one run."""
-
-    name: str
-    metric: str
-    """BLEU, or of a run that does not translate its accuracy (%), of tokens or classes."""
-    train_loss: Points
-    learning_rate: Points
-    dev_loss: Points
-    dev_score: Points
-    ema_loss: Points
-    ema_score: Points
-    average_loss: Points
-    average_score: Points
-
-    @property
-    def rows(self) -> tuple[tuple[Points, ...], ...]:
-        """The curves in each row of the figure."""
-        losses = self.train_loss, self.dev_loss, self.ema_loss, self.average_loss
-        return losses, (self.dev_score, self.ema_score, self.average_score), (self.learning_rate,)
 
 
 @dataclass(frozen=True)
@@ -86,7 +61,8 @@ def plot(runs: Sequence[Path], output: Path) -> list[str]:
     check_picture(output)
     runs = [run for path in runs for run in _runs_at(path)]
     logs = [list(read_log(RunDir(path).log)) for path in runs]
-    curves = [curves_of(name, records) for name, records in zip(_names(runs), logs, strict=True)]
+    units = [unit_of(RunDir(path)) for path in runs]
+    curves = [curves_of(*run) for run in zip(_names(runs), logs, units, strict=True)]
     save_picture(draw(curves), output)
     lacks = [", ".join(_missing(records)) for records in logs]
     return [f"{path}: its log has {lack}" for path, lack in zip(runs, lacks, strict=True) if lack]
@@ -129,7 +105,7 @@ def _missing(records: Sequence[Record]) -> Iterator[str]:
         yield "no training record yet"
     if not any(record.get("kind") == "valid" for record in records):
         yield "no validation yet"
-    if any(_perplexity(record) is None for record in train):
+    if any(perplexity_of(record) is None for record in train):
         yield "records without perplexity, whose loss is drawn with label smoothing"
 
 
@@ -137,52 +113,6 @@ def _names(runs: Sequence[Path]) -> list[str]:
     """Return the names of runs in the legend: the directory name, or the path if two are equal."""
     names = [path.name or path.resolve().name for path in runs]
     return [str(path) if names.count(name) > 1 else name for path, name in zip(runs, names, strict=True)]
-
-
-def curves_of(name: str, records: Sequence[Record]) -> Curves:
-    """Extract the curves from the log of a run."""
-    train, dev, ema, average = (
-        [record for record in records if record.get("kind") == kind] for kind in ("train", "valid", "ema", "average")
-    )
-    has_bleu = any("bleu" in record for record in dev) or not dev
-
-    def score(record: Record) -> float | None:
-        value = number(record, "bleu" if has_bleu else "accuracy")
-        return value if has_bleu or value is None else 100 * value
-
-    return Curves(
-        name=name,
-        metric="BLEU" if has_bleu else "accuracy (%)",
-        train_loss=_points(train, _unsmoothed),
-        learning_rate=_points(train, lambda record: number(record, "lr")),
-        dev_loss=_points(dev, lambda record: number(record, "loss")),
-        dev_score=_points(dev, score),
-        ema_loss=_points(ema, lambda record: number(record, "loss")),
-        ema_score=_points(ema, score),
-        average_loss=_points(average, lambda record: number(record, "loss")),
-        average_score=_points(average, score),
-    )
-
-
-def _unsmoothed(record: Record) -> float | None:
-    """Return the training loss without label smoothing, from the perplexity: comparable with the development set's."""
-    perplexity = _perplexity(record)
-    return math.log(perplexity) if perplexity is not None else number(record, "loss")
-
-
-def _perplexity(record: Record) -> float | None:
-    perplexity = number(record, "perplexity", most=1e305)  # training writes exp(700) at most
-    return perplexity if perplexity is not None and perplexity > 0 else None
-
-
-def _points(records: Sequence[Record], value_of: Callable[[Record], float | None]) -> Points:
-    rows = []
-    for record in records:
-        value = value_of(record)
-        if value is not None:
-            position = (number(record, name) for name in ("step", "minutes"))
-            rows.append([*(math.nan if x is None else x for x in position), value])
-    return np.array(rows, dtype=np.float64).reshape(-1, 3)
 
 
 def thin(points: Points, most: int = MOST_POINTS) -> tuple[Points, Points]:
@@ -214,7 +144,8 @@ def draw(runs: Sequence[Curves]) -> Figure:
     if rows[0][:, VALUE].max(initial=0.0) > EXPLODED:
         panels[0, 0].set_yscale("log")  # next to an exploded loss the rest would be invisible
     metrics = " or ".join(sorted({curves.metric for curves in runs})) or "BLEU"
-    _label_axes(panels, rows, metrics)
+    units = " or ".join(sorted({curves.unit for curves in runs})) or "token"
+    _label_axes(panels, rows, (f"Loss (nats per {units})", f"Development set {metrics}", "Learning rate"))
     panels[2, 1].set_xlabel(f"Training time ({'hours' if in_hours else 'minutes'})", fontsize=12)
     names = [
         Line2D([], [], color=style.grey, linestyle=style.dashes, marker=style.marker, markersize=6, label=label)
@@ -258,11 +189,9 @@ def _draw_run(panels: Sequence[Axes], curves: Curves, style: Style, column: int,
         panel.plot(points[:, column] / scale, points[:, VALUE], color=style.grey, linestyle="", zorder=4, **STAR)
 
 
-def _label_axes(panels: npt.NDArray[np.object_], rows: Sequence[Points], metrics: str) -> None:
-    """Label the axes, and panels without points; `rows` are the points of each row, `metrics` those of the second."""
-    for label, row, points in zip(
-        ("Loss (nats per token)", f"Development set {metrics}", "Learning rate"), panels, rows, strict=True
-    ):
+def _label_axes(panels: npt.NDArray[np.object_], rows: Sequence[Points], labels: Sequence[str]) -> None:
+    """Label the axes, and panels without points; `rows` are the points of each row, `labels` those of their y axes."""
+    for label, row, points in zip(labels, panels, rows, strict=True):
         row[0].set_ylabel(label, fontsize=12)
         for column, panel in zip((STEP, MINUTES), row, strict=True):
             panel.tick_params(labelsize=11)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -20,8 +21,8 @@ from nmt.console import aligned, printable, width
 from nmt.errors import CheckpointError, NmtError
 from nmt.files.write import lock_holder
 from nmt.layout import CheckpointDir, RunDir
-from nmt.runs.info import Selected, Weights, read_info, read_selected
-from nmt.runs.log import Record, best_accuracy, best_bleu, best_perplexity, last_record, number
+from nmt.runs.info import Selected, read_info, read_selected
+from nmt.runs.log import Metric, Record, best_scores, last_record, metric_of, number, rank
 from nmt.runs.scores import ScoreRecord, read_scores
 from nmt.runs.state import load_state
 
@@ -57,6 +58,12 @@ class Summary:
     problem: str | None
     """The first problem found, such as a damaged file."""
 
+    @property
+    def best_score(self) -> float | None:
+        """The one of the three best scores that this run has."""
+        scores = self.best_bleu, self.best_perplexity, self.best_accuracy
+        return next((score for score in scores if score is not None), None)
+
 
 def is_run(path: Path) -> bool:
     """Whether this is a run directory; `*.part` is left behind by a training that died while starting."""
@@ -84,12 +91,10 @@ def summarise(run: RunDir) -> Summary:
     max_steps: int | None = None
     selected = Selected()
     steps, tests = list[int](), list[ScoreRecord]()
-    bleu, last, perplexity, accuracy = dict[Weights, float](), Record(), None, None
-    is_other = classifies = False
+    last, metric, best = Record(), metric_of("translation"), dict[Metric, float | None]()
     with _collecting(problems, run):
         training = load_config(run.config).training
-        max_steps, is_other = training.max_steps, training.objective != "translation"
-        classifies = training.objective == "classification"
+        max_steps, metric = training.max_steps, metric_of(training.objective)
     with _collecting(problems, run):
         read_info(run)
     with _collecting(problems, run):
@@ -100,9 +105,7 @@ def summarise(run: RunDir) -> Summary:
                 raise CheckpointError(f"{path}: missing")
         steps = _checkpoints(run)
     with _collecting(problems, run):
-        bleu = best_bleu(run)
-        perplexity = best_perplexity(run) if is_other and not classifies else None
-        accuracy = best_accuracy(run) if classifies else None
+        best = {metric: min(best_scores(run, metric).values(), key=partial(rank, metric), default=None)}
         last = last_record(run.log)
     with _collecting(problems, run):
         tests = [record for record in read_scores(run) if record.is_test]
@@ -121,9 +124,9 @@ def summarise(run: RunDir) -> Summary:
         step=max(int(number(last, "step") or 0), *steps[-1:], 0),
         max_steps=max_steps,
         checkpoint=steps[-1] if steps else None,
-        best_bleu=None if is_other else max(bleu.values(), default=None),
-        best_perplexity=perplexity,
-        best_accuracy=accuracy,
+        best_bleu=best.get("bleu"),
+        best_perplexity=best.get("perplexity"),
+        best_accuracy=best.get("accuracy"),
         test=tests[-1] if tests else None,
         minutes=_minutes(run, steps, number(last, "minutes")),
         last_written=_last_written(run),

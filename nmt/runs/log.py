@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from nmt.files.read import LOG_BYTES, read_regular
 from nmt.layout import RunDir
 from nmt.runs.info import Weights
 
 Record = dict[str, Any]
+Metric = Literal["bleu", "perplexity", "accuracy"]
+"""A score of validations, as it is named in their records."""
 
 
 def read_log(log: Path, having: bytes = b"") -> Iterator[Record]:
@@ -51,29 +54,26 @@ def is_validation(record: Record) -> bool:
     return record.get("kind") in KINDS
 
 
-def best_bleu(run: RunDir) -> dict[Weights, float]:
-    """Return the best development BLEU of each kind of weights."""
+def metric_of(objective: str) -> Metric:
+    """Return the score of the development set by which runs that have learned `objective` are listed and ranked."""
+    by_objective: dict[str, Metric] = {"translation": "bleu", "classification": "accuracy"}
+    return by_objective.get(objective, "perplexity")
+
+
+def rank(metric: Metric, score: float) -> float:
+    """Return a key that sorts scores, the best first: the lowest perplexity, the highest of others."""
+    return score if metric == "perplexity" else -score
+
+
+def best_scores(run: RunDir, metric: Metric) -> dict[Weights, float]:
+    """Return the best development score of each kind of weights."""
     best: dict[Weights, float] = {}
-    for record in read_log(run.log, having=b'"bleu"'):
-        score = number(record, "bleu")
+    for record in read_log(run.log, having=f'"{metric}"'.encode()):
+        score = number(record, metric)
         if is_validation(record) and score is not None:
             kind = KINDS[record["kind"]]
-            best[kind] = max(score, best.get(kind, score))
+            best[kind] = min(best.get(kind, score), score, key=partial(rank, metric))
     return best
-
-
-def best_perplexity(run: RunDir) -> float | None:
-    """Return the lowest development perplexity of any kind of weights."""
-    records = [record for record in read_log(run.log, having=b'"perplexity"') if is_validation(record)]
-    found = [value for record in records if (value := number(record, "perplexity")) is not None]
-    return min(found, default=None)
-
-
-def best_accuracy(run: RunDir) -> float | None:
-    """Return the highest development accuracy of any kind of weights."""
-    records = [record for record in read_log(run.log, having=b'"accuracy"') if is_validation(record)]
-    found = [value for record in records if (value := number(record, "accuracy")) is not None]
-    return max(found, default=None)
 
 
 def number(record: Record, name: str, most: float = 1e15) -> float | None:

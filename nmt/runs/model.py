@@ -80,15 +80,19 @@ class Saved:
     def check_classifies(self) -> None:
         """Raise ConfigError if the model has not learned labels."""
         objective = self.config.training.objective
-        if objective != "classification":
-            raise ConfigError([f"{self.path}: has learned training.objective: {objective}, not labels"])
+        if objective == "classification":
+            return
+        start = f"nmt train --init-from {self.path} starts a run of classification with its weights"
+        use = "see nmt translate" if objective == "translation" else start
+        raise ConfigError([f"{self.path}: has learned training.objective: {objective}, not labels; {use}"])
 
     def check_translates(self) -> None:
         """Raise ConfigError if the model has learned something else."""
         objective = self.config.training.objective
         if objective == "translation":
             return
-        use = {"classification": "see nmt classify", "causal": "see nmt generate, nmt score without --src, and --lm"}
+        classes = "see nmt classify, and nmt evaluate with it alone"
+        use = {"classification": classes, "causal": "see nmt generate, nmt score without --src, and --lm"}
         start = f"nmt train --init-from {self.path} starts a translation run with its weights"
         raise ConfigError(
             [f"{self.path}: has learned training.objective: {objective}, not to translate; {use.get(objective, start)}"]

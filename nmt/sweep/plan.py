@@ -17,6 +17,7 @@ from nmt.layout import DataDir, RunDir
 from nmt.prepare.recipe import recipe
 from nmt.runs.info import read_info
 from nmt.runs.listing import is_run, summarise
+from nmt.runs.log import Metric, metric_of
 from nmt.sweep.grid import Axis, name_of, parse_grid
 
 LOCATIONS = {"data.dir", "data.root", "training.run_dir"}
@@ -112,6 +113,11 @@ class Plan:
     data_names: dict[Path, str] = field(default_factory=dict)
     """The data directories inside the sweep's directory, with their names."""
 
+    @property
+    def metric(self) -> Metric:
+        """The score of the development set that ranks the trainings, which have one objective."""
+        return metric_of(self.trainings[0].config.training.objective)
+
 
 def make_plan(request: Request) -> Plan:
     """Load the configuration of every combination and choose its directories. Raises ConfigError with all problems."""
@@ -154,6 +160,10 @@ def _load_all(request: Request, axes: Sequence[Axis]) -> dict[tuple[str, ...], C
     for axis in axes:
         if configs and all(axis.key == f"training.{config.training.idle_rate}" for config in configs.values()):
             problems[f"--grid {axis.key}: has no effect with this training.schedule"] = []
+    objectives = {config.training.objective for config in configs.values()}
+    if len(objectives) > 1:
+        names = " and ".join(sorted(objectives))
+        problems[f"--grid training.objective: no score ranks runs of {names}; sweep each by itself"] = []
     if problems:
         raise ConfigError([_message(problem, names, len(combinations)) for problem, names in problems.items()])
     return configs

@@ -14,7 +14,7 @@ from nmt.files.write import replace_file
 from nmt.runs.listing import summarise
 from nmt.sweep.jobs import Ended, Job
 from nmt.sweep.plan import Plan, SweepDir
-from nmt.sweep.table import Row, as_tsv, rows_of
+from nmt.sweep.table import LABELS, Row, as_tsv, rows_of, score
 
 SECONDS = 5.0  # between updates of the status line, as reading the logs takes time from the trainings
 
@@ -55,8 +55,11 @@ class Screen:
         if job.name not in self._names:
             return "done" if ended.status == 0 else "stopped"
         row = next(row for row in self.rows if row.training.name == job.name)
-        bleu = "" if row.bleu is None else f", dev BLEU {row.bleu:.2f}"
-        return f"{row.state} at step {row.step or 0:,}{bleu}"
+        return f"{row.state} at step {row.step or 0:,}{self._score(row.score, 'dev ')}"
+
+    def _score(self, value: float | None, of: str = "") -> str:
+        metric = self.plan.metric
+        return "" if value is None else f", {of}{LABELS[metric]} {score(value, metric)}"
 
     def watch(self, jobs: Sequence[Job]) -> None:
         """Update the status line from time to time, on a terminal."""
@@ -71,8 +74,9 @@ class Screen:
         if job.name not in self._names or not self.folder.run(job.name).log.exists():
             return job.name
         run = summarise(self.folder.run(job.name))
-        bleu = "" if run.best_bleu is None else f", BLEU {run.best_bleu:.2f}"
-        return f"{job.name}: {run.step:,} of {run.max_steps:,}{bleu}" if run.max_steps else job.name
+        if not run.max_steps:
+            return job.name
+        return f"{job.name}: {run.step:,} of {run.max_steps:,}{self._score(run.best_score)}"
 
     def _show(self, status: str) -> None:
         self._status = status

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 from nmt.console import printable
@@ -15,11 +16,10 @@ from nmt.errors import CheckpointError, DataError
 from nmt.layout import DataDir
 from nmt.runs.info import Selected, Weights, read_selected
 from nmt.runs.listing import summarise
-from nmt.runs.log import best_bleu
+from nmt.runs.log import Metric, best_scores, rank
 from nmt.significance.paired import CONFIDENCE
 from nmt.significance.seeds import MIN_RUNS
 from nmt.significance.student import error_and_freedom, quantile
-from nmt.sweep.grid import Axis
 from nmt.sweep.jobs import Ended
 from nmt.sweep.plan import Plan, Training
 
@@ -30,8 +30,13 @@ AS_LONG = 0.95
 DIFFERENCE = "to the first"
 DIFFERENCE_NOTE = (
     f"{DIFFERENCE}: difference to the first row, the best, with its 95 % interval over seeds, on the development set, "
-    "on which checkpoints were selected; nmt compare --group tests over seeds and the lines of a test set"
+    "on which checkpoints were selected"
 )
+OF_A_TEST_SET = "; nmt compare --group tests over seeds and the lines of a test set"
+LABELS: dict[Metric, str] = {"bleu": "BLEU", "perplexity": "perplexity", "accuracy": "accuracy"}
+PREDICTED = {f"training.{name}" for name in
+             ("mask_share", "mask_span", "mask_words", "pair_task", "pair_negatives", "languages")}  # fmt: skip
+"""Settings that decide which pieces are predicted, and from what."""
 KINDS: tuple[Weights, ...] = get_args(Weights)
 
 
@@ -41,10 +46,10 @@ class Row:
 
     training: Training
     state: Literal["finished", "failed", "stopped", "not started"]
-    bleu: float | None
-    """The best development BLEU."""
+    score: float | None
+    """The best score of the development set by `Plan.metric`."""
     by_weights: dict[Weights, float]
-    """The best development BLEU of each kind of weights."""
+    """The same of each kind of weights."""
     weights: str | None
     """The weights that `nmt translate` uses by default."""
     step: int | None
@@ -57,11 +62,11 @@ class Row:
 
 def rows_of(plan: Plan, ended: Mapping[str, Ended]) -> list[Row]:
     """Return the rows, best first, those without a score last; `ended` has the outcomes of this sweep, by name."""
-    rows = [_row(training, ended.get(training.name)) for training in plan.trainings]
-    return sorted(rows, key=lambda row: -1.0 if row.bleu is None else row.bleu, reverse=True)
+    rows = [_row(training, plan.metric, ended.get(training.name)) for training in plan.trainings]
+    return sorted(rows, key=lambda row: math.inf if row.score is None else rank(plan.metric, row.score))
 
 
-def _row(training: Training, ended: Ended | None) -> Row:
+def _row(training: Training, metric: Metric, ended: Ended | None) -> Row:
     run = training.run
     note = ended.message if ended is not None and ended.has_failed else ""
     if not run.info.exists():
@@ -71,7 +76,7 @@ def _row(training: Training, ended: Ended | None) -> Row:
     with suppress(CheckpointError):
         selected = read_selected(run)
     with suppress(OSError):
-        by_weights = best_bleu(run)
+        by_weights = best_scores(run, metric)
     state: Literal["finished", "failed", "stopped"] = "finished"
     if summary.state != "finished":
         state = "failed" if note else "stopped"
@@ -81,7 +86,7 @@ def _row(training: Training, ended: Ended | None) -> Row:
     if limit is None and step < settings.max_steps and (minutes or 0.0) >= (settings.max_minutes or math.inf):
         limit = TIME  # earlier versions did not record it
     ended_by = limit if state == "finished" else None
-    return Row(training, state, summary.best_bleu, by_weights, weights, step, minutes, ended_by, note)
+    return Row(training, state, summary.best_score, by_weights, weights, step, minutes, ended_by, note)
 
 
 def render(plan: Plan, rows: Sequence[Row], include_shorter: bool = False) -> str:
@@ -90,11 +95,11 @@ def render(plan: Plan, rows: Sequence[Row], include_shorter: bool = False) -> st
     The means are over finished trainings; without `include_shorter` those that the time limit ended before `AS_LONG`
     of the longest with the same settings are left out.
     """
-    kinds = _kinds(rows)
-    header = [*(printable(axis.label) for axis in plan.axes), "dev BLEU", *kinds, "weights", "step", "min", "state", ""]
-    cells = [[*map(printable, row.training.values), *_cells(row, kinds)] for row in rows]
-    table = _columns([header, *cells], len(plan.axes)) + _lengths(rows) + _development_sets(rows)
-    return table + _means(plan.axes, rows, kinds, include_shorter)
+    kinds, dev = _kinds(rows), f"dev {LABELS[plan.metric]}"
+    header = [*(printable(axis.label) for axis in plan.axes), dev, *kinds, "weights", "step", "min", "state", ""]
+    cells = [[*map(printable, row.training.values), *_cells(row, kinds, plan.metric)] for row in rows]
+    table = _columns([header, *cells], len(plan.axes)) + _lengths(rows) + _development_sets(plan, rows)
+    return table + _means(plan, rows, kinds, include_shorter)
 
 
 def _kinds(rows: Sequence[Row]) -> list[Weights]:
@@ -103,9 +108,9 @@ def _kinds(rows: Sequence[Row]) -> list[Weights]:
     return kinds if len(kinds) > 1 else []
 
 
-def _cells(row: Row, kinds: Sequence[Weights]) -> list[str]:
+def _cells(row: Row, kinds: Sequence[Weights], metric: Metric) -> list[str]:
     return [
-        *map(score, (row.bleu, *map(row.by_weights.get, kinds))),
+        *(score(value, metric) for value in (row.score, *map(row.by_weights.get, kinds))),
         row.weights or "-",
         "-" if row.step is None else f"{row.step:,}",
         "-" if row.minutes is None else f"{row.minutes:.1f}",
@@ -114,9 +119,13 @@ def _cells(row: Row, kinds: Sequence[Weights]) -> list[str]:
     ]
 
 
-def score(bleu: float | None) -> str:
-    """Format BLEU with two decimals."""
-    return "-" if bleu is None else f"{bleu:.2f}"
+def score(value: float | None, metric: Metric = "bleu") -> str:
+    """Format a score with two decimals, accuracy with four."""
+    return "-" if value is None else f"{value:.{_decimals(metric)}f}"
+
+
+def _decimals(metric: Metric) -> int:
+    return 4 if metric == "accuracy" else 2
 
 
 def _lengths(rows: Sequence[Row]) -> str:
@@ -132,35 +141,45 @@ def _lengths(rows: Sequence[Row]) -> str:
     )
 
 
-def _development_sets(rows: Sequence[Row]) -> str:
-    """Return a warning if the development sets differ, as when each is split off another text."""
-    directories = dict.fromkeys(row.training.data for row in rows if row.bleu is not None)
-    texts = {checksums for path in directories if (checksums := _development_text(DataDir(path)))}
-    if len(texts) < 2:
+def _development_sets(plan: Plan, rows: Sequence[Row]) -> str:
+    """Return a warning if the development sets differ, as when each is split off another text, or what is predicted."""
+    directories = dict.fromkeys(row.training.data for row in rows if row.score is not None)
+    texts = {sums for path in directories if (sums := _checksums(DataDir(path), DataDir.text))}
+    if len(texts) > 1:
+        return (
+            f"\n\nwarning: the trainings have {len(texts)} different development sets, whose {LABELS[plan.metric]} "
+            "cannot be compared; give data.valid files of its own, the same for all"
+        )
+    if plan.metric != "perplexity":
         return ""
+    reasons = [axis.key for axis in plan.axes if axis.key in PREDICTED and len(axis.values) > 1]
+    if len({sums for path in directories if (sums := _checksums(DataDir(path), DataDir.ids))}) > 1:
+        reasons.insert(0, "the vocabulary")
     return (
-        f"\n\nwarning: the trainings have {len(texts)} different development sets, whose BLEU cannot be compared; give "
-        "data.valid files of its own, the same for all"
+        f"\n\nwarning: perplexities of different pieces cannot be compared: {' and '.join(reasons)} differ"
+        if reasons
+        else ""
     )
 
 
-def _development_text(data: DataDir) -> tuple[str, ...]:
+def _checksums(data: DataDir, file_of: Callable[[DataDir, str, str], Path]) -> tuple[str, ...]:
     """Return the checksums of the development set by language; empty if the manifest does not have them."""
     with suppress(DataError, KeyError):
         manifest = read_manifest(data)
-        return tuple(manifest.files[data.text("valid", language).name].sha256 for language in manifest.languages)
+        return tuple(manifest.files[file_of(data, "valid", language).name].sha256 for language in manifest.languages)
     return ()
 
 
-def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights], include_shorter: bool) -> str:
+def _means(plan: Plan, rows: Sequence[Row], kinds: Sequence[Weights], include_shorter: bool) -> str:
     """Format the means over seeds as a table, and name the trainings left out; empty if the grid has no seeds."""
+    axes, metric = plan.axes, plan.metric
     indices = [i for i, axis in enumerate(axes) if axis.key != SEED]
     if len(indices) == len(axes):
         return ""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         finished = groups.setdefault(tuple(row.training.values[i] for i in indices), [])
-        if row.state == "finished" and row.bleu is not None:
+        if row.state == "finished" and row.score is not None:
             finished.append(row)
     lines: list[tuple[list[float], list[str]]] = []
     shorter: list[Row] = []
@@ -168,23 +187,24 @@ def _means(axes: Sequence[Axis], rows: Sequence[Row], kinds: Sequence[Weights], 
         if not include_shorter:
             cut = _cut_by_time(group)
             group[:], shorter = [row for row in group if row not in cut], shorter + cut
-        columns = [[row.bleu for row in group], *([row.by_weights.get(kind) for row in group] for kind in kinds)]
+        columns = [[row.score for row in group], *([row.by_weights.get(kind) for row in group] for kind in kinds)]
         scores = [[score for score in column if score is not None] for column in columns]
-        lines.append((scores[0], [*map(printable, values), *map(mean, scores), str(len(group))]))
-    lines.sort(key=lambda line: -statistics.fmean(line[0] or [-1.0]))
-    differences = [difference(lines[0][0], scores) for scores, _ in lines]
+        means = [mean(column, metric) for column in scores]
+        lines.append((scores[0], [*map(printable, values), *means, str(len(group))]))
+    lines.sort(key=lambda line: rank(metric, statistics.fmean(line[0])) if line[0] else math.inf)
+    differences = [difference(lines[0][0], scores, metric) for scores, _ in lines]
     differences[0] = ""
-    header = [*(printable(axes[i].label) for i in indices), "dev BLEU", *kinds, "seeds", DIFFERENCE]
+    header = [*(printable(axes[i].label) for i in indices), f"dev {LABELS[metric]}", *kinds, "seeds", DIFFERENCE]
     cells = [[*line, shown] for (_, line), shown in zip(lines, differences, strict=True)]
     table = [header, *cells] if any(differences) else [line[:-1] for line in (header, *cells)]
-    means = f"\n\nmean over finished seeds ± standard deviation ({SEED})\n{_columns(table, len(indices))}"
+    text = f"\n\nmean over finished seeds ± standard deviation ({SEED})\n{_columns(table, len(indices))}"
     if any(differences):
-        means += f"\n{DIFFERENCE_NOTE}"
+        text += f"\n{DIFFERENCE_NOTE}{OF_A_TEST_SET if metric == 'bleu' else ''}"
     if not shorter:
-        return means
+        return text
     names = ", ".join(f"{row.training.name} ({row.step or 0:,} steps)" for row in shorter)
     return (
-        f"{means}\nnot in the means: {names}, which {TIME_KEY} ended more than {1 - AS_LONG:.0%} before the longest of "
+        f"{text}\nnot in the means: {names}, which {TIME_KEY} ended more than {1 - AS_LONG:.0%} before the longest of "
         "the same settings; --include-shorter averages over them, too"
     )
 
@@ -195,27 +215,28 @@ def _cut_by_time(group: Sequence[Row]) -> list[Row]:
     return [row for row in group if row.ended_by == TIME and (row.step or 0) < AS_LONG * longest]
 
 
-def mean(scores: Sequence[float]) -> str:
+def mean(scores: Sequence[float], metric: Metric = "bleu") -> str:
     """Format the mean, with the standard deviation if there are several scores."""
     if len(scores) < 2:
-        return score(scores[0] if scores else None)
-    return f"{statistics.fmean(scores):.2f} ± {statistics.stdev(scores):.2f}"
+        return score(scores[0] if scores else None, metric)
+    return f"{score(statistics.fmean(scores), metric)} ± {score(statistics.stdev(scores), metric)}"
 
 
-def difference(first: Sequence[float], other: Sequence[float]) -> str:
+def difference(first: Sequence[float], other: Sequence[float], metric: Metric = "bleu") -> str:
     """Format the difference of the means with its 95 % interval over seeds (Welch); empty unless there are enough."""
     if min(len(first), len(other)) < MIN_RUNS:
         return ""
     variances = [statistics.variance(scores) / len(scores) for scores in (first, other)]
     error, freedom = error_and_freedom(variances, (len(first), len(other)))
     value, half = statistics.fmean(other) - statistics.fmean(first), error * quantile(CONFIDENCE, freedom)
-    return f"{value:+.2f} [{value - half:+.2f}, {value + half:+.2f}]"
+    shown, low, high = (f"{x:+.{_decimals(metric)}f}" for x in (value, value - half, value + half))
+    return f"{shown} [{low}, {high}]"
 
 
 def _columns(lines: Sequence[Sequence[str]], n_left: int) -> str:
     """Align columns: the first `n_left` to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    names = {"dev BLEU", *KINDS, "step", "min", "seeds", DIFFERENCE}
+    names = {*(f"dev {label}" for label in LABELS.values()), *KINDS, "step", "min", "seeds", DIFFERENCE}
     is_number = [i >= n_left and name in names for i, name in enumerate(lines[0])]
     return "\n".join(
         "  ".join(
@@ -228,12 +249,13 @@ def _columns(lines: Sequence[Sequence[str]], n_left: int) -> str:
 
 def as_tsv(plan: Plan, rows: Sequence[Row]) -> str:
     """Format the table as TSV: full keys, no rounding; unknown values are empty."""
-    scores = ["dev_bleu", *(f"dev_bleu_{kind}" for kind in KINDS)]
+    dev = f"dev_{plan.metric}"
+    scores = [dev, *(f"{dev}_{kind}" for kind in KINDS)]
     facts = ("weights", "step", "minutes", "ended_by", "state", "run", "note")
     lines = [[*(axis.key for axis in plan.axes), *scores, *facts]]
     for row in rows:
         values = (
-            *(row.bleu, *map(row.by_weights.get, KINDS), row.weights, row.step, row.minutes),
+            *(row.score, *map(row.by_weights.get, KINDS), row.weights, row.step, row.minutes),
             *(row.ended_by, row.state, row.training.run.path, row.note),
         )
         lines.append([*row.training.values, *("" if value is None else str(value) for value in values)])

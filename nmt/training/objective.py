@@ -89,7 +89,8 @@ def classes_loss(
     if lm_weight:
         hidden, targets = _scored(batch, states)
         lengths = batch.tgt_mask.sum(1) if isinstance(batch, Batch) else batch.tgt_bounds.diff()[: len(labels)]
-        weights = (lm_weight / lengths).repeat_interleave(lengths)
+        # without the size, the host would wait for a GPU to tell it
+        weights = (lm_weight / lengths).repeat_interleave(lengths, output_size=len(targets))
         loss = loss + weighted_nll(hidden, model.output_weight, targets, weights)
     return LossSums(loss, nll, torch.zeros_like(nll), (logits.argmax(-1) == labels).sum(), len(labels))
 

@@ -29,8 +29,11 @@ class TextValidator(Validator):
     def __init__(self, config: Config, corpus: Corpus, device: torch.device, precision: str, max_tokens: int) -> None:
         """Load the development set. Raises what `NativeSearcher.check` raises for the search of validations."""
         super().__init__(config, corpus, device, precision, max_tokens)
-        searcher = NativeSearcher([], corpus.tokenizers[config.data.tgt], device, precision)
+        tokenizer = corpus.tokenizers[config.data.tgt]
+        searcher = NativeSearcher([], tokenizer, device, precision)
         searcher.check(config.search, has_terms=False, language=config.data.tgt)  # before hours of training
+        # another one, which reads search.lm when it first validates: one process does, and keeps it
+        self._searcher = NativeSearcher([], tokenizer, device, precision)
         split, src, tgt = corpus.split("valid"), config.data.src, config.data.tgt
         if config.learns_lines:
             self.references = [line for language in config.learned_languages for line in split.text(language)]
@@ -43,8 +46,7 @@ class TextValidator(Validator):
 
     def _scored(self, model: Model, poll: Callable[[], None]) -> tuple[dict[str, float], Sequence[str]]:
         assert isinstance(model, DecodingModel), "others write no text"
-        tgt_tokenizer = self.tokenizers[self.config.data.tgt]
-        searcher = NativeSearcher([model], tgt_tokenizer, self.device, self.precision)
+        searcher = self._searcher.with_models([model])
         with Progress("validating", len(self.src_lines)) as progress:
             translations = (self._restored if self.config.learns_lines else self._translated)(searcher, progress, poll)
         scores = {

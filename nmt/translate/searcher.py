@@ -87,6 +87,12 @@ class NativeSearcher:
         self._language_models: dict[str, _Fused] = {}
         self._banned = torch.tensor([i for i in range(N_SPECIAL) if i != EOS], device=device)
 
+    def with_models(self, models: Sequence[DecodingModel]) -> NativeSearcher:
+        """Return a searcher with other models; a language model that either has read serves both."""
+        other = NativeSearcher(models, self._tgt_tokenizer, self.device, self.precision)
+        other._language_models = self._language_models
+        return other
+
     def check(self, search: SearchConfig, has_terms: bool, language: str) -> None:
         """See `Searcher`. Raises what `LanguageModel.load` raises for `search.lm`."""
         if has_terms and not takes_terms(search):

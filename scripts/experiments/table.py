@@ -15,7 +15,7 @@ from pathlib import Path
 from nmt.layout import RunDir
 from nmt.runs.info import Weights, read_selected
 from nmt.runs.listing import summarise
-from nmt.runs.log import best_bleu
+from nmt.runs.log import best_scores
 from nmt.sweep.table import mean, score
 
 KINDS: tuple[Weights, ...] = ("raw", "ema", "average")
@@ -29,7 +29,7 @@ def main(paths: Sequence[Path]) -> None:
     )
     for path in paths:
         run = RunDir(path)
-        found, best = summarise(run), best_bleu(run) if run.log.is_file() else {}
+        found, best = summarise(run), best_scores(run, "bleu") if run.log.is_file() else {}
         scores = " | ".join(map(score, map(best.get, KINDS)))
         minutes = "-" if found.minutes is None else f"{found.minutes:.0f}"
         taken = read_selected(run).weights if found.state == "finished" else found.state

@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PARTS = {
     "versions": ("machine", 60),
     "attention": ("machine", 60),
-    "waits": ("machine", 90),
+    "waits": ("machine", 120),
     "agreement": ("agreement", 90),
     "eager": ("speed", 90),
     "compiled": ("speed", 180),

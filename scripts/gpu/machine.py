@@ -147,6 +147,25 @@ def _milliseconds(check: Check, all_tensors: list[tuple[list[Tensor], Tensor | N
 OTHER_MODEL = ("model.norm=post", "model.activation=gelu", "model.positions=learned", "model.tie_embeddings=none",
                "model.attention_dropout=0.1")  # fmt: skip
 SCHEDULE_FREE = ("training.optimizer=schedule_free", "training.schedule=constant", "training.cooldown=0")
+CLASSES = ("training.objective=classification", "data.direction=de-label", "data.valid=0.1", "data.test={}",
+           "data.train=[{files: {de: a, label: b}}]")  # fmt: skip
+MASKED = ("training.objective=masked", "model.kind=encoder")
+OTHER_OBJECTIVES = (
+    *(
+        Mode(f"{name}, {layout}", (*PLAIN, "training.select_by=auto", *settings), layout)
+        for name, settings in {
+            "denoising": ("training.objective=denoising",),
+            "masked": MASKED,
+            "masked with pair task": (*MASKED, "training.pair_task=true", "model.segments=true"),
+            "causal": ("training.objective=causal", "model.kind=decoder"),
+            "classification": (*CLASSES, "model.kind=encoder"),
+            "causal classification": (*CLASSES, "model.kind=decoder", "training.lm_weight=0.5"),
+        }.items()
+        for layout in ("padded", "packed")
+    ),
+    Mode("decoder-only translation", (*PLAIN, "model.kind=decoder")),
+)
+"""What is learned beside translations by encoder and decoder, see docs/pretraining.md and docs/classification.md."""
 WAYS = (
     Mode("plain"),
     Mode("plain fp16", precision="fp16"),
@@ -163,6 +182,7 @@ WAYS = (
     Mode("schedule-free, packed", (*PLAIN, *SCHEDULE_FREE), "packed"),
     Mode("frozen embeddings, packed", PLAIN, "packed", freeze=("embeddings",)),
     Mode("in parts, packed", PLAIN, "packed", update_tokens=32_768),
+    *OTHER_OBJECTIVES,
 )
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {"beam": 1},
@@ -193,7 +213,9 @@ def waits(check: Check) -> Found:
         except Exception as error:  # as without the package of schedule_free
             yield {"update": mode.name, "left_out": " ".join(f"{error}".split())[:200]}
             continue
-        updates = check.updates(min(mode.update_tokens, 8 * check.sizes.update_tokens[0]))
+        updates = check.updates(
+            min(mode.update_tokens, 8 * check.sizes.update_tokens[0]), check.learned(session.config)
+        )
         for update in updates[:2]:
             train_step(session, update)
         with noted(check.device) as places:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,11 @@ import numpy as np
 import torch
 
 from nmt.config import Config
+from nmt.config.data import LABEL
 from nmt.config.load import load_config
 from nmt.data.batching import Pairs
-from nmt.data.corpus import Split
+from nmt.data.corpus import Split, lines_of
+from nmt.data.examples import learned_pairs, objective_change
 from nmt.data.mixing import Position
 from nmt.data.packing import STEP, Packing
 from nmt.data.updates import BatchPlan, EpochUpdates, epoch_updates
@@ -22,12 +24,13 @@ from nmt.data.windows import Window, Windows
 from nmt.errors import NmtError
 from nmt.layout import RunDir
 from nmt.model.device import pick_device
+from nmt.model.make import make_model
 from nmt.model.precision import pick_precision
-from nmt.model.transformer import Model, Transformer
+from nmt.model.transformer import Model
 from nmt.model.varlen import packing_obstacle
 from nmt.process import Stop
 from nmt.runs.state import TrainState
-from nmt.text.tokenizer import N_SPECIAL
+from nmt.text.tokenizer import N_SPECIAL, SEPARATOR, Tokenizers
 from nmt.training.halves import Halves
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel.world import World
@@ -95,6 +98,7 @@ def peak(name: str) -> float | None:
     return next((value for known, value in PEAKS.items() if set(known.split()) <= set(words)), None)
 
 
+N_LABELS = 4
 PLAIN = ("training.consistency=none", "training.ema=0")
 SIMCUT = ("training.consistency=simcut",)
 RDROP = ("training.consistency=rdrop",)
@@ -143,7 +147,8 @@ class Check:
         if not self.is_gpu:
             compiling.BACKEND = "aot_eager"  # it traces, and makes no machine code
         self.precision = pick_precision("auto", self.device) if self.is_gpu else "float32"
-        self.pairs = Pairs(cast(Split, Synthetic(self.sizes.n_pairs, self.sizes.vocabulary)), "src", "tgt")
+        self._split = cast(Split, Synthetic(self.sizes.n_pairs, self.sizes.vocabulary))
+        self.pairs = Pairs(self._split, "src", "tgt")
 
     def wait(self) -> None:
         """Synchronize with the device."""
@@ -155,9 +160,14 @@ class Check:
         sizes = model or self.sizes.model
         return packing_obstacle(self.device, precision or self.precision, sizes["d_model"] // sizes["n_heads"], 0.0)
 
-    def updates(self, update_tokens: int) -> EpochUpdates:
-        """The updates of an epoch."""
-        return epoch_updates(self.pairs.lengths, BatchPlan(update_tokens, 30_000, 1), 0)
+    def updates(self, update_tokens: int, pairs: Pairs | None = None) -> EpochUpdates:
+        """The updates of an epoch of some pairs, by default of those for translation."""
+        return epoch_updates((pairs or self.pairs).lengths, BatchPlan(update_tokens, 30_000, 1), 0)
+
+    def learned(self, config: Config) -> Pairs:
+        """What a configuration learns from, before it is changed for an update."""
+        sides = {config.data.src: "src", config.data.tgt: "tgt", LABEL: LABEL}
+        return learned_pairs(config, lambda language: lines_of(self._split, sides[language]))
 
     def config(self, *settings: str) -> Config:
         """A configuration with the model that is measured."""
@@ -168,15 +178,19 @@ class Check:
         """A session that learns from the synthetic pairs with dropout, and neither saves nor validates."""
         config, precision = self.config(*mode.settings), mode.precision or self.precision
         torch.manual_seed(1)
-        model = Transformer(config.model, self.sizes.vocabulary, self.sizes.vocabulary).to(self.device)
+        sizes = {**dict.fromkeys(config.data.languages, self.sizes.vocabulary), LABEL: N_LABELS}
+        model = make_model(config, sizes, SEPARATOR).to(self.device)
         freeze(model, mode.freeze)
+        pairs, pieces = self.learned(config), SyntheticPieces(self.sizes.vocabulary)
+        tokenizers = cast(Tokenizers, dict.fromkeys(config.data.languages, pieces))
+        packing = Packing(pairs, 8 * STEP if mode.graphs else STEP)  # graphs are recorded for every size
         halves = None if precision == "float32" else Halves(model, precision)
         runs = model if halves is None else halves.twin
         return Session(
             config=config,
             run=RunDir(Path("none")),
             windows=cast(Windows, None),
-            window=Window(Position(), self.pairs, self.updates(mode.update_tokens)),
+            window=Window(Position(), pairs, self.updates(mode.update_tokens, pairs)),
             validator=cast(Validator, None),
             model=model,
             optimizer=make_optimizer(model, config.training),
@@ -187,15 +201,34 @@ class Check:
             max_tokens=max_tokens,
             world=World(),
             stop=Stop(),
-            # graphs are recorded for every size: there are to be few
-            packing=Packing(self.pairs, 8 * STEP if mode.graphs else STEP) if mode.layout == "packed" else None,
+            packing=packing if mode.layout == "packed" else None,
             forward=compiled(runs, mode.graphs, mode.settings == SIMCUT) if mode.is_compiled else None,
             halves=halves,
+            modifiers=objective_change(config, tokenizers, seed=1),
         )
 
 
+class SyntheticPieces:
+    """A tokenizer of which each piece is a word, as far as masks and wrong pairs need one."""
+
+    def __init__(self, vocabulary: int) -> None:
+        self._n = vocabulary
+
+    def __len__(self) -> int:
+        return self._n
+
+    def begins_word(self) -> list[bool]:
+        """See `Tokenizer`."""
+        return [True] * self._n
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """See `Tokenizer`."""
+        return ["word" for _ in ids]
+
+
 class Synthetic:
-    """A split of random ids whose lengths are like those of IWSLT: about 25 pieces, some much longer."""
+    """A split of random ids whose lengths are like those of IWSLT: about 25 pieces, some much longer; and a label for
+    each line."""
 
     def __init__(self, n_pairs: int, vocabulary: int) -> None:
         rng = np.random.default_rng(1)
@@ -203,6 +236,8 @@ class Synthetic:
         sides = {"src": src, "tgt": np.clip(src * rng.normal(0.98, 0.15, n_pairs), 1, 170)}
         self._lengths = {side: lengths.astype(np.int32) for side, lengths in sides.items()}
         self._ids = {side: rng.integers(N_SPECIAL, vocabulary, int(n.sum())) for side, n in self._lengths.items()}
+        self._lengths[LABEL] = np.ones(n_pairs, np.int32)
+        self._ids[LABEL] = rng.integers(N_LABELS, size=n_pairs)
 
     def lengths(self, side: str) -> Any:
         """See `Split`."""

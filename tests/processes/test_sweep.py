@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,11 +19,12 @@ import pytest
 from command import Command
 from logged_run import GOLDEN, make_run, train, valid
 from nmt.config.load import dump_config, load_config
+from nmt.errors import ConfigError
 from nmt.files.write import Lock
 from nmt.layout import RunDir
 from nmt.sweep.grid import name_of, parse_grid, split_values
 from nmt.sweep.plan import Request, make_plan
-from nmt.sweep.table import render, rows_of
+from nmt.sweep.table import as_tsv, render, rows_of
 from nmt.training.loop import fit
 from tiny_corpus import tiny_settings
 
@@ -343,6 +344,66 @@ def test_several_kinds_of_weights_have_columns_of_their_own() -> None:
         "    dev BLEU           raw           ema  seeds",
         "26.00 ± 5.66  20.00 ± 0.00  26.00 ± 5.66      2",
     ]
+
+
+def other_run(changes: Sequence[str], scores: Mapping[str, float], **values: object) -> None:
+    """A run of the golden configuration with these changes as well that does not translate."""
+    run = golden_run(99.0, **values)
+    run.log.write_text(json.dumps({"kind": "valid", "step": 400, "minutes": 4.0, "bleu": 99.0} | scores) + "\n")
+    settings = [f"training.{key}={value}" for key, value in values.items()]
+    run.config.write_text(dump_config(load_config(GOLDEN.config, [*changes, *settings])), encoding="utf-8")
+
+
+def test_runs_that_do_not_translate_are_ranked_by_perplexity() -> None:
+    for i, share in enumerate((0.3, 0.4)):
+        for seed in (1, 2, 3):
+            scores = {"perplexity": 12.0 + 4 * i - seed / 2}
+            other_run(["training.objective=denoising"], scores, mask_share=share, seed=seed)
+    grid = ["training.mask_share=0.3,0.4", "training.seed=1,2,3,4"]
+    plan = make_plan(Request("golden.yaml", grid, ["training.objective=denoising"]))
+    rows = rows_of(plan, {})
+    assert [row.score for row in rows] == [10.5, 11.0, 11.5, 14.5, 15.0, 15.5, None, None]
+    lines = render(plan, rows).splitlines()
+    assert lines[:2] == [
+        "mask_share  seed  dev perplexity  weights  step  min  state",
+        "0.3         3              10.50  raw       400  4.0  finished",
+    ]
+    assert lines[10] == ("warning: perplexities of different pieces cannot be compared: training.mask_share differ")
+    assert lines[13:] == [
+        "mask_share  dev perplexity  seeds          to the first",
+        "0.3           11.00 ± 0.50      3",
+        "0.4           15.00 ± 0.50      3  +4.00 [+2.87, +5.13]",
+        "to the first: difference to the first row, the best, with its 95 % interval over seeds, on the development "
+        "set, on which checkpoints were selected",
+    ]
+    header, first, *_ = as_tsv(plan, rows).splitlines()
+    assert dict(zip(header.split("\t"), first.split("\t"), strict=True))["dev_perplexity"] == "10.5"
+
+
+def test_classifiers_are_ranked_by_accuracy(calls: Callable[[], list[str]], nmt: Command) -> None:
+    files = "data.train=[{files: {aa: train.aa, label: train.label}}]"
+    changes = [files, "data.direction=aa-label", "data.valid=0.1", "data.test={}", "model.kind=encoder"]
+    changes += ["training.objective=classification", "training.select_by=auto"]
+    for seed, accuracy in ((1, 0.9125), (2, 0.93)):
+        other_run(changes, {"accuracy": accuracy, "perplexity": 1.5 + seed}, seed=seed)
+    fixed = [part for change in changes for part in ("--set", change)]
+    result = nmt("sweep", "golden.yaml", "--grid", "training.seed=1,2", *fixed)
+    assert (result.status, calls()) == (0, []), result.err
+    assert result.out.splitlines() == [
+        "seed  dev accuracy  weights  step  min  state",
+        "2           0.9300  raw       400  4.0  finished",
+        "1           0.9125  raw       400  4.0  finished",
+        "",
+        "mean over finished seeds ± standard deviation (training.seed)",
+        "   dev accuracy  seeds",
+        "0.9213 ± 0.0124      2",
+        f"{GOLDEN_SEEDS}/sweep.tsv: written",
+    ]
+
+
+def test_no_score_ranks_several_objectives() -> None:
+    with pytest.raises(ConfigError, match="no score ranks runs of denoising and translation; sweep each by itself"):
+        make_plan(Request("golden.yaml", ["training.objective=translation,denoising"]))
 
 
 def test_finished_runs_of_another_text_are_named(nmt: Command, tiny_data: Path) -> None:

@@ -131,11 +131,13 @@ def test_what_does_not_go_with_a_classifier(trained: Path, whole: Path, tmp_path
     for arguments, problem in (
         (
             ["translate", "--run", trained],
-            "has learned training.objective: classification, not to translate; see nmt classify",
+            "has learned training.objective: classification, not to translate; see nmt classify, and nmt evaluate with",
         ),
+        (["evaluate", "--run", trained, "--run", whole], "nmt evaluate with it alone"),
+        (["compare", trained, whole], f"{trained}: has learned training.objective: classification, not to translate"),
         (["evaluate", "--run", trained, "--beam", "2"], "has learned labels: with it go --split"),
         (["export", "--run", trained, "--output", tmp_path / "out"], "not to translate"),
-        (["classify", "--run", whole], "has learned training.objective: translation, not labels"),
+        (["classify", "--run", whole], "translation, not labels; see nmt translate"),
     ):
         done = nmt(*arguments)
         assert done.status == 2 and problem in done.err and "Traceback" not in done.err, done.err

@@ -15,6 +15,8 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
 from nmt.rerank.candidates import Candidate
 from nmt.rerank.features import fluency
+from nmt.runs.log import read_log
+from nmt.runs.model import Saved, open_saved
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
 from nmt.translate.language_model import LanguageModel
@@ -150,6 +152,22 @@ def test_training_does_not_begin_without_the_language_model_of_its_validations(d
     config = config.model_copy(update={"search": config.search.model_copy(update={"lm": str(tmp_path / "none")})})
     with pytest.raises(CheckpointError, match="none: not a run directory"):
         start(config, data, tmp_path / "run", resume=False)
+
+
+def test_validations_read_the_language_model_once(
+    data: Path, lm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+
+    def count(path: Path) -> Saved:
+        opened.append(path)
+        return open_saved(path)
+
+    monkeypatch.setattr("nmt.translate.searcher.open_saved", count)
+    config = settings(data, max_steps=3, validate_every_steps=1, ema=0.9)
+    fit(config.model_copy(update={"search": config.search.model_copy(update={"lm": str(lm)})}), data, tmp_path / "run")
+    assert len(list(read_log(RunDir(tmp_path / "run").log, b'"bleu"'))) >= 6
+    assert opened == [lm, lm], "checked before training, and read by the first validation"
 
 
 def test_a_language_model_is_a_feature_of_reranking(lm: Path) -> None:

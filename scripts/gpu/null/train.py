@@ -21,7 +21,8 @@ from typing import Any
 import torch
 
 from nmt.training.loop import train_step
-from scripts.gpu.machine import SCHEDULE_FREE, WAYS, noted
+from nmt.training.setup import compiled as compiling
+from scripts.gpu.machine import OTHER_OBJECTIVES, SCHEDULE_FREE, WAYS, noted
 from scripts.gpu.null.counts import counts, launches, reset
 from scripts.gpu.setting import PLAIN, SIMCUT, Check, Mode
 
@@ -32,6 +33,7 @@ COMPILED = (
     Mode("compiled, SimCut, packed", SIMCUT, "packed", is_compiled=True),
     Mode("compiled, SimCut, padded", SIMCUT, is_compiled=True),
     Mode("compiled, schedule-free, packed", (*PLAIN, *SCHEDULE_FREE), "packed", is_compiled=True),
+    *(replace(way, name=f"compiled, {way.name}", is_compiled=True) for way in OTHER_OBJECTIVES),
 )
 GRAPHS = (Mode("CUDA graphs, packed", layout="packed", is_compiled=True, graphs="reduce-overhead"),)
 SIZES = (4096, 1024, 16_384, 32_768)
@@ -42,6 +44,7 @@ N_COUNTED = 10
 def count(check: Check, mode: Mode, n_kernels: int, sizes: Sequence[int] = SIZES) -> dict[str, Any]:
     """Count what an update launches, and run one of each size before if the model is compiled."""
     session, start = check.session(mode), time.monotonic()
+    pairs = check.learned(session.config)
     found: dict[str, Any] = {"way": mode.name}
     n_graphs = 0
     if mode.is_compiled:
@@ -52,13 +55,13 @@ def count(check: Check, mode: Mode, n_kernels: int, sizes: Sequence[int] = SIZES
         counters.clear()
         metrics.reset()
         for size in sizes:
-            updates = check.updates(size)
+            updates = check.updates(size, pairs)
             for i in range(4):
                 train_step(replace(session, max_tokens=2 * size), updates[i])
                 found.setdefault("model_mib", round(metrics.num_bytes_accessed / 2**20))
             found[f"graphs_until_{size}"] = n_graphs = counters["stats"]["unique_graphs"]
         found["compiling_s"] = round(time.monotonic() - start)
-    updates = check.updates(mode.update_tokens)
+    updates = check.updates(mode.update_tokens, pairs)
     for i in range(3):
         train_step(session, updates[i])
     with noted(check.device) as places:
@@ -90,7 +93,11 @@ def main() -> int:
     parser.add_argument("--kernels", type=int, default=0, metavar="N", help="show the N commonest kernels")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="of updates, for compiled ways")
     parser.add_argument("--layers", type=int, default=6, help="of encoder and decoder each (%(default)s)")
+    parser.add_argument(
+        "--backend", default=compiling.BACKEND, help="compiler (%(default)s); aot_eager only traces, which is faster"
+    )
     options = parser.parse_args()
+    compiling.BACKEND = options.backend
     named = [mode for mode in (*WAYS, *COMPILED, *GRAPHS) if any(name in mode.name for name in options.names)]
     check, status = Check("cuda", small=False), 0
     layers = {f"{side}_layers": options.layers for side in ("encoder", "decoder")}

@@ -13,8 +13,10 @@ from matplotlib.figure import Figure
 
 from command import Command
 from logged_run import GOLDEN, make_run, train, valid
+from nmt.config.load import dump_config, load_config
 from nmt.errors import CheckpointError, DataError
-from nmt.plots.curves import MOST_POINTS, MOST_RUNS, Curves, curves_of, draw, plot, thin
+from nmt.plots.curves import MOST_POINTS, MOST_RUNS, draw, plot, thin
+from nmt.plots.run_curves import Curves, curves_of
 
 LOG = [
     train(100, 5.0), valid(100, 10.0), train(200, 4.0), valid(200, 20.0), train(300, 3.5), valid(300, 25.0),
@@ -87,6 +89,29 @@ def test_runs_that_do_not_translate_have_their_accuracy() -> None:
     figure = draw([curves_of("a", LOG), curves_of("b", [train(100), record])])
     np.testing.assert_allclose(lines(figure, 1, 0)[2].get_xydata(), [[100, 40]])
     assert figure.axes[2].get_ylabel() == "Development set BLEU or accuracy (%)"
+
+
+def test_the_unit_of_losses_is_that_of_the_objective(blank: list[Curves]) -> None:
+    record = {"kind": "valid", "step": 100, "minutes": 1.0, "loss": 2.5, "nll": 2.0, "accuracy": 0.4}
+    labels = ("data.direction=aa-label", "data.train=[{files: {aa: a, label: b}}]", "data.valid=0.1", "data.test={}")
+    changes = {
+        "translation": (),
+        "classification": ("model.kind=encoder", *labels),
+        "masked": ("model.kind=encoder",),
+        "causal": ("model.kind=decoder",),
+    }
+    for objective, others in changes.items():
+        run = make_run(Path("runs") / objective, [record])
+        settings = [*others, "training.select_by=auto", f"training.objective={objective}"]
+        run.config.write_text(dump_config(load_config(GOLDEN.config, settings)))
+    make_run(Path("runs/z"), [record]).config.write_text("{")
+    plot([Path("runs")], Path("x.png"))
+    found = {curves.name: curves.unit for curves in blank}
+    assert found == {
+        "causal": "token", "classification": "text", "masked": "masked piece", "translation": "token", "z": "token",
+    }  # fmt: skip
+    assert blank[2].dev_loss[0, 2] == 2.0, "without the pair task"
+    assert draw(blank[:3]).axes[0].get_ylabel() == "Loss (nats per masked piece or text or token)"
 
 
 def test_long_training_is_in_hours() -> None:
