@@ -25,6 +25,9 @@ from nmt.runs.scores import ScoreRecord
 
 # settings that depend on the machine rather than on the recipe
 _MACHINE = {"run_dir", "device"}
+USE = "## Use\n"
+"""The heading of the last section."""
+
 _WEIGHTS = {"raw": "step", "ema": "moving average at step", "average": "average up to step"}
 
 
@@ -182,7 +185,7 @@ def _use(config: Config, info: ExportInfo) -> Iterator[str]:
     options, module, load = "", "nmt", "Translator.load"
     if info.kind == "ctranslate2":
         options, module, load = " --engine ctranslate2", "nmt.engine.translator", "load_ctranslate2"
-    yield from ("## Use", "", "With this directory as `DIR`:", "", "```")
+    yield from (*USE.split("\n"), "With this directory as `DIR`:", "", "```")
     yield f"nmt translate --model DIR{options} --input text.{src} --output text.{tgt}"
     yield from ("```", "", "```python", f"from {module} import {load.split('.')[0]}", "")
     yield f'translator = {load}("DIR")'
