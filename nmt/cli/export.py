@@ -17,8 +17,12 @@ OF_CTRANSLATE2 = "--quantization, --check and --check-lines need --format ctrans
 
 @app.command()
 def export(
-    output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Directory to write; of argos the file.", show_default=False)],
-    kind: Annotated[Literal["folder", "ctranslate2", "argos"], typer.Option("--format", help="Format to write.")] = "folder",
+    output: Annotated[
+        Path, typer.Option("--output", metavar="DIR", help="Directory to write; of argos the file.", show_default=False)
+    ],
+    kind: Annotated[
+        Literal["folder", "ctranslate2", "argos"], typer.Option("--format", help="Format to write.")
+    ] = "folder",
     run: RunOption = None,
     quantization: Annotated[
         Literal["float32", "float16", "int8"] | None,

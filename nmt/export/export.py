@@ -71,6 +71,8 @@ class Request:
     check_lines: int = 100
     evaluate: bool = False
     """Evaluate the test sets of the data directory."""
+    license: str | None = None
+    """The licence of the model, for the card."""
 
 
 def export(request: Request, output: Path, kind: Kind, quantization: Quantization = "float32") -> Exported:
@@ -123,6 +125,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             [len(tokenizer) for tokenizer in vocabularies],
             [*recorded, *scores],
             None if comparison is None else str(comparison),
+            request.license,
         )
         write_file(directory.card, text.encode())
     return Exported(output, comparison, scores)
