@@ -32,9 +32,7 @@ def push(
     public: Annotated[bool, typer.Option("--public", help="Create a public repository.  [default: private]")] = False,
     model_license: Annotated[
         str | None,
-        typer.Option(
-            "--license", metavar="ID", help="The licence of the model, as the hub calls it, such as cc-by-4.0."
-        ),
+        typer.Option("--license", metavar="ID", help="Licence of the model, in the hub's words, such as cc-by-4.0."),
     ] = None,
     kind: Annotated[Literal["folder", "ctranslate2"], typer.Option("--format", help="Format of the model.")] = "folder",
     quantization: Annotated[

@@ -94,14 +94,14 @@ def _exceptions() -> Iterator[list[Condition]]:
             yield [(0, "stop", True), (1, "space", True), *word, *small, *before]
 
 
-# --- ONNX, written field by field: a message is its fields, a field has a number (onnx.proto3) and a value -------------
+# --- ONNX, written field by field: a message is its fields, a field has a number (onnx.proto3) and a value ------------
 
 _FLOAT, _INT64 = 1, 7
 _INTS = 7
 
 
 def _onnx(tensors: Mapping[str, npt.NDArray[np.float32]], metadata: Mapping[str, str]) -> bytes:
-    """Return the network: units (B, L) -> predictions (B, L, 3). MiniSBD also passes features, of which there are none."""
+    """Return the network: units (B, L) -> predictions (B, L, 3). MiniSBD also passes features; there are none."""
     nodes = [
         _node("Gather", ["table", "units"], "properties"),
         _node("Transpose", ["properties"], "by_property", perm=[0, 2, 1]),

@@ -9,6 +9,8 @@ from nmt.errors import ConfigError, HubError, error_text
 
 TRANSIENT = (500, 502, 503, 504)
 """Statuses of a hub that has a problem of its own, which may be over soon."""
+_MOST_CHARS = 96
+_NAME = re.compile(r"(?!.*(?:--|\.\.|\.git$))[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_](?:[\w.-]*\w)?", re.ASCII)
 _ADDRESS = re.compile(r"hf:/{1,2}([^@]*)(?:@(.+))?")  # one slash: pathlib has made a path of it
 
 
@@ -26,22 +28,22 @@ def parse_address(address: str) -> tuple[str, str | None]:
 
 
 def check_name(repository: str) -> str:
-    """Return the name of a repository, `owner/name`. Raises ConfigError if it cannot be one."""
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
-    try:
-        if repository.count("/") != 1:
-            raise HFValidationError("expected owner/name")
-        validate_repo_id(repository)
-    except HFValidationError as error:
-        raise ConfigError([f"{repository}: not a name of a repository on the hub: {error_text(error)}"]) from error
+    """Return the name of a repository, `owner/name`. Raises ConfigError if the hub would not have it as one."""
+    if len(repository) > _MOST_CHARS or not _NAME.fullmatch(repository):
+        raise ConfigError(
+            [
+                f"{repository}: not a name of a repository on the hub: owner/name, of letters, digits, -, _ and ., at "
+                f"most {_MOST_CHARS} characters, without -- and .."
+            ]
+        )
     return repository
 
 
 def status(error: BaseException) -> int | None:
     """Return the HTTP status that an error of the client is about."""
-    return getattr(getattr(error, "response", None), "status_code", None)
+    code: int | None = getattr(getattr(error, "response", None), "status_code", None)
+    # an upload's error is raised from the one that says why
+    return status(error.__cause__) if code is None and error.__cause__ is not None else code
 
 
 def hub_error(repository: str, error: Exception) -> Exception:
@@ -69,5 +71,5 @@ def hub_error(repository: str, error: Exception) -> Exception:
         }.get(status(error) or 0)
     if problem is None and (code := status(error)) is not None:
         problem = f"the hub answered {code}: {error_text(error)}"
-    text = problem or f"the hub cannot be reached: {error_text(error)}"
+    text = problem or f"the hub cannot be reached: {error_text(error.__cause__ or error)}"
     return HubError(f"{repository}, at {constants.ENDPOINT}: {text}")
