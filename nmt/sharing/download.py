@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nmt.errors import HubError
-from nmt.runs.folder import is_folder
+from nmt.layout import ExportDir
 from nmt.sharing.client import hub_error, is_address, parse_address
 
 _FILES = ["translator.json", "config.yaml", "tokenizer/*", "weights.safetensors", "model.bin", "*.json", "README.md"]
@@ -38,7 +38,7 @@ def download(address: str) -> Path:
     repository, revision = parse_address(address)
     try:
         snapshot = Path(snapshot_download(repository, revision=revision, allow_patterns=_FILES))
-        if not is_folder(snapshot):
+        if not ExportDir(snapshot).info.is_file():
             raise HubError(f"{address}: no model that nmt has pushed, translator.json is missing")
         target = Path(constants.HF_HOME) / "nmt" / repository.replace("/", "--") / snapshot.name
         if not target.is_dir():

@@ -17,7 +17,7 @@ sl Slovenian; sn Shona; so Somali; sq Albanian; sr Serbian; st Southern Sotho; s
 ta Tamil; te Telugu; tg Tajik; th Thai; tk Turkmen; tl Tagalog; tn Tswana; tr Turkish; tt Tatar; ug Uyghur;
 uk Ukrainian; ur Urdu; uz Uzbek; vi Vietnamese; wo Wolof; xh Xhosa; yi Yiddish; yo Yoruba; zh Chinese; zu Zulu
 """
-_BY_CODE = dict(entry.split(maxsplit=1) for entry in _NAMES.split(";"))
+_BY_CODE = dict(entry.split(maxsplit=1) for entry in _NAMES.strip().split(";"))
 
 
 def language_name(code: str) -> str:

@@ -12,7 +12,8 @@ import argparse
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +27,8 @@ from nmt.export.export import Request, export
 from nmt.runs.folder import Quantization
 from nmt.text.lines import read_lines
 from nmt.text.split import n_sentences
+from nmt.translate.translator import Translator
+from nmt.translate.types import Translation
 
 SEARCH = {"beam": 4, "length_penalty": 0.2, "max_length": 255, "max_length_ratio": 0.0, "max_length_offset": 256}
 """Argos Translate's search, which ends at 256 pieces, `</s>` counted."""
@@ -41,9 +44,7 @@ def main(args: Sequence[str] | None = None) -> None:
     options = parser.parse_args(args)
     lines = list(islice(read_lines(options.src), options.lines))
     with TemporaryDirectory() as scratch:
-        for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "ARGOS_PACKAGES_DIR"):
-            os.environ[name] = f"{scratch}/{name}"
-        os.environ["ARGOS_COMPUTE_TYPE"] = options.quantization
+        isolate(scratch, options.quantization)
         package = export_argos(Request(options.run), Path(scratch) / "x.argosmodel", options.quantization).path
         folder = export(Request(options.run), Path(scratch) / "export", "ctranslate2", options.quantization).path
         print(f"package: {package.stat().st_size / 1e6:.2f} MB, export: {size(folder) / 1e6:.2f} MB")
@@ -55,11 +56,20 @@ def main(args: Sequence[str] | None = None) -> None:
         for split in ("always", "long"):
             start = time.perf_counter()
             search = SearchConfig.model_validate(SEARCH | {"split": split})
-            ours = [best.text for best, *_ in translator.translate_lines(lines, search)]
+            ours = [best for best, *_ in translator.translate_lines(lines, search)]
             print(f"nmt, search.split={split}: {time.perf_counter() - start:.1f} s, in batches")
-            causes = Counter(cause(*texts) for texts in zip(lines, ours, theirs, strict=True))
+            alone = partial(translate_alone, translator, search)
+            causes = Counter(cause(*texts, alone) for texts in zip(lines, ours, theirs, strict=True))
             print("  " + ", ".join(f"{name}: {n}" for name, n in causes.most_common()))
-            print(f"  BLEU between them {corpus_score('bleu', theirs, ours, languages.tgt).value:.2f}")
+            bleu = corpus_score("bleu", theirs, [best.text for best in ours], languages.tgt)
+            print(f"  BLEU between them {bleu.value:.2f}")
+
+
+def isolate(folder: str, compute_type: str) -> None:
+    """Have Argos Translate, which is not imported yet, work in a folder of its own."""
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "ARGOS_PACKAGES_DIR"):
+        os.environ[name] = f"{folder}/{name}"
+    os.environ["ARGOS_COMPUTE_TYPE"] = compute_type
 
 
 def argos_translations(package: Path, lines: Sequence[str]) -> list[str]:
@@ -73,15 +83,24 @@ def argos_translations(package: Path, lines: Sequence[str]) -> list[str]:
     return [translation.translate(line) for line in lines]
 
 
-def cause(line: str, ours: str, theirs: str) -> str:
+def translate_alone(translator: Translator, search: SearchConfig, line: str) -> str:
+    """Translate one line in a batch of its own."""
+    return next(iter(translator.translate_lines([line], search)))[0].text
+
+
+def cause(line: str, ours: Translation, theirs: str, alone: Callable[[str], str]) -> str:
     """Name why two translations of a line differ."""
-    if ours == theirs:
+    if ours.text == theirs:
         return "equal"
-    if "_" in ours and ours.replace("_", " ").strip() == theirs.strip():
+    if "_" in ours.text and ours.text.replace("_", " ").strip() == theirs.strip():
         return "underscore"
-    if ours.strip() == theirs.strip():
+    if ours.text.strip() == theirs.strip() or line != line.strip():
         return "outer spaces"
-    return "several sentences" if n_sentences(line) > 1 else "other"
+    if not ours.finished:
+        return "cut at the maximum length"
+    if n_sentences(line) > 1 and len(ours.parts) <= 1:
+        return "several sentences"
+    return "another batch" if alone(line) == theirs else "other"
 
 
 def size(folder: Path) -> int:

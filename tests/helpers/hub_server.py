@@ -202,7 +202,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._json([self._entry(name, data) for name, data in files.items() if name in wanted])
         else:
             siblings = [{"rfilename": name} for name in files if repository not in self.hub.unlisted]
-            self._json({"id": repository, "sha": commit, "private": self.hub.private.get(repository, False), "tags": [], "siblings": siblings})
+            self._json(
+                {
+                    "id": repository,
+                    "sha": commit,
+                    "private": self.hub.private.get(repository, False),
+                    "tags": [],
+                    "siblings": siblings,
+                }
+            )
 
     def _file(self, repository: str, revision: str, path: str) -> None:
         found = self._revision(repository, revision)

@@ -133,7 +133,7 @@ def test_a_new_model_replaces_the_former_and_nothing_else(hub: Hub, exported: Pa
 
 def test_files_of_others_are_left_alone_unless_forced(hub: Hub, exported: Path) -> None:
     hub.add(NAME, "main", {".gitattributes": b"", "pytorch_model.bin": b"precious"})
-    with pytest.raises(DataError, match="has files that nmt push did not write, such as pytorch_model.bin; name anoth"):
+    with pytest.raises(DataError, match=r"has files that nmt push did not write, such as pytorch_model.bin; name"):
         find_repository(NAME)
     push(exported, find_repository(NAME, force=True))
     assert files(hub)["pytorch_model.bin"] == b"precious"
@@ -216,7 +216,7 @@ def test_a_model_is_downloaded_once_and_kept(hub: Hub, exported: Path, monkeypat
     assert not any("/resolve/" in request for request in hub.requests)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert download(f"hf://{NAME}") == found
-    with pytest.raises(HubError, match="hf://me/other, at .*: not downloaded before, and HF_HUB_OFFLINE is set"):
+    with pytest.raises(HubError, match=r"hf://me/other, at .*: not downloaded before, and HF_HUB_OFFLINE is set"):
         download("hf://me/other")
     assert local_model("runs/hf") == Path("runs/hf")
 
