@@ -13,7 +13,6 @@ one, which gives them back as they are; so separate vocabularies work, too.
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -61,7 +60,7 @@ def export_argos(request: Request, output: Path, quantization: Quantization = "i
                 exported = export_into(request, Path(scratch) / "export", "ctranslate2", quantization)
                 part = Path(scratch) / output.name
                 _write(part, _files(ExportDir(exported.path)))
-                os.link(part, output)  # unlike a rename, it replaces nothing
+                part.rename(output)
                 sync(output.parent)
         except OSError as error:
             raise DataError(f"{output}: cannot be written: {error.strerror or error}") from error

@@ -92,7 +92,7 @@ def _exported(api: HfApi, name: str, commit: str | None) -> set[str] | None:
 
 
 def push(folder: Path, repository: Repository) -> Pushed:
-    """Upload the files of an exported directory to a repository; create that first if there is none.
+    """Upload an exported directory, without hidden files, to a repository; create that first if there is none.
 
     All files appear in one commit, or none. What an upload that broke off has sent is not sent again. Files of an
     earlier export that this one does not have are deleted; files that nmt did not write stay.
@@ -104,7 +104,8 @@ def push(folder: Path, repository: Repository) -> Pushed:
 
     load_folder(folder).verify()
     api, name = HfApi(), repository.name
-    files = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    paths = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    files = {str(name): path for name, path in paths.items() if not any(part.startswith(".") for part in name.parts)}
 
     def upload() -> tuple[str, str]:
         operations: list[CommitOperationAdd | CommitOperationDelete] = [

@@ -125,12 +125,16 @@ def test_the_command_and_what_it_refuses(tmp_path: Path, nmt: Command, monkeypat
     learned = write_run(tmp_path / "learned", positions="learned", max_positions=600)
     with pytest.raises(ConfigError, match=r"learned positions for 600 pieces, and Argos Translate reads 1,024; train"):
         export_argos(Request(learned), tmp_path / "y.argosmodel")
+    monkeypatch.setattr(argos, "language_code", lambda _: "de")
+    with pytest.raises(ConfigError, match=r"Argos Translate has one code, de, for aa and bb"):
+        export_argos(Request(run), tmp_path / "y.argosmodel")
     with pytest.raises(CheckpointError, match="not a run directory"):
         export_argos(Request(tmp_path), tmp_path / "y.argosmodel")
 
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
+    monkeypatch.undo()
     monkeypatch.setattr(argos, "_write", fail)
     with pytest.raises(DataError, match=r"y.argosmodel: cannot be written: No space left on device"):
         export_argos(Request(run), tmp_path / "y.argosmodel", "float16")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Iterator
@@ -13,11 +14,14 @@ import yaml
 
 from command import Command
 from hub_server import Hub, serve
+from nmt import api
+from nmt.engine.translator import load_ctranslate2
 from nmt.errors import ConfigError, DataError, HubError
+from nmt.export.export import Request, export
 from nmt.layout import RunDir
 from nmt.runs.scores import add_scores
 from nmt.sharing import push as module
-from nmt.sharing.download import download, local_model
+from nmt.sharing.download import _link, download, local_model
 from nmt.sharing.push import find_repository, push
 from nmt.translate.translator import Translator
 from places import GOLDEN
@@ -47,8 +51,6 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from nmt.export.export import Request, export
-
     run = shutil.copytree(GOLDEN / "run", tmp_path_factory.mktemp("golden") / "run")
     return export(Request(run), run.parent / "folder", "folder").path
 
@@ -104,10 +106,17 @@ def test_what_was_pushed_translates_as_the_run_does(hub: Hub, tmp_path: Path, nm
     assert "exists and stays private" in again.err
 
 
-def test_an_exported_directory_is_pushed_as_it_is(hub: Hub, exported: Path, nmt: Command) -> None:
+def test_an_exported_directory_is_pushed_as_it_is(hub: Hub, exported: Path, nmt: Command, tmp_path: Path) -> None:
     assert nmt("push", "--public", exported, NAME).out.splitlines()[0].endswith(": pushed, public")
     wanted = {str(path.relative_to(exported)): path.read_bytes() for path in exported.rglob("*") if path.is_file()}
     assert {name: data for name, data in files(hub).items() if name != ".gitattributes"} == wanted
+    for_ctranslate2 = export(Request(GOLDEN / "run", check_lines=5), tmp_path / "DIR", "ctranslate2").path
+    (for_ctranslate2 / ".notes").write_text("mine alone")
+    push(for_ctranslate2, find_repository(NAME))
+    assert "weights.safetensors" not in files(hub)
+    assert ".notes" not in files(hub)
+    found = load_ctranslate2(api.download(f"hf://{NAME}")).translate(lines())
+    assert found == Translator.load(GOLDEN / "run").translate(lines())
     refused = nmt("push", "--evaluate", exported, NAME)
     assert (refused.status, "is exported and uploaded as it is" in refused.err) == (2, True)
     assert nmt("push", "--quantization", "int8", GOLDEN / "run", NAME).status == 2
@@ -216,6 +225,17 @@ def test_a_model_is_downloaded_once_and_kept(hub: Hub, exported: Path, monkeypat
     assert not any("/resolve/" in request for request in hub.requests)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert download(f"hf://{NAME}") == found
+
+    def no_links(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    before = {path.name: path.read_bytes() for path in found.rglob("*") if path.is_file()}
+    shutil.rmtree(found)
+    monkeypatch.setattr("nmt.sharing.download.os.link", no_links)
+    assert download(f"hf://{NAME}") == found
+    assert {path.name: path.read_bytes() for path in found.rglob("*") if path.is_file()} == before
+    _link(found, found)  # another process was faster
+    assert [path.name for path in found.parent.iterdir()] == [found.name]
     with pytest.raises(HubError, match=r"hf://me/other, at .*: not downloaded before, and HF_HUB_OFFLINE is set"):
         download("hf://me/other")
     assert local_model("runs/hf") == Path("runs/hf")
