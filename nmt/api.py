@@ -30,11 +30,12 @@ from nmt.evaluate.record import record_scores
 from nmt.evaluate.run import Evaluation, choose_split, choose_splits, corpus_of, evaluate_run
 from nmt.prepare.prepare import prepare as run_prepare
 from nmt.process import keep_freed_memory
+from nmt.sharing.download import download
 from nmt.training.loop import fit
 from nmt.training.parallel.world import joined
 from nmt.translate.translator import Translator
 
-__all__ = ["compare", "evaluate", "evaluate_all", "prepare", "train"]
+__all__ = ["compare", "download", "evaluate", "evaluate_all", "prepare", "train"]
 
 
 def prepare(

@@ -3,7 +3,7 @@
     NmtError                 exit status 2
     ├── ConfigError          one or more problems in a configuration, all shown at once
     ├── DataError            a corpus, a text file or a data directory
-    │   └── HubError         a dataset on the hub is not available
+    │   └── HubError         the hub, or something on it, is not available
     ├── CheckpointError      a run directory or a checkpoint
     │   └── LockedError      another process is using it
     ├── UnsafeFileError      both a DataError and a CheckpointError: a link, pipe or device, or too large a file
@@ -52,7 +52,7 @@ class DataError(NmtError):
 
 
 class HubError(DataError):
-    """A dataset on the hub is not available."""
+    """The hub, or a dataset or model on it, is not available."""
 
 
 class CheckpointError(NmtError):

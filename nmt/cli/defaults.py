@@ -13,6 +13,7 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
 from nmt.runs.info import launch, read_info
 from nmt.runs.listing import newest_run
+from nmt.sharing.download import local_model
 
 
 def run_or_newest(run: Path | None) -> Path:
@@ -29,7 +30,8 @@ def run_or_newest(run: Path | None) -> Path:
 def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> list[Path]:
     """Return the runs (--run) or the exported folder (--model) to translate with, by default the newest run.
 
-    Raises ConfigError if both are given, or one run twice.
+    A model of the hub, hf://owner/name, is downloaded. Raises ConfigError if both are given, or one run twice, and
+    what `local_model` raises.
     """
     if runs and model is not None:
         raise ConfigError(["--run and --model: give one of them"])
@@ -37,7 +39,7 @@ def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> list[Path
     for run in runs or ():
         if (first := resolved.setdefault(run.resolve(), run)) is not run:
             raise ConfigError([f"--run {first} and --run {run} are the same run, not an ensemble: name it once"])
-    return [model] if model is not None else list(runs or [run_or_newest(None)])
+    return [local_model(model)] if model is not None else list(runs or [run_or_newest(None)])
 
 
 def resolve_training(

@@ -12,17 +12,21 @@ from nmt.cli.options import CheckpointOption, RunDataOption, RunOption, WeightsO
 from nmt.console import show
 from nmt.errors import ConfigError
 
-OF_CTRANSLATE2 = "--quantization, --check and --check-lines need --format ctranslate2"
+OF_CTRANSLATE2 = "--quantization, --check and --check-lines need --format ctranslate2 or argos"
 
 
 @app.command()
 def export(
-    output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Directory to write.", show_default=False)],
-    kind: Annotated[Literal["folder", "ctranslate2"], typer.Option("--format", help="Format to write.")] = "folder",
+    output: Annotated[
+        Path, typer.Option("--output", metavar="DIR", help="Directory to write; of argos the file.", show_default=False)
+    ],
+    kind: Annotated[
+        Literal["folder", "ctranslate2", "argos"], typer.Option("--format", help="Format to write.")
+    ] = "folder",
     run: RunOption = None,
     quantization: Annotated[
         Literal["float32", "float16", "int8"] | None,
-        typer.Option("--quantization", help="Number format of a CTranslate2 model.  [default: float32]"),
+        typer.Option("--quantization", help="Number format of a CTranslate2 model.  [default: float32; of argos int8]"),
     ] = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
@@ -48,6 +52,9 @@ def export(
     engines; the number of identical translations and the difference of their scores are printed, and a model that does
     not match the run is an error. `nmt translate --model DIR --engine ctranslate2` translates with it.
 
+    --format argos: one file X.argosmodel for Argos Translate and LibreTranslate (argostranslate 1.11 or newer), with
+    everything that they need; compared with the run as for CTranslate2.
+
     The model card also has what nmt evaluate measured of these weights on test sets; --evaluate measures them all now.
 
     \b
@@ -55,6 +62,7 @@ def export(
       nmt export --run runs/multi30k-de-en --output multi30k-de-en
       nmt export --format ctranslate2 --quantization int8 --output multi30k-de-en-int8
       nmt export --format ctranslate2 --output small --check news.de --check-lines 1000
+      nmt export --format argos --output german-english.argosmodel
     """
     if kind == "folder" and (quantization, check, check_lines) != (None, None, None):
         raise ConfigError([OF_CTRANSLATE2])
@@ -63,7 +71,12 @@ def export(
 
     lines = 100 if check_lines is None else check_lines
     request = Request(run_or_newest(run), checkpoint, weights, data, check, lines, evaluate)
-    exported = export(request, output, kind, quantization or "float32")
+    if kind == "argos":
+        from nmt.export.argos import export_argos
+
+        exported = export_argos(request, output, quantization or "int8")
+    else:
+        exported = export(request, output, kind, quantization or "float32")
     if exported.comparison is not None:
         show(str(exported.comparison))
     for record in exported.scores:

@@ -55,7 +55,8 @@ ReverseOption = Annotated[
     ),
 ]
 ModelOption = Annotated[
-    Path | None, typer.Option("--model", metavar="DIR", help="Exported directory, instead of a run.")
+    Path | None,
+    typer.Option("--model", metavar="DIR", help="Exported directory, or hf://OWNER/NAME of the hub, instead of a run."),
 ]
 BeamOption = Annotated[
     int | None,

@@ -25,6 +25,9 @@ from nmt.runs.scores import ScoreRecord
 
 # settings that depend on the machine rather than on the recipe
 _MACHINE = {"run_dir", "device"}
+USE = "## Use\n"
+"""The heading of the last section."""
+
 _WEIGHTS = {"raw": "step", "ema": "moving average at step", "average": "average up to step"}
 
 
@@ -36,6 +39,7 @@ def card(
     n_pieces: Sequence[int],
     scores: Sequence[ScoreRecord] = (),
     checked: str | None = None,
+    license: str | None = None,  # noqa: A002 (what it is called everywhere)
 ) -> str:
     """Return the text of README.md, the model card.
 
@@ -43,10 +47,11 @@ def card(
         n_pieces: sizes of the source and the target vocabulary.
         scores: of these weights on test sets, oldest first.
         checked: the result of the comparison with the run.
+        license: of the model; None if it is not known.
     """
     return "\n".join(
         [
-            *_front_matter(config),
+            *_front_matter(config, scores, license),
             *_facts(config, info, n_parameters, n_pieces, checked),
             *_quality(run, config, info, scores),
             *_data(run, config),
@@ -57,16 +62,42 @@ def card(
     )
 
 
-def _front_matter(config: Config) -> Iterator[str]:
+def _front_matter(config: Config, scores: Sequence[ScoreRecord], license: str | None) -> Iterator[str]:  # noqa: A002
+    """Yield the metadata of the hub; what is not known is left out."""
     languages = list(dict.fromkeys(language.split("_")[0] for language in (config.data.src, config.data.tgt)))
-    matter = {
+    results = _results(config, scores)
+    datasets = list(dict.fromkeys(source.hub for _, source in config.data.sources() if source.hub is not None))
+    matter: dict[str, object] = {
         "language": languages,
+        **({} if license is None else {"license": license}),
         "library_name": "nmt",
         "pipeline_tag": "translation",
         "tags": ["translation", "transformer"],
+        **({"datasets": datasets} if datasets else {}),
         "metrics": ["bleu", "chrf"],
+        **({"model-index": [{"name": f"{config.data.src}-{config.data.tgt}", "results": results}]} if results else {}),
     }
     yield from ("---", yaml.safe_dump(matter, sort_keys=False).rstrip(), "---", "")
+
+
+def _results(config: Config, scores: Sequence[ScoreRecord]) -> list[dict[str, object]]:
+    """Return the scores on test sets in the hub's form (model-index), the newest of each test set and signature."""
+    newest = {(record.split, score.metric, score.signature): score for record in scores for score in record.scores}
+    by_split: dict[str, list[dict[str, object]]] = {}
+    for (split, metric, about), score in newest.items():
+        result = {"type": metric, "value": round(score.value, 2), "name": metric_name(metric)}
+        by_split.setdefault(split, []).append(result | {"args": {"signature": about}})
+    task = {"type": "translation", "name": f"Translation {config.data.src}-{config.data.tgt}"}
+    return [
+        {"task": task, "dataset": {"type": _dataset(config, split), "name": split}, "metrics": metrics}
+        for split, metrics in by_split.items()
+    ]
+
+
+def _dataset(config: Config, split: str) -> str:
+    """Return the repository of a test set on the hub, or else its name."""
+    source = config.data.test.get(split)
+    return split if source is None or source.hub is None else source.hub
 
 
 def _facts(
@@ -182,7 +213,7 @@ def _use(config: Config, info: ExportInfo) -> Iterator[str]:
     options, module, load = "", "nmt", "Translator.load"
     if info.kind == "ctranslate2":
         options, module, load = " --engine ctranslate2", "nmt.engine.translator", "load_ctranslate2"
-    yield from ("## Use", "", "With this directory as `DIR`:", "", "```")
+    yield from (*USE.split("\n"), "With this directory as `DIR`:", "", "```")
     yield f"nmt translate --model DIR{options} --input text.{src} --output text.{tgt}"
     yield from ("```", "", "```python", f"from {module} import {load.split('.')[0]}", "")
     yield f'translator = {load}("DIR")'

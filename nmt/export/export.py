@@ -41,6 +41,9 @@ from nmt.translate.searcher import NativeSearcher
 from nmt.translate.sentences import MAX_PIECES_FACTOR
 from nmt.translate.translator import Translator
 
+OTHERS_READ = 1024
+"""Pieces of a line that CTranslate2 reads by default, and so do other programs that load its models."""
+
 
 @dataclass(frozen=True)
 class Exported:
@@ -68,6 +71,8 @@ class Request:
     check_lines: int = 100
     evaluate: bool = False
     """Evaluate the test sets of the data directory."""
+    license: str | None = None
+    """The licence of the model, for the card."""
 
 
 def export(request: Request, output: Path, kind: Kind, quantization: Quantization = "float32") -> Exported:
@@ -120,6 +125,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             [len(tokenizer) for tokenizer in vocabularies],
             [*recorded, *scores],
             None if comparison is None else str(comparison),
+            request.license,
         )
         write_file(directory.card, text.encode())
     return Exported(output, comparison, scores)
@@ -128,7 +134,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
 def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
     config, weights = saved.config, saved.weights
     # the source as long as it is ever read, and a translation as long as the settings of today allow
-    n_positions = 2 * MAX_PIECES_FACTOR * config.data.max_pieces + 64
+    n_positions = max(2 * MAX_PIECES_FACTOR * config.data.max_pieces + 64, OTHERS_READ)
     if config.model.positions == "learned":
         n_positions = config.model.max_positions
     return ExportInfo.model_validate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -17,7 +18,10 @@ Files = dict[str, bytes]
 
 
 class Hub:
-    """Dataset repositories by name and revision, each a mapping from path to content, and the requests made so far."""
+    """Repositories by name and revision, each a mapping from path to content, and the requests made so far.
+
+    Models and datasets share their names here. Models can be created and committed to with the token `token`.
+    """
 
     def __init__(self) -> None:
         self.repositories: dict[str, dict[str, Files]] = {}
@@ -31,6 +35,13 @@ class Hub:
         self.cuts: dict[str, list[int]] = {}
         """Path -> after how many bytes the connection is cut at each of the next requests for the file."""
         self.endpoint = ""
+        self.token = "hf_right"
+        self.private: dict[str, bool] = {}
+        """Whether a repository that was created is private."""
+        self.stored: dict[str, bytes] = {}
+        """Content of large files by SHA-256, as uploaded."""
+        self.refusals: dict[str, list[int]] = {}
+        """Part of a path -> the statuses with which the next requests for it are refused; 0 cuts the connection."""
 
     def add(self, repository: str, revision: str, files: Files) -> str:
         """Put files at a revision; returns the commit."""
@@ -56,8 +67,16 @@ def serve(hub: Hub) -> Iterator[Hub]:
         yield hub
 
 
-_API = re.compile(r"/api/datasets/(?P<repository>[^/]+/[^/]+)(?:/(?P<what>revision|tree|paths-info)/(?P<rest>.+))?")
-_RESOLVE = re.compile(r"/datasets/(?P<repository>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<path>.+)")
+_API = re.compile(
+    r"/api/(?:datasets|models)/(?P<repository>[^/]+/[^/]+)"
+    r"(?:/(?P<what>revision|tree|paths-info|preupload|commit)/(?P<rest>.+))?"
+)
+_RESOLVE = re.compile(r"(?:/datasets)?/(?P<repository>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<path>.+)")
+_LFS = re.compile(r"/(?P<repository>[^/]+/[^/]+)\.git/info/lfs/objects/batch")
+
+
+def _git_oid(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -76,15 +95,85 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
 
+    def do_PUT(self) -> None:
+        self._answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+
     def _answer(self, body: bytes = b"") -> None:
         path = urlsplit(self.path).path
         self.hub.requests.append(f"{self.command} {path}")
-        if match := _RESOLVE.fullmatch(path):
+        for part, statuses in self.hub.refusals.items():
+            if part in path and statuses:
+                if (status := statuses.pop(0)) == 0:
+                    self.close_connection = True
+                else:
+                    self._refuse("", "not now", status)
+                return
+        if path.startswith("/api/repos/create") or "/preupload/" in path or "/commit/" in path or _LFS.fullmatch(path):
+            self._write(path, body)
+        elif path.startswith("/stored/"):
+            self.hub.stored[hashlib.sha256(body).hexdigest()] = body
+            self._json({})
+        elif path == "/api/validate-yaml":
+            self._json({})
+        elif match := _RESOLVE.fullmatch(path):
             self._file(match["repository"], unquote(match["revision"]), unquote(match["path"]))
         elif match := _API.fullmatch(path):
             self._api(match["repository"], match["what"], match["rest"], body)
         else:
             self._refuse("EntryNotFound", f"no such page: {path}")
+
+    def _write(self, path: str, body: bytes) -> None:
+        """Answer a request of those who may write."""
+        if self.headers.get("Authorization") != f"Bearer {self.hub.token}":
+            self._refuse("", "Invalid credentials in Authorization header", status=401)
+        elif path == "/api/repos/create":
+            wanted = json.loads(body)
+            name = f"{wanted['organization']}/{wanted['name']}"
+            if name in self.hub.repositories:
+                self._refuse("", "You already created this model repo", status=409)
+                return
+            self.hub.private[name] = wanted.get("visibility") == "private"
+            self.hub.add(name, "main", {".gitattributes": b""})
+            self._json({"url": f"{self.hub.endpoint}/{name}", "name": name})
+        elif match := _LFS.fullmatch(path):
+            self._json({"transfer": "basic", "objects": [self._object(one) for one in json.loads(body)["objects"]]})
+        elif match := _API.fullmatch(path):
+            name = match["repository"]
+            files = self.hub.repositories[name]["main"]
+            if match["what"] == "preupload":
+                paths = [one["path"] for one in json.loads(body)["files"]]
+                self._json({"files": [self._mode(one, files) for one in paths]})
+            else:
+                self._commit(name, dict(files), [json.loads(line) for line in body.splitlines()])
+
+    def _object(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        upload = {"upload": {"href": f"{self.hub.endpoint}/stored/{wanted['oid']}"}}
+        return wanted | ({} if wanted["oid"] in self.hub.stored else {"actions": upload})
+
+    @staticmethod
+    def _mode(path: str, files: Files) -> dict[str, Any]:
+        mode = "lfs" if path.endswith((".safetensors", ".bin")) else "regular"
+        data = files.get(path)
+        oid = None if data is None else hashlib.sha256(data).hexdigest() if mode == "lfs" else _git_oid(data)
+        return {"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": oid}
+
+    def _commit(self, name: str, files: Files, lines: list[dict[str, Any]]) -> None:
+        for line in lines:
+            value = line["value"]
+            match line["key"]:
+                case "header":
+                    if value.get("parentCommit") not in (None, self.hub.commit(name, "main")):
+                        self._refuse("", "A commit has happened since", status=412)
+                        return
+                case "file":
+                    files[value["path"]] = base64.b64decode(value["content"])
+                case "lfsFile":
+                    files[value["path"]] = self.hub.stored[value["oid"]]
+                    self.hub.large.add(value["path"])
+                case "deletedFile":
+                    del files[value["path"]]
+        commit = self.hub.add(name, "main", files)
+        self._json({"commitUrl": f"{self.hub.endpoint}/{name}/commit/{commit}", "commitOid": commit})
 
     def _revision(self, repository: str, revision: str) -> tuple[str, Files] | None:
         """The commit and files of a revision; None after an error answer."""
@@ -113,7 +202,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._json([self._entry(name, data) for name, data in files.items() if name in wanted])
         else:
             siblings = [{"rfilename": name} for name in files if repository not in self.hub.unlisted]
-            self._json({"id": repository, "sha": commit, "private": False, "tags": [], "siblings": siblings})
+            self._json(
+                {
+                    "id": repository,
+                    "sha": commit,
+                    "private": self.hub.private.get(repository, False),
+                    "tags": [],
+                    "siblings": siblings,
+                }
+            )
 
     def _file(self, repository: str, revision: str, path: str) -> None:
         found = self._revision(repository, revision)

@@ -1,0 +1,75 @@
+"""What pushing and downloading have in common: names of repositories, and what is wrong in one line."""
+
+from __future__ import annotations
+
+import errno
+import re
+
+from nmt.errors import ConfigError, HubError, error_text
+
+TRANSIENT = (500, 502, 503, 504)
+"""Statuses of a hub that has a problem of its own, which may be over soon."""
+_MOST_CHARS = 96
+_NAME = re.compile(r"(?!.*(?:--|\.\.|\.git$))[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_](?:[\w.-]*\w)?", re.ASCII)
+_ADDRESS = re.compile(r"hf:/{1,2}([^@]*)(?:@(.+))?")  # one slash: pathlib has made a path of it
+
+
+def is_address(name: str) -> bool:
+    """Whether a name is the address of a model on the hub, hf://owner/name."""
+    return name.startswith("hf:/")
+
+
+def parse_address(address: str) -> tuple[str, str | None]:
+    """Return repository and revision of hf://owner/name or hf://owner/name@revision. Raises ConfigError."""
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        raise ConfigError([f"{address}: expected hf://owner/name or hf://owner/name@revision"])
+    return check_name(match[1]), match[2]
+
+
+def check_name(repository: str) -> str:
+    """Return the name of a repository, `owner/name`. Raises ConfigError if the hub would not have it as one."""
+    if len(repository) > _MOST_CHARS or not _NAME.fullmatch(repository):
+        raise ConfigError(
+            [
+                f"{repository}: not a name of a repository on the hub: owner/name, of letters, digits, -, _ and ., at "
+                f"most {_MOST_CHARS} characters, without -- and .."
+            ]
+        )
+    return repository
+
+
+def status(error: BaseException) -> int | None:
+    """Return the HTTP status that an error of the client is about."""
+    code: int | None = getattr(getattr(error, "response", None), "status_code", None)
+    # an upload's error is raised from the one that says why
+    return status(error.__cause__) if code is None and error.__cause__ is not None else code
+
+
+def hub_error(repository: str, error: Exception) -> Exception:
+    """Return the error to raise for one of the client: a HubError, or itself if the problem is one of this machine."""
+    from huggingface_hub import constants, errors
+
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT):
+        return error
+    problem = None
+    match error:
+        case errors.GatedRepoError():
+            problem = "gated: accept its terms on the hub and log in"
+        case errors.RepositoryNotFoundError():
+            problem = "no such repository, or a private one of others; hf auth login lets you see your own"
+        case errors.RevisionNotFoundError():
+            problem = "no such revision"
+        case errors.LocalEntryNotFoundError() if constants.HF_HUB_OFFLINE:
+            problem = "not downloaded before, and HF_HUB_OFFLINE is set"
+    if problem is None:
+        problem = {
+            401: "the hub does not accept the token; hf auth login stores another one",
+            403: "the token may not do this: it needs the permission to write there",
+            409: "was created meanwhile; push again",
+            412: "was changed meanwhile; push again",
+        }.get(status(error) or 0)
+    if problem is None and (code := status(error)) is not None:
+        problem = f"the hub answered {code}: {error_text(error)}"
+    text = problem or f"the hub cannot be reached: {error_text(error.__cause__ or error)}"
+    return HubError(f"{repository}, at {constants.ENDPOINT}: {text}")

@@ -1,0 +1,177 @@
+"""Packages of Argos Translate, installed and used by the real `argostranslate`, and their sentence splitter."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command import Command
+from export_run import write_run
+from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.export import argos
+from nmt.export.argos import export_argos, language_code
+from nmt.export.export import Request
+from nmt.export.splitter import splitter
+from nmt.runs.model import open_saved
+from nmt.text.language_names import language_name
+from nmt.text.split import split
+from nmt.translate.types import Translation
+from places import GOLDEN
+from scripts.checks import argos as check
+
+SENTENCES = [
+    ["Es geht."], ["Geht es?", "Ja!", "Gut."], ["Er kam z. B. am 3. Mai mit Dr. Smith."], ["Das war 2010.", "Nein."],
+    ['Sie sagte: "Komm!" und ging.'], ["Er ging (heim.)", "„Na so was!“", "Und „komm“."], ["usw. und so fort"],
+    ["Das... ist es.", "So… „gut.“"], ["今日は。", "そう「です。」", "はい！"], ["Siehe www.example.org.", "Danke."],
+    ["NRW.", "Bzw. das."], ["¿Qué?", "¡Sí!", "Να το.", "Ещё раз."], ["Nur ein Wort"], ["a b"],
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of Argos Translate's own, which must be chosen before it is imported, and no network."""
+    folder = tmp_path_factory.mktemp("argos")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "ARGOS_PACKAGES_DIR"):
+            patch.setenv(name, str(folder / name))
+        patch.setenv("ARGOS_COMPUTE_TYPE", "float32")
+        patch.setenv("KMP_DUPLICATE_LIB_OK", os.environ.get("KMP_DUPLICATE_LIB_OK", "True"))  # argostranslate sets it
+        import argostranslate.settings  # noqa: F401
+
+        def refuse(*_: object, **__: object) -> None:
+            raise AssertionError("nothing is to be downloaded")
+
+        patch.setattr(urllib.request, "urlopen", refuse)
+        patch.setattr(urllib.request, "urlretrieve", refuse)
+        yield folder / "ARGOS_PACKAGES_DIR"
+
+
+def lines() -> list[str]:
+    """Lines of one sentence and of two, and odd ones."""
+    one: list[str] = json.loads((GOLDEN / "translations.json").read_text(encoding="utf-8"))["source"]
+    return [*one, *(f"{a}. {b.capitalize()}!" for a, b in pairwise(one)), "", "  me mo ", "\tgo be"]
+
+
+# --- packages -----------------------------------------------------------------------------------------
+
+
+def test_argos_translate_translates_as_the_export_does(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And `scripts.checks.argos` tells so."""
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines()), encoding="utf-8")
+    monkeypatch.setattr(check, "isolate", lambda *_: None)  # it is isolated already
+    check.main(["--run", str(GOLDEN / "run"), "--src", str(tmp_path / "text"), "--quantization", "float32"])
+    by_split = [line.strip() for line in capsys.readouterr().out.splitlines() if "equal: " in line]
+    assert by_split == ["equal: 22", "equal: 12, several sentences: 9, outer spaces: 1"]
+    [folder] = installed.iterdir()
+    assert folder.name == "translate-aa_bb-nmt"
+    metadata = json.loads((folder / "metadata.json").read_text())
+    assert metadata == {
+        "package_version": "1.400", "argos_version": "1.11",
+        "from_code": "aa", "from_name": "aa", "to_code": "bb", "to_name": "bb",
+    }  # fmt: skip
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert card.count("## Use") == 1
+    names: dict[str, Any] = {}
+    python = card.split("```python\n")[1].split("```")[0]
+    exec(python.replace('package.install_from_path("FILE.argosmodel")', ""), names)
+    assert "nmt translate" not in card
+
+
+def test_separate_vocabularies_and_learned_positions(installed: Path, tmp_path: Path) -> None:
+    """Pieces of the target that the tokenizer of the source does not know, and lines longer than the positions."""
+    from argostranslate import package, tokenizer, translate
+
+    run = write_run(tmp_path / "run", joint=False, tie_embeddings="target", positions="learned")
+    path = export_argos(Request(run, check_lines=2), tmp_path / "x.argosmodel", "float32").path
+    package.install_from_path(path)
+    saved = open_saved(run).tokenizers
+    theirs = tokenizer.SentencePieceTokenizer(installed / "translate-de_en-nmt" / "sentencepiece.model")
+    for line in lines()[:-3]:
+        assert theirs.encode(line) == saved["de"].pieces(saved["de"].encode(line))
+        assert theirs.decode(saved["en"].pieces(saved["en"].encode(line))).removeprefix(" ") == line
+    translation: Any = translate.get_translation_from_codes("de", "en")
+    assert translation.from_lang.name == "German"
+    assert translation.translate("me " * 2000) != ""
+
+
+def test_equal_models_make_equal_packages(tmp_path: Path) -> None:
+    found = [
+        export_argos(Request(GOLDEN / "run"), tmp_path / f"{i}.argosmodel", "float32").path.read_bytes() for i in (1, 2)
+    ]
+    assert found[0] == found[1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.argosmodel", "2.argosmodel"]
+
+
+def test_the_command_and_what_it_refuses(tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, out = GOLDEN / "run", tmp_path / "x.argosmodel"
+    done = nmt("export", "--format", "argos", "--quantization", "float16", "--run", run, "--output", out)
+    assert (done.status, done.out.splitlines()[-1]) == (0, f"{out}: written")
+    with zipfile.ZipFile(out) as archive:
+        assert "compared with the run it was exported from" in archive.read("translate-aa_bb-nmt/README.md").decode()
+    for again, problem in {out: "exists; name another file", tmp_path / "x.zip": "ends in .argosmodel"}.items():
+        refused = nmt("export", "--format", "argos", "--run", run, "--output", again)
+        assert (refused.status, problem in refused.err, refused.err.count("\n")) == (2, True, 1)
+
+    learned = write_run(tmp_path / "learned", positions="learned", max_positions=600)
+    with pytest.raises(ConfigError, match=r"learned positions for 600 pieces, and Argos Translate reads 1,024; train"):
+        export_argos(Request(learned), tmp_path / "y.argosmodel")
+    monkeypatch.setattr(argos, "language_code", lambda _: "de")
+    with pytest.raises(ConfigError, match=r"Argos Translate has one code, de, for aa and bb"):
+        export_argos(Request(run), tmp_path / "y.argosmodel")
+    with pytest.raises(CheckpointError, match="not a run directory"):
+        export_argos(Request(tmp_path), tmp_path / "y.argosmodel")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.undo()
+    monkeypatch.setattr(argos, "_write", fail)
+    with pytest.raises(DataError, match=r"y.argosmodel: cannot be written: No space left on device"):
+        export_argos(Request(run), tmp_path / "y.argosmodel", "float16")
+    assert not [*tmp_path.glob(".y*"), *tmp_path.glob("y*")]
+
+
+def test_codes_and_names() -> None:
+    codes = {"de": "de", "pt_BR": "pb", "zh_TW": "zt", "en_GB": "en", "DE": "de"}
+    assert {name: language_code(name) for name in codes} == codes
+    names = {"de": "German", "pt_BR": "Portuguese (BR)", "nb": "Norwegian Bokmål", "xx": "xx", "zu": "Zulu"}
+    assert {code: language_name(code) for code in names} == names
+
+
+def test_causes_of_differences() -> None:
+    def cause(line: str, ours: str, theirs: str, finished: bool = True) -> str:
+        return check.cause(line, Translation(ours, 0.0, 0.0, finished), theirs, lambda line: f"{line} alone")
+
+    assert cause("a", "x@y_z", "x@y z") == "underscore"
+    assert cause("a", "x", "x ") == cause(" a", "x", "y") == "outer spaces"
+    assert cause("a", "x", "y", finished=False) == "cut at the maximum length"
+    assert cause("Aha. Oho.", "x", "y") == "several sentences"
+    assert [cause("a", "x", theirs) for theirs in ("a alone", "y")] == ["another batch", "other"]
+
+
+# --- the splitter -------------------------------------------------------------------------------------
+
+
+def test_sentences_end_where_those_of_nmt_do(tmp_path: Path) -> None:
+    from minisbd import SBDetect
+
+    (tmp_path / "x.onnx").write_bytes(splitter("de"))
+    detector = SBDetect(str(tmp_path / "x.onnx"), use_gpu=False)
+    for sentences in SENTENCES:
+        text = ("" if "。" in sentences[0] else " ").join(sentences)
+        ours = [part for part, _ in split(text, lambda parts: [1] * len(parts), 9, 0)]
+        assert (text, detector.sentences(text)) == (text, sentences)
+        assert (text, ours) == (text, sentences)
+    long = "Ein Satz, der nicht endet " * 100 + "und doch. Dann ein anderer."
+    assert [len(sentence) for sentence in detector.sentences(long)][-1] == len("Dann ein anderer.")
+    assert detector.sentences("") == []

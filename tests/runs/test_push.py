@@ -1,0 +1,259 @@
+"""`nmt push` to a hub on the loopback interface, with the real client, and translating with what was pushed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+import yaml
+
+from command import Command
+from hub_server import Hub, serve
+from nmt import api
+from nmt.engine.translator import load_ctranslate2
+from nmt.errors import ConfigError, DataError, HubError
+from nmt.export.export import Request, export
+from nmt.layout import RunDir
+from nmt.runs.scores import add_scores
+from nmt.sharing import push as module
+from nmt.sharing.download import _link, download, local_model
+from nmt.sharing.push import find_repository, push
+from nmt.translate.translator import Translator
+from places import GOLDEN
+from scored_run import record
+
+# the client itself uploads in a way that its HTTP library deprecates
+pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
+NAME = "me/tiny"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub, whose client has a cache and a token of its own and does not wait."""
+    with serve(Hub()) as hub:
+        for name, value in {
+            "ENDPOINT": hub.endpoint,
+            "HUGGINGFACE_CO_URL_TEMPLATE": hub.endpoint + "/{repo_id}/resolve/{revision}/{filename}",
+            "HF_HOME": str(tmp_path / "home"), "HF_HUB_CACHE": str(tmp_path / "home/hub"),
+            "HF_TOKEN_PATH": str(tmp_path / "home/token"), "HF_HUB_DISABLE_XET": True, "HF_HUB_OFFLINE": False,
+        }.items():  # fmt: skip
+            monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
+        monkeypatch.setenv("HF_TOKEN", hub.token)
+        monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)  # the time module itself
+        huggingface_hub.utils.disable_progress_bars()
+        yield hub
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = shutil.copytree(GOLDEN / "run", tmp_path_factory.mktemp("golden") / "run")
+    return export(Request(run), run.parent / "folder", "folder").path
+
+
+def lines() -> list[str]:
+    return json.loads((GOLDEN / "translations.json").read_text(encoding="utf-8"))["source"]
+
+
+def files(hub: Hub) -> dict[str, bytes]:
+    return hub.repositories[NAME]["main"]
+
+
+# --- the commands ---------------------------------------------------------------------------------
+
+
+def test_what_was_pushed_translates_as_the_run_does(hub: Hub, tmp_path: Path, nmt: Command) -> None:
+    run = shutil.copytree(GOLDEN / "run", tmp_path / "run")
+    for each in (record(bleu=10.0, step=400), record("other", bleu=20.0, step=400), record(bleu=30.0, step=400)):
+        add_scores(RunDir(run), each)
+    pushed = nmt("push", "--license", "cc-by-4.0", run, NAME)
+    assert pushed.status == 0, pushed.err
+    assert pushed.out.splitlines() == [
+        f"{hub.endpoint}/{NAME}/commit/{hub.commit(NAME, 'main')}: pushed, private",
+        f"nmt translate --model hf://{NAME} translates with it",
+    ]
+    assert hub.private == {NAME: True}
+    assert hub.token not in pushed.out + pushed.err
+    assert sum("/commit/" in request for request in hub.requests) == 1
+
+    text = tmp_path / "text"
+    text.write_text("".join(f"{line}\n" for line in lines()), encoding="utf-8")
+    for options in (["--run", run], ["--model", f"hf://{NAME}"], ["--model", f"hf://{NAME}@main"]):
+        assert nmt("translate", *options, "--input", text, "--output", tmp_path / "out").status == 0
+        (tmp_path / "out").rename(tmp_path / str(options[1]).replace("/", "-").replace(str(tmp_path), ""))
+    found = {path.read_bytes() for path in tmp_path.glob("hf:*")} | {
+        "".join(f"{line}\n" for line in Translator.load(run).translate(lines())).encode()
+    }
+    assert len(found) == 1
+
+    card = huggingface_hub.ModelCard(files(hub)["README.md"].decode()).data
+    assert (card.license, card.library_name, card.pipeline_tag) == ("cc-by-4.0", "nmt", "translation")
+    assert card.get("datasets") is None, "none of the hub's"
+    results = [(one.dataset_name, one.metric_type, one.metric_value) for one in card.eval_results or []]
+    assert results == [
+        ("test", "bleu", 30.0), ("test", "chrf", 60.0), ("test", "ter", 70.0),
+        ("other", "bleu", 20.0), ("other", "chrf", 40.0), ("other", "ter", 80.0),
+    ]  # fmt: skip
+    [first] = yaml.safe_load(files(hub)["README.md"].decode().split("---\n")[1])["model-index"]
+    assert first["results"][0]["metrics"][0]["args"] == {"signature": "BLEU|nrefs:1|case:mixed|version:2.6.0"}
+
+    again = nmt("push", "--license", "cc-by-4.0", "--public", run, NAME)
+    assert (again.status, again.out.splitlines()[0].split(": ")[1]) == (0, "nothing has changed, private")
+    assert "exists and stays private" in again.err
+
+
+def test_an_exported_directory_is_pushed_as_it_is(hub: Hub, exported: Path, nmt: Command, tmp_path: Path) -> None:
+    assert nmt("push", "--public", exported, NAME).out.splitlines()[0].endswith(": pushed, public")
+    wanted = {str(path.relative_to(exported)): path.read_bytes() for path in exported.rglob("*") if path.is_file()}
+    assert {name: data for name, data in files(hub).items() if name != ".gitattributes"} == wanted
+    for_ctranslate2 = export(Request(GOLDEN / "run", check_lines=5), tmp_path / "DIR", "ctranslate2").path
+    (for_ctranslate2 / ".notes").write_text("mine alone")
+    push(for_ctranslate2, find_repository(NAME))
+    assert "weights.safetensors" not in files(hub)
+    assert ".notes" not in files(hub)
+    found = load_ctranslate2(api.download(f"hf://{NAME}")).translate(lines())
+    assert found == Translator.load(GOLDEN / "run").translate(lines())
+    refused = nmt("push", "--evaluate", exported, NAME)
+    assert (refused.status, "is exported and uploaded as it is" in refused.err) == (2, True)
+    assert nmt("push", "--quantization", "int8", GOLDEN / "run", NAME).status == 2
+
+
+# --- pushing ----------------------------------------------------------------------------------------
+
+
+def test_a_new_model_replaces_the_former_and_nothing_else(hub: Hub, exported: Path, tmp_path: Path) -> None:
+    push(exported, find_repository(NAME))
+    old = hub.commit(NAME, "main")
+    hub.add(NAME, "main", files(hub) | {"LICENSE": b"mine"})
+    other = shutil.copytree(exported, tmp_path / "other")
+    document = json.loads((other / "translator.json").read_text())
+    files(hub)["gone.bin"] = b"of an earlier export"
+    document["checksums"]["gone.bin"] = ""
+    files(hub)["translator.json"] = json.dumps(document).encode()
+    push(exported, find_repository(NAME))
+    assert "gone.bin" not in files(hub)
+    assert files(hub)["LICENSE"] == b"mine"
+    assert download(f"hf://{NAME}@{old}").name == old
+
+
+def test_files_of_others_are_left_alone_unless_forced(hub: Hub, exported: Path) -> None:
+    hub.add(NAME, "main", {".gitattributes": b"", "pytorch_model.bin": b"precious"})
+    with pytest.raises(DataError, match=r"has files that nmt push did not write, such as pytorch_model.bin; name"):
+        find_repository(NAME)
+    push(exported, find_repository(NAME, force=True))
+    assert files(hub)["pytorch_model.bin"] == b"precious"
+    hub.add(NAME, "main", {"translator.json": b"[]"})
+    with pytest.raises(DataError, match=r"such as translator.json"):
+        find_repository(NAME)
+
+
+def test_a_change_in_between_is_not_overwritten(hub: Hub, exported: Path) -> None:
+    push(exported, find_repository(NAME))
+    found = find_repository(NAME)
+    hub.add(NAME, "main", files(hub) | {"README.md": b"by hand"})
+    with pytest.raises(HubError, match="was changed meanwhile; push again"):
+        push(exported, found)
+    assert files(hub)["README.md"] == b"by hand"
+    new = find_repository("me/new")
+    hub.add("me/new", "main", {})
+    with pytest.raises(HubError, match="was created meanwhile; push again"):
+        push(exported, new)
+
+
+def test_an_upload_that_broke_off_is_repeated(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.refusals = {"/commit/": [502, 0]}
+    with pytest.raises(HubError, match="the hub cannot be reached"):
+        push(exported, find_repository(NAME))
+    assert list(files(hub)) == [".gitattributes"], "all or nothing"
+    hub.refusals = {"/api/models/": [503, 500], "/commit/": [504]}
+    said: list[str] = []
+    monkeypatch.setattr(module, "say", said.append)
+    assert push(exported, find_repository(NAME)).changed
+    assert [line.split(" s: ")[0] for line in said] == [
+        "the hub has a problem, trying again in 1", "the hub has a problem, trying again in 4",
+        "the hub has a problem, trying again in 1",
+    ]  # fmt: skip
+    assert sum(request.startswith("PUT /stored/") for request in hub.requests) == 1, "the weights were sent once"
+    hub.refusals = {"/api/models/": [500] * 9}
+    with pytest.raises(HubError, match="the hub answered 500: "):
+        find_repository(NAME)
+
+
+@pytest.mark.parametrize(
+    ("token", "refusals", "problem"),
+    [
+        ("hf_wrong", {}, "the hub does not accept the token; hf auth login stores another one"),
+        ("hf_right", {"create": [403]}, "the token may not do this: it needs the permission to write there"),
+        ("hf_right", {"/commit/": [403]}, "the token may not do this"),
+        ("hf_right", {"batch": [403]}, "the token may not do this"),
+    ],
+)
+def test_who_may_not_write_is_told(
+    token: str, refusals: dict[str, list[int]], problem: str, hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", token)
+    hub.refusals = refusals
+    with pytest.raises(HubError, match=problem) as caught:
+        push(exported, find_repository(NAME))
+    assert token not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_is_asked_without_token_and_name(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("tiny", "me/", "/me", "a/b/c", "me/a--b", "me/-a", "me/a.git", "me/ä", "x" * 99 + "/a"):
+        with pytest.raises(ConfigError, match="not a name of a repository on the hub: owner/name"):
+            find_repository(name)
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(ConfigError, match="no token for the hub: hf auth login stores one, or set HF_TOKEN"):
+        find_repository(NAME)
+    assert hub.requests == []
+
+
+# --- downloading --------------------------------------------------------------------------------------
+
+
+def test_a_model_is_downloaded_once_and_kept(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    push(exported, find_repository(NAME))
+    found = local_model(Path(f"hf://{NAME}"))
+    assert not any(path.is_symlink() for path in found.rglob("*"))
+    hub.requests.clear()
+    assert local_model(f"hf://{NAME}") == found
+    assert not any("/resolve/" in request for request in hub.requests)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert download(f"hf://{NAME}") == found
+
+    def no_links(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    before = {path.name: path.read_bytes() for path in found.rglob("*") if path.is_file()}
+    shutil.rmtree(found)
+    monkeypatch.setattr("nmt.sharing.download.os.link", no_links)
+    assert download(f"hf://{NAME}") == found
+    assert {path.name: path.read_bytes() for path in found.rglob("*") if path.is_file()} == before
+    _link(found, found)  # another process was faster
+    assert [path.name for path in found.parent.iterdir()] == [found.name]
+    with pytest.raises(HubError, match=r"hf://me/other, at .*: not downloaded before, and HF_HUB_OFFLINE is set"):
+        download("hf://me/other")
+    assert local_model("runs/hf") == Path("runs/hf")
+
+
+def test_what_cannot_be_downloaded_is_told(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    push(exported, find_repository(NAME))
+    hub.add("me/others", "main", {"config.json": b"{}"})
+    for address, problem in {
+        "hf://me/missing": "no such repository, or a private one of others",
+        f"hf://{NAME}@v2": "no such revision",
+        "hf://me/others": "no model that nmt has pushed, translator.json is missing",
+    }.items():
+        with pytest.raises(HubError, match=f"{address}.*: {problem}"):
+            download(address)
+    for address in ("hf://tiny", "hf://me/tiny@", "hf:///me/tiny"):
+        with pytest.raises(ConfigError):
+            download(address)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(HubError, match="the hub cannot be reached: "):
+        find_repository(NAME)
