@@ -18,7 +18,9 @@ OF_CTRANSLATE2 = "--quantization, --check and --check-lines need --format ctrans
 @app.command()
 def export(
     output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Directory to write.", show_default=False)],
-    kind: Annotated[Literal["folder", "ctranslate2"], typer.Option("--format", help="Format to write.")] = "folder",
+    kind: Annotated[
+        Literal["folder", "ctranslate2", "transformers"], typer.Option("--format", help="Format to write.")
+    ] = "folder",
     run: RunOption = None,
     quantization: Annotated[
         Literal["float32", "float16", "int8"] | None,
@@ -48,15 +50,20 @@ def export(
     engines; the number of identical translations and the difference of their scores are printed, and a model that does
     not match the run is an error. `nmt translate --model DIR --engine ctranslate2` translates with it.
 
+    --format transformers: a directory that the library Hugging Face transformers loads by AutoModelForSeq2SeqLM and
+    AutoTokenizer, without nmt. A model that none of its classes computes is refused: transformers shares one embedding
+    (model.tie_embeddings: all) and has no post-norm with learned positions.
+
     The model card also has what nmt evaluate measured of these weights on test sets; --evaluate measures them all now.
 
     \b
     Examples:
       nmt export --run runs/multi30k-de-en --output multi30k-de-en
       nmt export --format ctranslate2 --quantization int8 --output multi30k-de-en-int8
+      nmt export --format transformers --output multi30k-de-en-transformers
       nmt export --format ctranslate2 --output small --check news.de --check-lines 1000
     """
-    if kind == "folder" and (quantization, check, check_lines) != (None, None, None):
+    if kind != "ctranslate2" and (quantization, check, check_lines) != (None, None, None):
         raise ConfigError([OF_CTRANSLATE2])
     from nmt.cli.defaults import run_or_newest
     from nmt.export.export import Request, export
@@ -66,6 +73,8 @@ def export(
     exported = export(request, output, kind, quantization or "float32")
     if exported.comparison is not None:
         show(str(exported.comparison))
+    if exported.not_carried:
+        show(f"not carried over, transformers has no such settings: {', '.join(exported.not_carried)}")
     for record in exported.scores:
         scores = ", ".join(f"{score.value:.2f} {score.signature}" for score in record.scores)
         show(f"{record.split}: {scores}")
