@@ -6,7 +6,7 @@ The directory is loaded by `AutoModelForSeq2SeqLM` and `AutoTokenizer`. Writing 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,8 @@ def _tensors(model: Transformer, n_positions: int) -> Iterator[tuple[str, Tensor
 
 def _stack(stack: Encoder | Decoder, units: Tensor) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Yield name, weight and bias of each part of a stack."""
-    for i, layer in enumerate(stack.layers):
+    layers: Sequence[EncoderLayer | DecoderLayer] = stack.layers
+    for i, layer in enumerate(layers):
         for name, weight, bias in _layer(layer, units):
             yield f"layers.{i}.{name}", weight, bias
     if isinstance(stack.norm, nn.LayerNorm):

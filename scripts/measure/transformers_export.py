@@ -28,7 +28,7 @@ from nmt.text.lines import read_aligned
 from nmt.text.tokenizer import BOS, EOS
 from nmt.translate.translator import Translator
 
-BATCH = 50
+BATCH = 100
 ODD = [
     "</s>", "<s>", "<pad>", "<unk>", "<reserved_3>", "<0x41>", ">>fr<<", "\u2581", "\u2585", "\t", "\x00", "\x85",
     "\u2028", "\u00a0", "  ", "\U0001f600", "\U0001f469\u200d\U0001f4bb", "e\u0301", "\ufeff", "\ufffd", "\u0645",
@@ -46,7 +46,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, __version__
 
-    sources, references = zip(*read_aligned(options.src, options.ref), strict=True)
+    pairs = sorted(read_aligned(options.src, options.ref), key=lambda pair: len(pair[0]))  # for less padding
+    sources, references = zip(*pairs, strict=True)
     native = Translator.load(options.run, device="cpu", precision="float32")
     data = native.config.data
     with tempfile.TemporaryDirectory() as scratch:
@@ -62,12 +63,14 @@ def main(arguments: list[str] | None = None) -> None:
     searches: dict[int, list[dict[str, object]]] = {1: [{}], 5: [{"early_stopping": stop} for stop in (False, True)]}
     for beam, kinds in searches.items():
         ours = native.translate(list(sources), beam=beam)
-        print(f"| beam {beam}: nmt | {bleu(ours, references, data.tgt)} |")
+        score = corpus_score("bleu", ours, references, data.tgt)
+        print(f"| beam {beam}: nmt, BLEU | {score.value:.2f} |")
         for kind in kinds:
             theirs = translate(model, tokenizer, sources, num_beams=beam, **kind)
             told = f"beam {beam}: transformers{''.join(f', {key}={value}' for key, value in kind.items())}"
-            print(f"| {told} | {bleu(theirs, references, data.tgt)} |")
+            print(f"| {told}, BLEU | {corpus_score('bleu', theirs, references, data.tgt).value:.2f} |")
             print(f"| {told}: translations identical | {same(theirs, ours)} |", flush=True)
+    print(f"\n{score.signature}")
 
 
 def odd_lines(lines: Sequence[str], n: int) -> list[str]:
@@ -122,12 +125,6 @@ def same(found: Sequence[object], wanted: Sequence[object]) -> str:
     """How many are equal."""
     n = sum(a == b for a, b in zip(found, wanted, strict=True))
     return f"{n:,} of {len(wanted):,} ({n / len(wanted):.1%})"
-
-
-def bleu(found: Sequence[str], references: Sequence[str], language: str) -> str:
-    """BLEU with its signature."""
-    score = corpus_score("bleu", found, references, language)
-    return f"{score.value:.2f} {score.signature}"
 
 
 if __name__ == "__main__":
