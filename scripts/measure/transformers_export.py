@@ -29,6 +29,8 @@ from nmt.text.tokenizer import BOS, EOS
 from nmt.translate.translator import Translator
 
 BATCH = 100
+LIMIT = 100
+"""The maximum length of all translations in pieces, `</s>` counted."""
 ODD = [
     "</s>", "<s>", "<pad>", "<unk>", "<reserved_3>", "<0x41>", ">>fr<<", "\u2581", "\u2585", "\t", "\x00", "\x85",
     "\u2028", "\u00a0", "  ", "\U0001f600", "\U0001f469\u200d\U0001f4bb", "e\u0301", "\ufeff", "\ufffd", "\u0645",
@@ -62,7 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
     largest, size = logits_difference(options.run, model, tokenizer, sources, references)
     print(f"| largest difference of logits, of at most {size:.1f} | {largest:.1e} |")
     for beam in map(int, options.beams.split(",")):
-        ours = native.translate(list(sources), beam=beam)
+        ours = native.translate(list(sources), beam=beam, max_length_ratio=0.0, max_length_offset=LIMIT)
         theirs = translate(model, tokenizer, sources, num_beams=beam)
         score, other = (corpus_score("bleu", found, references, data.tgt) for found in (ours, theirs))
         print(f"| beam {beam}: BLEU of nmt, of transformers | {score.value:.2f}, {other.value:.2f} |")
@@ -89,13 +91,12 @@ def batches(lines: Sequence[str]) -> Iterator[slice]:
 
 
 def translate(model: Any, tokenizer: Any, lines: Sequence[str], **settings: object) -> list[str]:
-    """Translate by transformers; a batch has as maximum length that which nmt has for its longest line."""
+    """Translate by transformers as its documentation tells."""
     found: list[str] = []
     for batch in batches(lines):
         inputs = tokenizer(list(lines[batch]), padding=True, return_tensors="pt")
         with torch.no_grad():
-            limit = 2 * (inputs.input_ids.size(1) - 1) + 10  # as by the default settings, `</s>` counted
-            ids = model.generate(**inputs, max_length=limit + 1, **settings)
+            ids = model.generate(**inputs, max_length=LIMIT + 1, **settings)  # `<s>` is counted
             found += tokenizer.batch_decode(ids, skip_special_tokens=True)
     return found
 
