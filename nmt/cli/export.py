@@ -21,7 +21,7 @@ def export(
         Path, typer.Option("--output", metavar="DIR", help="Directory to write; of argos the file.", show_default=False)
     ],
     kind: Annotated[
-        Literal["folder", "ctranslate2", "argos"], typer.Option("--format", help="Format to write.")
+        Literal["folder", "ctranslate2", "transformers", "argos"], typer.Option("--format", help="Format to write.")
     ] = "folder",
     run: RunOption = None,
     quantization: Annotated[
@@ -52,6 +52,10 @@ def export(
     engines; the number of identical translations and the difference of their scores are printed, and a model that does
     not match the run is an error. `nmt translate --model DIR --engine ctranslate2` translates with it.
 
+    --format transformers: a directory that the library Hugging Face transformers loads by AutoModelForSeq2SeqLM and
+    AutoTokenizer, without nmt. A model that none of its classes computes is refused: transformers shares one embedding
+    (model.tie_embeddings: all) and has no post-norm with learned positions.
+
     --format argos: one file X.argosmodel for Argos Translate and LibreTranslate (argostranslate 1.11 or newer), with
     everything that they need; compared with the run as for CTranslate2.
 
@@ -61,10 +65,11 @@ def export(
     Examples:
       nmt export --run runs/multi30k-de-en --output multi30k-de-en
       nmt export --format ctranslate2 --quantization int8 --output multi30k-de-en-int8
+      nmt export --format transformers --output multi30k-de-en-transformers
       nmt export --format ctranslate2 --output small --check news.de --check-lines 1000
       nmt export --format argos --output german-english.argosmodel
     """
-    if kind == "folder" and (quantization, check, check_lines) != (None, None, None):
+    if kind in ("folder", "transformers") and (quantization, check, check_lines) != (None, None, None):
         raise ConfigError([OF_CTRANSLATE2])
     from nmt.cli.defaults import run_or_newest
     from nmt.export.export import Request, export
@@ -79,6 +84,8 @@ def export(
         exported = export(request, output, kind, quantization or "float32")
     if exported.comparison is not None:
         show(str(exported.comparison))
+    if exported.not_carried:
+        show(f"not carried over, transformers has no such settings: {', '.join(exported.not_carried)}")
     for record in exported.scores:
         scores = ", ".join(f"{score.value:.2f} {score.signature}" for score in record.scores)
         show(f"{record.split}: {scores}")

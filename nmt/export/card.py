@@ -51,7 +51,7 @@ def card(
     """
     return "\n".join(
         [
-            *_front_matter(config, scores, license),
+            *_front_matter(config, info, scores, license),
             *_facts(config, info, n_parameters, n_pieces, checked),
             *_quality(run, config, info, scores),
             *_data(run, config),
@@ -62,7 +62,12 @@ def card(
     )
 
 
-def _front_matter(config: Config, scores: Sequence[ScoreRecord], license: str | None) -> Iterator[str]:  # noqa: A002
+def _front_matter(
+    config: Config,
+    info: ExportInfo,
+    scores: Sequence[ScoreRecord],
+    license: str | None,  # noqa: A002
+) -> Iterator[str]:
     """Yield the metadata of the hub; what is not known is left out."""
     languages = list(dict.fromkeys(language.split("_")[0] for language in (config.data.src, config.data.tgt)))
     results = _results(config, scores)
@@ -70,7 +75,7 @@ def _front_matter(config: Config, scores: Sequence[ScoreRecord], license: str | 
     matter: dict[str, object] = {
         "language": languages,
         **({} if license is None else {"license": license}),
-        "library_name": "nmt",
+        "library_name": "transformers" if info.kind == "transformers" else "nmt",
         "pipeline_tag": "translation",
         "tags": ["translation", "transformer"],
         **({"datasets": datasets} if datasets else {}),
@@ -210,6 +215,9 @@ def _recipe(config: Config) -> Iterator[str]:
 
 def _use(config: Config, info: ExportInfo) -> Iterator[str]:
     src, tgt = config.data.src, config.data.tgt
+    if info.kind == "transformers":
+        yield from _use_transformers(src)
+        return
     options, module, load = "", "nmt", "Translator.load"
     if info.kind == "ctranslate2":
         options, module, load = " --engine ctranslate2", "nmt.engine.translator", "load_ctranslate2"
@@ -218,4 +226,13 @@ def _use(config: Config, info: ExportInfo) -> Iterator[str]:
     yield from ("```", "", "```python", f"from {module} import {load.split('.')[0]}", "")
     yield f'translator = {load}("DIR")'
     yield f'translations = translator.translate(["A sentence in {src}."])'
+    yield "```"
+
+
+def _use_transformers(src: str) -> Iterator[str]:
+    yield from ("## Use", "", "With this directory as `DIR`:", "", "```python")
+    yield from ("from transformers import AutoModelForSeq2SeqLM, AutoTokenizer", "")
+    yield 'model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained("DIR"), AutoTokenizer.from_pretrained("DIR")'
+    yield f'lines = tokenizer(["A sentence in {src}."], padding=True, return_tensors="pt")'
+    yield "translations = tokenizer.batch_decode(model.generate(**lines), skip_special_tokens=True)"
     yield "```"

@@ -20,6 +20,7 @@ from nmt.errors import DataError
 from nmt.evaluate.record import record_scores
 from nmt.evaluate.run import choose_splits, evaluate_run, open_corpus
 from nmt.export.card import card
+from nmt.export.transformers import check_held, not_carried, save_transformers
 from nmt.files.write import write_file
 from nmt.layout import RunDir
 from nmt.runs.folder import (
@@ -29,6 +30,7 @@ from nmt.runs.folder import (
     alone_in,
     fingerprint,
     load_folder,
+    new_directory,
     new_folder,
     require_empty,
     save_weights,
@@ -54,6 +56,8 @@ class Exported:
     """The comparison of a CTranslate2 model with the run."""
     scores: Sequence[ScoreRecord]
     """Of the test sets, if requested."""
+    not_carried: Sequence[str] = ()
+    """The run's settings of search that transformers has no equivalent of."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +84,9 @@ def export(request: Request, output: Path, kind: Kind, quantization: Quantizatio
 
     A CTranslate2 model is compared with the run before it is renamed into place.
 
-    Raises DataError if `output` is not empty or cannot be written, ConfigError if CTranslate2 is not installed,
-    CheckpointError if there is no such run or checkpoint, or if the scores of the CTranslate2 model differ by more than
-    rounding explains.
+    Raises DataError if `output` is not empty or cannot be written, ConfigError if CTranslate2 is not installed or
+    transformers has no such model, CheckpointError if there is no such run or checkpoint, or if the scores of the
+    CTranslate2 model differ by more than rounding explains.
     """
     if kind == "ctranslate2":
         library()
@@ -95,6 +99,8 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
     """Like `export`; the caller holds `alone_in` on the parent directory."""
     saved = open_saved(request.run, request.checkpoint, request.weights)
     model, tokenizers, config = saved.transformer(), saved.tokenizers, saved.config
+    if kind == "transformers":
+        check_held(request.run, config)
     searcher = NativeSearcher([model], tokenizers[config.data.tgt], torch.device("cpu"), "float32")
     native = Translator(searcher, tokenizers, config, [saved.origin])
     lines = _check_lines(request, native) if kind == "ctranslate2" else []
@@ -103,10 +109,13 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
     vocabularies = [native.tokenizers[name] for name in (config.data.src, config.data.tgt)]
     translator: Translator = native
     comparison = None
-    with new_folder(output, config, native.tokenizers) as directory:
+    of_nmt = kind != "transformers"
+    with new_folder(output, config, native.tokenizers) if of_nmt else new_directory(output) as directory:
         if info.positions is None:
             save_weights(directory, saved.weights.tensors)
             seal(directory, info)
+        elif kind == "transformers":
+            save_transformers(model, config, vocabularies[0], info.positions, directory.path)
         else:
             src, tgt = (tokenizer.pieces(range(len(tokenizer))) for tokenizer in vocabularies)
             save_ctranslate2(model, config.model, info.positions, (src, tgt), quantization, directory.path)
@@ -128,7 +137,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             request.license,
         )
         write_file(directory.card, text.encode())
-    return Exported(output, comparison, scores)
+    return Exported(output, comparison, scores, [] if of_nmt else not_carried(config.search))
 
 
 def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
@@ -150,7 +159,7 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
             "device_name": saved.device_name,
             "float32_library": saved.float32_library,
             "quantization": quantization if kind == "ctranslate2" else None,
-            "positions": n_positions if kind == "ctranslate2" else None,
+            "positions": None if kind == "folder" else n_positions,
         }
     )
 

@@ -1,6 +1,7 @@
 """Exported directories: written atomically, verified before use.
 
-There are two kinds: `folder` with weights.safetensors for the native engine, `ctranslate2` with a model of CTranslate2.
+Two kinds are loaded here: `folder` with weights.safetensors for the native engine, `ctranslate2` with a model of
+CTranslate2. What other libraries load is written in the same way, without the files below.
 translator.json holds the checksums of all other files but the model card, is sealed, and is written last.
 """
 
@@ -32,7 +33,7 @@ from nmt.runs.info import Precision, Weights
 from nmt.runs.weights import ChosenWeights
 from nmt.text.tokenizer import Tokenizers
 
-Kind = Literal["folder", "ctranslate2"]
+Kind = Literal["folder", "ctranslate2", "transformers"]
 Quantization = Literal["float32", "float16", "int8"]
 
 
@@ -57,7 +58,7 @@ class ExportInfo(Document):
     quantization: Quantization | None = None
     """Number format of the weights of a CTranslate2 model."""
     positions: Annotated[int, Field(ge=2)] | None = None
-    """The maximum sequence length of a CTranslate2 model, `</s>` counted."""
+    """The maximum sequence length of a model for another library, `</s>` counted."""
 
 
 class ExportDocument(Sealed):
@@ -155,7 +156,16 @@ def require_empty(path: Path) -> None:
 
 @contextmanager
 def new_folder(path: Path, config: Config, tokenizers: Tokenizers) -> Iterator[ExportDir]:
-    """Create DIR.part with configuration and tokenizer, to be filled in the block, then rename it to DIR.
+    """Like `new_directory`, with configuration and tokenizer."""
+    with new_directory(path) as part:
+        write_file(part.config, dump_config(config).encode())
+        tokenizers.save(part.tokenizer)
+        yield part
+
+
+@contextmanager
+def new_directory(path: Path) -> Iterator[ExportDir]:
+    """Create DIR.part, to be filled in the block, then rename it to DIR.
 
     The caller holds `alone_in` on the parent directory. Raises DataError if DIR is not empty or cannot be written.
     """
@@ -164,8 +174,6 @@ def new_folder(path: Path, config: Config, tokenizers: Tokenizers) -> Iterator[E
     try:
         remove_tree(part.path)  # left by an export that was killed
         part.path.mkdir()
-        write_file(part.config, dump_config(config).encode())
-        tokenizers.save(part.tokenizer)
         yield part
         for written in [*part.path.rglob("*"), part.path]:
             sync(written)

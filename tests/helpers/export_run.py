@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import yaml
 
-from nmt.config.load import dump_config
+from nmt.config.load import changed_config, dump_config, load_config
 from nmt.engine.translator import load_ctranslate2
 from nmt.export.export import Request, export
 from nmt.layout import RUN_FORMAT, RunDir
@@ -59,6 +59,14 @@ def write_run(path: Path, joint: bool = True, specials: float = 0.0, **model: ob
     run.info.write_text(json.dumps({"format": RUN_FORMAT, **facts}), encoding="utf-8")
     save_checkpoint(run.step(7), dict(transformer.named_parameters()), None, {})
     return path
+
+
+def with_search(run: Path, *changes: str) -> Path:
+    """The run with other settings of search."""
+    path = run / "config.yaml"
+    config = changed_config(load_config(path), [f"search.{change}" for change in changes])
+    path.write_text(dump_config(config), encoding="utf-8")
+    return run
 
 
 def both(path: Path, joint: bool = True, specials: float = 0.0, **model: object) -> tuple[Translator, Translator]:

@@ -1,0 +1,193 @@
+"""`nmt export --format transformers`: the library loads it, and computes, reads and writes what nmt does."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from export_run import LINES, card_of, section, with_search, write_run
+from nmt.export.export import Request, export
+from nmt.export.tokenizer_json import tokenizer_config, tokenizer_json
+from nmt.model.masks import Padded
+from nmt.runs.model import Saved, open_saved
+from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer, train_tokenizer
+from nmt.translate.translator import Translator
+from tiny_run import STRANGE
+
+with warnings.catch_warnings():  # of the library's own, when it is imported
+    warnings.simplefilter("ignore")
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerFast
+
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
+KINDS = {
+    "PegasusForConditionalGeneration": {"norm": "pre", "activation": "gelu"},
+    "BlenderbotForConditionalGeneration": {"norm": "pre", "positions": "learned", "max_positions": 300},
+    "MarianMTModel": {"norm": "post"},
+}
+SPECIAL = [
+    "</s>", "<s>", "<pad> <unk>", "a</s>b <reserved_3>", ">>fr<< mali", "<0x41>", "\u2581mali\u2581", "\u2585",
+    "  mali   bo  ", "mali\tbo", "e\u0301\u0301", "\x85\x7f\x1fmali", "\U0010ffff\ufffd\U0001f469\u200d\U0001f4bb",
+    "\u0645\u0631\u062d\u0628\u0627", "mali" * 300,
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Both:
+    """A run and its export as transformers loads it."""
+
+    run: Path
+    saved: Saved
+    path: Path
+    model: Any
+    tokenizer: Any
+
+    def generated(self, lines: list[str], **settings: object) -> torch.Tensor:
+        with torch.no_grad():
+            found: torch.Tensor = self.model.generate(
+                **self.tokenizer(lines, padding=True, return_tensors="pt"), **settings
+            )
+        return found
+
+    def translated(self, lines: list[str], **settings: object) -> list[str]:
+        return list(self.tokenizer.batch_decode(self.generated(lines, **settings), skip_special_tokens=True))
+
+
+def both(run: Path, path: Path) -> Both:
+    export(Request(run), path, "transformers")
+    model, told = AutoModelForSeq2SeqLM.from_pretrained(path, output_loading_info=True)
+    assert not any(told.values()), told
+    return Both(run, open_saved(run), path, model, AutoTokenizer.from_pretrained(path))
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Both:
+    folder = tmp_path_factory.mktemp("exported")
+    run = write_run(folder / "run", encoder_layers=2, **KINDS[request.param])
+    found = both(with_search(run, "max_length=8", "beam=1"), folder / "out")
+    assert type(found.model).__name__ == request.param
+    return found
+
+
+def logits(each: Both, target: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ours and theirs for LINES and any translations."""
+    source = each.tokenizer(LINES, padding=True, return_tensors="pt")
+    ours, theirs = each.saved.transformer().to(dtype), copy.deepcopy(each.model).to(dtype)
+    # with gradients, since without them our attention has a softmax in float32
+    mask, whole = Padded(source.attention_mask.bool()), Padded(torch.ones_like(target, dtype=torch.bool))
+    hidden = ours(source.input_ids, mask, target, whole)
+    found = theirs(**source, decoder_input_ids=target).logits
+    return (hidden @ ours.output_weight.T).detach(), found.detach()
+
+
+def test_the_logits_are_equal(exported: Both) -> None:
+    target = torch.randint(N_SPECIAL, 300, (len(LINES), 7), generator=torch.Generator().manual_seed(1))
+    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 3e-6)):
+        ours, theirs = logits(exported, target, dtype)
+        assert (ours - theirs).abs().max() <= tolerance * ours.abs().max()
+    assert ours.std() > 0.5
+
+
+def test_greedy_translations_are_equal(exported: Both) -> None:
+    native = Translator.load(exported.run, device="cpu", precision="float32")
+    wanted = [[*best.parts[0].tgt_ids] for best, *_ in native.translate_lines(LINES, native.config.search)]
+    assert len({*map(tuple, wanted)}) > 1
+    assert [row[1 : row.index(EOS)] for row in exported.generated(LINES).tolist()] == wanted
+
+
+def test_special_pieces_are_never_produced(exported: Both) -> None:
+    bias = exported.model.final_logits_bias
+    bias[:, :N_SPECIAL] += 1000.0
+    bias[:, EOS] -= 1000.0
+    try:
+        found = exported.generated(LINES[:3], num_beams=2)
+    finally:
+        bias.zero_()
+    produced = [row[1 : row.index(EOS)] for row in found.tolist()]
+    assert [len(row) for row in produced] == [8, 8, 8]
+    assert min(map(min, produced)) >= N_SPECIAL
+
+
+def test_the_weights_are_saved_and_loaded_again_by_the_library(exported: Both, tmp_path: Path) -> None:
+    """Marian leaves its table of positions out then, and computes it as accurately."""
+    exported.model.save_pretrained(tmp_path)
+    source = exported.tokenizer(LINES[:3], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        first, second = (
+            model(**source, decoder_input_ids=source.input_ids).logits
+            for model in (exported.model, AutoModelForSeq2SeqLM.from_pretrained(tmp_path))
+        )
+    assert (first - second).abs().max() < 1e-3
+
+
+def test_a_trained_model_translates_as_in_nmt(whole: Path, data: Path, tmp_path: Path) -> None:
+    found = both(whole, tmp_path / "out")
+    lines = (data / "test.aa").read_text(encoding="utf-8").splitlines()
+    native = Translator.load(whole, device="cpu", precision="float32")
+    assert found.translated(lines) == native.translate(lines)
+    wanted = native.translate(lines, beam=3)
+    assert sum(map(str.__eq__, found.translated(lines, num_beams=3), wanted)) >= 0.9 * len(lines)
+
+
+# --- the tokenizer --------------------------------------------------------------------------------
+
+
+def loaded(tokenizer: Tokenizer, path: Path) -> PreTrainedTokenizerFast:
+    for name, content in (("", tokenizer_json(tokenizer)), ("_config", tokenizer_config(tokenizer, 100))):
+        (path / f"tokenizer{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    return PreTrainedTokenizerFast.from_pretrained(path)
+
+
+def check_tokenizer(ours: Tokenizer, theirs: PreTrainedTokenizerFast, lines: list[str]) -> None:
+    wanted = [[*ids, EOS] for ids in ours.encode_all(lines)]
+    found = theirs(lines).input_ids
+    assert [line for line, a, b in zip(lines, wanted, found, strict=True) if a != b] == []
+    assert theirs.batch_decode(found, skip_special_tokens=True) == [ours.decode(ids) for ids in wanted]
+
+
+@pytest.fixture(scope="module")
+def tokenizers(
+    tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Tokenizer, PreTrainedTokenizerFast]]:
+    yield tokenizer, loaded(tokenizer, tmp_path_factory.mktemp("tokenizer"))
+
+
+def test_odd_lines_have_the_same_ids(tokenizers: tuple[Tokenizer, PreTrainedTokenizerFast]) -> None:
+    check_tokenizer(*tokenizers, [*LINES, *STRANGE, *SPECIAL])
+
+
+@settings(max_examples=30)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("mali bo\t\u2581<>/s\x85"))))
+def test_any_lines_have_the_same_ids(tokenizers: tuple[Tokenizer, PreTrainedTokenizerFast], lines: list[str]) -> None:
+    check_tokenizer(*tokenizers, ["", *lines])
+
+
+def test_where_pieces_overlap_the_same_are_merged(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    lines = ["".join(rng.choices("aab ", k=rng.randint(1, 40))) for _ in range(600)]
+    ours = train_tokenizer([*lines[:300], *("a" * n for n in range(1, 30))], 340)
+    check_tokenizer(ours, loaded(ours, tmp_path), [*lines, *("a" * n for n in range(90))])
+
+
+# --- the card --------------------------------------------------------------------------------------
+
+
+def test_the_use_that_the_card_tells_works(exported: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    (exported.path.parent / "DIR").symlink_to(exported.path)
+    monkeypatch.chdir(exported.path.parent)
+    matter, text = card_of(exported.path)
+    assert matter["library_name"] == "transformers"
+    names: dict[str, Any] = {}
+    exec(section(text, "Use").split("```")[1].removeprefix("python\n"), names)
+    assert len(names["translations"]) == 1
