@@ -46,7 +46,7 @@ COPY --from=build /opt/nmt /opt/nmt
 # Nothing is written but in /tmp, so the root file system can be read-only.
 ENV PATH=/opt/nmt/bin:$PATH HOME=/tmp PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER 10001:10001
-# Runs are mounted at /srv/runs, exported models anywhere.
+# Runs are mounted at /srv/runs, of which the newest is served by default; exported models at /srv/models.
 WORKDIR /srv
 EXPOSE 5000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
