@@ -15,7 +15,7 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -52,12 +52,12 @@ class Faults:
         return max(1, full // 100) if self.is_quick else full
 
     @contextmanager
-    def serving(self, *options: object, module: str = "nmt", before: Sequence[str] = ()) -> Iterator[Server]:
-        """Start a server; `before`: words before the command, which run it."""
+    def serving(self, *options: object, module: str = "nmt") -> Iterator[Server]:
+        """Start a server with these options."""
         port = free_port()
         words = ["serve", "--run", self.run.resolve(), "--engine", self.engine, "--port", port, *options]
         log = self.folder / f"{len([*self.folder.iterdir()])}.log"
-        command = [*before, sys.executable, "-m", module, *words]
+        command = [sys.executable, "-m", module, *words]
         with serving(command, port, log, ready="/ready", variables={}) as server:
             yield server
 

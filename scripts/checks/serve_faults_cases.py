@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import resource
 import signal
 import time
 from collections import Counter
@@ -20,12 +21,12 @@ LARGE = 100 * MB
 
 
 def is_error(answer: Answer) -> bool:
-    """Whether it is JSON with an `error`, and nothing of the program."""
+    """Whether it is JSON with an `error` for people."""
     try:
         error = json.loads(answer.body)["error"]
     except (ValueError, KeyError, TypeError):
         return False
-    return isinstance(error, str) and "Traceback" not in error and SECRET not in error
+    return isinstance(error, str) and "Traceback" not in error
 
 
 def told(statuses: Counter[object]) -> str:
@@ -174,7 +175,7 @@ def fuzzed_bodies(faults: Faults) -> Seen:
 
         async def send_all() -> Counter[object]:
             statuses, rng, connection = Counter[object](), random.Random(1), Connection(server.port)
-            for _ in range(faults.n(10_000)):
+            for _ in range(max(500, faults.n(10_000))):
                 path, body, kind = fuzzed(rng, faults.languages)
                 try:
                     answer = await asyncio.wait_for(connection.send(request(path, body, kind)), 60)
@@ -195,8 +196,8 @@ def fuzzed_bodies(faults: Faults) -> Seen:
 
 def full_disk(faults: Faults) -> Seen:
     """A file is uploaded where no file can be written that is larger than 16 kB."""
-    limited = ["sh", "-c", 'ulimit -f 32; exec "$@"', "sh"]
-    with faults.serving(before=limited) as server:
+    with faults.serving() as server:
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (16_384, 16_384))
         text = "".join(f"{TEXT} {i} {SECRET}\n" for i in range(2000))
         parts = {"source": faults.languages[0], "target": faults.languages[1]}
         body = "".join(f'--x\r\nContent-Disposition: form-data; name="{k}"\r\n\r\n{v}\r\n' for k, v in parts.items())
