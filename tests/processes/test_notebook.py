@@ -14,7 +14,7 @@ import pytest
 from places import ROOT
 
 NOTEBOOK = ROOT / "docs" / "first-run.ipynb"
-SHORTER = {"warmup_steps: 60": "warmup_steps: 4", "_steps: 400": "_steps: 12", "_steps\": 140": "_steps\": 6"}
+SHORTER = {"warmup_steps: 60": "warmup_steps: 4", "_steps: 400": "_steps: 12", '_steps": 140': '_steps": 6'}
 """The trainings in so few updates learn nothing."""
 
 with warnings.catch_warnings():  # jupyter_client's and its dependencies' own
