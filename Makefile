@@ -17,7 +17,7 @@ test test-fast check: export OMP_NUM_THREADS = 1
 test test-fast: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check bench-train bench-translate bench-prepare damage compare-engines bad-inputs torture task-torture \
+.PHONY: help demo test test-fast check bench-train bench-translate bench-serve bench-prepare damage compare-engines bad-inputs torture task-torture \
 	gpu-check memory clean
 
 help:  ## Show this list
@@ -52,6 +52,9 @@ bench-train: $(READY)  ## Compare training speed with other toolkits (MULTI30K=f
 
 bench-translate: $(READY)  ## Compare translation speed with other toolkits (MULTI30K=folder, 45 minutes, 10 GB of disk)
 	TORCH_INDEX="$(TORCH_INDEX)" $(BIN)/python -m scripts.bench.translate --data $(MULTI30K)
+
+bench-serve: $(READY)  ## Measure nmt serve under load beside LibreTranslate (RUN=run, TEXT=file, 10 minutes, 2 GB of disk)
+	$(BIN)/python -m scripts.bench.serve --run $(RUN) --text $(or $(TEXT),$(MULTI30K)/train.de)
 
 # BASELINE=checkout compares with another version of nmt
 bench-prepare: $(READY)  ## Measure the cost of preparing a pair, beside OpusFilter (MULTI30K=folder, 15 minutes)

@@ -22,6 +22,11 @@ Translation, `translate.py`:
     rate.py             runs inside a toolkit's process, translates and counts
     translate_table.py  from rates to the tables and the ratios
 
+Serving, `serve.py`, which is beside LibreTranslate's server:
+
+    load.py             clients that send texts, each the next when it has an answer
+    server.py           a server's process on this machine
+
 Preparation, `prepare.py`, which is another version of nmt or OpusFilter against this one:
 
     prepare_arms.py     the text in several sizes, and the ways to prepare it

@@ -1,0 +1,29 @@
+"""`nmt` with a translator that fails for lines with a certain word: `serve_faults.py` runs this as a server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+BREAKS = "zerbrechen"
+
+
+def main() -> None:
+    """Run the command line."""
+    from nmt.cli import main as run
+    from nmt.translate.translator import Translator
+
+    real = Translator.translate_window
+
+    def translate_window(self: Translator, lines: Sequence[Any], *rest: Any) -> Iterator[Any]:
+        if any(BREAKS in line.text for line in lines):
+            raise RuntimeError(f"cannot translate {lines[0].text}")
+        return real(self, lines, *rest)
+
+    Translator.translate_window = translate_window  # type: ignore[method-assign,assignment]
+    run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()
