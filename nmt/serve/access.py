@@ -55,6 +55,7 @@ async def before_leaving(request: Request, seconds: float, work: Coroutine[objec
     finally:
         working.cancel()
         leaving.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 async def _left(request: Request) -> None:

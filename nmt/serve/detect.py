@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from nmt.errors import ConfigError
 from nmt.serve.languages import normalized
@@ -20,6 +20,22 @@ class Detected(NamedTuple):
     confidence: float
 
 
+class Identifier(Protocol):
+    """`py3langid.langid.LanguageIdentifier`."""
+
+    def rank(self, text: str) -> list[tuple[str, float]]:
+        """Return all languages with their probabilities, the likeliest first."""
+
+
+@functools.cache
+def identifier() -> Identifier:
+    """Return py3langid's model, which takes half a second to load."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    model: Identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    return model
+
+
 class Detector:
     """Tells the languages of the models apart.
 
@@ -30,33 +46,21 @@ class Detector:
     def __init__(self, languages: Sequence[str]) -> None:
         """languages: the codes that may be found. Raises ConfigError without py3langid."""
         try:
-            import py3langid  # noqa: F401  (an extra; its model takes half a second to load, which comes later)
+            import py3langid  # noqa: F401  (an extra)
         except ImportError as error:
             raise ConfigError(
                 ["py3langid is not installed; pip install py3langid installs it, and so does nmt's extra serve"]
             ) from error
         self._languages = languages
-        self._loading = threading.Lock()
         self._by_code: dict[str, list[str]] = {}
         for code in languages:
             self._by_code.setdefault(normalized(code).partition("_")[0], []).append(code)
 
-    def load(self) -> None:
-        """Load the model, if that has not been done yet."""
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-        with self._loading:
-            if not hasattr(self, "_identifier"):
-                self._identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-
     def detect(self, text: str) -> list[Detected]:
-        """Return all languages, the likeliest first; those that py3langid does not know last, with a confidence of 0.
-        """
-        self.load()
-        ranked = self._identifier.rank(text[:CHARACTERS])
+        """Return all languages, the likeliest first; those that py3langid does not know come last."""
         found = [
             Detected(language, round(100 * float(probability), 2))
-            for code, probability in ranked
+            for code, probability in identifier().rank(text[:CHARACTERS])
             for language in self._by_code.get(code, ())
         ]
         known = {detected.language for detected in found}

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from nmt.errors import ConfigError, DataError
 from nmt.serve.cache import Cache
-from nmt.serve.detect import Detected, Detector
+from nmt.serve.detect import Detected, Detector, identifier
 from nmt.serve.languages import name_of
 from nmt.serve.limits import Keys, Limits, Rate
 from nmt.serve.metrics import Metrics
@@ -63,12 +63,13 @@ class Service:
 
     async def warm_up(self) -> None:
         """Translate a word in each direction, so that no client waits for what is made at first use."""
-        detecting = asyncio.to_thread(self.detector.load)
+        await asyncio.gather(asyncio.to_thread(identifier), self._translate_a_word())
+        self.is_ready = True
+
+    async def _translate_a_word(self) -> None:
         for direction in self.models.directions.values():
             deadline = time.monotonic() + self.limits.file_seconds
             await self._one_way(direction, [Line("a")], How(direction.search), deadline)
-        await detecting
-        self.is_ready = True
 
     def close(self) -> None:
         """Translate what waits, and end."""

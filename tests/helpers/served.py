@@ -20,6 +20,14 @@ from nmt.serve.service import Service
 from nmt.translate.types import Line
 from waiting import until
 
+FORM = "multipart/form-data; boundary=XX"
+
+
+def multipart(*parts: tuple[str, bytes]) -> bytes:
+    """A form of that type. Each part by its disposition."""
+    lines = [f"--XX\r\nContent-Disposition: form-data; {name}\r\n\r\n".encode() + value for name, value in parts]
+    return b"\r\n".join([*lines, b"--XX--\r\n"])
+
 
 class MadeUp(Direction):
     """Translates a line into itself with its languages before it: `de>en: Hallo`, and `de>en#2: Hallo`.
@@ -109,15 +117,15 @@ class Client:
 
 
 @contextmanager
-def serving(service: Service, origins: Sequence[str] = (), grace: int = 5) -> Iterator[Client]:
-    """Serve until the block ends."""
-    server: Server = make_server(make_app(service, origins), grace)
+def serving(service: Service, origins: Sequence[str] = (), ready: bool = True) -> Iterator[Client]:
+    """Serve until the block ends; before it, wait until the service is ready."""
+    server: Server = make_server(make_app(service, origins), grace=5)
     with listen("127.0.0.1", 0) as listening:
         client = Client(listening.getsockname()[1])
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         try:
-            until(lambda: server.started and service.is_ready, 30)
+            until(lambda: server.started and (service.is_ready or not ready), 30)
             yield client
         finally:
             server.should_exit = True
