@@ -83,9 +83,11 @@ class Service:
         into = self._language(target)
         if source != AUTO:
             return self._language(source), into, None
-        possible = [*self.models.sources_of(into), into]
+        possible = self.models.sources_of(into)
+        if not possible:
+            raise Refusal(400, f"{name_of(into)} ({into}) is not available as a target language")
         found = self.detector.detect("\n".join(texts))
-        detected = next(each for each in found if each.language in possible)
+        detected = next(each for each in found if each.language in (*possible, into))
         return detected.language, into, detected
 
     def _language(self, code: str) -> str:

@@ -62,7 +62,7 @@ class _Share:
     """The lines of a job that are in a round."""
 
     job: Job
-    lines: Sequence[Line]
+    lines: deque[Line]
     """Those that are not translated yet."""
 
     @property
@@ -175,7 +175,7 @@ class Worker:
                 candidates, n = next(results)
                 share.job.done.append(candidates)
                 share.job.left -= share.job.sizes[len(share.job.done) - 1]
-                share.lines = share.lines[1:]
+                share.lines.popleft()
                 n_pieces += n
             if len(share.job.done) == len(share.job.lines):
                 share.job.finish()
@@ -190,13 +190,13 @@ class Worker:
         return Refusal(500, "Cannot translate text: internal error")
 
 
-def _next_lines(job: Job, budget: int) -> Sequence[Line]:
+def _next_lines(job: Job, budget: int) -> deque[Line]:
     """Return the next lines of a job that are within a budget of characters; at least one."""
     start = end = len(job.done)
     while end < len(job.lines) and (end == start or job.sizes[end] <= budget):
         budget -= job.sizes[end]
         end += 1
-    return job.lines[start:end]
+    return deque(job.lines[start:end])
 
 
 def failure(error: BaseException) -> str:

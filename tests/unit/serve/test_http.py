@@ -91,6 +91,13 @@ def test_the_language_is_detected(client: Client) -> None:
     assert client.ask("/detect", form={"q": text}).json[0]["language"] == "de"
 
 
+def test_what_nothing_is_translated_into_is_no_target() -> None:
+    with serving(Service(Models([MadeUp("de", "en")]))) as client:
+        answer = translate(client, q="Hallo", source="auto", target="de")
+        assert answer.json == {"error": "German (de) is not available as a target language"}
+        assert translate(client, q="Hallo", target="DE").json == {"translatedText": "Hallo"}
+
+
 def test_a_third_language_is_a_bridge(client: Client) -> None:
     assert translate(client, q="Hallo", target="fr").json["translatedText"] == "en>fr: de>en: Hallo"
     by_code = {language["code"]: language for language in client.ask("/languages").json}
@@ -115,6 +122,7 @@ def test_html_keeps_its_tags(client: Client) -> None:
         ({"q": "a", "target": None}, 400, "Invalid request: missing target parameter"),
         ({"q": "a", "target": "zz"}, 400, "zz is not supported"),
         ({"q": "a", "source": "fr"}, 400, "English (en) is not available as a target language from French (fr)"),
+        ({"q": "a", "source": "auto", "target": "de-DE"}, 400, "de-DE is not supported"),
         ({"q": "a", "format": "pdf"}, 400, "pdf format is not supported"),
         ({"q": "a", "alternatives": "many"}, 400, "Invalid request: alternatives parameter is not a number"),
         ({"q": "a", "alternatives": 5}, 400, "Invalid request: alternatives parameter must be <= 4"),
