@@ -18,8 +18,8 @@ from nmt.cli.version import commit
 
 ORDER = (
     "data", "prepare", "train", "translate", "classify", "evaluate", "compare", "score", "generate", "rerank", "filter",
-    "challenge", "robustness", "sweep", "distil", "back-translate", "bidirectional", "export", "push", "runs", "plot",
-    "config",
+    "challenge", "robustness", "sweep", "distil", "back-translate", "bidirectional", "export", "push", "serve", "runs",
+    "plot", "config",
 )  # fmt: skip
 """Order of the commands in the help."""
 

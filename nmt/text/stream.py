@@ -27,23 +27,26 @@ def windows(
     name: str,
     size: int = 4096,
     patience: float = 0.1,
+    gap: float = 0.002,
     most: int = MAX_WINDOW_CHARACTERS,
     language: str | None = None,
 ) -> Iterator[list[str]]:
     """Yield the lines of an open file, decoded by `decode_lines`, in non-empty lists.
 
-    A list ends at `size` lines or `most` characters, and when no line is available `patience` seconds after its first
-    one; a terminal is never waited for. `language`: for messages.
+    A list ends at `size` lines or `most` characters, when no line has come for `gap` seconds, and `patience` seconds
+    after its first one; a terminal is never waited for. A fast writer fills the gap, and one that awaits an answer has
+    it at once. `language`: for messages.
     Raises DataError where the file is not UTF-8, after the lines before have been yielded.
     """
     raw = _RawLines(file, name)
     lines = decode_lines(raw, name, language)
-    patience = 0.0 if file.isatty() else patience
+    if file.isatty():
+        patience = gap = 0.0
     error: DataError | None = None
     while error is None:
         window: list[str] = []
-        n_characters, deadline = 0, float("inf")
-        while len(window) < size and n_characters < most and raw.wait(deadline):
+        n_characters, deadline, until = 0, float("inf"), float("inf")
+        while len(window) < size and n_characters < most and raw.wait(until):
             try:
                 line = next(lines, None)
             except DataError as raised:
@@ -51,8 +54,10 @@ def windows(
                 break
             if line is None:
                 break
+            now = time.monotonic()
             if not window:
-                deadline = time.monotonic() + patience
+                deadline = now + patience
+            until = min(deadline, now + gap)
             window.append(line)
             n_characters += len(line)
         if window:

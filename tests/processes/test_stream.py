@@ -75,9 +75,16 @@ def test_a_line_that_comes_a_little_later_is_waited_for(pipe: Pipe) -> None:
     pipe.write(b"a\n")
     later = threading.Timer(0.05, pipe.write, [b"b\n"])
     later.start()
-    found = windows(pipe.file, "pipe", size=2, patience=60)
+    found = windows(pipe.file, "pipe", size=2, patience=60, gap=60)
     assert next(found) == ["a", "b"]
     later.join()
+
+
+def test_one_that_awaits_an_answer_does_not_wait_for_company(pipe: Pipe) -> None:
+    found = windows(pipe.file, "pipe", patience=3600)
+    for line in (b"a\n", b"b\n"):
+        pipe.write(line)
+        assert next(found) == [line.decode().strip()]
 
 
 def test_lines_that_trickle_do_not_keep_the_first_waiting(pipe: Pipe) -> None:
@@ -90,7 +97,7 @@ def test_lines_that_trickle_do_not_keep_the_first_waiting(pipe: Pipe) -> None:
 
     writer = threading.Thread(target=trickle)
     writer.start()
-    window = next(windows(pipe.file, "pipe", patience=0.1))
+    window = next(windows(pipe.file, "pipe", patience=0.1, gap=60))
     stop.set()
     writer.join()
     assert 1 <= len(window) < 4096

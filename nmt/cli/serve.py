@@ -1,0 +1,124 @@
+"""`nmt serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nmt.cli.app import app
+from nmt.cli.complete import runs
+from nmt.cli.options import SearchOption
+from nmt.console import say, show
+from nmt.errors import ConfigError
+
+
+@app.command()
+def serve(
+    run: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--run",
+            metavar="DIR",
+            help="Run directory; repeat for further directions.  [default: the newest in runs/]",
+            autocompletion=runs,
+        ),
+    ] = None,
+    model: Annotated[
+        list[Path] | None,
+        typer.Option("--model", metavar="DIR", help="Exported directory; repeat for further directions."),
+    ] = None,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0: any free one.")
+    ] = 5000,
+    engine: Annotated[
+        Literal["auto", "native", "ctranslate2"],
+        typer.Option("--engine", help="auto: CTranslate2 (an extra) for all that it can do, else PyTorch."),
+    ] = "auto",
+    int8: Annotated[bool, typer.Option("--int8", help="With CTranslate2: 8-bit weights.")] = False,
+    overrides: SearchOption = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads that translate.  [default: one a core]")
+    ] = None,
+    keys: Annotated[
+        Path | None, typer.Option("--keys", metavar="F", help="File of keys; only who has one is answered.")
+    ] = None,
+    new_key: Annotated[
+        str | None,
+        typer.Option("--new-key", metavar="NAME", help="Add a key to --keys and print it, no more."),
+    ] = None,
+    rate: Annotated[
+        int, typer.Option("--rate", metavar="N", min=0, help="Requests per minute of each client; 0: no limit.")
+    ] = 0,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option("--origin", metavar="URL", help="Site whose pages may use this server (CORS); may be repeated."),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow", metavar="KEY[=MAX]", help="Search setting that requests may change, such as beam=10; repeatable."
+        ),
+    ] = None,
+    max_characters: Annotated[
+        int, typer.Option("--max-characters", metavar="N", min=1, help="Characters in a request.")
+    ] = 20_000,
+    max_items: Annotated[int, typer.Option("--max-items", metavar="N", min=1, help="Texts in a request.")] = 1_000,
+    max_bytes: Annotated[int, typer.Option("--max-bytes", metavar="N", min=1, help="Bytes of a request.")] = 512 << 10,
+    max_file_bytes: Annotated[int, typer.Option("--max-file-bytes", metavar="N", min=1, help="Bytes of a file.")] = 4
+    << 20,
+    queue: Annotated[
+        int, typer.Option("--queue", metavar="N", min=1, help="Requests that may wait; further ones get 503.")
+    ] = 256,
+    timeout: Annotated[
+        float,
+        typer.Option("--timeout", metavar="S", min=0.1, help="Seconds until a request gets 504; for files 10 S."),
+    ] = 60.0,
+    grace: Annotated[
+        int, typer.Option("--grace", metavar="S", min=0, help="Seconds to answer what waits after SIGTERM.")
+    ] = 30,
+    cache: Annotated[
+        int, typer.Option("--cache", metavar="N", min=0, help="Characters of translations kept in memory; 0: none.")
+    ] = 4 << 20,
+) -> None:
+    """Serve translations over HTTP.
+
+    The interface is that of LibreTranslate, so that its clients work, and one of nmt's own under /v1, with terms,
+    alignments, alternatives and scores; GET /docs describes both. GET / is a page to translate on.
+
+    Each --run or --model adds a direction. Where there is none from one language to another, two are used, by way of
+    a third language. CTranslate2 translates where it is installed, and PyTorch what CTranslate2 cannot.
+
+    The server listens to this machine alone unless --host names another address, such as 0.0.0.0. It does not speak
+    HTTPS: put a proxy before it. --keys F answers only requests with a key; `nmt serve --keys F --new-key NAME` makes
+    one, prints it once and writes its hash into F. SIGTERM and Ctrl-C end it after what waits has been answered.
+
+    \b
+    Examples:
+      nmt serve
+      nmt serve --run runs/multi30k-de-en --run runs/multi30k-en-de --int8
+      nmt serve --keys keys.txt --new-key anna
+      nmt serve --host 0.0.0.0 --keys keys.txt --rate 60
+      nmt serve --allow beam=10 --allow length_penalty --set search.beam=4
+    """
+    if new_key is not None:
+        if keys is None:
+            raise ConfigError(["--new-key: name the file of keys with --keys"])
+        from nmt.serve.limits import new_key as make_key
+
+        show(make_key(keys, new_key))
+        return
+    from nmt.cli.defaults import run_or_newest
+    from nmt.serve.limits import Limits
+    from nmt.serve.start import Settings, start
+
+    paths = [*(run or ()), *(model or ())] or [run_or_newest(None)]
+    limits = Limits(max_characters, max_items, max_bytes, max_file_bytes, timeout, 10 * timeout)
+    settings = Settings(
+        paths=paths, host=host, port=port, engine=engine, int8=int8, overrides=overrides or [], threads=threads,
+        keys=keys, rate=rate, origins=origin or [], allowed=allow or [], limits=limits, queue=queue, grace=grace,
+        cache=cache,
+    )  # fmt: skip
+    start(settings, say)

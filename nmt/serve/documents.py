@@ -1,0 +1,73 @@
+"""Documents and fragments of HTML: what takes them apart is `nmt.documents`, named here alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+from typing import TypeVar
+
+from nmt.documents import FORMATS as FORMATS
+from nmt.documents import Translated, html_fragment, open_document
+from nmt.errors import DataError
+from nmt.serve.refusal import Refusal
+from nmt.serve.service import Service
+from nmt.serve.texts import Rendered, Wish
+
+Result = TypeVar("Result")
+
+UNMARKED = (".txt", ".srt")
+"""Formats without marks inside of sentences, for which words need not be aligned."""
+
+
+async def translated_html(
+    service: Service, texts: Sequence[str], source: str, target: str, wish: Wish, seconds: float
+) -> list[list[str]]:
+    """Return for each fragment of HTML its translations, best first, with its tags. Raises Refusal."""
+    fragments = [await _parsed(service, html_fragment, text) for text in texts]
+    parts = [part for fragment in fragments for part in fragment.texts]
+    rendered = iter(await service.translate(parts, source, target, _aligned(wish), seconds))
+    results = []
+    for fragment in fragments:
+        by_part = [next(rendered) for _ in fragment.texts]
+        n_ranks = max(map(len, by_part), default=1)
+        results.append([fragment.translated_text(_of_rank(by_part, rank)) for rank in range(n_ranks)])
+    return results
+
+
+async def translated_file(
+    service: Service, name: str, content: bytes, source: str, target: str, seconds: float
+) -> bytes:
+    """Return a translated document, in its own format. `source` may be auto. Raises Refusal."""
+    document = await _parsed(service, open_document, name, content)
+    n, most = sum(map(len, document.texts)), service.limits.file_bytes
+    if n > most:
+        raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({most})")
+    source, target, _ = service.languages(source, target, document.texts[:100])
+    wish = Wish() if PurePath(name).suffix.lower() in UNMARKED else _aligned(Wish())
+    rendered = await service.translate(document.texts, source, target, wish, seconds)
+    return await _parsed(service, document.translated, _of_rank(rendered, 0))
+
+
+def check_format(name: str) -> None:
+    """Raise Refusal for a file that is not of a known format, by its name."""
+    if PurePath(name).suffix.lower() not in FORMATS:
+        raise Refusal(400, f"Invalid request: file format not supported; supported are {', '.join(FORMATS)}")
+
+
+def _aligned(wish: Wish) -> Wish:
+    return Wish(wish.n_best, True, wish.prefix, wish.terms, wish.search)
+
+
+def _of_rank(rendered: Sequence[Sequence[Rendered]], rank: int) -> list[Translated]:
+    chosen = [candidates[min(rank, len(candidates) - 1)] for candidates in rendered]
+    return [Translated(each.text, each.alignment) for each in chosen]
+
+
+async def _parsed(service: Service, work: Callable[..., Result], *arguments: object) -> Result:
+    """Run what takes long in a thread. Raises Refusal for a document that cannot be read."""
+    async with service.parsing:
+        try:
+            return await asyncio.to_thread(work, *arguments)
+        except DataError as error:
+            raise Refusal(400, f"Invalid request: {error.args[0]}") from error

@@ -1,0 +1,70 @@
+"""The outermost layer of the application: errors become answers, headers protect browsers, requests are counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nmt.console import say
+from nmt.serve.metrics import Metrics
+from nmt.serve.refusal import Refusal
+from nmt.serve.worker import failure
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Of every answer. What translates is stored nowhere."""
+
+
+class Edge:
+    """An ASGI middleware."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, paths: Collection[str]) -> None:
+        """paths: what requests are counted by; all others are one."""
+        self._app, self._metrics, self._paths = app, metrics, paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.monotonic(), 0
+
+        async def protected(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, protected)
+        except Exception as error:
+            self._metrics.failures.add(exception=type(error).__name__)
+            say(f"a request failed: {failure(error)}")
+            if not status:
+                await JSONResponse({"error": "Internal error"}, 500)(scope, receive, protected)
+        endpoint = self._endpoint(scope["path"])
+        self._metrics.requests.add(endpoint=endpoint, status=str(status))
+        self._metrics.seconds.observe(time.monotonic() - began, endpoint=endpoint)
+
+    def _endpoint(self, path: str) -> str:
+        if path in self._paths:
+            return path
+        return "/download_file" if path.startswith("/download_file/") else "other"
+
+
+def refusal_answer(refusal: Refusal) -> JSONResponse:
+    """Return the answer to a refused request, as LibreTranslate words it."""
+    return JSONResponse({"error": refusal.message}, refusal.status, refusal.headers)

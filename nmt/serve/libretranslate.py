@@ -1,0 +1,185 @@
+"""LibreTranslate's interface, for the programs that were written for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from nmt.serve import documents
+from nmt.serve.access import admit, before_leaving
+from nmt.serve.bodies import Fields, Upload, parse_fields, read_body
+from nmt.serve.detect import Detected
+from nmt.serve.downloads import Downloads
+from nmt.serve.languages import name_of
+from nmt.serve.refusal import Refusal, missing
+from nmt.serve.service import AUTO, Service
+from nmt.serve.texts import Wish
+
+SUGGESTIONS = "Suggestions are disabled on this server."
+FORM_BYTES = 64 << 10
+"""Of a form with a file, beside the file."""
+
+
+class LibreTranslate:
+    """The handlers of its endpoints."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._downloads = Downloads()
+
+    async def translate(self, request: Request) -> Response:
+        """POST /translate: `q`, a text or a list of texts, from `source` into `target`."""
+        fields = await self._fields(request)
+        texts, is_list = _texts(fields)
+        service = self._service
+        source, target = _field(fields, "source"), _field(fields, "target")
+        n = _alternatives(fields, service.models.alternatives)
+        kind = fields.get("format") or "text"
+        if kind not in ("text", "html"):
+            raise Refusal(400, f"{str(kind)[:50]} format is not supported")
+        service.limits.check(texts)
+        source, target, detected = service.languages(source, target, texts)
+        seconds = service.limits.seconds
+        work = self._results(texts, source, target, Wish(n + 1), kind == "html")
+        by_text = await before_leaving(request, seconds, work)
+        answer: dict[str, object] = {"translatedText": _one_or_all([best for best, *_ in by_text], is_list)}
+        if n:
+            others = [_unique(others, best) for best, *others in by_text]
+            answer["alternatives"] = _one_or_all(others, is_list)
+        if detected is not None:
+            answer["detectedLanguage"] = _one_or_all([_detection(detected)] * len(texts), is_list)
+        return JSONResponse(answer)
+
+    async def _results(
+        self, texts: Sequence[str], source: str, target: str, wish: Wish, is_html: bool
+    ) -> list[list[str]]:
+        seconds = self._service.limits.seconds
+        if is_html and source != target:
+            return await documents.translated_html(self._service, texts, source, target, wish, seconds)
+        rendered = await self._service.translate(texts, source, target, wish, seconds)
+        return [[each.text for each in candidates] for candidates in rendered]
+
+    async def detect(self, request: Request) -> Response:
+        """POST /detect: the languages that `q` may be in."""
+        fields = await self._fields(request)
+        texts, _ = _texts(fields)
+        self._service.limits.check(texts)
+        found = self._service.detector.detect("\n".join(texts))
+        return JSONResponse([_detection(each) for each in found if each.confidence or each is found[0]])
+
+    async def languages(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
+        """GET /languages: what can be translated, and into what."""
+        models = self._service.models
+        return JSONResponse(
+            [{"code": code, "name": name_of(code), "targets": models.targets(code)} for code in models.languages]
+        )
+
+    async def settings(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
+        """GET /frontend/settings: what a page must know."""
+        service = self._service
+        target = next((target for _, target, _ in service.models.routes()), service.models.languages[0])
+        needs_key = service.keys is not None
+        return JSONResponse(
+            {
+                "charLimit": service.limits.characters,
+                "frontendTimeout": 500,
+                "apiKeys": needs_key,
+                "keyRequired": needs_key,
+                "suggestions": False,
+                "filesTranslation": True,
+                "supportedFilesFormat": [*documents.FORMATS],
+                "language": {
+                    "source": {"code": AUTO, "name": "Auto Detect"},
+                    "target": {"code": target, "name": name_of(target)},
+                },
+            }
+        )
+
+    async def translate_file(self, request: Request) -> Response:
+        """POST /translate_file: a form with a `file`; gives the address of the translated one."""
+        service = self._service
+        body = await read_body(request, service.limits.file_bytes + FORM_BYTES, service.limits.body_seconds)
+        fields = parse_fields(request.headers.get("content-type", ""), body)
+        admit(service, request, fields)
+        file = fields.get("file")
+        if not isinstance(file, Upload):
+            raise missing("file")
+        if len(file.content) > service.limits.file_bytes:
+            raise Refusal(413, f"The file is too large: at most {service.limits.file_bytes} bytes")
+        documents.check_format(file.name)
+        source, target = _field(fields, "source"), _field(fields, "target")
+        seconds = service.limits.file_seconds
+        work = documents.translated_file(service, file.name, file.content, source, target, seconds)
+        content = await before_leaving(request, seconds, work)
+        name = PurePath(file.name)
+        number = self._downloads.add(f"{name.stem}.{target}{name.suffix}", content)
+        return JSONResponse({"translatedFileUrl": f"{request.base_url}download_file/{number}{name.suffix.lower()}"})
+
+    async def download_file(self, request: Request) -> Response:
+        """GET /download_file/ID: a translated file. Whoever knows its random ID may have it."""
+        found = self._downloads.get(request.path_params["number"].partition(".")[0])
+        if found is None:
+            raise Refusal(404, "No such file, or no longer")
+        name, content = found
+        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
+        return Response(content, media_type="application/octet-stream", headers=headers)
+
+    async def suggest(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
+        """POST /suggest: not offered."""
+        raise Refusal(403, SUGGESTIONS)
+
+    async def _fields(self, request: Request) -> Fields:
+        limits = self._service.limits
+        body = await read_body(request, limits.bytes, limits.body_seconds)
+        fields = parse_fields(request.headers.get("content-type", ""), body)
+        admit(self._service, request, fields)
+        return fields
+
+
+def _texts(fields: Fields) -> tuple[list[str], bool]:
+    """Return the texts of a request, and whether they were a list."""
+    q = fields.get("q")
+    if not q:
+        raise missing("q")
+    given = q if isinstance(q, list) else [q]
+    texts = [text for text in given if isinstance(text, str)]
+    if len(texts) < len(given):
+        raise Refusal(400, "Invalid request: q must be a text or a list of texts")
+    return texts, isinstance(q, list)
+
+
+def _field(fields: Fields, name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise missing(name)
+    return value.strip()[:50]
+
+
+def _alternatives(fields: Fields, most: int) -> int:
+    value = fields.get("alternatives") or 0
+    try:
+        n = max(0, int(value)) if isinstance(value, (int, str)) else None
+    except ValueError:
+        n = None
+    if n is None:
+        raise Refusal(400, "Invalid request: alternatives parameter is not a number")
+    if n > most:
+        raise Refusal(400, f"Invalid request: alternatives parameter must be <= {most}")
+    return n
+
+
+def _unique(texts: Sequence[str], best: str) -> list[str]:
+    """Return the texts without repetitions, blank ones and the best."""
+    return [text for text in dict.fromkeys(texts) if text and text != best]
+
+
+def _one_or_all(results: Sequence[object], is_list: bool) -> object:
+    return results if is_list else results[0]
+
+
+def _detection(detected: Detected) -> dict[str, object]:
+    return {"confidence": detected.confidence, "language": detected.language}

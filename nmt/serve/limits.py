@@ -1,0 +1,160 @@
+"""Who may ask, how often, and how much at once."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import os
+import re
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.errors import ConfigError
+from nmt.serve.refusal import Refusal
+
+BUCKETS = 10_000
+"""Clients whose rate is remembered; of more, those that have not asked for longest are forgotten."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that a request may have."""
+
+    characters: int = 20_000
+    items: int = 1_000
+    bytes: int = 512 << 10
+    file_bytes: int = 4 << 20
+    """Also of the characters of a file's text."""
+    seconds: float = 60.0
+    """Until a request is answered."""
+    file_seconds: float = 600.0
+    """Until a file is translated."""
+    body_seconds: float = 30.0
+    """Until a request has arrived."""
+
+    def check(self, texts: list[str], items: int | None = None) -> None:
+        """Raise Refusal for too many texts, too much text or what is not Unicode text."""
+        n_items = len(texts) if items is None else items
+        if n_items > self.items:
+            raise Refusal(400, f"Invalid request: request ({n_items}) exceeds batch limit ({self.items})")
+        n = sum(map(len, texts))
+        if n > self.characters:
+            raise Refusal(400, f"Invalid request: request ({n}) exceeds text limit ({self.characters})")
+        check_unicode(texts)
+
+
+def check_unicode(texts: list[str]) -> None:
+    """Raise Refusal for text with half of a surrogate pair, which JSON can express."""
+    try:
+        for text in texts:
+            text.encode()
+    except UnicodeEncodeError:
+        raise Refusal(400, "Invalid request: text with a lone surrogate is not Unicode") from None
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+class Keys:
+    """The keys of a file, of which only hashes are known.
+
+    A key has 256 random bits, so that a plain SHA-256 of it cannot be inverted.
+    """
+
+    def __init__(self, hashes: dict[str, str]) -> None:
+        """hashes: the name of each key by its SHA-256."""
+        self._hashes = hashes
+
+    @classmethod
+    def read(cls, path: Path) -> Keys:
+        """Read a file with a SHA-256 and a name per line; blank lines and those that begin with `#` are skipped.
+
+        Raises ConfigError for another line, a file that cannot be read, or one without a key.
+        """
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+            raise ConfigError([f"{path}: {reason}; nmt serve --keys {path} --new-key NAME makes a key"]) from error
+        hashes = {}
+        for number, line in enumerate(lines, start=1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            digest, _, name = line.strip().partition(" ")
+            if not re.fullmatch("[0-9a-f]{64}", digest):
+                raise ConfigError([f"{path}, line {number}: not a SHA-256 and a name; --new-key NAME adds such a line"])
+            hashes[digest] = name.strip()
+        if not hashes:
+            raise ConfigError([f"{path}: has no key; nmt serve --keys {path} --new-key NAME makes one"])
+        return cls(hashes)
+
+    def find(self, key: str) -> str | None:
+        """Return the hash of a key that is known, else None. Takes equally long for all keys."""
+        digest = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
+        found = None
+        for known in self._hashes:
+            if hmac.compare_digest(digest, known):
+                found = known
+        return found
+
+
+def new_key(path: Path, name: str) -> str:
+    """Add the hash of a new key to a file, which its owner alone can read, and return the key. Raises ConfigError."""
+    if not name.strip() or not name.isprintable():
+        raise ConfigError([f"--new-key: the name of a key must be one line of text, found {name!r}"])
+    key = secrets.token_urlsafe(32)
+    line = f"{hashlib.sha256(key.encode()).hexdigest()} {name.strip()}\n"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(line)
+    except OSError as error:
+        raise ConfigError([f"{path}: {error.strerror}"]) from error
+    return key
+
+
+# --- rate -----------------------------------------------------------------------------------------
+
+
+class Rate:
+    """A token bucket for each client: so many requests per minute, and as many at once."""
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """per_minute: 0 does not limit."""
+        self._per_minute, self._clock = per_minute, clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def charge(self, client: str) -> None:
+        """Count a request of a client. Raises Refusal if it is one too many."""
+        if not self._per_minute:
+            return
+        now = self._clock()
+        tokens, since = self._buckets.pop(client, (float(self._per_minute), now))
+        tokens = min(tokens + (now - since) * self._per_minute / 60, self._per_minute)
+        allowed = tokens >= 1
+        self._buckets[client] = tokens - allowed, now
+        if len(self._buckets) > BUCKETS:
+            self._buckets.popitem(last=False)
+        if not allowed:
+            seconds = (1 - tokens) * 60 / self._per_minute
+            raise Refusal(
+                429, f"Slowdown: {self._per_minute} per 1 minute", {"Retry-After": str(max(1, round(seconds + 0.5)))}
+            )
+
+
+def client_of(host: str | None) -> str:
+    """Return what stands for a client by its address: of IPv6 the network of 64 bits, which one client has whole."""
+    try:
+        address = ipaddress.ip_address(host or "")
+    except ValueError:
+        return ""
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(ipaddress.ip_network((address, 64), strict=False).network_address)
+    return str(address)

@@ -1,0 +1,266 @@
+"""The translators of a server, by direction."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from nmt.config import SearchConfig
+from nmt.config.load import changed_config, check_config
+from nmt.console import say
+from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.search.forced import ForcedDecoder, with_cross_attention
+from nmt.serve.languages import normalized
+from nmt.text.tokenizer import CONTROL
+from nmt.translate.align import alignments
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line, Translation
+
+EngineName = Literal["auto", "native", "ctranslate2"]
+Span = tuple[int, int]
+Alignment = tuple[tuple[Span, Span], ...]
+"""Words of the source with words of the translation: start and end of each, in code points."""
+
+_WORD = re.compile(r"\S+")
+NATIVE_ONLY = "needs PyTorch's engine, which this server does not use for this direction"
+
+
+@dataclass(frozen=True)
+class How:
+    """How lines are translated; those with the same `key` may share a batch."""
+
+    search: SearchConfig
+    n_best: int = 1
+    align: bool = False
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for equal settings."""
+        return f"{self.n_best} {self.align} {self.search.model_dump_json()}"
+
+
+class Candidate(NamedTuple):
+    """A translation of a line."""
+
+    text: str
+    score: float
+    log_prob: float
+    alignment: Alignment | None
+
+
+class Direction:
+    """The translator from one language to another: CTranslate2's, PyTorch's, or both.
+
+    With both, CTranslate2 translates, PyTorch aligns, and translates what CTranslate2 cannot: with terms, or settings
+    of search that it does not have. For use in one thread.
+    """
+
+    def __init__(self, name: str, engine: Translator | None, native: Callable[[], Translator] | None) -> None:
+        """name: of the run, for messages; native: loads PyTorch's translator when it is first needed."""
+        self._engine, self._load = engine, native
+        self._loading = threading.Lock()
+        self._native: Translator | None = None
+        main = engine or self.native()
+        self.name, self.config, self.search = name, main.config, main.config.search
+        self.source, self.target = main.config.data.languages
+        self.engine = main.precision
+
+    @property
+    def has_native(self) -> bool:
+        """Whether it can take terms."""
+        return self._load is not None
+
+    @property
+    def aligns(self) -> bool:
+        """Whether it can align words: by PyTorch's attention between encoder and decoder."""
+        return self.has_native and self.config.model.kind == "translation"
+
+    def search_settings(self, changes: Mapping[str, object]) -> SearchConfig:
+        """Return its search settings with these changed. Raises ConfigError."""
+        tree = self.config.model_dump()
+        return check_config(tree | {"search": tree["search"] | dict(changes)}, "request").search
+
+    def native(self) -> Translator:
+        """Return PyTorch's translator. Raises ConfigError if there is none, and what `Translator.load` raises."""
+        with self._loading:
+            if self._native is None:
+                if self._load is None:
+                    raise ConfigError([NATIVE_ONLY])
+                self._native = self._load()
+            return self._native
+
+    def translate(self, lines: Sequence[Line], how: How, first: int = 0) -> Iterator[tuple[list[Candidate], int]]:
+        """Yield for each line up to `how.n_best` translations, best first, and its number of source pieces.
+
+        first: the number of the first line in its text, on which samples depend.
+
+        Raises ConfigError for settings that cannot be combined or are not supported, DataError for prefixes and terms
+        that are too long.
+        """
+        has_terms = any(line.terms or line.glossary is not None for line in lines)
+        translator = self._translator(how, has_terms)
+        by_line = translator.translate_window(lines, how.search, how.n_best, first)
+        for line, translations in zip(lines, by_line, strict=True):
+            aligned = self._alignments(line, translations) if how.align else [None] * len(translations)
+            candidates = [
+                Candidate(each.text, each.score, each.log_prob, alignment)
+                for each, alignment in zip(translations, aligned, strict=True)
+            ]
+            yield candidates, sum(len(part.src_ids) for part in translations[0].parts)
+
+    def _translator(self, how: How, has_terms: bool) -> Translator:
+        has_terms = has_terms and not how.search.inline_terms
+        if self._engine is not None:
+            try:
+                self._engine.check(how.search, how.n_best, has_terms)
+                return self._engine
+            except ConfigError:
+                if not self.has_native:
+                    raise
+        translator = self.native()
+        translator.check(how.search, how.n_best, has_terms)
+        return translator
+
+    @cached_property
+    def _decoder(self) -> ForcedDecoder:
+        decoder = self.native().forced_decoder(self.search)
+        with_cross_attention(decoder.models)
+        return decoder
+
+    def _alignments(self, line: Line, translations: Sequence[Translation]) -> list[Alignment | None]:
+        src, tgt = self.native().tokenizers[self.source], self.native().tokenizers[self.target]
+        words = alignments(self._decoder, src, tgt, [line.text] * len(translations), translations)
+        from_spans = word_spans(line.text)
+        aligned: list[Alignment | None] = []
+        for pairs, translation in zip(words, translations, strict=True):
+            to_spans = word_spans(translation.text)
+            aligned.append(tuple((from_spans[i], to_spans[j]) for i, j in pairs))
+        return aligned
+
+
+def word_spans(text: str) -> list[Span]:
+    """Return start and end of each word, in code points; words are those of `nmt.translate.align`."""
+    return [match.span() for match in _WORD.finditer(CONTROL.sub(" ", text))]
+
+
+class Models:
+    """The directions of a server, and the ways between languages."""
+
+    def __init__(self, directions: Sequence[Direction]) -> None:
+        """Raises ConfigError for two of the same direction."""
+        self.directions: dict[tuple[str, str], Direction] = {}
+        for direction in directions:
+            pair = direction.source, direction.target
+            if pair in self.directions:
+                raise ConfigError(
+                    [f"{direction.name} and {self.directions[pair].name} both translate {'-'.join(pair)}; name one"]
+                )
+            self.directions[pair] = direction
+        self.languages = sorted({language for pair in self.directions for language in pair})
+        self._codes = {normalized(language): language for language in self.languages}
+
+    def language(self, code: str) -> str | None:
+        """Return a language as the models name it, None if there is none: `pt-BR` finds pt_BR."""
+        return self._codes.get(normalized(code))
+
+    def route(self, source: str, target: str) -> list[Direction] | None:
+        """Return the one direction, or else the two by way of a third language, to translate with; None without any."""
+        if (source, target) in self.directions:
+            return [self.directions[source, target]]
+        for middle in self.languages:
+            if (source, middle) in self.directions and (middle, target) in self.directions:
+                return [self.directions[source, middle], self.directions[middle, target]]
+        return None
+
+    def routes(self) -> Iterator[tuple[str, str, list[Direction]]]:
+        """Yield source, target and directions of all that can be translated."""
+        for source in self.languages:
+            for target in self.languages:
+                route = self.route(source, target) if source != target else None
+                if route is not None:
+                    yield source, target, route
+
+    def targets(self, source: str) -> list[str]:
+        """Return the languages that a language can be translated into."""
+        return [into for out_of, into, _ in self.routes() if out_of == source]
+
+    def sources_of(self, target: str) -> list[str]:
+        """Return the languages that can be translated into a language."""
+        return [out_of for out_of, into, _ in self.routes() if into == target]
+
+    @property
+    def alternatives(self) -> int:
+        """Translations that every direction has beside the best."""
+        return min((direction.search.beam for direction in self.directions.values()), default=1) - 1
+
+
+# --- loading --------------------------------------------------------------------------------------
+
+
+def load_models(paths: Sequence[Path], engine: EngineName, int8: bool, overrides: Sequence[str]) -> Models:
+    """Load the runs and exported folders of a server; `overrides` are `search.key=value`.
+
+    Raises ConfigError, CheckpointError or DataError.
+    """
+    resolved: dict[Path, Path] = {}
+    for path in paths:
+        if (first := resolved.setdefault(path.resolve(), path)) is not path:
+            raise ConfigError([f"{first} and {path} are the same; name it once"])
+    return Models([load_direction(path, engine, int8, overrides) for path in paths])
+
+
+def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequence[str]) -> Direction:
+    """Load one run or exported folder; see `load_models`."""
+
+    def native() -> Translator:
+        return _searching(Translator.load(path), overrides)
+
+    if engine == "native":
+        if int8:
+            raise ConfigError(["--int8 needs CTranslate2; leave out --engine native"])
+        return Direction(str(path), None, native)
+    found = _engine(path, engine, int8, overrides)
+    if engine == "ctranslate2" or _is_ctranslate2(path):
+        return Direction(str(path), found, None)
+    return Direction(str(path), found, native)
+
+
+def _engine(path: Path, wanted: EngineName, int8: bool, overrides: Sequence[str]) -> Translator | None:
+    """Load the CTranslate2 translator; None if there is none and none is insisted on."""
+    import torch
+
+    insists = wanted == "ctranslate2" or _is_ctranslate2(path)
+    if not insists and torch.cuda.is_available():
+        return None  # CTranslate2 is used on the CPU alone
+    from nmt.export.cached import engine_for
+
+    try:
+        translator = _searching(engine_for([path], int8=int8), overrides)
+        translator.check(translator.config.search, 1)
+    except (ConfigError, CheckpointError, DataError) as error:
+        # no package, a decoder alone, settings that it lacks, a run that cannot be written; PyTorch says what is fatal
+        if insists:
+            raise
+        say(f"{path}: translating with PyTorch: {error.args[0]}")
+        return None
+    return translator
+
+
+def _searching(translator: Translator, overrides: Sequence[str]) -> Translator:
+    """Change the search settings of a translator. Raises ConfigError."""
+    others = [override for override in overrides if not override.startswith("search.")]
+    if others:
+        raise ConfigError([f"--set {other}: only search.* settings can be changed here" for other in others])
+    translator.config = changed_config(translator.config, overrides)
+    return translator
+
+
+def _is_ctranslate2(path: Path) -> bool:
+    from nmt.runs.folder import is_folder, load_folder
+
+    return is_folder(path) and load_folder(path).info.kind == "ctranslate2"

@@ -1,0 +1,125 @@
+"""nmt's own interface: terms, prefixes, alignments, scores and settings of search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from nmt.serve import documents
+from nmt.serve.access import admit, before_leaving
+from nmt.serve.bodies import is_json, parse_json, read_body
+from nmt.serve.languages import name_of
+from nmt.serve.models import Alignment
+from nmt.serve.refusal import Refusal
+from nmt.serve.service import Service
+from nmt.serve.texts import Rendered, Wish
+
+
+class TranslateRequest(BaseModel):
+    """Texts to translate."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str | list[str] = Field(description="A text, which may have several lines, or a list of texts.")
+    source: str = Field(description="The language of the text, or auto.")
+    target: str = Field(description="The language to translate into.")
+    n_best: int = Field(1, ge=1, description="Translations of each text; the others are its alternatives.")
+    alignment: bool = Field(False, description="Whether to align words of the text and its translation.")
+    terms: dict[str, str] = Field({}, description="Terms of the text with the translations that they must have.")
+    prefix: str = Field("", description="What the translation of each text begins with.")
+    search: dict[str, Any] = Field({}, description="Settings of search to change, of those that the server allows.")
+
+
+class Api:
+    """The handlers of its endpoints."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def translate(self, request: Request) -> Response:
+        """POST /v1/translate."""
+        service = self._service
+        if not is_json(request.headers.get("content-type", "")):
+            raise Refusal(415, "The body must be application/json")
+        body = await read_body(request, service.limits.bytes, service.limits.body_seconds)
+        fields = parse_json(body)
+        admit(service, request, fields)
+        wanted = _validated({name: value for name, value in fields.items() if name != "api_key"})
+        texts = [wanted.text] if isinstance(wanted.text, str) else wanted.text
+        rules = [*wanted.terms, *wanted.terms.values(), wanted.prefix]
+        service.limits.check([*texts, *rules], items=max(len(texts), len(wanted.terms)))
+        if wanted.n_best > service.models.alternatives + 1:
+            raise Refusal(400, f"n_best: at most {service.models.alternatives + 1} on this server")
+        if "\n" in wanted.prefix:
+            raise Refusal(400, "prefix: must be one line")
+        source, target, detected = service.languages(wanted.source, wanted.target, texts)
+        wish = Wish(wanted.n_best, wanted.alignment, wanted.prefix, wanted.terms, wanted.search)
+        seconds = service.limits.seconds
+        work = service.translate(texts, source, target, wish, seconds)
+        by_text = await before_leaving(request, seconds, work)
+        return JSONResponse(
+            {
+                "source": source,
+                "target": target,
+                "detected": detected and detected._asdict(),
+                "translations": [_translation(candidates, wanted.alignment) for candidates in by_text],
+            }
+        )
+
+    async def info(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
+        """GET /v1/info."""
+        service, models = self._service, self._service.models
+        directions = [*models.directions.values()]
+        limits = service.limits
+        return JSONResponse(
+            {
+                "directions": [
+                    {"source": source, "target": target, "via": [direction.source for direction in route[1:]]}
+                    for source, target, route in models.routes()
+                ],
+                "languages": [{"code": code, "name": name_of(code)} for code in models.languages],
+                "limits": {
+                    "characters": limits.characters,
+                    "items": limits.items,
+                    "bytes": limits.bytes,
+                    "file_bytes": limits.file_bytes,
+                },
+                "features": {
+                    "alignment": all(direction.aligns for direction in directions),
+                    "terms": all(direction.has_native for direction in directions),
+                    "alternatives": models.alternatives,
+                    "search": [*service.allowed],
+                },
+                "key_required": service.keys is not None,
+                "file_formats": [*documents.FORMATS],
+            }
+        )
+
+
+def _validated(fields: dict[str, object]) -> TranslateRequest:
+    try:
+        return TranslateRequest.model_validate(fields)
+    except ValidationError as error:
+        # neither values nor unknown names: both are the client's text
+        problem = error.errors(include_input=False, include_url=False)[0]
+        known = [str(part) for part in problem["loc"][:1] if part in TranslateRequest.model_fields]
+        name = known[0] if known else "request"
+        raise Refusal(400, f"Invalid request: {name}: {problem['msg']}") from None
+
+
+def _translation(candidates: list[Rendered], is_aligned: bool) -> dict[str, object]:
+    best, *others = candidates
+    return {
+        "text": best.text,
+        "score": best.score,
+        "log_prob": best.log_prob,
+        "alternatives": [{"text": other.text, "score": other.score} for other in others],
+        "alignment": _pairs(best.alignment) if is_aligned and best.alignment is not None else None,
+    }
+
+
+def _pairs(alignment: Alignment) -> list[dict[str, object]]:
+    return [{"source": [*source], "target": [*target]} for source, target in alignment]

@@ -1,0 +1,132 @@
+"""A server with translators that are made up, on the loopback interface, in a thread of this process."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from nmt.config import SearchConfig
+from nmt.config.load import load_config
+from nmt.serve.app import make_app
+from nmt.serve.models import Candidate, Direction, How, word_spans
+from nmt.serve.server import Server, listen, make_server
+from nmt.serve.service import Service
+from nmt.translate.types import Line
+from waiting import until
+
+FORM = "multipart/form-data; boundary=XX"
+
+
+def multipart(*parts: tuple[str, bytes]) -> bytes:
+    """A form of that type. Each part by its disposition."""
+    lines = [f"--XX\r\nContent-Disposition: form-data; {name}\r\n\r\n".encode() + value for name, value in parts]
+    return b"\r\n".join([*lines, b"--XX--\r\n"])
+
+
+class MadeUp(Direction):
+    """Translates a line into itself with its languages before it: `de>en: Hallo`, and `de>en#2: Hallo`.
+
+    What lines that are named after an exception raise, and what waits for `gate`, is for tests of faults.
+    """
+
+    def __init__(self, source: str, target: str, has_native: bool = True) -> None:
+        self.name, self.engine, self.source, self.target = f"{source}-{target}", "made up", source, target
+        self.config = load_config("sample.yaml")
+        self.search = SearchConfig()
+        self._load = (lambda: None) if has_native else None  # type: ignore[assignment, return-value]
+        self.gate = threading.Event()
+        self.gate.set()
+        self.batches: list[list[str]] = []
+
+    def translate(self, lines: Sequence[Line], how: How, first: int = 0) -> Iterator[tuple[list[Candidate], int]]:  # noqa: ARG002
+        self.batches.append([line.text for line in lines])
+        for line in lines:
+            if line.text == "wait":
+                assert self.gate.wait(30)
+            if line.text in ("ZeroDivisionError", "SystemExit", "MemoryError"):
+                raise {"ZeroDivisionError": ZeroDivisionError, "SystemExit": SystemExit}.get(line.text, MemoryError)(
+                    f"about {line.text}"
+                )
+            yield [self._candidate(line, rank, how) for rank in range(how.n_best)], len(line.text.split())
+
+    def _candidate(self, line: Line, rank: int, how: How) -> Candidate:
+        mark = f"#{rank + 1}" if rank else ""
+        text = f"{line.prefix}{self.source}>{self.target}{mark}: {line.text}"
+        for source, target in line.glossary._terms.items() if line.glossary is not None else ():
+            text = text.replace(source, target)
+        to_spans = word_spans(text)[-len(word_spans(line.text)) :]
+        pairs = tuple(zip(word_spans(line.text), to_spans, strict=True)) if how.align else None
+        return Candidate(text, -1.0 - rank, -2.0 - rank, pairs)
+
+
+class Answer(NamedTuple):
+    """An answer, with its headers in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Client:
+    """Asks a server."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def ask(
+        self,
+        path: str,
+        fields: object = None,
+        *,
+        form: object = None,
+        raw: bytes | None = None,
+        method: str | None = None,
+        **headers: str,
+    ) -> Answer:
+        """GET, or POST of JSON or a form; headers as `x_api_key`."""
+        body = raw
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if fields is not None:
+            body = json.dumps(fields).encode()
+            sent.setdefault("content-type", "application/json")
+        if form is not None:
+            body = urlencode(form, doseq=True).encode()  # type: ignore[arg-type]
+            sent.setdefault("content-type", "application/x-www-form-urlencoded")
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection.request(method or ("GET" if body is None else "POST"), path, body, sent)
+        response = connection.getresponse()
+        answer = Answer(
+            response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+        )
+        connection.close()
+        return answer
+
+    def connect(self) -> socket.socket:
+        """A bare connection."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+
+
+@contextmanager
+def serving(service: Service, origins: Sequence[str] = (), ready: bool = True) -> Iterator[Client]:
+    """Serve until the block ends; before it, wait until the service is ready."""
+    server: Server = make_server(make_app(service, origins), grace=5)
+    with listen("127.0.0.1", 0) as listening:
+        client = Client(listening.getsockname()[1])
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        try:
+            until(lambda: server.started and (service.is_ready or not ready), 30)
+            yield client
+        finally:
+            server.should_exit = True
+            thread.join()

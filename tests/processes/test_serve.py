@@ -1,0 +1,135 @@
+"""`nmt serve` as a process: real clients, and its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from libretranslatepy import LibreTranslateAPI
+
+from command import Command
+from export_run import LINES, write_run
+from nmt.serve.limits import new_key
+from nmt.serve.server import listen
+from nmt.translate.translator import Translator
+from served import Client
+from waiting import until
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run(tmp_path_factory.mktemp("serve") / "de-en")
+
+
+class Running:
+    """A server that was started."""
+
+    def __init__(self, *arguments: object) -> None:
+        command = [sys.executable, "-m", "nmt", "serve", "--port", "0", *map(str, arguments)]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"LC_ALL": "C"})
+        self.said: list[str] = []
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line)
+            if found := re.search(r"http://127\.0\.0\.1:(\d+)", line):
+                break
+        else:
+            pytest.fail("".join(self.said))
+        self.client = Client(int(found[1]))
+        until(lambda: self.client.ask("/ready").status == 200)
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal, and return the exit status."""
+        self.process.send_signal(number)
+        _, rest = self.process.communicate(timeout=60)
+        self.said.append(rest)
+        return self.process.returncode
+
+
+@pytest.fixture
+def running(run: Path) -> Iterator[Running]:
+    running = Running("--run", run, "--engine", "native", "--set", "search.max_length=8")
+    yield running
+    running.process.kill()
+    running.process.communicate()
+
+
+def test_clients_that_others_wrote_are_answered_until_the_end(running: Running, run: Path) -> None:
+    expected = Translator.load(run).translate(LINES, max_length=8)
+    api = LibreTranslateAPI(f"http://127.0.0.1:{running.client.port}")
+    assert [api.translate(line, "de", "en") for line in LINES[:3]] == expected[:3]
+    assert api.languages() == [
+        {"code": "de", "name": "German", "targets": ["en"]},
+        {"code": "en", "name": "English", "targets": []},
+    ]
+    assert {found["language"] for found in api.detect("Das Haus ist groß.")} <= {"de", "en"}
+
+    # under load: what was asked before the signal is answered, and rightly
+    answers: dict[int, list[str]] = {}
+
+    def ask(number: int) -> None:
+        texts = [f"{LINES[number]} {i} {number}" for i in range(40)]
+        answer = running.client.ask("/translate", {"q": texts, "source": "de", "target": "en"})
+        answers[number] = answer.json["translatedText"]
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    until(lambda: re.search(r"nmt_queue_requests [1-9]", running.client.ask("/metrics").body.decode()))
+    assert running.end(signal.SIGTERM) == 0
+    for thread in threads:
+        thread.join(30)
+    translator = Translator.load(run)
+    for number in answers:
+        texts = [f"{LINES[number]} {i} {number}" for i in range(40)]
+        assert answers[number] == translator.translate(texts, max_length=8)
+    assert answers and not any("Traceback" in line or LINES[0] in line for line in running.said)
+
+
+def test_mistakes_are_told_in_one_line(nmt: Command, run: Path, tmp_path: Path) -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        for arguments, said in (
+            (("--port", port), "Address already in use"),
+            (("--host", "192.0.2.1"), "Cannot assign"),
+            (("--host", "no such host"), "name another"),
+            (("--allow", "lm"), "--allow lm: not a setting"),
+            (("--origin", "*"), "--origin"),
+            (("--keys", tmp_path / "none"), "--new-key NAME"),
+            (("--run", run, "--port", 0), "are the same"),
+            (("--new-key", "Anna"), "--keys"),
+        ):
+            done = nmt("serve", "--run", run, "--engine", "native", *arguments)
+            assert done.status == 2 and said in done.err and done.err.count("\n") == 1, done
+
+
+def test_a_key_is_made_and_printed_once(nmt: Command, tmp_path: Path) -> None:
+    done = nmt("serve", "--keys", tmp_path / "keys", "--new-key", "Anna")
+    assert done.status == 0 and len(done.out.strip()) == 43
+    assert done.out.strip() not in (tmp_path / "keys").read_text(encoding="utf-8")
+
+
+def test_an_open_server_without_keys_warns(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nmt.serve import start
+    from nmt.serve.server import Server
+
+    monkeypatch.setattr(Server, "run", lambda *_: None)
+    new_key(tmp_path / "keys", "Anna")
+    for keys, warns in ((None, True), (tmp_path / "keys", False)):
+        said: list[str] = []
+        start.start(start.Settings([run], host="0.0.0.0", port=0, engine="native", keys=keys, threads=1), said.append)
+        assert any(line.startswith("warning: ") for line in said) is warns
+        assert said[-1].startswith("serving at http://0.0.0.0:")
+
+
+def test_missing_packages_are_named(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "uvicorn" else name)
+    done = nmt("serve", "--run", "anything")
+    assert done.status == 2 and "uvicorn must be installed to serve: pip install uvicorn" in done.err

@@ -1,0 +1,476 @@
+"""The interfaces over HTTP, with translators that are made up: what clients send and get."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nmt.serve import server
+from nmt.serve.app import make_app
+from nmt.serve.limits import Keys, Limits, Rate, new_key
+from nmt.serve.models import Models
+from nmt.serve.server import listen, make_server
+from nmt.serve.service import Service
+from served import FORM, Answer, Client, MadeUp, multipart, serving
+from waiting import until
+
+LIMITS = Limits(characters=200, items=5, bytes=2000, file_bytes=3000, seconds=20.0, body_seconds=1.0)
+
+
+@pytest.fixture(scope="module")
+def directions() -> list[MadeUp]:
+    return [MadeUp("de", "en"), MadeUp("en", "fr", has_native=False), MadeUp("en", "de")]
+
+
+@pytest.fixture(scope="module")
+def service(directions: list[MadeUp]) -> Service:
+    return Service(Models(directions), LIMITS, allowed={"beam": 8.0, "length_penalty": None})
+
+
+@pytest.fixture(scope="module")
+def client(service: Service) -> Iterator[Client]:
+    with serving(service, ["https://example.org"]) as client:
+        yield client
+
+
+def translate(client: Client, **fields: object) -> Answer:
+    return client.ask("/translate", {"source": "de", "target": "en", **fields})
+
+
+# --- LibreTranslate's interface -----------------------------------------------------------------
+
+
+def test_a_text_is_translated_from_json_and_from_forms(client: Client) -> None:
+    fields = {"q": "Hallo", "source": "de", "target": "en"}
+    expected = {"translatedText": "de>en: Hallo"}
+    assert translate(client, q="Hallo").json == expected
+    assert client.ask("/translate", form=fields).json == expected
+    parts = [(f'name="{name}"', value.encode()) for name, value in fields.items()]
+    assert client.ask("/translate", raw=multipart(*parts), content_type=FORM).json == expected
+
+
+def test_a_list_is_translated_as_a_list(client: Client) -> None:
+    assert translate(client, q=["a", "", "b"]).json == {"translatedText": ["de>en: a", "", "de>en: b"]}
+    form = {"q": ["a", "b"], "source": "de", "target": "en"}
+    assert client.ask("/translate", form=form).json == {"translatedText": ["de>en: a", "de>en: b"]}
+
+
+def test_lines_stay_lines(client: Client) -> None:
+    found = translate(client, q="eins\r\n\n zwei\n").json["translatedText"]
+    assert found == "de>en: eins\r\n\nde>en:  zwei\n"
+
+
+def test_alternatives_are_others(client: Client) -> None:
+    assert translate(client, q="a\nb", alternatives=2).json == {
+        "translatedText": "de>en: a\nde>en: b",
+        "alternatives": ["de>en#2: a\nde>en#2: b", "de>en#3: a\nde>en#3: b"],
+    }
+    form = {"q": "a", "source": "de", "target": "en", "alternatives": "1"}
+    assert client.ask("/translate", form=form).json["alternatives"] == ["de>en#2: a"]
+
+
+def test_the_language_is_detected(client: Client) -> None:
+    text = "Der Hund schläft heute im Garten, und die Katze auch."
+    answer = translate(client, q=text, source="auto").json
+    assert answer["translatedText"] == f"de>en: {text}"
+    assert answer["detectedLanguage"]["language"] == "de" and 90 < answer["detectedLanguage"]["confidence"] <= 100
+    english = "The dog is sleeping in the garden today, and so is the cat."
+    # in the language that is wanted: nothing to do
+    assert translate(client, q=english, source="auto").json["translatedText"] == english
+    found = client.ask("/detect", {"q": english}).json
+    assert found[0]["language"] == "en" and all(found[0]["confidence"] >= each["confidence"] for each in found)
+    assert client.ask("/detect", form={"q": text}).json[0]["language"] == "de"
+
+
+def test_what_nothing_is_translated_into_is_no_target() -> None:
+    with serving(Service(Models([MadeUp("de", "en")]))) as client:
+        answer = translate(client, q="Hallo", source="auto", target="de")
+        assert answer.json == {"error": "German (de) is not available as a target language"}
+        assert translate(client, q="Hallo", target="DE").json == {"translatedText": "Hallo"}
+
+
+def test_a_third_language_is_a_bridge(client: Client) -> None:
+    assert translate(client, q="Hallo", target="fr").json["translatedText"] == "en>fr: de>en: Hallo"
+    by_code = {language["code"]: language for language in client.ask("/languages").json}
+    assert by_code["de"] == {"code": "de", "name": "German", "targets": ["en", "fr"]}
+    assert by_code["fr"]["targets"] == []
+
+
+def test_html_keeps_its_tags(client: Client) -> None:
+    answer = translate(client, q="<p>Hallo <b>Welt</b></p>", format="html", alternatives=1).json
+    assert answer["translatedText"] == "<p>de&gt;en: Hallo <b>Welt</b></p>"
+    assert answer["alternatives"] == ["<p>de&gt;en#2: Hallo <b>Welt</b></p>"]
+    assert translate(client, q=["<i>a</i>", "b"], format="html", target="de").json == {
+        "translatedText": ["<i>a</i>", "b"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        ({}, 400, "Invalid request: missing q parameter"),
+        ({"q": "a", "source": ""}, 400, "Invalid request: missing source parameter"),
+        ({"q": "a", "target": None}, 400, "Invalid request: missing target parameter"),
+        ({"q": "a", "target": "zz"}, 400, "zz is not supported"),
+        ({"q": "a", "source": "fr"}, 400, "English (en) is not available as a target language from French (fr)"),
+        ({"q": "a", "source": "auto", "target": "de-DE"}, 400, "de-DE is not supported"),
+        ({"q": "a", "format": "pdf"}, 400, "pdf format is not supported"),
+        ({"q": "a", "alternatives": "many"}, 400, "Invalid request: alternatives parameter is not a number"),
+        ({"q": "a", "alternatives": 5}, 400, "Invalid request: alternatives parameter must be <= 4"),
+        ({"q": "a" * 201}, 400, "Invalid request: request (201) exceeds text limit (200)"),
+        ({"q": ["a"] * 6}, 400, "Invalid request: request (6) exceeds batch limit (5)"),
+        ({"q": ["a", 1]}, 400, "Invalid request: q must be a text or a list of texts"),
+        ({"q": "\ud800"}, 400, "Invalid request: text with a lone surrogate is not Unicode"),
+        ({"q": "a" * 2001}, 413, "The request is too large: at most 2000 bytes"),
+        ({"q": "ZeroDivisionError"}, 500, "Cannot translate text: internal error"),
+    ],
+)
+def test_errors_are_those_of_libretranslate(client: Client, fields: dict[str, object], status: int, said: str) -> None:
+    answer = translate(client, **fields)
+    assert (answer.status, answer.json) == (status, {"error": said})
+
+
+def test_settings_are_told(client: Client) -> None:
+    settings = client.ask("/frontend/settings").json
+    assert settings["charLimit"] == 200 and settings["suggestions"] is settings["keyRequired"] is False
+    assert ".txt" in settings["supportedFilesFormat"] and set(settings["language"]) == {"source", "target"}
+    assert client.ask("/suggest", {"q": "a", "s": "b"}).status == 403
+
+
+def test_a_file_is_translated_and_fetched(client: Client) -> None:
+    parts = [
+        ('name="source"', b"de"),
+        ('name="target"', b"en"),
+        ('name="file"; filename="Brief ä.txt"', b"eins\nzwei\n"),
+    ]
+    answer = client.ask("/translate_file", raw=multipart(*parts), content_type=FORM)
+    path = answer.json["translatedFileUrl"].removeprefix(f"http://127.0.0.1:{client.port}")
+    found = client.ask(path)
+    assert found.body == b"de>en: eins\nde>en: zwei\n" and path.endswith(".txt")
+    assert found.headers["content-disposition"] == "attachment; filename*=UTF-8''Brief%20%C3%A4.en.txt"
+    assert client.ask(path[:-8]).status == client.ask("/download_file/..%2f..%2fetc").status == 404
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "status", "said"),
+    [
+        ('name="file"; filename="a.pdf"', b"x", 400, "not supported; supported are "),
+        ('name="file"; filename="a.txt"', b"x" * 3001, 413, "too large"),
+        ('name="file"', b"x", 400, "missing file"),
+        ('name="file"; filename="a.txt"', b"\xff\xfe\xff", 400, "a.txt"),
+    ],
+)
+def test_files_are_refused(client: Client, file: str, content: bytes, status: int, said: str) -> None:
+    parts = [('name="source"', b"de"), ('name="target"', b"en"), (file, content)]
+    answer = client.ask("/translate_file", raw=multipart(*parts), content_type=FORM)
+    assert answer.status == status and said in answer.json["error"]
+
+
+# --- nmt's own ----------------------------------------------------------------------------------
+
+
+def own(client: Client, **fields: object) -> Answer:
+    return client.ask("/v1/translate", {"source": "de", "target": "en", **fields})
+
+
+def test_our_own_interface_has_all_there_is(client: Client) -> None:
+    answer = own(client, text="Hallo Welt", n_best=2, alignment=True, terms={"Welt": "world"}, prefix="* ").json
+    assert answer == {
+        "source": "de",
+        "target": "en",
+        "detected": None,
+        "translations": [
+            {
+                "text": "* de>en: Hallo world",
+                "score": -1.0,
+                "log_prob": -2.0,
+                "alternatives": [{"text": "* de>en#2: Hallo world", "score": -2.0}],
+                "alignment": [{"source": [0, 5], "target": [9, 14]}, {"source": [6, 10], "target": [15, 20]}],
+            }
+        ],
+    }
+
+
+def test_alignments_count_code_points_of_the_whole_text(client: Client) -> None:
+    text = "\U0001f600 ä\r\nb"
+    [found] = own(client, text=text, alignment=True).json["translations"]
+    words = [(text[slice(*pair["source"])], found["text"][slice(*pair["target"])]) for pair in found["alignment"]]
+    assert words == [("\U0001f600", "\U0001f600"), ("ä", "ä"), ("b", "b")] and found["log_prob"] == -4.0
+
+
+def test_the_source_may_be_detected_here_too(client: Client) -> None:
+    answer = own(client, text=["Der Hund schläft heute im Garten."], source="auto", target="fr", alignment=True).json
+    assert (answer["source"], answer["detected"]["language"]) == ("de", "de")
+    [found] = answer["translations"]
+    assert found["text"].startswith("en>fr: de>en:") and found["alignment"] is None and found["alternatives"] == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "text: Field required"),
+        ({"text": 1}, "text: Input should be a valid string"),
+        ({"text": "a", "secret": 1}, "request: Extra inputs are not permitted"),
+        ({"text": "a", "n_best": 0}, "n_best: "),
+        ({"text": "a", "n_best": 6}, "n_best: at most 5"),
+        ({"text": "a", "n_best": True}, "n_best: "),
+        ({"text": "a", "prefix": "b\nc"}, "prefix: must be one line"),
+        ({"text": "a", "terms": {"": "x"}}, "neither may be blank"),
+        ({"text": "a", "terms": {"a": "x"}, "target": "fr"}, "terms need a direct translator"),
+        ({"text": "a", "terms": {"a": "x"}, "source": "en", "target": "fr"}, "terms are not available from en to fr"),
+        ({"text": "a", "terms": {"a": "x" * 200}}, "exceeds text limit"),
+        ({"text": "a", "terms": {str(i): "x" for i in range(6)}}, "exceeds batch limit"),
+        (
+            {"text": "a", "search": {"lm": "/etc"}},
+            "search.lm: may not be changed on this server; settings that may: beam",
+        ),
+        ({"text": "a", "search": {"beam": 9}}, "search.beam: at most 8"),
+        ({"text": "a", "search": {"beam": "9"}}, "search.beam: at most 8"),
+        ({"text": "a", "search": {"beam": 0}}, "search.beam"),
+        ({"text": "a", "search": {"beam": 2}, "n_best": 3}, "3 translations of a beam of 2"),
+    ],
+)
+def test_what_is_wrong_is_said_without_quoting_it(client: Client, fields: dict[str, object], said: str) -> None:
+    answer = own(client, **fields)
+    assert answer.status == 400 and said in answer.json["error"], answer.body
+    assert "secret" not in answer.json["error"]
+
+
+def test_allowed_settings_change_the_search(client: Client, directions: list[MadeUp]) -> None:
+    for search in ({"beam": 3}, {"length_penalty": 0.5, "beam": 2}):
+        assert own(client, text="set", search=search).status == 200
+    assert directions[0].batches[-2:] == [["set"], ["set"]]  # not one from the cache of the other
+
+
+def test_only_json_is_taken(client: Client) -> None:
+    assert client.ask("/v1/translate", form={"text": "a"}).status == 415  # a form of another site would need no leave
+
+
+def test_info_is_what_a_page_must_know(client: Client) -> None:
+    info = client.ask("/v1/info").json
+    assert {"source": "de", "target": "fr", "via": ["en"]} in info["directions"]
+    assert {"source": "en", "target": "fr", "via": []} in info["directions"]
+    assert info["limits"] == {"characters": 200, "items": 5, "bytes": 2000, "file_bytes": 3000}
+    assert info["features"] == {
+        "alignment": False, "terms": False, "alternatives": 4, "search": ["beam", "length_penalty"],
+    }  # fmt: skip
+    assert info["key_required"] is False and {"code": "fr", "name": "French"} in info["languages"]
+
+
+# --- around it ----------------------------------------------------------------------------------
+
+
+def test_what_was_translated_is_not_translated_again(client: Client, directions: list[MadeUp]) -> None:
+    n = len(directions[0].batches)
+    for _ in range(2):
+        assert translate(client, q="once\nonce\ntwice").status == 200
+    assert directions[0].batches[n:] == [["once", "twice"]]
+
+
+def test_the_interface_is_described(client: Client) -> None:
+    described = client.ask("/spec").json
+    assert described["openapi"].startswith("3.1")
+    page = client.ask("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    for path, item in described["paths"].items():
+        [method] = item
+        assert path in page.body.decode()
+        asked = client.ask(path.replace("{number}", "x"), method=method.upper())
+        assert asked.status not in (405, 500), path
+    assert "http" not in re.sub(r"https?://127\S*", "", page.body.decode())  # nothing from elsewhere
+    assert client.ask("/docs.css").headers["content-type"].startswith("text/css")
+
+
+def test_every_answer_protects_the_browser(client: Client) -> None:
+    for path in ("/", "/docs", "/nothing", "/languages", "/translate"):
+        headers = client.ask(path).headers
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
+        assert "server" not in headers
+    assert client.ask("/page/../app.py").status == client.ask("/__init__.py").status == 404
+
+
+def test_pages_of_named_sites_may_ask(client: Client) -> None:
+    named = client.ask("/languages", origin="https://example.org").headers
+    assert named["access-control-allow-origin"] == "https://example.org"
+    assert "access-control-allow-credentials" not in named
+    assert "access-control-allow-origin" not in client.ask("/languages", origin="https://evil.example").headers
+    asked = client.ask(
+        "/translate", method="OPTIONS", origin="https://evil.example", access_control_request_method="POST"
+    )
+    assert asked.status == 400
+
+
+def test_metrics_have_no_text_and_no_client(client: Client) -> None:
+    translate(client, q="Geheimnis")
+    client.ask("/Geheimnis/path")
+    text = client.ask("/metrics").body.decode()
+    assert 'nmt_requests_total{endpoint="other",status="404"}' in text
+    assert re.search(r'nmt_characters_total\{direction="de-en"\} \d+', text)
+    assert "Geheimnis" not in text and "127.0.0.1" not in text
+
+
+# --- faults -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gate(directions: list[MadeUp]) -> Iterator[threading.Event]:
+    directions[0].gate.clear()
+    yield directions[0].gate
+    directions[0].gate.set()
+
+
+def request(body: str) -> bytes:
+    head = (
+        f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return (head + body).encode()
+
+
+def test_a_client_that_left_is_not_translated_for(
+    client: Client, directions: list[MadeUp], gate: threading.Event
+) -> None:
+    first, second = client.connect(), client.connect()
+    first.sendall(request('{"q": "wait", "source": "de", "target": "en"}'))
+    until(lambda: directions[0].batches[-1] == ["wait"])
+    second.sendall(request('{"q": "nobody reads this", "source": "de", "target": "en"}'))
+    until(lambda: "nmt_queue_requests 2" in client.ask("/metrics").body.decode())
+    second.close()
+    until(lambda: 'endpoint="/translate",status="499"' in client.ask("/metrics").body.decode())
+    gate.set()
+    assert b"200 OK" in first.recv(1000)
+    first.close()
+    assert translate(client, q="next").status == 200
+    assert ["nobody reads this"] not in directions[0].batches
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(client: Client) -> None:
+    with client.connect() as slow:
+        slow.sendall(request("x" * 100)[:-50])
+        assert b" 408 " in slow.recv(1000)
+        while answer := slow.recv(1000):  # the rest of the answer, and then the end of the connection
+            assert b"error" in answer
+
+
+def test_a_body_without_a_length_is_limited_too(client: Client) -> None:
+    with client.connect() as connection:
+        connection.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(3):
+            connection.sendall(b"400\r\n" + b"x" * 1024 + b"\r\n")
+        assert b" 413 " in connection.recv(1000)
+
+
+def test_a_head_that_does_not_arrive_is_not_waited_for(
+    directions: list[MadeUp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "PATIENCE_SECONDS", 0.2)
+    with serving(Service(Models(directions))) as client, client.connect() as slow, client.connect() as silent:
+        slow.sendall(b"POST /translate HTTP/1.1\r\nHo")
+        for connection in (slow, silent):
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(1000) == b""
+        directions[0].gate.clear()
+        threading.Timer(0.7, directions[0].gate.set).start()
+        assert translate(client, q="wait").status == 200  # an answer may take longer
+
+
+def test_a_translation_that_takes_too_long_is_given_up(directions: list[MadeUp], gate: threading.Event) -> None:
+    gate.set()
+    with serving(Service(Models(directions), Limits(seconds=0.3))) as client:
+        gate.clear()
+        answer = translate(client, q="wait")
+        assert answer.status == 504 and answer.json == {"error": "The translation took too long"}
+        gate.set()
+        assert translate(client, q="after").status == 200
+
+
+def test_a_full_queue_is_said(directions: list[MadeUp], gate: threading.Event) -> None:
+    gate.set()
+    with serving(Service(Models(directions), queue=1)) as client:
+        gate.clear()
+        with client.connect() as first:
+            first.sendall(request('{"q": "wait", "source": "de", "target": "en"}'))
+            until(lambda: "nmt_queue_requests 1" in client.ask("/metrics").body.decode())
+            answer = translate(client, q="x")
+            assert answer.status == 503 and int(answer.headers["retry-after"]) >= 1
+            gate.set()
+            assert b"200 OK" in first.recv(1000)
+
+
+def test_an_error_of_the_server_is_an_answer(
+    client: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise KeyError("Geheimnis")
+
+    monkeypatch.setattr(Limits, "check", fails)
+    answer = translate(client, q="a")
+    assert answer.status == 500 and answer.json == {"error": "Internal error"}
+    said = capsys.readouterr().err
+    assert "KeyError at " in said and "Geheimnis" not in said
+
+
+def test_a_key_is_needed_where_there_are_keys(tmp_path: Path, directions: list[MadeUp]) -> None:
+    key = new_key(tmp_path / "keys", "Anna")
+    service = Service(Models(directions), keys=Keys.read(tmp_path / "keys"), rate=Rate(8))
+    with serving(service) as client:
+        assert translate(client, q="a").json == {"error": "Please contact the server operator to get an API key"}
+        wrong = translate(client, q="a", api_key="wrong")
+        assert (wrong.status, wrong.json) == (403, {"error": "Invalid API key"})
+        ways = [{"api_key": key}, {"x_api_key": key}, {"authorization": f"Bearer {key}"}]
+        assert translate(client, q="a", **ways[0]).status == 200
+        for headers in ways[1:]:
+            asked = {"q": "a", "source": "de", "target": "en"}
+            assert client.ask("/translate", asked, **headers).status == 200
+        assert client.ask("/metrics").status == 400 and client.ask("/metrics", **ways[1]).status == 200
+        assert client.ask("/languages").status == client.ask("/health").status == 200
+        assert client.ask("/v1/info").json["key_required"] is True
+        assert own(client, text="a", **ways[0]).status == 200
+        for _ in range(20):
+            answer = translate(client, q="a", **ways[0])
+        assert answer.status == 429 and int(answer.headers["retry-after"]) >= 1
+        assert "security" in client.ask("/spec").json
+
+
+def test_a_server_that_cannot_translate_is_not_ready(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = MadeUp("de", "en")
+    monkeypatch.setattr(broken, "translate", lambda *_: 1 / 0)
+    with serving(Service(Models([broken])), ready=False) as client:
+        until(lambda: "not ready" in capsys.readouterr().err)
+        answer = client.ask("/ready")
+        assert answer.status == 503 and client.ask("/health").status == 200
+
+
+def test_a_connection_that_is_reset_leaves_no_trace(client: Client) -> None:
+    connection = client.connect()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    connection.sendall(request('{"q": "a"')[:-3])
+    connection.close()
+    time.sleep(0.01)
+    assert translate(client, q="a").status == 200
+
+
+def test_ctrl_c_is_a_normal_end(directions: list[MadeUp]) -> None:
+    stopping = make_server(make_app(Service(Models(directions))), grace=5)
+    before = signal.getsignal(signal.SIGINT)
+    with listen("127.0.0.1", 0) as listening:
+
+        def interrupt() -> None:
+            until(lambda: stopping.started)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Thread(target=interrupt).start()
+        stopping.run([listening])  # no KeyboardInterrupt
+    assert signal.getsignal(signal.SIGINT) is before

@@ -1,0 +1,133 @@
+"""Real models behind the service: the texts of `nmt translate`, and who translates what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from export_run import LINES, write_run
+from nmt.errors import CheckpointError, ConfigError
+from nmt.export.cached import engine_for
+from nmt.serve.detect import Detector
+from nmt.serve.models import Direction, Models, load_direction, load_models, word_spans
+from nmt.serve.refusal import Refusal
+from nmt.serve.service import Service
+from nmt.serve.start import described
+from nmt.serve.texts import Rendered, Wish
+from nmt.text.glossary import Glossary
+from nmt.translate.translator import Translator
+from nmt.translate.types import Line
+
+SEARCH = ("search.beam=3", "search.max_length_ratio=1.0")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run(tmp_path_factory.mktemp("serve") / "de-en")
+
+
+@pytest.fixture(scope="module")
+def direction(run: Path) -> Direction:
+    return load_direction(run, "auto", False, SEARCH)
+
+
+@pytest.fixture(scope="module")
+def native(run: Path) -> Translator:
+    return Translator.load(run)
+
+
+Ask = Callable[..., list[list[Rendered]]]
+
+
+@pytest.fixture(scope="module")
+def ask(direction: Direction) -> Iterator[Ask]:
+    service = Service(Models([direction]))
+    service.start()
+    yield lambda texts, **wish: asyncio.run(service.translate(texts, "de", "en", Wish(**wish), 60))
+    service.close()
+
+
+def test_the_text_is_that_of_nmt_translate_with_the_same_engine(run: Path, ask: Ask) -> None:
+    translator = engine_for([run])
+    expected = translator.translate(LINES, beam=3, max_length_ratio=1.0, n_best=2)
+    assert [[each.text for each in found] for found in ask(LINES, n_best=2)] == expected
+    [[joined]] = ask(["\n".join(LINES)])
+    assert joined.text.split("\n") == [best for best, *_ in expected]
+
+
+def test_terms_and_prefixes_are_translated_by_pytorch(ask: Ask, native: Translator) -> None:
+    terms = {LINES[1].split()[0]: "xyzzy"}
+    search = native.search_settings({"beam": 3, "max_length_ratio": 1.0})
+    expected = native.translate_lines([Line(LINES[1], "ta", glossary=Glossary(terms))], search)
+    [[found]] = ask([LINES[1]], terms=terms, prefix="ta")
+    assert found.text == next(expected)[0].text and "xyzzy" in found.text and found.text.startswith("ta")
+
+
+def test_words_are_aligned_without_another_translation(ask: Ask) -> None:
+    text = f"{LINES[1]}\n\n{LINES[0]}"
+    [[plain]], [[aligned]] = ask([text]), ask([text], align=True)
+    assert (aligned.text, plain.alignment) == (plain.text, None)
+    words, translated = (set(word_spans(each)) for each in (text, aligned.text))
+    assert aligned.alignment and all(source in words and target in translated for source, target in aligned.alignment)
+    assert any(source[0] > len(LINES[1]) for source, _ in aligned.alignment)
+
+
+def test_what_one_client_asks_wrongly_is_its_own_error(ask: Ask) -> None:
+    with pytest.raises(Refusal, match="a beam of 3") as refused:
+        ask(["a"], n_best=4)
+    assert refused.value.status == 400
+    with pytest.raises(Refusal, match="neither may be blank"):
+        ask(["a"], terms={"a": " "})
+
+
+def test_the_engine_is_chosen_by_what_it_can(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = load_direction(run, "auto", False, ())
+    assert "CTranslate2" in chosen.engine and chosen.has_native and chosen.aligns
+    assert load_direction(run, "native", False, ()).engine == "float32"
+    alone = load_direction(run, "ctranslate2", False, ())
+    assert not alone.has_native and not alone.aligns
+    with pytest.raises(ConfigError, match="PyTorch"):
+        alone.native()
+    protected = ("search.protect=true",)  # which CTranslate2 cannot
+    assert load_direction(run, "auto", False, protected).engine == "float32"
+    assert "translating with PyTorch: search.protect" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="protect"):
+        load_direction(run, "ctranslate2", False, protected)
+    exported = load_direction(run / "ctranslate2-float32", "auto", False, ())
+    assert exported.engine == alone.engine and not exported.has_native
+
+
+def test_wrong_starts_are_one_line(run: Path, tmp_path: Path, direction: Direction) -> None:
+    with pytest.raises(ConfigError, match="both translate de-en; name one"):
+        Models([direction, direction])
+    with pytest.raises(ConfigError, match="are the same"):
+        load_models([run, run.parent / "." / run.name], "native", False, ())
+    with pytest.raises(ConfigError, match="int8"):
+        load_direction(run, "native", True, ())
+    with pytest.raises(ConfigError, match="only search"):
+        load_direction(run, "native", False, ["training.seed=1"])
+    with pytest.raises(CheckpointError):
+        load_direction(tmp_path / "none", "auto", False, ())
+
+
+def test_directions_are_told(direction: Direction) -> None:
+    [line] = described(Models([direction]))
+    assert line == f"de-en: {direction.name} (float32, CTranslate2)"
+
+
+def test_samples_of_a_text_are_those_of_nmt_translate(run: Path, native: Translator) -> None:
+    sampled = load_direction(run, "native", False, ("search.sample=true", "search.max_length=5"))
+    service = Service(Models([sampled]))
+    service.start()
+    lines = [LINES[0], LINES[0], LINES[1]]
+    found = asyncio.run(service.translate(["\n".join(lines)], "de", "en", Wish(), 60))
+    service.close()
+    assert found[0][0].text.split("\n") == native.translate(lines, sample=True, max_length=5)
+
+
+def test_languages_unknown_to_the_detector_come_last() -> None:
+    found = Detector(["de_AT", "qq", "en"]).detect("Das Wetter ist heute wirklich sehr schön, sagte sie.")
+    assert [each.language for each in found][::2] == ["de_AT", "qq"] and found[-1].confidence == 0.0

@@ -1,0 +1,167 @@
+"""What waits is translated together, the short before the long, and no request suffers from another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from nmt.serve.metrics import Metrics
+from nmt.serve.models import How
+from nmt.serve.refusal import Refusal
+from nmt.serve.worker import ROUND_CHARACTERS, Job, Worker
+from nmt.translate.types import Line
+from served import MadeUp
+from waiting import until
+
+
+class Stage:
+    """A worker that is held while jobs are queued, and what happened then."""
+
+    def __init__(self, most: int = 100) -> None:
+        self.direction, self.metrics = MadeUp("de", "en"), Metrics()
+        self.worker = Worker(self.metrics, most)
+        self.finished: list[str] = []
+        self.worker.start()
+
+    def job(self, *lines: str, seconds: float = 60.0, n_best: int = 1, sample: bool = False) -> Job:
+        search = self.direction.search.model_copy(update={"sample": sample})
+        how = How(search, n_best)
+        job = Job(self.direction, how, [Line(line) for line in lines], time.monotonic() + seconds)
+        job.future.add_done_callback(lambda _: self.finished.append(lines[0]))
+        return job
+
+    def hold(self) -> None:
+        """Have the worker busy until `release`."""
+        self.direction.gate.clear()
+        self.worker.submit(self.job("wait"))
+        until(lambda: self.direction.batches and self.direction.batches[-1] == ["wait"])
+        self.direction.batches.clear()
+
+    def release(self) -> None:
+        self.direction.gate.set()
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    stage = Stage()
+    yield stage
+    stage.release()
+    stage.worker.close()
+
+
+def texts(job: Job) -> list[str]:
+    return [best.text for best, *_ in job.future.result(30)]
+
+
+def test_all_that_waits_is_one_batch(stage: Stage) -> None:
+    stage.hold()
+    jobs = [stage.job(f"line {i}") for i in range(20)]
+    for job in jobs:
+        stage.worker.submit(job)
+    assert "nmt_queue_requests 21" in stage.metrics.text()
+    stage.release()
+    assert [texts(job) for job in jobs] == [[f"de>en: line {i}"] for i in range(20)]
+    assert sorted(stage.direction.batches[0]) == sorted(f"line {i}" for i in range(20))
+    until(lambda: "nmt_batch_pieces_sum 41" in stage.metrics.text())
+    assert "nmt_queue_requests 0" in stage.metrics.text() and "nmt_queue_seconds_count 21" in stage.metrics.text()
+
+
+def test_different_settings_are_different_batches_and_samples_are_alone(stage: Stage) -> None:
+    stage.hold()
+    jobs = [stage.job("a"), stage.job("b", n_best=2), stage.job("c"), *(stage.job(x, sample=True) for x in "de")]
+    for job in jobs:
+        stage.worker.submit(job)
+    stage.release()
+    assert [len(job.future.result(30)[0]) for job in jobs] == [1, 2, 1, 1, 1]
+    assert sorted(stage.direction.batches) == [["a", "c"], ["b"], ["d"], ["e"]]
+
+
+def test_short_requests_overtake_long_ones_which_are_divided(stage: Stage) -> None:
+    stage.hold()
+    long, other = stage.job(*["long " * 200] * 60), stage.job(*["more " * 200] * 60)
+    short = [stage.job(f"short {i}") for i in range(30)]
+    for job in (long, other, *short):
+        stage.worker.submit(job)
+    stage.release()
+    assert len(texts(long)) == len(texts(other)) == 60
+    assert set(stage.finished[1:31]) == {f"short {i}" for i in range(30)}
+    assert max(sum(map(len, batch)) for batch in stage.direction.batches) <= ROUND_CHARACTERS
+    first = stage.direction.batches[0]
+    assert all(line.startswith("short") for line in first[:30])  # the shortest are answered first
+    assert sum(line.startswith("long") for line in first) == 4  # a quarter of the round is for the oldest
+
+
+def test_a_line_that_is_longer_than_a_round_is_translated(stage: Stage) -> None:
+    job = stage.job("x" * (2 * ROUND_CHARACTERS), "y")
+    stage.worker.submit(job)
+    assert texts(job)[1] == "de>en: y"
+
+
+@pytest.mark.parametrize("name", ["ZeroDivisionError", "SystemExit", "MemoryError"])
+def test_an_exception_is_the_answer_to_its_request_alone(
+    stage: Stage, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.hold()
+    jobs = [stage.job("a"), stage.job("b", name, "c"), stage.job("d")]
+    for job in jobs:
+        stage.worker.submit(job)
+    stage.release()
+    with pytest.raises(Refusal, match="internal error") as refused:
+        jobs[1].future.result(30)
+    assert refused.value.status == 500
+    assert texts(jobs[0]) == ["de>en: a"] and texts(jobs[2]) == ["de>en: d"]
+    after = stage.job("after")
+    stage.worker.submit(after)
+    assert texts(after) == ["de>en: after"]
+    assert f'nmt_failures_total{{exception="{name}"}} 1' in stage.metrics.text()
+    said = capsys.readouterr().err
+    assert f"{name} at " in said and "about" not in said  # messages may quote texts
+
+
+def test_too_many_requests_are_refused_with_a_time(stage: Stage) -> None:
+    stage.worker._most = 3
+    stage.hold()
+    for i in range(2):
+        stage.worker.submit(stage.job(str(i)))
+    with pytest.raises(Refusal) as refused:
+        stage.worker.submit(stage.job("x"))
+    assert refused.value.status == 503 and int(refused.value.headers["Retry-After"]) >= 1
+
+
+def test_late_and_cancelled_requests_are_not_translated(stage: Stage) -> None:
+    stage.hold()
+    late, left, kept = stage.job("late", seconds=-1), stage.job("left"), stage.job("kept")
+    for job in (late, left, kept):
+        stage.worker.submit(job)
+    left.future.cancel()
+    stage.release()
+    assert texts(kept) == ["de>en: kept"]
+    with pytest.raises(Refusal, match="too long") as refused:
+        late.future.result(30)
+    assert refused.value.status == 504
+    assert stage.direction.batches == [["kept"]]
+
+
+def test_a_request_that_is_cancelled_while_it_is_translated_harms_no_one(stage: Stage) -> None:
+    stage.hold()
+    [waiting] = stage.worker._waiting
+    waiting.future.cancel()
+    other = stage.job("other")
+    stage.worker.submit(other)
+    stage.release()
+    assert texts(other) == ["de>en: other"]
+
+
+def test_closing_translates_what_waits(stage: Stage) -> None:
+    stage.hold()
+    jobs = [stage.job(str(i)) for i in range(5)]
+    for job in jobs:
+        stage.worker.submit(job)
+    closing = threading.Thread(target=stage.worker.close)
+    closing.start()
+    stage.release()
+    closing.join(30)
+    assert all(job.future.done() for job in jobs) and not closing.is_alive()
