@@ -255,7 +255,7 @@ function listen() {
   });
   on("key-form", "submit", (event) => {
     event.preventDefault();
-    sessionStorage.setItem("key", get("key").value);
+    sessionStorage.setItem("api-key", get("key").value);
     tell("");
     if (info) changed(0);
     else start();
@@ -294,6 +294,6 @@ async function start() {
   return text.focus();
 }
 
-get("key").value = sessionStorage.getItem("key") ?? "";
+get("key").value = sessionStorage.getItem("api-key") ?? "";
 listen();
 start();
