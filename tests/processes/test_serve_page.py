@@ -153,6 +153,10 @@ def test_an_alternative_takes_the_place_of_a_line(page: Page, stand: Stand) -> N
     page.shows("The 🐴 sees oil.", "Nothing.")
     assert page.tab.evaluate("document.querySelectorAll('#result .word').length") == 4
     assert len(stand.questions) == 1
+    stand.held["neu"] = threading.Event()
+    page.write("neu")
+    page.click("#choices button")
+    assert page.get("mirror", "textContent") == "neu\n", "an alternative of the older text does nothing"
 
 
 def test_languages(page: Page, stand: Stand) -> None:
@@ -205,9 +209,9 @@ def test_copying_and_translating_at_once(page: Page) -> None:
 
 def test_what_the_server_would_refuse_is_not_sent(page: Page, stand: Stand) -> None:
     page.write("ä" * 201)
-    page.wait(f"({MESSAGE} || '').startsWith('The text is 1 characters too long')")
+    page.wait(f"({MESSAGE} || '').startsWith('Too long by 1: ')")
     page.write("a\n" * 6)
-    page.wait(f"({MESSAGE} || '').startsWith('The text has 6 lines, and the server takes 5.')")
+    page.wait(f"({MESSAGE} || '').startsWith('The text has 6 lines, and this server takes 5 at once.')")
     page.write("Nichts.")
     page.shows("Nothing.")
     assert page.tab.evaluate(MESSAGE) is False and len(stand.questions) == 1
@@ -310,6 +314,9 @@ def test_a_file(page: Page, stand: Stand, tmp_path: Path) -> None:
     stand.failures.append((400, {}, "not a text"))
     send("letter.txt")
     page.wait(f"{state} === 'The server cannot translate this. It says: not a text'")
+    stand.failures.append((429, {"Retry-After": "7"}, ""))
+    send("letter.txt")
+    page.wait(f"{state} === 'You have asked this server too often. Try again in 7 s.'")
     assert not page.get("send-file", "disabled") and page.get("file-progress", "hidden")
     send("letter.txt")
     page.wait(f"{state} === 'The file is translated.'")

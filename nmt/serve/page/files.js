@@ -35,7 +35,7 @@ async function translateFile(limit, asked, onProblem) {
   } catch (problem) {
     if (own.signal.aborted) return tell("Stopped.");
     onProblem(problem);
-    return tell(problem.message);
+    return tell(problem.wait ? `${problem.message} Try again in ${problem.wait} s.` : problem.message);
   } finally {
     setSending(false);
   }

@@ -105,8 +105,8 @@ function changed(pause = PAUSE) {
 function refusal(length) {
   const { characters, items } = info.limits, n = text.value.split("\n").filter((line) => line.trim()).length;
   const over = (length - characters).toLocaleString("en");
-  if (length > characters) return `The text is ${over} characters too long. Shorten it, or translate it in parts.`;
-  if (n > items) return `The text has ${n} lines, and the server takes ${items}. Translate it in parts.`;
+  if (length > characters) return `Too long by ${over}: shorten the text, or translate it in parts.`;
+  if (n > items) return `The text has ${n} lines, and this server takes ${items} at once. Translate it in parts.`;
   return "";
 }
 
@@ -169,6 +169,7 @@ function showAlternatives() {
     const buttons = line.alternatives.map((alternative) => {
       const button = element("button", alternative, { type: "button", dir: "auto" });
       button.addEventListener("click", () => {
+        if (isBusy()) return; // the line may be gone
         [line.text, button.textContent] = [button.textContent, line.text];
         showResult();
       });
