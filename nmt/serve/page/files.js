@@ -1,0 +1,54 @@
+// Translating a file: sent with its progress, and offered for download.
+import { upload } from "./requests.js";
+
+const get = (id) => document.getElementById(id);
+
+/** Return the name of a translated file: letter.txt becomes letter.en.txt. */
+const nameInto = (name, target) => name.replace(/(\.[^.]*)?$/, (ending) => `.${target}${ending}`);
+
+function setSending(sending) {
+  get("send-file").disabled = sending;
+  get("stop-file").hidden = get("file-progress").hidden = !sending;
+}
+
+function showProgress(share) {
+  if (share < 1) get("file-progress").value = share;
+  else get("file-progress").removeAttribute("value"); // how long the translation takes is not known
+}
+
+/** Translate the chosen file. `asked` has the fields of the form beside it; `onProblem` hears of what went wrong. */
+async function translateFile(limit, asked, onProblem) {
+  const tell = (message) => (get("file-state").textContent = message), [file] = get("file").files;
+  if (!file) return tell("Choose a file first.");
+  if (file.size > limit) return tell("The file is too large for this server. Translate it in parts.");
+  const form = new FormData();
+  for (const [name, value] of Object.entries({ file, ...asked })) if (value) form.append(name, value);
+  const own = new AbortController();
+  get("stop-file").onclick = () => own.abort();
+  get("download").hidden = true;
+  tell("The file is sent and translated …");
+  setSending(true);
+  try {
+    const href = await upload("translate_file", form, own.signal, showProgress), name = nameInto(file.name, asked.target);
+    Object.assign(get("download"), { href, download: name, textContent: `Download ${name}`, hidden: false });
+    return tell("The file is translated.");
+  } catch (problem) {
+    if (own.signal.aborted) return tell("Stopped.");
+    onProblem(problem);
+    return tell(problem.wait ? `${problem.message} Try again in ${problem.wait} s.` : problem.message);
+  } finally {
+    setSending(false);
+  }
+}
+
+/** Offer to translate files of the formats that the server reads. `asked` returns the fields beside the file. */
+export function offerFiles({ file_formats: formats, limits: { file_bytes: limit } }, asked, onProblem) {
+  const size = (limit / 2 ** 20).toLocaleString("en", { maximumFractionDigits: 1 });
+  get("files").hidden = !formats.length;
+  get("file").accept = formats.join(",");
+  get("file-note").textContent = `${formats.join(", ")}; at most ${size} MB. The languages are those chosen above.`;
+  get("file-form").onsubmit = (event) => {
+    event.preventDefault();
+    translateFile(limit, asked(), onProblem);
+  };
+}

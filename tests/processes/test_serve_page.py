@@ -1,0 +1,396 @@
+"""The page of `nmt serve` in a browser, with a stand-in for the server."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser import CHROMIUM, chromium
+from translation_page import CTRL, MESSAGE, SHIFT, SHOWN, Page
+from translation_server import Phrase, Stand, serve_translations
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
+
+AXE = os.environ.get("AXE_CORE")
+"""The file axe.min.js of the npm package axe-core."""
+
+INFO: dict[str, Any] = {
+    "directions": [
+        {"source": "de", "target": "en", "via": []},
+        {"source": "en", "target": "de", "via": []},
+        {"source": "en", "target": "ar", "via": []},
+        {"source": "de", "target": "ar", "via": ["en"]},
+    ],
+    "languages": [
+        {"code": "ar", "name": "Arabic"},
+        {"code": "de", "name": "German"},
+        {"code": "en", "name": "English"},
+    ],
+    "limits": {"characters": 200, "items": 5, "bytes": 65536, "file_bytes": 1000},
+    "features": {"alignment": True, "terms": True, "alternatives": 2},
+    "key_required": False,
+    "file_formats": [".txt", ".srt"],
+}
+HORSE = "Das 🐴 sieht Öl."
+PHRASES = {
+    HORSE: Phrase("The 🐴 sees oil.", ("A 🐴 sees oil.", "The 🐴 looks at oil."), ((0, 0), (1, 1), (2, 2), (3, 3))),
+    "Nichts.": Phrase("Nothing.", ("Not a thing.",)),
+    "Guten Tag": Phrase("مرحبا بكم", links=((0, 0), (1, 1))),
+}
+MARKED = "[...document.querySelectorAll('.word.on')].map(word => word.textContent)"
+CHOICES = "[...document.querySelectorAll('#choices button')].map(button => button.textContent)"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with chromium(tmp_path_factory.mktemp("profile")) as tab:
+        tab.size(1000, 800)
+        yield Page(tab)
+
+
+@pytest.fixture
+def stand(page: Page) -> Iterator[Stand]:
+    with serve_translations(Stand(INFO | {}, dict(PHRASES))) as opened:
+        page.open(opened.url)
+        yield opened
+
+
+def test_a_text_is_translated_after_a_pause(page: Page, stand: Stand) -> None:
+    assert page.tab.evaluate("document.activeElement.id") == "text"
+    for letter in HORSE:
+        page.tab.call("Input.insertText", text=letter)
+    page.shows("The 🐴 sees oil.")
+    assert [question["text"] for question in stand.questions] == [[HORSE]], "one request, not one a letter"
+    question = stand.questions[0]
+    assert question == {
+        "text": [HORSE], "source": "auto", "target": "en", "n_best": 3, "alignment": True,
+    }  # fmt: skip
+    assert page.get("count", "textContent") == f"{len(HORSE)} / 200 characters", "of characters, not UTF-16"
+    assert (
+        page.tab.evaluate("document.getElementById('source-language').selectedOptions[0].textContent")
+        == "German (detected)"
+    )
+    assert page.tab.evaluate("[document.getElementById('text').closest('[lang]').lang, result.lang]") == ["de", "en"]
+    assert not any("Das" in path or "?" in path for path in stand.paths), "a text is in no address"
+    page.write("")
+    page.shows()
+    assert page.get("copy", "disabled") and page.get("alternatives", "hidden") and len(stand.questions) == 1
+    assert page.tab.complaints == []
+
+
+def test_lines_stay_where_they_are(page: Page, stand: Stand) -> None:
+    page.write(f"\n{HORSE}\n \nNichts.")
+    page.shows("", "The 🐴 sees oil.", "", "Nothing.")
+    assert stand.questions[-1]["text"] == [HORSE, "Nichts."]
+
+
+def test_an_older_answer_is_never_shown(page: Page, stand: Stand) -> None:
+    stand.held["alt"] = threading.Event()
+    page.tab.evaluate(
+        "window.signals = []; const real = fetch; window.fetch = (url, options) => { signals.push(options.signal); "
+        f"return real(url, options); }}; window.seen = []; "
+        f"new MutationObserver(() => seen.push(...{SHOWN})).observe(result, {{childList: true, subtree: true}})"
+    )
+    page.write("alt")
+    page.wait("window.signals.length === 1")
+    assert page.get("result", "ariaBusy") == "true"
+    page.write("neu")
+    assert page.tab.evaluate("signals[0].aborted"), "at once, before the newer one is sent"
+    page.shows("NEU")
+    stand.held["alt"].set()
+    page.write("zuletzt")
+    page.shows("ZULETZT")
+    assert page.tab.evaluate("seen") == ["NEU", "ZULETZT"]
+
+
+@pytest.mark.usefixtures("stand")
+def test_words_that_belong_together_are_marked(page: Page) -> None:
+    page.write(f"Nichts.\n{HORSE}")
+    page.shows("Nothing.", "The 🐴 sees oil.")
+    assert page.tab.evaluate("document.getElementById('mirror').textContent").startswith(f"Nichts.\n{HORSE}\n")
+    page.hover("#mirror .word:nth-of-type(3)")
+    assert page.tab.evaluate(MARKED) == ["sieht", "sees"]
+    page.hover("#result .word:nth-of-type(4)")
+    assert page.tab.evaluate(MARKED) == ["Öl.", "oil."]
+    page.hover("h1")
+    assert page.tab.evaluate(MARKED) == []
+    page.tab.evaluate("document.getElementById('text').setSelectionRange(12, 12)")  # in front of the animal
+    page.press("ArrowRight", code=39)
+    page.wait(f"{MARKED}.join() === '🐴,🐴'")
+    page.write(f"Nichts. {HORSE}")
+    assert page.tab.evaluate("[...document.querySelectorAll('#mirror .word')].length") == 0, "of another text"
+
+
+@pytest.mark.usefixtures("stand")
+def test_the_words_below_the_text_lie_where_its_letters_are(page: Page) -> None:
+    page.write(f"{HORSE} {HORSE} {HORSE} {HORSE} {HORSE} {HORSE}\n\n{HORSE}")
+    page.wait("document.querySelectorAll('.word').length > 20")
+    box = "(({x, y, width, height}) => [x, y, width, height])(document.getElementById('%s').getBoundingClientRect())"
+    assert page.tab.evaluate(box % "mirror") == page.tab.evaluate(box % "text")
+    style = "(s => ['font', 'padding', 'lineHeight', 'whiteSpace', 'wordBreak', 'overflowWrap', 'letterSpacing']" \
+        ".map(name => s[name]))(getComputedStyle(document.getElementById('%s')))"  # fmt: skip
+    assert page.tab.evaluate(style % "mirror") == page.tab.evaluate(style % "text")
+    assert page.get("text", "scrollHeight") <= page.get("text", "clientHeight"), "nothing scrolls away from it"
+
+
+def test_an_alternative_takes_the_place_of_a_line(page: Page, stand: Stand) -> None:
+    page.write(f"{HORSE}\nNichts.")
+    page.shows("The 🐴 sees oil.", "Nothing.")
+    assert page.tab.evaluate(CHOICES) == ["A 🐴 sees oil.", "The 🐴 looks at oil.", "Not a thing."]
+    page.tab.evaluate("document.querySelector('#choices button').focus()")
+    page.press("Enter", code=13)
+    page.click("#choices button")
+    page.shows("A 🐴 sees oil.", "Nothing.")
+    assert page.tab.evaluate(CHOICES)[0] == "The 🐴 sees oil."
+    assert page.tab.evaluate("document.activeElement.textContent") == "The 🐴 sees oil.", "the focus stays"
+    assert page.tab.evaluate("document.querySelectorAll('#result .word').length") == 0, "which was aligned otherwise"
+    page.click("#choices button")
+    page.shows("The 🐴 sees oil.", "Nothing.")
+    assert page.tab.evaluate("document.querySelectorAll('#result .word').length") == 4
+    assert len(stand.questions) == 1
+    stand.held["neu"] = threading.Event()
+    page.write("neu")
+    page.click("#choices button")
+    assert page.get("mirror", "textContent") == "neu\n", "an alternative of the older text does nothing"
+
+
+def test_languages(page: Page, stand: Stand) -> None:
+    assert page.get("swap", "disabled"), "what was not detected cannot be a target"
+    page.write("Guten Tag")
+    page.shows("مرحبا بكم")
+    page.choose("target-language", "ar")
+    page.wait("document.getElementById('route').textContent === 'by way of English'")
+    page.wait("document.getElementById('result').ariaBusy === 'false'")
+    assert page.tab.evaluate("getComputedStyle(document.querySelector('#result > span')).direction") == "rtl"
+    assert page.get("swap", "disabled"), "there is no way back"
+    page.choose("target-language", "en")
+    page.choose("source-language", "de")
+    page.wait("document.getElementById('result').ariaBusy === 'false'")
+    stand.phrases["مرحبا بكم"] = Phrase("Guten Tag")
+    page.press("S", CTRL | SHIFT, 83)
+    page.shows("Guten Tag")
+    assert page.get("text", "value") == "مرحبا بكم"
+    assert page.tab.evaluate("getComputedStyle(document.getElementById('text')).direction") == "rtl"
+    assert [page.get(name, "value") for name in ("source-language", "target-language")] == ["en", "de"]
+    assert (stand.questions[-1]["source"], stand.questions[-1]["target"]) == ("en", "de")
+
+
+def test_terms(page: Page, stand: Stand) -> None:
+    page.click("#terms summary")
+    for source, target in (("Öl", "petrol"), ("Wein", "")):
+        page.click("#add-term")
+        page.tab.call("Input.insertText", text=source)
+        page.tab.evaluate("document.activeElement.closest('tr').querySelectorAll('input')[1].focus()")
+        page.tab.call("Input.insertText", text=target)
+    page.write(HORSE)
+    page.shows("The 🐴 sees oil.")
+    assert stand.questions[-1]["terms"] == {"Öl": "petrol"}, "a term without a translation is none"
+    page.click("#term-rows button")
+    page.wait("document.getElementById('result').ariaBusy === 'false'")
+    assert "terms" not in stand.questions[-1] and len(stand.questions) == 2
+
+
+@pytest.mark.usefixtures("stand")
+def test_copying_and_translating_at_once(page: Page) -> None:
+    page.tab.evaluate("navigator.clipboard.writeText = async text => { window.copied = text }")
+    page.write("Nichts.")
+    page.press("Enter", CTRL, 13)
+    page.shows("Nothing.")
+    page.press("Enter", CTRL | SHIFT, 13)
+    page.wait("window.copied === 'Nothing.'")
+    page.wait("document.getElementById('copied').textContent === 'Copied'")
+    assert page.get("text", "value") == "Nichts.", "and no new line"
+
+
+def test_what_the_server_would_refuse_is_not_sent(page: Page, stand: Stand) -> None:
+    page.write("ä" * 201)
+    page.wait(f"({MESSAGE} || '').startsWith('Too long by 1: ')")
+    page.write("a\n" * 6)
+    page.wait(f"({MESSAGE} || '').startsWith('The text has 6 lines, and this server takes 5 at once.')")
+    page.write("Nichts.")
+    page.shows("Nothing.")
+    assert page.tab.evaluate(MESSAGE) is False and len(stand.questions) == 1
+
+
+FAILURES: list[tuple[int, dict[str, str], str, str, bool]] = [
+    (400, {}, "no such direction", "The server cannot translate this. It says: no such direction", False),
+    (413, {}, "", "That is more than this server takes at once. Translate it in parts.", False),
+    (429, {"Retry-After": "30"}, "", "You have asked this server too often. It is tried again in 30 s.", True),
+    (503, {}, "", "The server is busy. It is tried again in 5 s.", True),
+    (504, {}, "", "The translation took too long. Try again, or translate less at once.", True),
+    (500, {}, "", "The server has failed. Try again, and tell whoever runs it if that does not help.", True),
+]
+"""Status, headers, error, what the page tells, and whether it offers to try again."""
+
+
+def test_errors_say_what_to_do(page: Page, stand: Stand) -> None:
+    for status, headers, said, told, can_retry in FAILURES:
+        page.write("Nichts.")
+        page.shows("Nothing.")
+        stand.failures.append((status, headers, said))
+        page.write("Nichts")
+        page.press("Enter", CTRL, 13)
+        page.wait(MESSAGE)
+        assert page.tab.evaluate(MESSAGE) == told and page.tab.evaluate(SHOWN) == []
+        assert page.get("retry", "checkVisibility()") is can_retry
+        if can_retry:
+            page.click("#retry")
+            page.shows("NICHTS")
+            assert page.tab.evaluate(MESSAGE) is False
+
+
+def test_the_server_is_asked_again_when_it_said_and_not_earlier(page: Page, stand: Stand) -> None:
+    stand.failures.append((503, {"Retry-After": "1"}, "busy"))
+    page.write("Nichts")
+    page.wait(MESSAGE)
+    at = page.tab.evaluate("performance.now()")
+    page.write("Nichts.")
+    page.shows("Nothing.")
+    assert len(stand.questions) == 2 and page.tab.evaluate("performance.now()") - at > 800
+
+
+def test_a_server_that_is_away(page: Page) -> None:
+    with serve_translations(Stand(INFO)) as stand:
+        stand.failures.append((503, {"Retry-After": "1"}, "starting"))
+        page.open(stand.url)
+        page.wait("document.getElementById('count').textContent")  # when the server has started
+        page.tab.call("Network.enable")
+        for offline in (True, False):
+            page.tab.call(
+                "Network.emulateNetworkConditions",
+                offline=offline,
+                latency=0,
+                downloadThroughput=-1,
+                uploadThroughput=-1,
+            )
+            if offline:
+                page.write("Nichts.")
+                page.wait(MESSAGE)
+        assert page.tab.evaluate(MESSAGE).startswith("The server does not answer.")
+        assert page.get("text", "value") == "Nichts."
+        page.click("#retry")
+        page.shows("NICHTS.")
+
+
+def test_a_key(page: Page) -> None:
+    with serve_translations(Stand(INFO, dict(PHRASES), key="k-1")) as stand:
+        page.open(stand.url)
+        assert page.get("key-form", "hidden")
+        page.write("Nichts.")
+        page.wait(MESSAGE)
+        assert "enter it above. It says: the key is not known" in page.tab.evaluate(MESSAGE)
+        page.tab.evaluate("document.getElementById('key').focus()")
+        page.tab.call("Input.insertText", text="k-1")
+        page.click("#key-form button")
+        page.shows("Nothing.")
+        kept = page.tab.evaluate("[localStorage.length, {...sessionStorage}, document.cookie]")
+        assert kept == [0, {"api-key": "k-1"}, ""], "and nothing else, not the text"
+        assert not any("k-1" in path for path in stand.paths)
+        page.tab.evaluate("sessionStorage.clear()")
+
+
+def test_a_file(page: Page, stand: Stand, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("Nichts.\n", encoding="utf-8")
+    (tmp_path / "large.txt").write_bytes(b"x" * 1001)
+    page.tab.evaluate("document.getElementById('files').open = true")
+    state = "document.getElementById('file-state').textContent"
+
+    def send(name: str) -> None:
+        document = page.tab.call("DOM.getDocument")["root"]["nodeId"]
+        field = page.tab.call("DOM.querySelector", nodeId=document, selector="#file")["nodeId"]
+        page.tab.call("DOM.setFileInputFiles", nodeId=field, files=[str(tmp_path / name)])
+        page.click("#send-file")
+
+    assert page.get("file", "accept") == ".txt,.srt"
+    page.click("#send-file")
+    page.wait(f"{state} === 'Choose a file first.'")
+    send("large.txt")
+    page.wait(f"{state}.startsWith('The file is too large')")
+    stand.failures.append((400, {}, "not a text"))
+    send("letter.txt")
+    page.wait(f"{state} === 'The server cannot translate this. It says: not a text'")
+    stand.failures.append((429, {"Retry-After": "7"}, ""))
+    send("letter.txt")
+    page.wait(f"{state} === 'You have asked this server too often. Try again in 7 s.'")
+    assert not page.get("send-file", "disabled") and page.get("file-progress", "hidden")
+    send("letter.txt")
+    page.wait(f"{state} === 'The file is translated.'")
+    assert stand.forms[-1] == {"file": b"Nichts.\n", "source": b"auto", "target": b"en"}
+    assert page.get("download", "textContent") == "Download letter.en.txt"
+    assert page.get("download", "href") == f"{stand.url}/download_file/1", "of this server, whatever it calls itself"
+    assert page.tab.evaluate("fetch(document.getElementById('download').href).then(r => r.text())") == "NICHTS.\n"
+
+
+@pytest.mark.usefixtures("stand")
+def test_all_is_reached_by_keyboard_and_seen(page: Page) -> None:
+    page.write("Nichts.")
+    page.shows("Nothing.")
+    page.tab.evaluate("for (const each of document.querySelectorAll('details')) each.open = true; "
+        "document.getElementById('source-language').focus()")  # fmt: skip
+    expected = page.tab.evaluate(
+        "[...document.querySelectorAll('button, select, input, textarea, summary, a')]"
+        ".filter(each => each.checkVisibility() && !each.disabled).map(each => each.id || each.textContent)"
+    )
+    for name in expected:
+        assert page.tab.evaluate("document.activeElement.id || document.activeElement.textContent") == name
+        page.press("Tab", code=9)
+        assert (
+            name == expected[-1]
+            or page.tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        )
+    assert len(expected) >= 12
+
+
+@pytest.mark.skipif(AXE is None, reason="AXE_CORE does not name the axe.min.js of the npm package axe-core")
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1100, 320])
+@pytest.mark.usefixtures("stand")
+def test_axe_finds_nothing(page: Page, width: int, dark: bool) -> None:
+    assert AXE is not None
+    page.tab.size(width, 900, dark)
+    try:
+        page.write(f"{HORSE}\nNichts.")
+        page.shows("The 🐴 sees oil.", "Nothing.")
+        page.hover("#result .word")
+        page.tab.evaluate(
+            "for (const each of document.querySelectorAll('details')) each.open = true; "
+            "for (const each of document.querySelectorAll('main [hidden]')) each.hidden = false; "
+            "document.querySelector('#add-term').click()"
+        )
+        page.tab.evaluate(Path(AXE).read_text(encoding="utf-8"))
+        rules = "{rules: {'target-size': {enabled: true}}}"
+        found = page.tab.evaluate(
+            f"axe.run({rules}).then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
+        )
+        assert found == []
+        assert page.tab.evaluate("document.documentElement.scrollWidth") <= width
+    finally:
+        page.tab.size(1000, 800)
+
+
+@pytest.mark.usefixtures("stand")
+def test_narrow_windows_and_reduced_motion(page: Page) -> None:
+    page.tab.size(320, 800)
+    try:
+        page.write("Donaudampfschifffahrtsgesellschaftskapitänsmützenfabrik")
+        page.wait(f"{SHOWN}.length")
+        page.click("#add-term")
+        page.tab.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+        assert page.tab.evaluate("document.documentElement.scrollWidth") <= 320
+        small = page.tab.evaluate(
+            "[...document.querySelectorAll('button, select, input, summary')].filter(each => each.checkVisibility())"
+            ".filter(each => each.getBoundingClientRect().height < 24).map(each => each.outerHTML)"
+        )
+        assert small == []
+        motion = "getComputedStyle(document.getElementById('result'), '::after').animationName"
+        page.tab.evaluate("document.getElementById('result').ariaBusy = 'true'")
+        assert page.tab.evaluate(motion) == "slide"
+        page.tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
+        assert page.tab.evaluate(motion) == "none"
+    finally:
+        page.tab.size(1000, 800)

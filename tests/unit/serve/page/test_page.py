@@ -1,0 +1,100 @@
+"""The files of the page by themselves: what it is made of, its labels and its colours."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import pytest
+
+from nmt.html.document import asset
+
+PACKAGE = "nmt.serve.page"
+HTML, CSS = asset(PACKAGE, "index.html"), asset(PACKAGE, "page.css")
+SCRIPTS = {file.name: file.read_text("utf-8") for file in files(PACKAGE).iterdir() if file.name.endswith(".js")}
+
+
+def palettes(style: str) -> dict[str, dict[str, str]]:
+    """The colours of a style by name, light and dark."""
+    light, dark = re.findall(r":root \{(.*?)\}", style, flags=re.DOTALL)[:2]
+    colours = re.compile(r"--(\w+): (#[0-9a-f]{6})")
+    return {"light": dict(colours.findall(light)), "dark": dict(colours.findall(dark))}
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance as WCAG 2.2 defines it."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast ratio as WCAG 2.2 defines it, 1 to 21."""
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_formula_of_contrast() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.005)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_and_controls_stand_out(scheme: str) -> None:
+    """4.5 : 1 for text, 3 : 1 for the outlines of controls, the focus and what marks a word."""
+    colours = palettes(CSS)[scheme]
+    text = [("ink", "paper"), ("ink", "panel"), ("ink", "warn"), ("ink", "mark"), ("soft", "paper"), ("soft", "panel")]
+    for front, back in [*text, ("error", "paper")]:
+        assert contrast(colours[front], colours[back]) >= 4.5, (front, back)
+    for front, back in [("soft", "paper"), ("focus", "paper"), ("kept", "paper"), ("kept", "panel")]:
+        assert contrast(colours[front], colours[back]) >= 3, (front, back)
+
+
+def test_the_colours_are_those_of_the_other_pages() -> None:
+    for scheme, colours in palettes(asset("nmt.html", "style.css")).items():
+        own = palettes(CSS)[scheme]
+        shared = own.keys() & colours.keys()
+        assert {"ink", "soft", "line", "paper", "panel", "kept", "warn"} <= shared
+        assert {name: own[name] for name in shared} == {name: colours[name] for name in shared}
+
+
+def test_every_colour_is_defined_in_both_schemes_and_used() -> None:
+    light, dark = palettes(CSS).values()
+    assert light.keys() == dark.keys() == set(re.findall(r"var\(--(\w+)\)", CSS))
+
+
+def test_every_control_has_a_label() -> None:
+    labelled = set(re.findall(r'<label for="([\w-]+)"', HTML))
+    for tag, attributes in re.findall(r"<(input|select|textarea|progress)\b([^>]*)>", HTML):
+        name = re.search(r'\bid="([\w-]+)"', attributes)
+        assert name is not None, tag
+        assert name[1] in labelled or "aria-label=" in attributes, name[1]
+        assert tag == "progress" or 'autocomplete="off"' in attributes, f"the browser would keep what is in {name[1]}"
+    for attributes, inside in re.findall(r"<button\b([^>]*)>(.*?)</button>", HTML, flags=re.DOTALL):
+        assert "aria-label=" in attributes or re.sub("<[^>]*>", "", inside).strip(), attributes
+
+
+def test_everything_comes_from_the_server_itself_and_nothing_stands_inside() -> None:
+    """What its policy, default-src 'self', would forbid."""
+    names = {file.name for file in files(PACKAGE).iterdir()}
+    referred = set(re.findall(r'(?:src|href)="([^"]*)"', HTML))
+    assert {"page.css", "page.js", "icon.svg"} == referred <= names
+    assert not re.search(r"\sstyle=|\son\w+=|<style|<script>", HTML)
+    assert not re.search(r"url\(|@import", CSS)
+    for name, script in SCRIPTS.items():
+        assert set(re.findall(r'from "\./([^"]*)"', script)) <= names
+        assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|eval\(|https?://", script), name
+
+
+def test_texts_are_stored_nowhere() -> None:
+    stored = [line for script in SCRIPTS.values() for line in script.splitlines() if re.search(r"Storage|cookie", line)]
+    assert len(stored) == 2 and all("sessionStorage" in line and '"api-key"' in line for line in stored)
+    assert not any(re.search(r"indexedDB|caches\.|pushState|replaceState", script) for script in SCRIPTS.values())
+
+
+def test_the_ids_that_the_scripts_ask_for_are_there_once() -> None:
+    ids = re.findall(r'\bid="([\w-]+)"', HTML)
+    assert len(ids) == len(set(ids))
+    asked = {name for script in SCRIPTS.values() for name in re.findall(r'(?<!\.)\b(?:get|on)\("([\w-]+)"', script)}
+    assert asked <= set(ids) and {"text", "result", "retry"} <= asked
+    assert set(re.findall(r"#([a-z-]+)(?=[ >:.,\[{])", CSS)) <= set(ids)
