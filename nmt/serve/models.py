@@ -67,7 +67,7 @@ class Direction:
         self._native: Translator | None = None
         main = engine or self.native()
         self.name, self.config, self.search = name, main.config, main.config.search
-        self.source, self.target = main.config.data.languages
+        self.source, self.target = main.config.data.src, main.config.data.tgt
         self.engine = main.precision
 
     @property

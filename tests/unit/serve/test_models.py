@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -116,6 +117,15 @@ def test_wrong_starts_are_one_line(run: Path, tmp_path: Path, direction: Directi
 def test_directions_are_told(direction: Direction) -> None:
     [line] = described(Models([direction]))
     assert line == f"de-en: {direction.name} (float32, CTranslate2)"
+
+
+def test_a_run_in_the_order_against_the_alphabet(run: Path, tmp_path: Path) -> None:
+    config = (run / "config.yaml").read_text(encoding="utf-8")
+    other = tmp_path / "run"
+    shutil.copytree(run, other)
+    (other / "config.yaml").write_text(config.replace("de-en", "en-de"), encoding="utf-8")
+    models = load_models([run, other], "native", False, SEARCH)
+    assert [*models.directions] == [("de", "en"), ("en", "de")]
 
 
 def test_samples_of_a_text_are_those_of_nmt_translate(run: Path, native: Translator) -> None:
