@@ -474,3 +474,8 @@ def test_ctrl_c_is_a_normal_end(directions: list[MadeUp]) -> None:
         threading.Thread(target=interrupt).start()
         stopping.run([listening])  # no KeyboardInterrupt
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_answers_are_sent_without_a_delay() -> None:
+    with listen("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP  # for asyncio to set TCP_NODELAY
