@@ -113,8 +113,9 @@ def serve(
     from nmt.cli.defaults import run_or_newest
     from nmt.serve.limits import Limits
     from nmt.serve.start import Settings, start
+    from nmt.sharing.download import local_model
 
-    paths = [*(run or ()), *(model or ())] or [run_or_newest(None)]
+    paths = [*(run or ()), *map(local_model, model or ())] or [run_or_newest(None)]
     limits = Limits(max_characters, max_items, max_bytes, max_file_bytes, timeout, 10 * timeout)
     settings = Settings(
         paths=paths, host=host, port=port, engine=engine, int8=int8, overrides=overrides or [], threads=threads,

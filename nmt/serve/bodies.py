@@ -70,6 +70,9 @@ def parse_json(body: bytes) -> Fields:
     """Parse a JSON object. Raises Refusal."""
     try:
         parsed = json.loads(body)
+        json.dumps(parsed, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # JSON can express half of a surrogate pair
+        raise Refusal(400, "Invalid request: text with a lone surrogate is not Unicode") from None
     except (ValueError, RecursionError):
         raise Refusal(400, "Invalid JSON format") from None
     if not isinstance(parsed, dict):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from nmt.errors import ConfigError
-from nmt.serve.languages import normalized
+from nmt.text.language_names import normalized
 
 CHARACTERS = 2000
 """Of a text that are looked at; more would take time and change nothing."""

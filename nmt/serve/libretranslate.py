@@ -14,10 +14,10 @@ from nmt.serve.access import admit, before_leaving
 from nmt.serve.bodies import Fields, Upload, parse_fields, read_body
 from nmt.serve.detect import Detected
 from nmt.serve.downloads import Downloads
-from nmt.serve.languages import name_of
 from nmt.serve.refusal import Refusal, missing
 from nmt.serve.service import AUTO, Service
 from nmt.serve.texts import Wish
+from nmt.text.language_names import language_name
 
 SUGGESTIONS = "Suggestions are disabled on this server."
 FORM_BYTES = 64 << 10
@@ -75,7 +75,7 @@ class LibreTranslate:
         """GET /languages: what can be translated, and into what."""
         models = self._service.models
         return JSONResponse(
-            [{"code": code, "name": name_of(code), "targets": models.targets(code)} for code in models.languages]
+            [{"code": code, "name": language_name(code), "targets": models.targets(code)} for code in models.languages]
         )
 
     async def settings(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
@@ -94,7 +94,7 @@ class LibreTranslate:
                 "supportedFilesFormat": [*documents.FORMATS],
                 "language": {
                     "source": {"code": AUTO, "name": "Auto Detect"},
-                    "target": {"code": target, "name": name_of(target)},
+                    "target": {"code": target, "name": language_name(target)},
                 },
             }
         )

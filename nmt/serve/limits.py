@@ -38,23 +38,13 @@ class Limits:
     """Until a request has arrived."""
 
     def check(self, texts: list[str], items: int | None = None) -> None:
-        """Raise Refusal for too many texts, too much text or what is not Unicode text."""
+        """Raise Refusal for too many texts or too much text."""
         n_items = len(texts) if items is None else items
         if n_items > self.items:
             raise Refusal(400, f"Invalid request: request ({n_items}) exceeds batch limit ({self.items})")
         n = sum(map(len, texts))
         if n > self.characters:
             raise Refusal(400, f"Invalid request: request ({n}) exceeds text limit ({self.characters})")
-        check_unicode(texts)
-
-
-def check_unicode(texts: list[str]) -> None:
-    """Raise Refusal for text with half of a surrogate pair, which JSON can express."""
-    try:
-        for text in texts:
-            text.encode()
-    except UnicodeEncodeError:
-        raise Refusal(400, "Invalid request: text with a lone surrogate is not Unicode") from None
 
 
 # --- keys -----------------------------------------------------------------------------------------

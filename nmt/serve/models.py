@@ -15,7 +15,7 @@ from nmt.config.load import changed_config, check_config
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.search.forced import ForcedDecoder, with_cross_attention
-from nmt.serve.languages import normalized
+from nmt.text.language_names import normalized
 from nmt.text.tokenizer import CONTROL
 from nmt.translate.align import alignments
 from nmt.translate.translator import Translator

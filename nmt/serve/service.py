@@ -10,13 +10,13 @@ from dataclasses import replace
 from nmt.errors import ConfigError, DataError
 from nmt.serve.cache import Cache
 from nmt.serve.detect import Detected, Detector, identifier
-from nmt.serve.languages import name_of
 from nmt.serve.limits import Keys, Limits, Rate
 from nmt.serve.metrics import Metrics
 from nmt.serve.models import Candidate, Direction, How, Models
 from nmt.serve.refusal import Refusal
 from nmt.serve.texts import Rendered, Wish, joined, lines_of
 from nmt.serve.worker import Job, Worker
+from nmt.text.language_names import language_name
 from nmt.text.tokenizer import is_blank
 from nmt.translate.types import Line
 
@@ -85,7 +85,7 @@ class Service:
             return self._language(source), into, None
         possible = self.models.sources_of(into)
         if not possible:
-            raise Refusal(400, f"{name_of(into)} ({into}) is not available as a target language")
+            raise Refusal(400, f"{language_name(into)} ({into}) is not available as a target language")
         found = self.detector.detect("\n".join(texts))
         detected = next(each for each in found if each.language in (*possible, into))
         return detected.language, into, detected
@@ -122,7 +122,7 @@ class Service:
         """Return the directions to translate with, one after the other. Raises Refusal if there are none."""
         route = self.models.route(source, target)
         if route is None:
-            into, out_of = f"{name_of(target)} ({target})", f"{name_of(source)} ({source})"
+            into, out_of = f"{language_name(target)} ({target})", f"{language_name(source)} ({source})"
             raise Refusal(400, f"{into} is not available as a target language from {out_of}")
         return route
 

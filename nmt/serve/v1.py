@@ -11,11 +11,11 @@ from starlette.responses import JSONResponse, Response
 from nmt.serve import documents
 from nmt.serve.access import admit, before_leaving
 from nmt.serve.bodies import is_json, parse_json, read_body
-from nmt.serve.languages import name_of
 from nmt.serve.models import Alignment
 from nmt.serve.refusal import Refusal
 from nmt.serve.service import Service
 from nmt.serve.texts import Rendered, Wish
+from nmt.text.language_names import language_name
 
 
 class TranslateRequest(BaseModel):
@@ -80,7 +80,7 @@ class Api:
                     {"source": source, "target": target, "via": [direction.source for direction in route[1:]]}
                     for source, target, route in models.routes()
                 ],
-                "languages": [{"code": code, "name": name_of(code)} for code in models.languages],
+                "languages": [{"code": code, "name": language_name(code)} for code in models.languages],
                 "limits": {
                     "characters": limits.characters,
                     "items": limits.items,
