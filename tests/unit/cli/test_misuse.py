@@ -31,6 +31,7 @@ LISTS = {
     ("distil", "--teacher"),
     ("train", "--init-from"),
     *((name, "--run") for name in ("translate", "evaluate", "score", "challenge")),
+    *(("serve", option) for option in ("--run", "--model", "--set", "--allow", "--origin")),
     *(("rerank", option) for option in ("--run", "--reverse", "--rescore", "--lm", "--set")),
     *(("evaluate", option) for option in ("--ref", "--split")),
     *(("robustness", option) for option in ("--run", "--set")),
