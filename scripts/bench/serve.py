@@ -84,7 +84,8 @@ class Bench:
         self.run: Path = options.run.resolve()
         self.home: Path = options.dir.expanduser().resolve() / "serve"
         self.saved: Saved = open_saved(self.run)
-        self.languages = self.saved.config.data.languages
+        data = self.saved.config.data
+        self.languages = data.src, data.tgt
         self.lines = read_lines(options.text)
         self.variables = {"OMP_NUM_THREADS": str(options.threads), "CUDA_VISIBLE_DEVICES": ""}
         self.int8 = ["--int8"] if options.quantization == "int8" else []

@@ -45,7 +45,8 @@ class Faults:
     def __init__(self, run: Path, engine: str, is_quick: bool, folder: Path) -> None:
         """folder: for logs. Raises CheckpointError or DataError."""
         self.run, self.engine, self.is_quick, self.folder = run, engine, is_quick, folder
-        self.languages = open_saved(run).config.data.languages
+        data = open_saved(run).config.data
+        self.languages = data.src, data.tgt
 
     def n(self, full: int) -> int:
         """Return how often something is done."""
