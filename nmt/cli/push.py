@@ -46,7 +46,8 @@ def push(
     ] = False,
     data: RunDataOption = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Add to a repository that has files which nmt push did not write.")
+        bool,
+        typer.Option("--force", help="Push among files of others, replacing those of the same name."),
     ] = False,
 ) -> None:
     """Upload a model to the Hugging Face hub, with a model card, in one commit.
@@ -68,10 +69,12 @@ def push(
       nmt push --format ctranslate2 --quantization int8 runs/multi30k-de-en me/multi30k-de-en-int8
     """
     from nmt.export.export import Request, export
-    from nmt.runs.folder import is_folder
+    from nmt.runs.folder import is_folder, load_folder
     from nmt.sharing.push import find_repository, push
 
     exported = is_folder(run)
+    if not exported and (run / "tokenizer_config.json").is_file():
+        raise ConfigError([f"{run}: written for transformers; hf upload {repository} {run} uploads it"])
     if exported and (kind, quantization, checkpoint, weights, evaluate, data, model_license) != (
         "folder", None, "best", "auto", False, None, None
     ):  # fmt: skip
@@ -87,9 +90,10 @@ def push(
             request = Request(run, checkpoint, weights, data, evaluate=evaluate, license=model_license)
             folder = export(request, Path(scratch) / "export", kind, quantization or "float32").path
         pushed = push(folder, found)
+        options = " --engine ctranslate2" if load_folder(folder).info.kind == "ctranslate2" else ""
     visibility = "private" if pushed.private else "public"
     show(f"{pushed.url}: {'pushed' if pushed.changed else 'nothing has changed'}, {visibility}")
-    show(f"nmt translate --model hf://{repository} translates with it")
+    show(f"nmt translate --model hf://{repository}{options} translates with it")
 
 
 OF_EXPORT = "--format, --quantization, --checkpoint, --weights, --evaluate, --data and --license"

@@ -135,7 +135,13 @@ class Source(Section):
         """The corpus name used in reports."""
         if self.opus is not None:
             return self.name or self.opus.replace("/", "-")
-        return self.name or self.hub or Path(self.path or next(iter((self.files or {"": "?"}).values()))).name
+        file = self.path or next(iter((self.files or {"": "?"}).values()))
+        return self.name or self.hub or Path(without_query(file)).name
+
+
+def without_query(name: str) -> str:
+    """Return the name of a file; of a URL without its query, which may have a signature that is not for others."""
+    return name.partition("?")[0] if is_url(name) else name
 
 
 def is_url(name: str) -> bool:

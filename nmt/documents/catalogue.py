@@ -103,4 +103,4 @@ def _encoded(text: str, charset: str) -> bytes:
     try:
         return text.encode(charset)
     except UnicodeEncodeError:
-        return re.sub(r"(?i)(charset=)[\w.:-]+", r"\1UTF-8", text, count=1).encode("utf-8")
+        return re.sub(r"(?i)(content-type:[^\n]{0,200}?charset=)[\w.:-]+", r"\1UTF-8", text, count=1).encode("utf-8")

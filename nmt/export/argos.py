@@ -29,10 +29,10 @@ from nmt.files.write import sync
 from nmt.layout import ExportDir
 from nmt.runs.folder import Quantization, alone_in, load_folder
 from nmt.runs.model import open_saved
-from nmt.text.language_names import language_name
+from nmt.text.language_names import language_name, normalized
 
 SUFFIX = ".argosmodel"
-_CODES = {"pt_BR": "pb", "zh_TW": "zt", "zh_Hant": "zt"}
+_CODES = {"pt_br": "pb", "zh_tw": "zt", "zh_hant": "zt"}
 """Codes that Argos Translate and LibreTranslate have for a language of a region."""
 
 # The fields normalizer_spec and, in it, add_dummy_prefix of SentencePiece's model. A field that comes again at the end
@@ -50,11 +50,11 @@ def export_argos(request: Request, output: Path, quantization: Quantization = "i
     library()
     if output.suffix != SUFFIX:
         raise ConfigError([f"--output {output}: the name of a package of Argos Translate ends in {SUFFIX}"])
-    if output.exists():
-        raise DataError(f"{output}: exists; name another file, or remove this one")
     _check(request)
     output = output.absolute()
     with alone_in(output.parent):
+        if output.exists():
+            raise DataError(f"{output}: exists; name another file, or remove this one")
         try:
             with TemporaryDirectory(dir=output.parent, prefix=f".{output.stem}.") as scratch:
                 exported = export_into(request, Path(scratch) / "export", "ctranslate2", quantization)
@@ -87,7 +87,7 @@ def _check(request: Request) -> None:
 
 def language_code(name: str) -> str:
     """Return the code that Argos Translate has for a language of a config: without a region, but for a few."""
-    return _CODES.get(name, name.split("_")[0].lower())
+    return _CODES.get(normalized(name), normalized(name).split("_")[0])
 
 
 def _files(folder: ExportDir) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from nmt.engine.bindings import library
 from nmt.engine.search import Engine
 from nmt.engine.translator import engine_translator, load_ctranslate2
 from nmt.errors import CheckpointError, ConfigError
-from nmt.export.export import Request, export_into
+from nmt.export.export import Request, export_into, without_places
 from nmt.files.read import refuse_links
 from nmt.layout import RunDir
 from nmt.runs.folder import Quantization, alone_in, fingerprint, is_folder, load_folder
@@ -71,4 +71,5 @@ def _is_of(path: Path, saved: Saved) -> bool:
         folder = load_folder(path)
     except CheckpointError:
         return False
-    return (folder.info.tensors, folder.config) == (fingerprint(saved.weights.tensors), saved.config)
+    wanted = fingerprint(saved.weights.tensors), without_places(saved.config)
+    return (folder.info.tensors, folder.config) == wanted

@@ -233,6 +233,6 @@ def _use_transformers(src: str) -> Iterator[str]:
     yield from ("## Use", "", "With this directory as `DIR`:", "", "```python")
     yield from ("from transformers import AutoModelForSeq2SeqLM, AutoTokenizer", "")
     yield 'model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained("DIR"), AutoTokenizer.from_pretrained("DIR")'
-    yield f'lines = tokenizer(["A sentence in {src}."], padding=True, return_tensors="pt")'
+    yield f'lines = tokenizer(["A sentence in {src}."], padding=True, truncation=True, return_tensors="pt")'
     yield "translations = tokenizer.batch_decode(model.generate(**lines), skip_special_tokens=True)"
     yield "```"

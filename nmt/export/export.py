@@ -10,6 +10,9 @@ from pathlib import Path
 import torch
 
 from nmt import __version__
+from nmt.config import Config
+from nmt.config.load import check_config
+from nmt.config.source import without_query
 from nmt.data.corpus import Corpus
 from nmt.engine.bindings import library
 from nmt.engine.compare import Comparison, check_tolerance, compare, made_up_lines, search_for_check
@@ -109,8 +112,12 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
     vocabularies = [native.tokenizers[name] for name in (config.data.src, config.data.tgt)]
     translator: Translator = native
     comparison = None
-    of_nmt = kind != "transformers"
-    with new_folder(output, config, native.tokenizers) if of_nmt else new_directory(output) as directory:
+    new = (
+        new_directory(output)
+        if kind == "transformers"
+        else new_folder(output, without_places(config), native.tokenizers)
+    )
+    with new as directory:
         if info.positions is None:
             save_weights(directory, saved.weights.tensors)
             seal(directory, info)
@@ -137,7 +144,24 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             request.license,
         )
         write_file(directory.card, text.encode())
-    return Exported(output, comparison, scores, [] if of_nmt else not_carried(config.search))
+    return Exported(output, comparison, scores, not_carried(config.search) if kind == "transformers" else [])
+
+
+def without_places(config: Config) -> Config:
+    """Return a configuration that says nothing of this machine: no directories, and URLs without their queries."""
+
+    def cut(tree: object) -> object:
+        if isinstance(tree, dict):
+            return {key: cut(value) for key, value in tree.items()}
+        if isinstance(tree, list):
+            return [cut(value) for value in tree]
+        return without_query(tree) if isinstance(tree, str) else tree
+
+    tree = config.model_dump()
+    for section, name in (("data", "dir"), ("data", "root"), ("training", "run_dir")):
+        del tree[section][name]
+    tree["data"] = cut(tree["data"])
+    return check_config(tree, "export")
 
 
 def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:

@@ -49,7 +49,7 @@ def curves_of(name: str, records: Sequence[Record], unit: str = "token") -> Curv
     train, dev, ema, average = (
         [record for record in records if record.get("kind") == kind] for kind in ("train", "valid", "ema", "average")
     )
-    has_bleu = any("bleu" in record for record in dev) or not dev
+    has_bleu = any("bleu" in record for record in dev) or (not dev and unit == "token")
 
     def score(record: Record) -> float | None:
         value = number(record, "bleu" if has_bleu else "accuracy")

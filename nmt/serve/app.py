@@ -57,7 +57,13 @@ def make_app(service: Service, origins: Sequence[str] = ()) -> Starlette:
 
 async def _warm_up(service: Service) -> None:
     try:
-        await service.warm_up()
+        while not service.is_ready:
+            try:
+                await service.warm_up()
+            except Refusal as refusal:
+                if refusal.status != 503:
+                    raise
+                await asyncio.sleep(1)  # clients were faster, and the queue is full
     except Exception as error:
         reason = error.message if isinstance(error, Refusal) else failure(error)
         say(f"not ready: the translation to warm up failed: {reason}")

@@ -10,9 +10,9 @@ from email.message import Message
 from email.parser import HeaderParser
 from urllib.parse import parse_qsl
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
-from nmt.serve.refusal import Refusal
+from nmt.serve.refusal import CLIENT_LEFT, Refusal
 
 MAX_FIELDS = 1100
 """Of a form: as many texts as `Limits.items`, and what goes with them."""
@@ -32,6 +32,10 @@ Fields = Mapping[str, object]
 """Of a JSON object or a form. A field that a form has several times is a list; a file is an `Upload`."""
 
 
+HEADER_CHARACTERS = 2048
+"""Of a header with parameters; parsing them takes quadratic time."""
+
+
 async def read_body(request: Request, most: int, seconds: float) -> bytes:
     """Return the body. Raises Refusal if it is larger than `most` bytes or takes longer than `seconds`.
 
@@ -49,6 +53,8 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
                     body += chunk
                     if len(body) > most:
                         break
+        except ClientDisconnect:
+            raise Refusal(CLIENT_LEFT, "The client has left") from None
         except TimeoutError:
             raise Refusal(408, "The request took too long to arrive", {"Connection": "close"}) from None
     if max(announced, len(body)) > most:
@@ -86,6 +92,8 @@ def is_json(content_type: str) -> bool:
 
 
 def _kind(content_type: str) -> tuple[str, str]:
+    if len(content_type) > HEADER_CHARACTERS:
+        raise Refusal(400, "Invalid content type: too long")
     header = Message()
     header["Content-Type"] = content_type
     boundary = header.get_param("boundary", "")
@@ -121,6 +129,8 @@ def _multipart(body: bytes, boundary: str) -> Fields:
 
 def _part(part: bytes) -> tuple[str, object]:
     head, separator, content = part.partition(b"\r\n\r\n")
+    if len(head) > HEADER_CHARACTERS:
+        raise Refusal(400, "Invalid form: the head of a part is too long")
     try:
         headers = HeaderParser().parsestr(head.decode().lstrip())
         name = headers.get_param("name", header="content-disposition")
@@ -128,6 +138,7 @@ def _part(part: bytes) -> tuple[str, object]:
             raise ValueError(name)
         file_name = headers.get_filename()
         if file_name is not None:
+            file_name.encode()  # half of a surrogate pair is no name
             return name, Upload(file_name, content)
         if len(content) > TEXT_FIELD_BYTES:
             raise Refusal(413, f"The field {name[:50]!r} is too large: at most {TEXT_FIELD_BYTES} bytes")

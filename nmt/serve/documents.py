@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import PurePath
 from typing import TypeVar
 
@@ -14,6 +15,8 @@ from nmt.serve.refusal import Refusal
 from nmt.serve.service import Service
 from nmt.serve.texts import Rendered, Wish
 
+FILE_LINES = 50_000
+"""Of a file; its size in bytes says little of the work that many short lines are."""
 Result = TypeVar("Result")
 
 UNMARKED = (".txt", ".srt")
@@ -39,6 +42,8 @@ async def translated_file(
     service: Service, name: str, content: bytes, source: str, target: str, seconds: float
 ) -> bytes:
     """Return a translated document, in its own format. `source` may be auto. Raises Refusal."""
+    if max(content.count(b"\n"), content.count(b"\r"), content.count(b"<") // 2) > FILE_LINES:
+        raise Refusal(400, f"Invalid request: the file has more than {FILE_LINES} lines or elements")
     document = await _parsed(service, open_document, name, content)
     n, most = sum(map(len, document.texts)), service.limits.file_bytes
     if n > most:
@@ -66,8 +71,10 @@ def _of_rank(rendered: Sequence[Sequence[Rendered]], rank: int) -> list[Translat
 
 async def _parsed(service: Service, work: Callable[..., Result], *arguments: object) -> Result:
     """Run what takes long in a thread. Raises Refusal for a document that cannot be read."""
-    async with service.parsing:
-        try:
-            return await asyncio.to_thread(work, *arguments)
-        except DataError as error:
-            raise Refusal(400, f"Invalid request: {error.args[0]}") from error
+    await service.parsing.acquire()
+    parsing = asyncio.get_running_loop().run_in_executor(None, partial(work, *arguments))
+    parsing.add_done_callback(lambda _: service.parsing.release())
+    try:
+        return await asyncio.shield(parsing)  # the thread goes on where the client leaves, and holds its place
+    except DataError as error:
+        raise Refusal(400, f"Invalid request: {error.args[0]}") from error

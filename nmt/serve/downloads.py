@@ -10,6 +10,9 @@ from collections.abc import Callable
 SECONDS = 1800.0
 BYTES = 64 << 20
 
+NAME_CHARACTERS = 200
+"""Of the end of a name, which are kept."""
+
 
 class Downloads:
     """Files by random names, which are forgotten after half an hour, or earlier if there are many."""
@@ -21,7 +24,7 @@ class Downloads:
     def add(self, name: str, content: bytes) -> str:
         """Keep a file and return its number, which cannot be guessed."""
         number = secrets.token_urlsafe(16)
-        self._files[number] = self._clock(), name, content
+        self._files[number] = self._clock(), name[-NAME_CHARACTERS:], content
         self._forget()
         return number
 

@@ -48,7 +48,8 @@ class PatientProtocol(H11Protocol):
         """Close the connection if nothing has happened since the last look."""
         cycle = self.cycle
         self._seconds = self._seconds + PATIENCE_SECONDS if cycle is self._watched else 0.0
-        is_answering = cycle is not None and not cycle.response_complete
+        is_sending = self.transport.get_write_buffer_size() > 0
+        is_answering = cycle is not None and (not cycle.response_complete or is_sending)
         if cycle is self._watched and (not is_answering or self._seconds > ANSWER_SECONDS):
             self.transport.abort()
             return

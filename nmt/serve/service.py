@@ -25,6 +25,7 @@ BLANK = [Candidate("", 0.0, 0.0, ())]
 OVERHEAD = 200
 """Memory of a cached translation beside its text, in characters."""
 PARSED_AT_ONCE = 2
+TERMS_OF_LINE, TERMS_OF_REQUEST = 10, 200
 AUTO = "auto"
 
 
@@ -111,6 +112,7 @@ class Service:
             lines = lines_of(texts, wish)
         except DataError as error:
             raise Refusal(400, f"Invalid request: {error.args[0]}") from error
+        _check_terms(lines)
         deadline = time.monotonic() + seconds
         for direction in route[:-1]:
             plain = [replace(line, prefix="", glossary=None) for line in lines]
@@ -181,6 +183,15 @@ class Service:
                 size = len(line.text) + sum(len(candidate.text) for candidate in candidates) + OVERHEAD
                 self._cache.put(key, candidates, size)
         return [known[key] for key in keys]
+
+
+def _check_terms(lines: Sequence[Line]) -> None:
+    """Raise Refusal for many occurrences of terms: each makes the search of its line slower."""
+    numbers = [sum(1 for _ in line.glossary.spans(line.text)) for line in lines if line.glossary is not None]
+    if max(numbers, default=0) > TERMS_OF_LINE or sum(numbers) > TERMS_OF_REQUEST:
+        raise Refusal(
+            400, f"terms: occur too often; at most {TERMS_OF_LINE} times in a line, {TERMS_OF_REQUEST} in a request"
+        )
 
 
 _Key = tuple[str, str, str, str, str, str, int]

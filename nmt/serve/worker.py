@@ -89,12 +89,12 @@ class Worker:
         """Begin to translate."""
         self._thread.start()
 
-    def close(self) -> None:
-        """Translate what waits, and end."""
+    def close(self, seconds: float = 10.0) -> None:
+        """Translate what waits, and end. What takes longer than so many seconds is left: nobody waits for it."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._thread.join()
+        self._thread.join(seconds)
 
     def submit(self, job: Job) -> Future[list[list[Candidate]]]:
         """Queue a job. Raises Refusal if too many wait."""

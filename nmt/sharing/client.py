@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import json
 import re
+from pathlib import Path
 
 from nmt.errors import ConfigError, HubError, error_text
+from nmt.layout import ExportDir
 
 TRANSIENT = (500, 502, 503, 504)
 """Statuses of a hub that has a problem of its own, which may be over soon."""
@@ -39,6 +42,14 @@ def check_name(repository: str) -> str:
     return repository
 
 
+def exported_files(info: Path) -> set[str]:
+    """Return the names of the files of an export, by its translator.json. Raises ValueError if that is another file."""
+    try:
+        return {info.name, ExportDir(Path()).card.name, *json.loads(info.read_bytes())["checksums"]}
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{info}: not that of an export") from error
+
+
 def status(error: BaseException) -> int | None:
     """Return the HTTP status that an error of the client is about."""
     code: int | None = getattr(getattr(error, "response", None), "status_code", None)
@@ -50,7 +61,8 @@ def hub_error(repository: str, error: Exception) -> Exception:
     """Return the error to raise for one of the client: a HubError, or itself if the problem is one of this machine."""
     from huggingface_hub import constants, errors
 
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT):
+    is_of_a_file = isinstance(error, OSError) and error.filename is not None
+    if is_of_a_file or (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)):
         return error
     problem = None
     match error:

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from nmt.errors import HubError
 from nmt.layout import ExportDir
-from nmt.sharing.client import hub_error, is_address, parse_address
+from nmt.sharing.client import exported_files, hub_error, is_address, parse_address
 
 _FILES = ["translator.json", "config.yaml", "tokenizer/*", "weights.safetensors", "model.bin", "*.json", "README.md"]
 """What an export may have; anything else in a repository is left there."""
@@ -40,6 +40,11 @@ def download(address: str) -> Path:
         snapshot = Path(snapshot_download(repository, revision=revision, allow_patterns=_FILES))
         if not ExportDir(snapshot).info.is_file():
             raise HubError(f"{address}: no model that nmt has pushed, translator.json is missing")
+        missing = sorted(file for file in exported_files(ExportDir(snapshot).info) if not (snapshot / file).is_file())
+        if missing:
+            raise HubError(
+                f"{address}: not downloaded completely, {missing[0]} is missing; try again with a connection"
+            )
         target = Path(constants.HF_HOME) / "nmt" / repository.replace("/", "--") / snapshot.name
         if not target.is_dir():
             _link(snapshot, target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Set
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from nmt.console import say
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.layout import ExportDir
 from nmt.runs.folder import load_folder
-from nmt.sharing.client import TRANSIENT, check_name, hub_error, status
+from nmt.sharing.client import TRANSIENT, check_name, exported_files, hub_error, status
 
 if TYPE_CHECKING:
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
@@ -84,15 +83,15 @@ def _exported(api: HfApi, name: str, commit: str | None) -> set[str] | None:
     """Return the names of the files of the export in a repository; None if translator.json is not that of an export."""
     try:
         path = _patiently(lambda: api.hf_hub_download(name, INFO, revision=commit))
-        return {INFO, ExportDir(Path()).card.name, *json.loads(Path(path).read_bytes())["checksums"]}
-    except (ValueError, KeyError, TypeError):
+        return exported_files(Path(path))
+    except ValueError:
         return None
     except Exception as error:
         raise hub_error(name, error) from error
 
 
 def push(folder: Path, repository: Repository) -> Pushed:
-    """Upload an exported directory, without hidden files, to a repository; create that first if there is none.
+    """Upload what `nmt export` wrote into a directory to a repository; create that first if there is none.
 
     All files appear in one commit, or none. What an upload that broke off has sent is not sent again. Files of an
     earlier export that this one does not have are deleted; files that nmt did not write stay.
@@ -104,8 +103,7 @@ def push(folder: Path, repository: Repository) -> Pushed:
 
     load_folder(folder).verify()
     api, name = HfApi(), repository.name
-    paths = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.is_file()}
-    files = {str(name): path for name, path in paths.items() if not any(part.startswith(".") for part in name.parts)}
+    files = {file: folder / file for file in sorted(exported_files(folder / INFO)) if (folder / file).is_file()}
 
     def upload() -> tuple[str, str]:
         operations: list[CommitOperationAdd | CommitOperationDelete] = [

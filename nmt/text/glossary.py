@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
@@ -87,7 +88,7 @@ class Glossary:
     def __len__(self) -> int:
         return len(self._terms)
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits that change if and only if a term or a translation does."""
         return sha256(json.dumps(sorted(self._terms.items())).encode()).hexdigest()[:16]

@@ -192,7 +192,7 @@ def test_a_process_with_nothing_to_learn_from_and_what_the_first_decides(folder)
     none, all_ = (torch.load(folder / f"found-{rank}", weights_only=False) for rank in (0, 1))
     assert all(grad is None for grad in none["own"]) and all_["own"][0].abs().sum() > 0
     for own, one, two in zip(all_["own"], none["sum"], all_["sum"], strict=True):
-        assert torch.equal(own, one) and torch.equal(own, two)
+        torch.testing.assert_close([one, two], [own, own])  # two starts may find another library the faster one
     assert torch.equal(none["stats"].packed, all_["stats"].packed) and none["stats"].loss > 0
     assert none["most"] == all_["most"] == [1, 0] and none["first"] == all_["first"] == {"rank": 0}
     assert (none["together"], all_["together"], none["helped"], all_["helped"]) == (0, 1, [], ["weights"])

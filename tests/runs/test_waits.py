@@ -47,7 +47,8 @@ class Waits(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         packet = function.overloadpacket
-        is_sized = packet != aten.repeat_interleave or (kwargs or {}).get("output_size") is not None
+        by_tensor = packet == aten.repeat_interleave and function != aten.repeat_interleave.self_int
+        is_sized = not by_tensor or (kwargs or {}).get("output_size") is not None
         if packet in LOOKS or not is_sized or (packet in (aten.index, aten.index_put_) and self._by_mask(args[1])):
             self.found.append(f"{function}")
         if packet == aten.copy_ and args[1].dim() == 0 and id(args[1]) not in self._known:

@@ -254,6 +254,18 @@ def test_json_must_be_an_object(body: bytes) -> None:
         parse_json(body)
 
 
+def test_heads_that_take_long_to_parse_are_refused() -> None:
+    name = 'name="' + ";" * 3000
+    for content_type, body in (
+        (FORM, multipart((name, b"x"))),
+        (f"application/json; a={';' * 3000}", b"{}"),
+        (FORM, multipart(("name=\"file\"; filename*=unicode_escape''%5Cud800.txt", b"x"))),
+    ):
+        with pytest.raises(Refusal) as refused:
+            parse_fields(content_type, body)
+        assert refused.value.status == 400
+
+
 @pytest.mark.parametrize("body", [b'{"a": ["\\ud800"]}', b'{"\\udfff": 1}'])
 def test_half_a_surrogate_pair_is_no_text(body: bytes) -> None:
     with pytest.raises(Refusal, match="surrogate"):
