@@ -77,6 +77,8 @@ def test_what_was_pushed_translates_as_the_run_does(hub: Hub, tmp_path: Path, nm
         f"nmt translate --model hf://{NAME} translates with it",
     ]
     assert hub.private == {NAME: True}
+    pushed_config = yaml.safe_load(files(hub)["config.yaml"])
+    assert (pushed_config["data"]["root"], pushed_config["training"]["run_dir"]) == (".", "runs/{direction}")
     assert hub.token not in pushed.out + pushed.err
     assert sum("/commit/" in request for request in hub.requests) == 1
 
@@ -111,10 +113,13 @@ def test_an_exported_directory_is_pushed_as_it_is(hub: Hub, exported: Path, nmt:
     wanted = {str(path.relative_to(exported)): path.read_bytes() for path in exported.rglob("*") if path.is_file()}
     assert {name: data for name, data in files(hub).items() if name != ".gitattributes"} == wanted
     for_ctranslate2 = export(Request(GOLDEN / "run", check_lines=5), tmp_path / "DIR", "ctranslate2").path
-    (for_ctranslate2 / ".notes").write_text("mine alone")
-    push(for_ctranslate2, find_repository(NAME))
-    assert "weights.safetensors" not in files(hub)
-    assert ".notes" not in files(hub)
+    before = {str(path.relative_to(for_ctranslate2)) for path in for_ctranslate2.rglob("*") if path.is_file()}
+    for name in (".notes", "notes", "tokenizer/notes"):
+        (for_ctranslate2 / name).write_text("mine alone")
+    (for_ctranslate2 / "link").symlink_to("/etc/hostname")
+    said = nmt("push", for_ctranslate2, NAME).out
+    assert files(hub).keys() - {".gitattributes"} == before, "what nmt export did not write stays here"
+    assert said.endswith(f"nmt translate --model hf://{NAME} --engine ctranslate2 translates with it\n")
     found = load_ctranslate2(api.download(f"hf://{NAME}")).translate(lines())
     assert found == Translator.load(GOLDEN / "run").translate(lines())
     refused = nmt("push", "--evaluate", exported, NAME)
@@ -239,6 +244,18 @@ def test_a_model_is_downloaded_once_and_kept(hub: Hub, exported: Path, monkeypat
     with pytest.raises(HubError, match=r"hf://me/other, at .*: not downloaded before, and HF_HUB_OFFLINE is set"):
         download("hf://me/other")
     assert local_model("runs/hf") == Path("runs/hf")
+
+
+@pytest.mark.usefixtures("hub")
+def test_a_download_that_broke_off_is_no_model(exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    partial = shutil.copytree(exported, tmp_path / "commit")
+    weights = (partial / "weights.safetensors").rename(tmp_path / "weights")
+    # what the client returns of an interrupted download where there is no connection
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(partial))
+    with pytest.raises(HubError, match=r"not downloaded completely, weights.safetensors is missing"):
+        download(f"hf://{NAME}")
+    weights.rename(partial / "weights.safetensors")
+    Translator.load(download(f"hf://{NAME}"))
 
 
 def test_what_cannot_be_downloaded_is_told(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:

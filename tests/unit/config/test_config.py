@@ -391,6 +391,7 @@ def test_names_that_hold_the_direction() -> None:
 
 def test_labels_of_sources() -> None:
     assert Source(files={"de": "some/where.de", "en": "b"}).label == "where.de"
+    assert Source(path="https://a.example/x.tsv?sig=secret").label == "x.tsv", "a query may be a password"
     assert Source(hub="a/b", paths=["x.jsonl"]).label == "a/b"
     assert Source(hub="a/b", paths=["x.jsonl"], name="mine").label == "mine"
 

@@ -158,12 +158,12 @@ def test_a_catalogue_with_one_form_takes_the_plural() -> None:
 
 
 def test_a_catalogue_is_in_its_charset_or_in_utf_8_where_that_lacks_a_letter() -> None:
-    po = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"\n\nmsgid "é"\nmsgstr ""\n'
+    po = '# charset=foo\nmsgid ""\nmsgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"\n\nmsgid "é"\nmsgstr ""\n'
     document = open_document("a.po", po.encode("latin-1"))
     assert document.texts == ["é"]
     assert document.translated([Translated("ü")]).endswith('msgstr "ü"\n'.encode("latin-1"))
     new = document.translated([Translated("Ж")]).decode()
-    assert "charset=UTF-8\\n" in new and new.endswith('msgstr "Ж"\n')
+    assert new.startswith("# charset=foo\n") and "charset=UTF-8\\n" in new and new.endswith('msgstr "Ж"\n')
 
 
 @pytest.mark.parametrize(

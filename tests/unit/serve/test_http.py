@@ -166,10 +166,14 @@ def test_a_file_is_translated_and_fetched(client: Client) -> None:
         ('name="file"; filename="a.pdf"', b"x", 400, "not supported; supported are "),
         ('name="file"; filename="a.txt"', b"x" * 3001, 413, "too large"),
         ('name="file"', b"x", 400, "missing file"),
+        ('name="file"; filename="a.txt"', b"\n" * 1001, 400, "more than 1000 lines"),
         ('name="file"; filename="a.txt"', b"\xff\xfe\xff", 400, "a.txt"),
     ],
 )
-def test_files_are_refused(client: Client, file: str, content: bytes, status: int, said: str) -> None:
+def test_files_are_refused(
+    client: Client, file: str, content: bytes, status: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.serve.documents.FILE_LINES", 1000)
     parts = [('name="source"', b"de"), ('name="target"', b"en"), (file, content)]
     answer = client.ask("/translate_file", raw=multipart(*parts), content_type=FORM)
     assert answer.status == status and said in answer.json["error"]
@@ -228,6 +232,7 @@ def test_the_source_may_be_detected_here_too(client: Client) -> None:
         ({"text": "a", "terms": {"a": "x"}, "target": "fr"}, "terms need a direct translator"),
         ({"text": "a", "terms": {"a": "x"}, "source": "en", "target": "fr"}, "terms are not available from en to fr"),
         ({"text": "a", "terms": {"a": "x" * 200}}, "exceeds text limit"),
+        ({"text": "a " * 11, "terms": {"a": "x"}}, "occur too often; at most 10 times in a line"),
         ({"text": "a", "terms": {str(i): "x" for i in range(6)}}, "exceeds batch limit"),
         (
             {"text": "a", "search": {"lm": "/etc"}},

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import stat
+import threading
 from email.message import EmailMessage
 from email.policy import HTTP
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.errors import ConfigError
+from nmt.serve import documents
 from nmt.serve import limits as limits_module
 from nmt.serve.bodies import Upload, parse_fields, parse_json
 from nmt.serve.cache import Cache
@@ -71,6 +75,7 @@ def test_downloads_are_kept_for_half_an_hour_and_within_bounds() -> None:
     large = downloads.add("c.bin", bytes(BYTES))
     assert downloads.get(second) is None and downloads.get(large) is not None
     assert downloads.get("") is downloads.get("../etc/passwd") is None
+    assert downloads.get(downloads.add("x" * 1000 + ".txt", b"a")) == ("x" * 196 + ".txt", b"a")
 
 
 # --- metrics ------------------------------------------------------------------------------------
@@ -264,6 +269,21 @@ def test_heads_that_take_long_to_parse_are_refused() -> None:
         with pytest.raises(Refusal) as refused:
             parse_fields(content_type, body)
         assert refused.value.status == 400
+
+
+def test_a_parser_whose_client_has_left_holds_its_place() -> None:
+    async def run() -> None:
+        service, gate = SimpleNamespace(parsing=asyncio.Semaphore(1)), threading.Event()
+        task = asyncio.create_task(documents._parsed(service, gate.wait))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert service.parsing.locked()
+        gate.set()
+        await asyncio.wait_for(service.parsing.acquire(), 10)
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("body", [b'{"a": ["\\ud800"]}', b'{"\\udfff": 1}'])
