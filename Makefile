@@ -91,10 +91,9 @@ clean:  ## Remove the environment, caches, the prepared sample corpus and the de
 	find nmt scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch goes first and alone, so that only this one package is looked up in the index of torch builds.
-# Not compiled: Python compiles a module when it is first imported, and most of these never are.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --retries 1 --no-compile --no-deps -c constraints.txt \
+	$(BIN)/pip install --quiet --retries 1 --no-deps -c constraints.txt \
 		$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
-	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
