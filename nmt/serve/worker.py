@@ -100,6 +100,8 @@ class Worker:
         """Queue a job. Raises Refusal if too many wait."""
         with self._changed:
             if len(self._waiting) >= self._most:
+                self._drop()  # what this round has translated does not wait
+            if len(self._waiting) >= self._most:
                 raise busy(sum(other.left for other in self._waiting) / self._rate)
             self._waiting.append(job)
             self._changed.notify()

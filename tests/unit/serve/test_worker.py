@@ -165,3 +165,16 @@ def test_closing_translates_what_waits(stage: Stage) -> None:
     stage.release()
     closing.join(30)
     assert all(job.future.done() for job in jobs) and not closing.is_alive()
+
+
+def test_what_is_done_does_not_fill_the_queue() -> None:
+    worker = Worker(Metrics(), 1)  # not started: no round ends
+    stage = Stage()
+    job = stage.job("a")
+    worker.submit(job)
+    with pytest.raises(Refusal) as refused:
+        worker.submit(stage.job("b"))
+    assert refused.value.status == 503
+    job.finish()
+    worker.submit(stage.job("c"))
+    stage.worker.close()
