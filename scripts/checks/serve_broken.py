@@ -16,10 +16,10 @@ def main() -> None:
 
     real = Translator.translate_window
 
-    def translate_window(self: Translator, lines: Sequence[Any], *rest: Any) -> Iterator[Any]:
+    def translate_window(self: Translator, lines: Sequence[Any], *rest: Any, **named: Any) -> Iterator[Any]:
         if any(BREAKS in line.text for line in lines):
             raise RuntimeError(f"cannot translate {lines[0].text}")
-        return real(self, lines, *rest)
+        return real(self, lines, *rest, **named)
 
     Translator.translate_window = translate_window  # type: ignore[method-assign,assignment]
     run(sys.argv[1:])
