@@ -484,3 +484,12 @@ def test_ctrl_c_is_a_normal_end(directions: list[MadeUp]) -> None:
 def test_answers_are_sent_without_a_delay() -> None:
     with listen("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP  # for asyncio to set TCP_NODELAY
+
+
+def test_a_client_that_leaves_in_its_body_is_no_failure_of_the_server(client: Client) -> None:
+    left = 'endpoint="/detect",status="499"'
+    with socket.create_connection(("127.0.0.1", client.port)) as connection:
+        head = "POST /detect HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+        connection.sendall(head.encode() + b'{"q":')
+    until(lambda: left in client.ask("/metrics").body.decode())
+    assert "ClientDisconnect" not in client.ask("/metrics").body.decode()
