@@ -23,12 +23,14 @@ done
 export OMP_NUM_THREADS=1
 text=data/pretraining/text
 mkdir -p "$text"
+# put FILE: standard input becomes the file, at once, since another arm may be reading it
+put() { cat > "$1.$$" && mv "$1.$$" "$1"; }
 for language in de en; do
-  head -n 5000 "$root/train.$language" > "$text/train.$language"
-  tail -n +5001 "$root/train.$language" > "$text/mono.$language"
-  cp "$root/val.$language" "$root/test_2016_flickr.$language" "$text"
+  head -n 5000 "$root/train.$language" | put "$text/train.$language"
+  tail -n +5001 "$root/train.$language" | put "$text/mono.$language"
+  for split in val test_2016_flickr; do put "$text/$split.$language" < "$root/$split.$language"; done
 done
-cat > data/pretraining/config.yaml <<Y
+put data/pretraining/config.yaml <<Y
 data:
   direction: de-en
   root: $text
