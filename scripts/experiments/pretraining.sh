@@ -105,6 +105,6 @@ for arm in "$@"; do
       run both --init-from "$runs/denoising-mono-$seed" --set training.max_steps=550
       ;;
   esac
-  echo "$arm, seed $seed: CPU time of this arm and those before it, user and system:"
-  times | tail -n 1
+  echo "$arm, seed $seed: CPU time, user and system, of the shell and of this arm and those before it:"
+  times  # not in a pipe, which would have a shell of its own
 done
