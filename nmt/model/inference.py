@@ -117,12 +117,12 @@ class _Norm:
     """Layer norm, or nothing."""
 
     def __init__(self, norm: nn.Module) -> None:
-        self._norm = norm if isinstance(norm, nn.LayerNorm) else None
+        self._norm: tuple[Sequence[int], Tensor, Tensor | None, float] | None = None
+        if isinstance(norm, nn.LayerNorm):
+            self._norm = norm.normalized_shape, norm.weight, norm.bias, norm.eps
 
     def __call__(self, x: Tensor) -> Tensor:
-        if self._norm is None:
-            return x
-        return F.layer_norm(x, x.shape[-1:], self._norm.weight, self._norm.bias, self._norm.eps)
+        return x if self._norm is None else torch.layer_norm(x, *self._norm)
 
 
 class _FeedForward:

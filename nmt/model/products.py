@@ -55,15 +55,15 @@ class _Packed:
 
     def __init__(self, weight: Tensor, bias: Tensor | None, activation: str) -> None:
         self._few = _Plain(weight, bias, activation)
-        self._max_few_rows = FEW // weight.numel()
+        self._few_inputs = FEW // len(weight)
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.to(torch.bfloat16), None)
         self._bias = None if bias is None else bias.to(torch.bfloat16)
         self._activation = activation
 
     def __call__(self, x: Tensor) -> Tensor:
-        rows = x.reshape(-1, x.size(-1))
-        if len(rows) <= self._max_few_rows:
+        if x.numel() <= self._few_inputs:
             return self._few(x)
+        rows = x.reshape(-1, x.size(-1))
         if (size := padded_size(len(rows))) == len(rows):
             padded = rows.to(torch.bfloat16)
         else:

@@ -100,8 +100,8 @@ def beam_search(
         rows.log_prob.masked_fill_(row_done[:, None], MINUS_INF)
         done = row_done.view(-1, n_groups).all(1)  # (B,)
         first = torch.arange(0, n_hypotheses, n_hypotheses // n_groups, device=done.device)  # of each group
-        beams = (beams.view(-1, n_groups, beams.size(1)) + first[:, None]).flatten(1)  # (B, G * M)
-        tokens = tokens.view(beams.shape)
+        beams = (beams.reshape(-1, n_groups, beams.size(1)) + first[:, None]).flatten(1)  # (B, G * M)
+        tokens = tokens.reshape(beams.shape)
         kept = torch.arange(len(done), device=done.device)
         if (split := rules.leaving(done, length)) is not None:
             kept, ended = split
@@ -192,10 +192,13 @@ def _advance(rows: _BeamRows, best: _Continuations, length: int, config: SearchC
     """
     beam = config.group_size
     ends = best.tokens == EOS
-    _finish(rows, best, ends, beam, length, config)
-    order = ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beam]  # those that do not end first
-    beams, tokens = best.beams.gather(1, order), best.tokens.gather(1, order)
-    rows.log_prob = best.log_prob.masked_fill(ends, MINUS_INF).gather(1, order)
+    if ends.device.type == "cpu" and not ends.any():  # a GPU would have to be waited for
+        beams, tokens, rows.log_prob = (x[:, :beam] for x in (best.beams, best.tokens, best.log_prob))
+    else:
+        _finish(rows, best, ends, beam, length, config)
+        order = ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beam]  # those that do not end first
+        beams, tokens = best.beams.gather(1, order), best.tokens.gather(1, order)
+        rows.log_prob = best.log_prob.masked_fill(ends, MINUS_INF).gather(1, order)
     rows.ids = torch.cat((_gather(rows.ids, beams), tokens[..., None]), 2)
     rows.coverage = _gather(rows.coverage, beams)
     return beams, tokens
@@ -215,7 +218,7 @@ def _finish(rows: _BeamRows, best: _Continuations, ends: Tensor, beam: int, leng
     rows.best_log_prob = torch.cat((rows.best_log_prob, log_prob), 1).gather(1, order)
     rows.best_length = torch.cat((rows.best_length, torch.full_like(beams, length)), 1).gather(1, order)
     ids = torch.cat((_gather(rows.ids, beams), tokens[..., None]), 2)
-    rows.best_ids = _gather(torch.cat((F.pad(rows.best_ids, (0, 1)), ids), 1), order)
+    rows.best_ids = _gather(torch.cat((F.pad(rows.best_ids, (0, length - rows.best_ids.size(2))), ids), 1), order)
     rows.n_finished = rows.n_finished + (log_prob > MINUS_INF).sum(1)
 
 

@@ -29,7 +29,7 @@ from nmt.search.step import Ensemble, Hypothesis, StepModel, TransformerStep, pa
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
 from nmt.translate.language_model import LanguageModel
 from nmt.translate.types import NO_TERMS, Sentence, takes_terms
-from nmt.translate.workers import run_all
+from nmt.translate.workers import run_all, threads_for
 
 Hypotheses = list[list[Hypothesis]]
 """For each sentence of a batch some hypotheses, best first."""
@@ -80,6 +80,7 @@ class NativeSearcher:
         self.device, self.precision = device, precision
         with torch.no_grad():
             self._prepared = [InferenceModel(model, precision) for model in models]
+        self._weights = sum(weight.numel() for model in models for weight in model.decoder.parameters())
         # source and translation share the positions of one sequence
         limits = [(model.max_positions, 2 if model.sees_source else 1) for model in models]
         self.max_positions = min((limit // share for limit, share in limits if limit is not None), default=None)
@@ -116,7 +117,7 @@ class NativeSearcher:
 
     def search_batch(self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int) -> Hypotheses:
         """Search sentences, none of them blank, in one batch."""
-        with torch.inference_mode():
+        with torch.inference_mode(), threads_for(self._weights * len(sentences) * search.beam):
             src = sent(padded([[*sentence.src_ids, EOS] for sentence in sentences]), self.device)  # (B, S)
             mask = src != PAD
             keep_attention = search.coverage_penalty > 0

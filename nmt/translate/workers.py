@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 import torch
@@ -14,6 +15,26 @@ Result = TypeVar("Result")
 THREAD_NAME = "nmt translates"
 MAX_WORKERS = 8
 """More would wait for Python's global interpreter lock."""
+SMALL_STEP = 2**25
+"""Multiplications: below, a decoding step takes a millisecond or so, of which several threads spare a tenth at best."""
+
+
+@contextmanager
+def threads_for(multiplications: int) -> Iterator[None]:
+    """Run decoding steps of so many multiplications on one of PyTorch's threads if they are small.
+
+    Several threads wait for each other after each operation, and where another program has one of their cores that
+    takes several times as long as the work.
+    """
+    n_threads = torch.get_num_threads()
+    if n_threads == 1 or multiplications >= SMALL_STEP:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
 
 
 def run_all(work: Callable[[Job], Result], jobs: Sequence[Job], device: torch.device) -> Generator[Result]:
