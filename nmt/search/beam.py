@@ -131,11 +131,14 @@ def _best(
     found = []
     for part, logits, log_z in by_sentence(scores):
         of_part = slice(part.start * n_groups, part.stop * n_groups)
-        rules.keep(part).apply(logits, rows.ids[of_part].view(*log_z.shape, -1))
+        of_rules = rules if len(log_z) == len(rules.limits) else rules.keep(part)
+        of_rules.apply(logits, rows.ids[of_part].view(*log_z.shape, -1))
         phrases = constraints and constraints.keep(part)
         if phrases is not None:
             phrases.apply(logits, length)
         found.append(_continuations(logits, log_z, rows.log_prob[of_part], config, phrases))
+    if len(found) == 1:
+        return found[0]
     return _Continuations(*(torch.cat([getattr(part, f.name) for part in found]) for f in fields(_Continuations)))
 
 
