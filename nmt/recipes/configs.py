@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nmt.config import Config, DataConfig, Source
 from nmt.config.load import changed_config, check_config, load_config
-from nmt.config.source import is_url
+from nmt.config.source import is_url, joint_license
 from nmt.data.corpus import read_manifest
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import DataDir, RunDir
@@ -85,11 +85,12 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[Source], Sour
             f"{directory.path}: no development set here yet; data.valid splits it off the training text, so run nmt "
             "prepare first"
         )
+    joint = joint_license(data.train)
     train = [
-        Source(files=texts[split], name="authentic" if shards is None else split, repeat=repeat)
+        Source(files=texts[split], name="authentic" if shards is None else split, repeat=repeat, license=joint)
         for split, repeat in repeats.items()
     ]
-    return train, Source(files=texts["valid"], name="split off")
+    return train, Source(files=texts["valid"], name="split off", license=joint)
 
 
 def next_config(

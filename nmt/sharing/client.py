@@ -50,6 +50,11 @@ def exported_files(info: Path) -> set[str]:
         raise ValueError(f"{info}: not that of an export") from error
 
 
+def is_for_transformers(info: Path) -> bool:
+    """Whether an export is for transformers, by its translator.json, which `exported_files` has read."""
+    return bool(json.loads(info.read_bytes()).get("translator", {}).get("kind") == "transformers")
+
+
 def status(error: BaseException) -> int | None:
     """Return the HTTP status that an error of the client is about."""
     code: int | None = getattr(getattr(error, "response", None), "status_code", None)
@@ -74,14 +79,33 @@ def hub_error(repository: str, error: Exception) -> Exception:
             problem = "no such revision"
         case errors.LocalEntryNotFoundError() if constants.HF_HUB_OFFLINE:
             problem = "not downloaded before, and HF_HUB_OFFLINE is set"
+    of_xet = _is_of_xet(error)
     if problem is None:
         problem = {
             401: "the hub does not accept the token; hf auth login stores another one",
             403: "the token may not do this: it needs the permission to write there",
             409: "was created meanwhile; push again",
             412: "was changed meanwhile; push again",
-        }.get(status(error) or 0)
+        }.get((_xet_status(error) if of_xet else status(error)) or 0)
+    if problem is None and of_xet:
+        problem = f"uploading by Xet failed: {error_text(error)}; HF_HUB_DISABLE_XET=1 uploads without it"
     if problem is None and (code := status(error)) is not None:
         problem = f"the hub answered {code}: {error_text(error)}"
     text = problem or f"the hub cannot be reached: {error_text(error.__cause__ or error)}"
     return HubError(f"{repository}, at {constants.ENDPOINT}: {text}")
+
+
+def _is_of_xet(error: Exception) -> bool:
+    """Whether an error is one of hf_xet, which the client uploads large files with where it is installed.
+
+    They are of Python's own classes and have nothing but a text.
+    """
+    from huggingface_hub.utils import is_xet_available
+
+    is_plain = type(error).__module__ == "builtins" and not (isinstance(error, OSError) and error.errno is not None)
+    return is_plain and is_xet_available()
+
+
+def _xet_status(error: Exception) -> int | None:
+    match = re.search(r"HTTP status (?:client|server) error \((\d{3})\b", str(error))
+    return int(match[1]) if match else None
