@@ -240,7 +240,8 @@ def _training(run: RunDir) -> Iterator[str]:
         first = info.initial
         # without the directories of this machine
         runs = ", ".join(re.sub("/.*/", "", name) for name in first.run.split(", "))
-        yield f"- started from: {printable(runs)}, {_WEIGHTS[first.weights]} {first.step:,}; its training is not counted"
+        weights = f"{_WEIGHTS[first.weights]} {first.step:,}"
+        yield f"- started from: {printable(runs)}, {weights}; its training is not counted"
     yield ""
 
 

@@ -88,7 +88,7 @@ def hub_error(repository: str, error: Exception) -> Exception:
             412: "was changed meanwhile; push again",
         }.get((_xet_status(error) if of_xet else status(error)) or 0)
     if problem is None and of_xet:
-        problem = f"uploading by Xet failed: {error_text(error)}; HF_HUB_DISABLE_XET=1 uploads without it"
+        problem = f"Xet has failed: {error_text(error)}; HF_HUB_DISABLE_XET=1 does without it"
     if problem is None and (code := status(error)) is not None:
         problem = f"the hub answered {code}: {error_text(error)}"
     text = problem or f"the hub cannot be reached: {error_text(error.__cause__ or error)}"
@@ -96,14 +96,14 @@ def hub_error(repository: str, error: Exception) -> Exception:
 
 
 def _is_of_xet(error: Exception) -> bool:
-    """Whether an error is one of hf_xet, which the client uploads large files with where it is installed.
+    """Whether an error is one of hf_xet, by which the client transfers large files where it is installed.
 
     They are of Python's own classes and have nothing but a text.
     """
     from huggingface_hub.utils import is_xet_available
 
-    is_plain = type(error).__module__ == "builtins" and not (isinstance(error, OSError) and error.errno is not None)
-    return is_plain and is_xet_available()
+    is_plain = type(error).__module__ == "builtins" and getattr(error, "errno", None) is None
+    return is_plain and isinstance(error, RuntimeError | ConnectionError | TimeoutError) and is_xet_available()
 
 
 def _xet_status(error: Exception) -> int | None:

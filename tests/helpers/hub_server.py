@@ -114,12 +114,10 @@ class _Handler(BaseHTTPRequestHandler):
                 else:
                     self._refuse("", "not now", status)
                 return
-        self._instead = next(
-            (statuses.pop(0) for part, statuses in self.hub.lost.items() if part in path and statuses), 0
-        )
-        if self.hub.xet is not None and (
-            answer := self.hub.xet.answer(self.hub.endpoint, path, body, self._stored(path))
-        ):
+        lost = (statuses for part, statuses in self.hub.lost.items() if part in path and statuses)
+        self._instead = next(lost, [0]).pop(0)
+        xet = self.hub.xet
+        if xet is not None and (answer := xet.answer(self.hub.endpoint, path, body, self._stored(path))):
             self._send(*answer)
             return
         if path.startswith("/api/repos/create") or "/preupload/" in path or "/commit/" in path or _LFS.fullmatch(path):

@@ -1,7 +1,7 @@
 """Xet storage on the loopback interface: what `hf_xet` asks a real one for when it uploads.
 
-A file is sent as xorbs, which are sequences of chunks, and a shard, which names the chunks of each file. The formats are
-those of the protocol's specification, without compression: set HF_XET_XORB_COMPRESSION_POLICY to none.
+A file is sent as xorbs, which are sequences of chunks, and a shard, which names the chunks of each file. The formats
+are those of the protocol's specification, without compression: set HF_XET_XORB_COMPRESSION_POLICY to none.
 """
 
 from __future__ import annotations
