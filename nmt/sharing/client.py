@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 from nmt.errors import ConfigError, HubError, error_text
@@ -51,8 +52,11 @@ def exported_files(info: Path) -> set[str]:
 
 
 def is_for_transformers(info: Path) -> bool:
-    """Whether an export is for transformers, by its translator.json, which `exported_files` has read."""
-    return bool(json.loads(info.read_bytes()).get("translator", {}).get("kind") == "transformers")
+    """Whether an export is for transformers, by its translator.json."""
+    match json.loads(info.read_bytes()):
+        case {"translator": {"kind": "transformers"}}:
+            return True
+    return False
 
 
 def status(error: BaseException) -> int | None:
@@ -100,10 +104,11 @@ def _is_of_xet(error: Exception) -> bool:
 
     They are of Python's own classes and have nothing but a text.
     """
-    from huggingface_hub.utils import is_xet_available
+    from huggingface_hub import constants
 
     is_plain = type(error).__module__ == "builtins" and getattr(error, "errno", None) is None
-    return is_plain and isinstance(error, RuntimeError | ConnectionError | TimeoutError) and is_xet_available()
+    has_xet = not constants.HF_HUB_DISABLE_XET and find_spec("hf_xet") is not None
+    return has_xet and is_plain and isinstance(error, RuntimeError | ConnectionError | TimeoutError)
 
 
 def _xet_status(error: Exception) -> int | None:

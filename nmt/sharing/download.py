@@ -38,13 +38,16 @@ def download(address: str) -> Path:
     repository, revision = parse_address(address)
     try:
         snapshot = Path(snapshot_download(repository, revision=revision, allow_patterns=_FILES))
-        if not ExportDir(snapshot).info.is_file():
-            raise HubError(f"{address}: no model that nmt has pushed, translator.json is missing")
-        if is_for_transformers(ExportDir(snapshot).info):
+        info = ExportDir(snapshot).info
+        try:
+            files = exported_files(info)
+        except (FileNotFoundError, ValueError):
+            raise HubError(f"{address}: no model that nmt has pushed, translator.json is missing or not its") from None
+        if is_for_transformers(info):
             from nmt.runs.folder import FOR_TRANSFORMERS  # imports torch
 
             raise HubError(f"{address}: {FOR_TRANSFORMERS}")
-        missing = sorted(file for file in exported_files(ExportDir(snapshot).info) if not (snapshot / file).is_file())
+        missing = sorted(file for file in files if not (snapshot / file).is_file())
         if missing:
             raise HubError(
                 f"{address}: not downloaded completely, {missing[0]} is missing; try again with a connection"
