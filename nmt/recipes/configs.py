@@ -73,24 +73,28 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[Source], Sour
     """
     shards = read_manifest(directory).splits["train"].shards if directory.manifest.is_file() else None
     # the text of one file repeats its pairs already, but prepare drops duplicates
-    repeats = {"train": data.train[0].repeat}
+    origins = {"train": data.train}
     if shards is not None:
-        repeats = {shard.name: data.train[int(shard.source.removeprefix("train."))].repeat for shard in shards}
+        origins = {shard.name: [data.train[int(shard.source.removeprefix("train."))]] for shard in shards}
     texts = {
         split: {language: str(directory.text(split, language)) for language in data.languages}
-        for split in (*repeats, "valid")
+        for split in (*origins, "valid")
     }
     if not all(Path(name).is_file() for files in texts.values() for name in files.values()):
         raise DataError(
             f"{directory.path}: no development set here yet; data.valid splits it off the training text, so run nmt "
             "prepare first"
         )
-    joint = joint_license(data.train)
     train = [
-        Source(files=texts[split], name="authentic" if shards is None else split, repeat=repeat, license=joint)
-        for split, repeat in repeats.items()
+        Source(
+            files=texts[split],
+            name="authentic" if shards is None else split,
+            repeat=sources[0].repeat,
+            license=joint_license(sources),
+        )
+        for split, sources in origins.items()
     ]
-    return train, Source(files=texts["valid"], name="split off", license=joint)
+    return train, Source(files=texts["valid"], name="split off", license=joint_license(data.train))
 
 
 def next_config(
