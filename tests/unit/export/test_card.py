@@ -24,7 +24,7 @@ from scored_run import record
 
 SOURCES = (
     "data.train=[{files: {de: a.de, en: a.en}, license: CC BY 4.0}, {hub: some/texts, paths: [x.parquet]}]",
-    "data.test={news: {hub: some/news, paths: [x.parquet], license: 'for research\u0007'}, more: {path: m.tmx}}",
+    'data.test={news: {hub: some/news, paths: [x.parquet], license: "for research\\a"}, more: {path: m.tmx}}',
     "data.mono={de: [{files: {de: mono.de}, license: CC0}]}",
 )
 
