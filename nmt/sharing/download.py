@@ -36,6 +36,7 @@ def download(address: str) -> Path:
     from huggingface_hub import snapshot_download
 
     repository, revision = parse_address(address)
+    address = f"hf://{repository}" + (f"@{revision}" if revision is not None else "")  # without what pathlib did to it
     try:
         snapshot = Path(snapshot_download(repository, revision=revision, allow_patterns=_FILES))
         info = ExportDir(snapshot).info
