@@ -34,6 +34,7 @@ from nmt.training.setup import choices as choices_module
 from nmt.training.setup.start import Session, start
 from screen import rows, terminal
 from tiny_corpus import tiny_settings, tiny_text
+from tiny_run import licensed
 from trained import first_update, records, score, session_of
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -338,11 +339,9 @@ def test_what_may_not_change_when_a_run_goes_on(tiny_data, text, tmp_path):
     assert "model.d_ff cannot change when a run is resumed" in caught.value.problems[0]
     assert "training.seed cannot change when a run is resumed" in caught.value.problems[1]
     search = {"batch_sentences": 7, "batch_tokens": 100}  # changes no result
-    settings = tiny_settings(text, training={"max_steps": 4}, search=search)
-    licensed = settings.data.train[0].model_copy(update={"license": "CC BY 4.0"})
-    data = settings.data.model_copy(update={"train": [licensed]})
-    fit(settings.model_copy(update={"data": data}), tiny_data, tmp_path / "run", resume=True)
-    assert load_config(tmp_path / "run" / "config.yaml").data.train == [licensed], "as it is stated now"
+    settings = licensed(tiny_settings(text, training={"max_steps": 4}, search=search))
+    fit(settings, tiny_data, tmp_path / "run", resume=True)
+    assert load_config(tmp_path / "run" / "config.yaml").data.train == settings.data.train, "as it is stated now"
 
 
 def other_data(text: Path, folder: Path, **changes: dict[str, object]) -> tuple[Config, Path]:
