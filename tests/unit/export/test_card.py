@@ -86,7 +86,7 @@ def test_what_the_training_took_is_told_as_far_as_it_is_recorded(tmp_path: Path)
     export(Request(run), tmp_path / "none", "folder")
     assert "## Training\n" not in card_of(tmp_path / "none")[1]
 
-    initial = {"step": 9, "weights": "ema", "tensors": "0", "run": "encoder /home/me/my runs/a, decoder /home/me/b"}
+    initial = {"step": 9, "weights": "ema", "tensors": "0", "run": "encoder /data/me/my runs/a, decoder /data/me/b"}
     export(Request(trained(run, initial=initial)), tmp_path / "out", "folder")
     text = card_of(tmp_path / "out")[1]
     assert section(text, "Training").strip().splitlines() == [
@@ -96,7 +96,7 @@ def test_what_the_training_took_is_told_as_far_as_it_is_recorded(tmp_path: Path)
         "- device: Some GPU, 2 processes, float32, PyTorch 2.13.0",
         "- started from: encoder a, decoder b, moving average at step 9; its training is not counted",
     ]
-    assert "/home" not in text
+    assert "/data" not in text
 
     trained(run, device="cpu", device_name="Some CPU", processes=1, threads=4, torch=None)
     export(Request(run), tmp_path / "cpu", "folder")
