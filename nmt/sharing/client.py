@@ -102,11 +102,11 @@ def hub_error(repository: str, error: Exception) -> Exception:
 def _is_of_xet(error: Exception) -> bool:
     """Whether an error is one of hf_xet, by which the client transfers large files where it is installed.
 
-    They are of Python's own classes and have nothing but a text.
+    They are of Python's own classes and have nothing but a text; those of other uploads are raised from one of HTTP.
     """
     from huggingface_hub import constants
 
-    is_plain = type(error).__module__ == "builtins" and getattr(error, "errno", None) is None
+    is_plain = type(error).__module__ == "builtins" and getattr(error, "errno", None) is None and status(error) is None
     has_xet = not constants.HF_HUB_DISABLE_XET and find_spec("hf_xet") is not None
     return has_xet and is_plain and isinstance(error, RuntimeError | ConnectionError | TimeoutError)
 
