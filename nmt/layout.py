@@ -197,6 +197,8 @@ class ExportDir:
     weights.safetensors      the weights, or
     model.bin, *.json        the same as a model of CTranslate2
     README.md                the model card
+
+    One for transformers has translator.json, README.md and the files that library loads, see `nmt.export.transformers`.
     """
 
     path: Path

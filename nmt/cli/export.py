@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from nmt.cli.app import app
-from nmt.cli.options import CheckpointOption, RunDataOption, RunOption, WeightsOption
+from nmt.cli.options import CheckpointOption, LicenseOption, RunDataOption, RunOption, WeightsOption
 from nmt.console import show
 from nmt.errors import ConfigError
 
@@ -41,6 +41,7 @@ def export(
         bool, typer.Option("--evaluate", help="Score the test sets of the data directory, for the model card.")
     ] = False,
     data: RunDataOption = None,
+    model_license: LicenseOption = None,
 ) -> None:
     """Export a run as one directory that translates on any machine.
 
@@ -60,6 +61,8 @@ def export(
     everything that they need; compared with the run as for CTranslate2.
 
     The model card also has what nmt evaluate measured of these weights on test sets; --evaluate measures them all now.
+    Beside the training data it has their licences (license of a source in the config), and --license states that of the
+    model, which is also in metadata.json of argos.
 
     \b
     Examples:
@@ -75,7 +78,7 @@ def export(
     from nmt.export.export import Request, export
 
     lines = 100 if check_lines is None else check_lines
-    request = Request(run_or_newest(run), checkpoint, weights, data, check, lines, evaluate)
+    request = Request(run_or_newest(run), checkpoint, weights, data, check, lines, evaluate, model_license)
     if kind == "argos":
         from nmt.export.argos import export_argos
 
@@ -84,8 +87,8 @@ def export(
         exported = export(request, output, kind, quantization or "float32")
     if exported.comparison is not None:
         show(str(exported.comparison))
-    if exported.not_carried:
-        show(f"not carried over, transformers has no such settings: {', '.join(exported.not_carried)}")
+    if exported.note is not None:
+        show(exported.note)
     for record in exported.scores:
         scores = ", ".join(f"{score.value:.2f} {score.signature}" for score in record.scores)
         show(f"{record.split}: {scores}")

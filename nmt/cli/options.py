@@ -28,6 +28,12 @@ SetOption = Annotated[
         autocompletion=settings,
     ),
 ]
+LicenseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--license", metavar="ID", help="Licence of the model, for its card, in the hub's words, such as cc-by-4.0."
+    ),
+]
 DataOption = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Data directory.  [default: the config's data.dir]")
 ]

@@ -52,6 +52,10 @@ class Config(Section):
     training: TrainingConfig = TrainingConfig()
     search: SearchConfig = SearchConfig()
 
+    def without_licenses(self) -> Config:
+        """Return the same configuration without the licences of its corpora, which decide nothing."""
+        return self.model_copy(update={"data": self.data.without_licenses()})
+
     @model_validator(mode="after")
     def _check(self) -> Config:
         problems = []

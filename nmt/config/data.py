@@ -143,6 +143,20 @@ class DataConfig(Section):
             for i, source in enumerate(self.mono[language]):
                 yield f"mono.{language}.{i}", language, source
 
+    def without_licenses(self) -> DataConfig:
+        """Return the same corpora without their licences, which neither preparation nor training depends on."""
+
+        def bare(source: Source) -> Source:
+            return source.model_copy(update={"license": None})
+
+        changes = {
+            "train": [bare(source) for source in self.train],
+            "valid": bare(self.valid) if isinstance(self.valid, Source) else self.valid,
+            "test": {name: bare(source) for name, source in self.test.items()},
+            "mono": {language: [bare(source) for source in own] for language, own in self.mono.items()},
+        }
+        return self.model_copy(update=changes)
+
     def clean_of(self, key: str) -> CorpusClean:
         """Return the cleaning of a training corpus, `train.0`, in full."""
         own = self.train[int(key.removeprefix("train."))].clean or CorpusClean()

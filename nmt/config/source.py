@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -53,6 +53,8 @@ class Source(Section):
     """The expected number of pairs that are read; another number is an error."""
     name: str | None = None
     """The corpus name in reports; by default the file or repository name."""
+    license: str | None = None
+    """The licence of the text, in the words of who gives it out, such as `CC BY 4.0`. Model cards state it."""
     repeat: int = Field(1, ge=1, le=1000)
     """For a training corpus: how many times each of its pairs that is kept occurs in the training text."""
     weight: float | None = Field(None, gt=0.0)
@@ -80,6 +82,13 @@ class Source(Section):
             if value is not None and not (isinstance(value, str) and re.fullmatch("[0-9a-fA-F]{64}", value)):
                 raise ValueError(f"must be 64 hexadecimal digits, by language for files; found {value!r}")
         return sha256
+
+    @field_validator("license")
+    @classmethod
+    def _check_license(cls, license: str | None) -> str | None:  # noqa: A002 (the name of the setting)
+        if license is not None and not license.strip():
+            raise ValueError("is blank: name the licence, such as CC BY 4.0, or leave license out")
+        return license
 
     @field_validator("repeat", mode="before")
     @classmethod
@@ -137,6 +146,16 @@ class Source(Section):
             return self.name or self.opus.replace("/", "-")
         file = self.path or next(iter((self.files or {"": "?"}).values()))
         return self.name or self.hub or Path(without_query(file)).name
+
+
+NOT_STATED = "not stated"
+"""In place of a licence that nobody has stated."""
+
+
+def joint_license(sources: Iterable[Source]) -> str | None:
+    """Return the licences of a text that was made from several sources; None if none of them is stated."""
+    licenses = dict.fromkeys(source.license or NOT_STATED for source in sources)
+    return None if licenses.keys() <= {NOT_STATED} else ", ".join(licenses)
 
 
 def without_query(name: str) -> str:

@@ -22,9 +22,9 @@ from tempfile import TemporaryDirectory
 from nmt.config import Config
 from nmt.engine.bindings import library
 from nmt.errors import ConfigError, DataError
-from nmt.export.card import USE
 from nmt.export.export import OTHERS_READ, Exported, Request, export_into
 from nmt.export.splitter import splitter
+from nmt.export.use import USE
 from nmt.files.write import sync
 from nmt.layout import ExportDir
 from nmt.runs.folder import Quantization, alone_in, load_folder
@@ -59,7 +59,7 @@ def export_argos(request: Request, output: Path, quantization: Quantization = "i
             with TemporaryDirectory(dir=output.parent, prefix=f".{output.stem}.") as scratch:
                 exported = export_into(request, Path(scratch) / "export", "ctranslate2", quantization)
                 part = Path(scratch) / output.name
-                _write(part, _files(ExportDir(exported.path)))
+                _write(part, _files(ExportDir(exported.path), request.license))
                 part.rename(output)
                 sync(output.parent)
         except OSError as error:
@@ -90,7 +90,7 @@ def language_code(name: str) -> str:
     return _CODES.get(normalized(name), normalized(name).split("_")[0])
 
 
-def _files(folder: ExportDir) -> dict[str, bytes]:
+def _files(folder: ExportDir, license: str | None) -> dict[str, bytes]:  # noqa: A002
     """Return the files of the package, in the directory of the archive, from an export for CTranslate2."""
     loaded = load_folder(folder.path)
     config, step = loaded.config, loaded.info.step
@@ -100,7 +100,7 @@ def _files(folder: ExportDir) -> dict[str, bytes]:
              if "/" not in name and name != folder.config.name}  # fmt: skip
     card = folder.card.read_text(encoding="utf-8").partition(USE)[0] + _use(config, codes)
     files = {
-        "metadata.json": json.dumps(_metadata(config, codes, step), indent=2, ensure_ascii=False).encode(),
+        "metadata.json": json.dumps(_metadata(config, codes, step, license), indent=2, ensure_ascii=False).encode(),
         "README.md": card.encode(),
         "sentencepiece.model": source.read_bytes() + _WITH_SPACE_BEFORE,
         "minisbd/splitter.onnx": splitter(codes[0]),
@@ -109,7 +109,8 @@ def _files(folder: ExportDir) -> dict[str, bytes]:
     return {f"translate-{'_'.join(codes)}-nmt/{name}": data for name, data in files.items()}
 
 
-def _metadata(config: Config, codes: list[str], step: int) -> dict[str, str]:
+def _metadata(config: Config, codes: list[str], step: int, license: str | None) -> dict[str, str]:  # noqa: A002
+    """Return the content of metadata.json; Argos Translate leaves its `license` unread."""
     return {
         "package_version": f"1.{step}",
         "argos_version": "1.11",
@@ -117,6 +118,7 @@ def _metadata(config: Config, codes: list[str], step: int) -> dict[str, str]:
         "from_name": language_name(config.data.src),
         "to_code": codes[1],
         "to_name": language_name(config.data.tgt),
+        **({} if license is None else {"license": license}),
     }
 
 

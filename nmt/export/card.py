@@ -1,7 +1,8 @@
-"""The model card of an exported translator: languages, model, quality, training data, recipe and usage."""
+"""The model card of an exported translator: languages, model, quality, training and its data, recipe and usage."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import yaml
 
 from nmt import __version__
-from nmt.config import Config
+from nmt.config import Config, Source
+from nmt.config.source import NOT_STATED
 from nmt.console import printable
 from nmt.data.corpus import read_manifest
 from nmt.data.manifest import Manifest
@@ -17,7 +19,9 @@ from nmt.errors import DataError
 from nmt.evaluate.metrics import MetricName, corpus_score
 from nmt.evaluate.report import metric_name
 from nmt.evaluate.table import metrics_of, signature, values
+from nmt.export.use import use
 from nmt.layout import DataDir, RunDir
+from nmt.runs.cost import training_cost
 from nmt.runs.folder import ExportInfo
 from nmt.runs.info import read_info
 from nmt.runs.log import is_validation, number, read_log
@@ -25,9 +29,6 @@ from nmt.runs.scores import ScoreRecord
 
 # settings that depend on the machine rather than on the recipe
 _MACHINE = {"run_dir", "device"}
-USE = "## Use\n"
-"""The heading of the last section."""
-
 _WEIGHTS = {"raw": "step", "ema": "moving average at step", "average": "average up to step"}
 
 
@@ -52,12 +53,12 @@ def card(
     return "\n".join(
         [
             *_front_matter(config, info, scores, license),
-            *_facts(config, info, n_parameters, n_pieces, checked),
+            *_facts(config, info, n_parameters, n_pieces, checked, license),
             *_quality(run, config, info, scores),
             *_data(run, config),
+            *_training(run),
             *_recipe(config),
-            *_use(config, info),
-            "",
+            use(info.kind, config.data.direction),
         ]
     )
 
@@ -106,7 +107,12 @@ def _dataset(config: Config, split: str) -> str:
 
 
 def _facts(
-    config: Config, info: ExportInfo, n_parameters: int, n_pieces: Sequence[int], checked: str | None
+    config: Config,
+    info: ExportInfo,
+    n_parameters: int,
+    n_pieces: Sequence[int],
+    checked: str | None,
+    license: str | None,  # noqa: A002
 ) -> Iterator[str]:
     data, model = config.data, config.model
     yield f"# Translation from {data.src} to {data.tgt}"
@@ -122,6 +128,7 @@ def _facts(
         "width": f"{model.d_model}, feed-forward {model.d_ff}, {model.n_heads} heads",
         "vocabulary": f"SentencePiece BPE, {joint if config.tokenizer.joint else separate}",
         "weights": f"{_WEIGHTS[info.weights]} {info.step:,} ({info.reason})",
+        "licence of the model": license or NOT_STATED,
     }.items():
         yield f"- {name}: {value}"
     if checked is not None:
@@ -176,21 +183,31 @@ def _signature(metric: MetricName, tgt_lang: str) -> str:
 
 
 def _data(run: RunDir, config: Config) -> Iterator[str]:
+    """Yield the sources with their licences, which are the configuration's, and what was read and kept of them."""
     yield from ("## Training data", "")
-    recorded = _manifest(run)
-    labels = {where: source.label for where, source in config.data.sources()}
-    for where, label in labels.items():
-        source = (recorded.sources or {}).get(where) if recorded else None
-        known = {"read": source.read, "kept": source.kept} if source else {}
-        counts = [f"{n:,} pairs {key}" for key, n in known.items() if n is not None]
-        text = {"train": "training", "valid": "development set"}.get(where.split(".")[0], where.replace(".", " set "))
-        yield f"- {text}: {printable(label)}" + (f", {', '.join(counts)}" if counts else "")
-    if "valid" not in labels:
+    data, recorded = config.data, _manifest(run)
+    sources = {where: (_purpose(where), source, "pairs") for where, source in data.sources()}
+    sources |= {where: (f"monolingual, {code}", source, "lines") for where, code, source in data.mono_sources()}
+    for where, (purpose, source, unit) in sources.items():
+        record = (recorded.sources or {}).get(where) if recorded else None
+        known = {"read": record.read, "kept": record.kept} if record else {}
+        counts = [f"{n:,} {unit} {key}" for key, n in known.items() if n is not None]
+        yield f"- {purpose}: {', '.join([printable(source.label), *counts, _license(source)])}"
+    if "valid" not in sources:
         valid = recorded.splits.get("valid") if recorded else None
         yield "- development set: split off the training text" + (f", {valid.pairs:,} pairs" if valid else "")
     if recorded:
         yield f"- fingerprint of the prepared corpus: {recorded.fingerprint}"
     yield ""
+
+
+def _purpose(where: str) -> str:
+    """Return what the source with a key of `data` is for."""
+    return {"train": "training", "valid": "development set"}.get(where.split(".")[0], where.replace(".", " set "))
+
+
+def _license(source: Source) -> str:
+    return f"licence: {printable(source.license or NOT_STATED)}"
 
 
 def _manifest(run: RunDir) -> Manifest | None:
@@ -203,6 +220,31 @@ def _manifest(run: RunDir) -> Manifest | None:
     return manifest if manifest.fingerprint == info.corpus else None
 
 
+def _training(run: RunDir) -> Iterator[str]:
+    """Yield what the run took, as far as it has recorded that, and on which machine it was last started."""
+    cost, info = training_cost(run), read_info(run)
+    if cost is None:
+        return
+    skipped = f", {cost.skipped:,} of them skipped" if cost.skipped else ""
+    yield from ("## Training", "", f"- updates: {cost.updates:,}{skipped}")
+    if cost.target_tokens is not None:
+        yield f"- target tokens: {cost.target_tokens / 1e6:,.2f} million"
+    yield f"- hours: {cost.hours:.2f}, validation included"
+    if device := info.device_name or info.device:
+        processes = f"{info.processes} processes" if (info.processes or 1) > 1 else None
+        threads = f"{info.threads} threads" if info.device == "cpu" and info.threads else None
+        version = f"PyTorch {info.torch}" if info.torch else None
+        parts = [device, processes, threads, info.precision, version]
+        yield f"- device: {printable(', '.join(part for part in parts if part))}"
+    if info.initial is not None:
+        first = info.initial
+        # without the directories of this machine
+        runs = ", ".join(re.sub("/.*/", "", name) for name in first.run.split(", "))
+        weights = f"{_WEIGHTS[first.weights]} {first.step:,}"
+        yield f"- started from: {printable(runs)}, {weights}; its training is not counted"
+    yield ""
+
+
 def _recipe(config: Config) -> Iterator[str]:
     tree: dict[str, Any] = {}
     for name in ("tokenizer", "model", "training", "search"):
@@ -211,28 +253,3 @@ def _recipe(config: Config) -> Iterator[str]:
         tree |= {name: changed} if changed else {}
     yield from ("## Recipe", "", f"Settings that differ from the defaults of nmt {__version__}:", "")
     yield from ("```yaml", yaml.safe_dump(tree, sort_keys=False, allow_unicode=True).rstrip(), "```", "")
-
-
-def _use(config: Config, info: ExportInfo) -> Iterator[str]:
-    src, tgt = config.data.src, config.data.tgt
-    if info.kind == "transformers":
-        yield from _use_transformers(src)
-        return
-    options, module, load = "", "nmt", "Translator.load"
-    if info.kind == "ctranslate2":
-        options, module, load = " --engine ctranslate2", "nmt.engine.translator", "load_ctranslate2"
-    yield from (*USE.split("\n"), "With this directory as `DIR`:", "", "```")
-    yield f"nmt translate --model DIR{options} --input text.{src} --output text.{tgt}"
-    yield from ("```", "", "```python", f"from {module} import {load.split('.')[0]}", "")
-    yield f'translator = {load}("DIR")'
-    yield f'translations = translator.translate(["A sentence in {src}."])'
-    yield "```"
-
-
-def _use_transformers(src: str) -> Iterator[str]:
-    yield from ("## Use", "", "With this directory as `DIR`:", "", "```python")
-    yield from ("from transformers import AutoModelForSeq2SeqLM, AutoTokenizer", "")
-    yield 'model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained("DIR"), AutoTokenizer.from_pretrained("DIR")'
-    yield f'lines = tokenizer(["A sentence in {src}."], padding=True, truncation=True, return_tensors="pt")'
-    yield "translations = tokenizer.batch_decode(model.generate(**lines), skip_special_tokens=True)"
-    yield "```"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -19,7 +20,7 @@ from nmt.engine.compare import Comparison, check_tolerance, compare, made_up_lin
 from nmt.engine.convert import save_ctranslate2
 from nmt.engine.search import Engine
 from nmt.engine.translator import EngineSearcher
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.evaluate.record import record_scores
 from nmt.evaluate.run import choose_splits, evaluate_run, open_corpus
 from nmt.export.card import card
@@ -62,6 +63,13 @@ class Exported:
     not_carried: Sequence[str] = ()
     """The run's settings of search that transformers has no equivalent of."""
 
+    @property
+    def note(self) -> str | None:
+        """What the user should know about an export for transformers, if there is anything."""
+        if not self.not_carried:
+            return None
+        return f"not carried over, transformers has no such settings: {', '.join(self.not_carried)}"
+
 
 @dataclass(frozen=True)
 class Request:
@@ -79,7 +87,16 @@ class Request:
     evaluate: bool = False
     """Evaluate the test sets of the data directory."""
     license: str | None = None
-    """The licence of the model, for the card."""
+    """The licence of the model, for the card, by its identifier on the hub. Raises ConfigError for what is none."""
+
+    def __post_init__(self) -> None:
+        if self.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.license):
+            raise ConfigError(
+                [
+                    f"--license {self.license}: must be an identifier of the hub: lower-case letters, digits, . and -, "
+                    "such as cc-by-4.0; of a licence that has none, other"
+                ]
+            )
 
 
 def export(request: Request, output: Path, kind: Kind, quantization: Quantization = "float32") -> Exported:
@@ -123,6 +140,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
             seal(directory, info)
         elif kind == "transformers":
             save_transformers(model, config, vocabularies[0], info.positions, directory.path)
+            seal(directory, info)
         else:
             src, tgt = (tokenizer.pieces(range(len(tokenizer))) for tokenizer in vocabularies)
             save_ctranslate2(model, config.model, info.positions, (src, tgt), quantization, directory.path)
@@ -174,6 +192,7 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
         {
             "kind": kind,
             "nmt": __version__,
+            "direction": config.data.direction,
             "step": weights.step,
             "weights": weights.kind,
             "reason": weights.reason,

@@ -19,7 +19,7 @@ Recipe: TypeAlias = dict[str, object]
 # not part of a recipe: one directory serves both directions, may be moved, and is mixed by the training
 _LOCATIONS = {"direction", "dir", "root", "temperature", "weight"}
 
-_CHECKS = ("sha256", "pairs", "stream")
+_CHECKS = ("sha256", "pairs", "stream", "license")
 """Settings of a source that do not determine what is read."""
 
 

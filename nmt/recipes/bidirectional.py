@@ -61,7 +61,7 @@ class Training:
         """Whether the run has finished with these settings."""
         if not self.run.info.is_file() or summarise(self.run).state != "finished":
             return False
-        recorded, wanted = load_config(self.run.config), self.settings()
+        recorded, wanted = load_config(self.run.config).without_licenses(), self.settings().without_licenses()
         return recorded.model_dump(exclude=LOCATIONS) == wanted.model_dump(exclude=LOCATIONS)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nmt.config import Config, DataConfig, Source
 from nmt.config.load import changed_config, check_config, load_config
-from nmt.config.source import is_url
+from nmt.config.source import is_url, joint_license
 from nmt.data.corpus import read_manifest
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import DataDir, RunDir
@@ -73,12 +73,12 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[Source], Sour
     """
     shards = read_manifest(directory).splits["train"].shards if directory.manifest.is_file() else None
     # the text of one file repeats its pairs already, but prepare drops duplicates
-    repeats = {"train": data.train[0].repeat}
+    origins = {"train": data.train}
     if shards is not None:
-        repeats = {shard.name: data.train[int(shard.source.removeprefix("train."))].repeat for shard in shards}
+        origins = {shard.name: [data.train[int(shard.source.removeprefix("train."))]] for shard in shards}
     texts = {
         split: {language: str(directory.text(split, language)) for language in data.languages}
-        for split in (*repeats, "valid")
+        for split in (*origins, "valid")
     }
     if not all(Path(name).is_file() for files in texts.values() for name in files.values()):
         raise DataError(
@@ -86,10 +86,15 @@ def _split_off(data: DataConfig, directory: DataDir) -> tuple[list[Source], Sour
             "prepare first"
         )
     train = [
-        Source(files=texts[split], name="authentic" if shards is None else split, repeat=repeat)
-        for split, repeat in repeats.items()
+        Source(
+            files=texts[split],
+            name="authentic" if shards is None else split,
+            repeat=sources[0].repeat,
+            license=joint_license(sources),
+        )
+        for split, sources in origins.items()
     ]
-    return train, Source(files=texts["valid"], name="split off")
+    return train, Source(files=texts["valid"], name="split off", license=joint_license(data.train))
 
 
 def next_config(

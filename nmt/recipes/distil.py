@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nmt.config import Config, DataConfig, SearchConfig, Source
 from nmt.config.load import load_config
+from nmt.config.source import joint_license
 from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir
@@ -71,8 +72,9 @@ def distil(request: Distillation) -> int:
     recipe = RecipeDir(request.output, _settings(request, corpus), request.teachers)
     name = f"distilled.{tgt}"
     texts = data.text("train", src), data.text("train", tgt)
-    originals = Source(files={src: str(texts[0]), tgt: str(texts[1])}, name="originals")
-    distilled = Source(files={src: str(texts[0]), tgt: str(recipe.path / name)}, name="distilled")
+    joint = None if request.data is not None else joint_license(teacher.data.train)
+    originals = Source(files={src: str(texts[0]), tgt: str(texts[1])}, name="originals", license=joint)
+    distilled = Source(files={src: str(texts[0]), tgt: str(recipe.path / name)}, name="distilled", license=joint)
     corpora = [originals, distilled] if request.with_originals else [distilled]
     run_dir = f"runs/distilled-{recipe.path.name}-{{direction}}"
     config = next_config(_student(request, teacher, data.path), recipe, corpora, run_dir, request.overrides)

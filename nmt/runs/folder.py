@@ -1,7 +1,7 @@
 """Exported directories: written atomically, verified before use.
 
 Two kinds are loaded here: `folder` with weights.safetensors for the native engine, `ctranslate2` with a model of
-CTranslate2. What other libraries load is written in the same way, without the files below.
+CTranslate2. What other libraries load (`transformers`) is written and verified in the same way, but not loaded here.
 translator.json holds the checksums of all other files but the model card, is sealed, and is written last.
 """
 
@@ -36,6 +36,12 @@ from nmt.text.tokenizer import Tokenizers
 Kind = Literal["folder", "ctranslate2", "transformers"]
 Quantization = Literal["float32", "float16", "int8"]
 
+FOR_TRANSFORMERS = (
+    "holds a model for Hugging Face transformers (AutoModelForSeq2SeqLM.from_pretrained), which nmt does not load; "
+    "take --format folder or ctranslate2 of nmt export or nmt push"
+)
+"""The problem with such an export where a translator is needed."""
+
 
 class ExportInfo(Document):
     """Metadata of an exported translator, in translator.json."""
@@ -43,6 +49,8 @@ class ExportInfo(Document):
     kind: Kind
     nmt: str
     """The version of nmt that wrote it."""
+    direction: str | None = None
+    """Source and target language, `de-en`; None in exports of earlier versions, which have it in config.yaml."""
     step: int
     weights: Weights
     reason: str
@@ -92,8 +100,7 @@ class Folder:
 
     def verify(self) -> None:
         """Raise CheckpointError unless the checksum of every file is right."""
-        for name in self.checksums:
-            self._verified(name)
+        _verify_all(self.directory, self.checksums)
 
     def _verified(self, name: str) -> bytes:
         return _verified(self.directory, name, self.checksums)
@@ -105,10 +112,15 @@ def is_folder(path: Path) -> bool:
 
 
 def load_folder(path: Path) -> Folder:
-    """Open an exported directory. Raises CheckpointError if it is missing, damaged or of another format."""
+    """Open an exported directory.
+
+    Raises CheckpointError if it is missing, damaged, of another format, or for another library.
+    """
     directory = ExportDir(path)
     document = _read(directory)
     info, checksums = document.translator, document.checksums
+    if info.kind == "transformers":
+        raise CheckpointError(f"{path}: {FOR_TRANSFORMERS}")
     for name in checksums:
         if name == directory.config.name or name.startswith(f"{directory.tokenizer.path.name}/"):
             _verified(directory, name, checksums)
@@ -120,6 +132,22 @@ def load_folder(path: Path) -> Folder:
     if tokenizers.fingerprint != info.tokenizer:
         raise CheckpointError(f"{directory.tokenizer.path}: not the tokenizer of this translator")
     return Folder(directory, info, config, tokenizers, checksums)
+
+
+def verify_export(path: Path) -> ExportInfo:
+    """Verify all files of an exported directory of any kind, and return what its translator.json says.
+
+    Raises CheckpointError if it is missing, damaged or of another format.
+    """
+    directory = ExportDir(path)
+    document = _read(directory)
+    _verify_all(directory, document.checksums)
+    return document.translator
+
+
+def _verify_all(directory: ExportDir, checksums: Mapping[str, str]) -> None:
+    for name in checksums:
+        _verified(directory, name, checksums)
 
 
 def _read(directory: ExportDir) -> ExportDocument:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 from nmt.errors import ConfigError, HubError, error_text
@@ -50,6 +51,14 @@ def exported_files(info: Path) -> set[str]:
         raise ValueError(f"{info}: not that of an export") from error
 
 
+def is_for_transformers(info: Path) -> bool:
+    """Whether an export is for transformers, by its translator.json."""
+    match json.loads(info.read_bytes()):
+        case {"translator": {"kind": "transformers"}}:
+            return True
+    return False
+
+
 def status(error: BaseException) -> int | None:
     """Return the HTTP status that an error of the client is about."""
     code: int | None = getattr(getattr(error, "response", None), "status_code", None)
@@ -74,14 +83,34 @@ def hub_error(repository: str, error: Exception) -> Exception:
             problem = "no such revision"
         case errors.LocalEntryNotFoundError() if constants.HF_HUB_OFFLINE:
             problem = "not downloaded before, and HF_HUB_OFFLINE is set"
+    of_xet = _is_of_xet(error)
     if problem is None:
         problem = {
             401: "the hub does not accept the token; hf auth login stores another one",
             403: "the token may not do this: it needs the permission to write there",
             409: "was created meanwhile; push again",
             412: "was changed meanwhile; push again",
-        }.get(status(error) or 0)
+        }.get((_xet_status(error) if of_xet else status(error)) or 0)
+    if problem is None and of_xet:
+        problem = f"Xet has failed: {error_text(error)}; HF_HUB_DISABLE_XET=1 does without it"
     if problem is None and (code := status(error)) is not None:
         problem = f"the hub answered {code}: {error_text(error)}"
     text = problem or f"the hub cannot be reached: {error_text(error.__cause__ or error)}"
     return HubError(f"{repository}, at {constants.ENDPOINT}: {text}")
+
+
+def _is_of_xet(error: Exception) -> bool:
+    """Whether an error is one of hf_xet, by which the client transfers large files where it is installed.
+
+    They are of Python's own classes and have nothing but a text; those of other uploads are raised from one of HTTP.
+    """
+    from huggingface_hub import constants
+
+    is_plain = type(error).__module__ == "builtins" and getattr(error, "errno", None) is None and status(error) is None
+    has_xet = not constants.HF_HUB_DISABLE_XET and find_spec("hf_xet") is not None
+    return has_xet and is_plain and isinstance(error, RuntimeError | ConnectionError | TimeoutError)
+
+
+def _xet_status(error: Exception) -> int | None:
+    match = re.search(r"HTTP status (?:client|server) error \((\d{3})\b", str(error))
+    return int(match[1]) if match else None

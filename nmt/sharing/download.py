@@ -1,7 +1,7 @@
 """Models of the hub, hf://owner/name: downloaded once a commit into the cache of the hub's client.
 
-That cache consists of symbolic links, which `nmt` does not follow in a model. So a directory beside it has the same
-files as hard links, or as copies if the file system has none.
+That cache consists of symbolic links, which `nmt` does not follow in a model. So a directory of the repository in it,
+nmt/COMMIT beside snapshots/COMMIT, has the same files as hard links, or as copies if the file system has none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from nmt.errors import HubError
 from nmt.layout import ExportDir
-from nmt.sharing.client import exported_files, hub_error, is_address, parse_address
+from nmt.sharing.client import exported_files, hub_error, is_address, is_for_transformers, parse_address
 
 _FILES = ["translator.json", "config.yaml", "tokenizer/*", "weights.safetensors", "model.bin", "*.json", "README.md"]
 """What an export may have; anything else in a repository is left there."""
@@ -33,19 +33,27 @@ def download(address: str) -> Path:
 
     Without a connection, what was last downloaded of that revision is returned. Raises what `local_model` raises.
     """
-    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub import snapshot_download
 
     repository, revision = parse_address(address)
+    address = f"hf://{repository}" + (f"@{revision}" if revision is not None else "")  # without what pathlib did to it
     try:
         snapshot = Path(snapshot_download(repository, revision=revision, allow_patterns=_FILES))
-        if not ExportDir(snapshot).info.is_file():
-            raise HubError(f"{address}: no model that nmt has pushed, translator.json is missing")
-        missing = sorted(file for file in exported_files(ExportDir(snapshot).info) if not (snapshot / file).is_file())
+        info = ExportDir(snapshot).info
+        try:
+            files = exported_files(info)
+        except (FileNotFoundError, ValueError):
+            raise HubError(f"{address}: no model that nmt has pushed, translator.json is missing or not its") from None
+        if is_for_transformers(info):
+            from nmt.runs.folder import FOR_TRANSFORMERS  # imports torch
+
+            raise HubError(f"{address}: {FOR_TRANSFORMERS}")
+        missing = sorted(file for file in files if not (snapshot / file).is_file())
         if missing:
             raise HubError(
                 f"{address}: not downloaded completely, {missing[0]} is missing; try again with a connection"
             )
-        target = Path(constants.HF_HOME) / "nmt" / repository.replace("/", "--") / snapshot.name
+        target = snapshot.parents[1] / "nmt" / snapshot.name
         if not target.is_dir():
             _link(snapshot, target)
     except HubError:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nmt.console import say
 from nmt.errors import ConfigError, DataError, error_text
+from nmt.export.use import use
 from nmt.layout import ExportDir
-from nmt.runs.folder import load_folder
+from nmt.runs.folder import ExportInfo, Kind, load_folder, verify_export
 from nmt.sharing.client import TRANSIENT, check_name, exported_files, hub_error, status
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-INFO = ExportDir(Path()).info.name
+INFO, CARD = ExportDir(Path()).info.name, ExportDir(Path()).card.name
 NO_TOKEN = "no token for the hub: hf auth login stores one, or set HF_TOKEN"
 _WAITS = (1.0, 4.0, 16.0)  # seconds
 _OF_THE_HUB = {".gitattributes"}  # in every new repository
@@ -46,6 +47,7 @@ class Pushed:
     private: bool
     changed: bool
     """False if everything was there already."""
+    kind: Kind
 
 
 def find_repository(name: str, public: bool = False, force: bool = False) -> Repository:
@@ -94,34 +96,68 @@ def push(folder: Path, repository: Repository) -> Pushed:
     """Upload what `nmt export` wrote into a directory to a repository; create that first if there is none.
 
     All files appear in one commit, or none. What an upload that broke off has sent is not sent again. Files of an
-    earlier export that this one does not have are deleted; files that nmt did not write stay.
+    earlier export that this one does not have are deleted; files that nmt did not write stay. The card says how to load
+    the model from the hub.
 
     Raises CheckpointError if the directory is damaged, HubError if the hub refuses or cannot be reached, or the
     repository has been changed since it was looked at.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
-    load_folder(folder).verify()
+    info = verify_export(folder)
     api, name = HfApi(), repository.name
-    files = {file: folder / file for file in sorted(exported_files(folder / INFO)) if (folder / file).is_file()}
+    files: dict[str, str | bytes] = {
+        file: str(folder / file) for file in sorted(exported_files(folder / INFO)) if (folder / file).is_file()
+    }
+    if CARD in files:
+        files[CARD] = _card(folder, info, name)
 
-    def upload() -> tuple[str, str]:
+    def upload(head: str | None) -> tuple[str, str]:
         operations: list[CommitOperationAdd | CommitOperationDelete] = [
-            CommitOperationAdd(file, str(path)) for file, path in files.items()
+            CommitOperationAdd(file, content) for file, content in files.items()
         ]
         operations += [CommitOperationDelete(file) for file in sorted(repository.exported - {*files})]
-        commit = api.create_commit(
-            name, operations, commit_message="Model exported by nmt", parent_commit=repository.head
-        )
+        commit = api.create_commit(name, operations, commit_message="Model exported by nmt", parent_commit=head)
         return str(commit.commit_url), str(commit.oid)
 
     try:
-        if repository.head is None:
-            _patiently(lambda: api.create_repo(name, private=repository.private))
-        url, commit = _patiently(upload)
+        head = repository.head or _create(api, repository)
+        url, commit = _patiently(lambda: upload(head))
     except Exception as error:
         raise hub_error(name, error) from error
-    return Pushed(url, repository.private, commit != repository.head)
+    return Pushed(url, repository.private, commit != repository.head, info.kind)
+
+
+def _card(folder: Path, info: ExportInfo, repository: str) -> bytes:
+    """Return the model card, with the use of the repository in place of that of the directory, unless it was edited."""
+    direction = info.direction or load_folder(folder).config.data.direction
+    text = (folder / CARD).read_text(encoding="utf-8")
+    return text.replace(use(info.kind, direction), use(info.kind, direction, repository)).encode()
+
+
+def _create(api: HfApi, repository: Repository) -> str | None:
+    """Create the repository. Returns its commit, if it is known.
+
+    A hub that fails after it has created it answers the next try that it exists (409). It is ours then if it is private
+    or public as wanted, and nobody has put anything into it.
+    """
+    has_failed = False
+
+    def create() -> str | None:
+        nonlocal has_failed
+        try:
+            api.create_repo(repository.name, private=repository.private)
+        except Exception as error:
+            if has_failed and status(error) == 409:
+                found = api.model_info(repository.name)
+                files = {sibling.rfilename for sibling in found.siblings or []}
+                if bool(found.private) == repository.private and files <= _OF_THE_HUB:
+                    return found.sha
+            has_failed = has_failed or status(error) in TRANSIENT
+            raise
+        return None
+
+    return _patiently(create)
 
 
 def _patiently(ask: Callable[[], T]) -> T:

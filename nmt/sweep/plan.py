@@ -247,7 +247,9 @@ def _problems(training: Training) -> Iterator[str]:
     elif summary.state == "broken":
         yield f"{run.path}: {summary.problem}; repair it, or remove it to train it again"
     else:
-        before, wanted = (config.model_dump(mode="json") for config in (load_config(run.config), training.config))
+        before, wanted = (
+            config.without_licenses().model_dump(mode="json") for config in (load_config(run.config), training.config)
+        )
         for key, old, new in differences(before, wanted):
             if key not in LOCATIONS:
                 change = f"trained with {key} {old or 'not set'}, this sweep has {new or 'not set'}"

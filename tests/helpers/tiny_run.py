@@ -50,6 +50,12 @@ def tiny_config(**model: object) -> Config:
     return config.model_copy(update={"model": config.model.model_copy(update={**TINY, **model})})
 
 
+def licensed(config: Config) -> Config:
+    """The same configuration, whose training corpora state another licence."""
+    train = [source.model_copy(update={"license": "CC BY 4.0"}) for source in config.data.train]
+    return config.model_copy(update={"data": config.data.model_copy(update={"train": train})})
+
+
 def tiny_model(config: Config, tokenizer: Tokenizer, seed: int = 3) -> Transformer:
     """Weights so large that the outputs differ from line to line."""
     torch.manual_seed(seed)

@@ -27,6 +27,7 @@ from nmt.sweep.plan import Request, make_plan
 from nmt.sweep.table import as_tsv, render, rows_of
 from nmt.training.loop import fit
 from tiny_corpus import tiny_settings
+from tiny_run import licensed
 
 GOLDEN_SEEDS = Path("runs/sweep-golden")
 
@@ -165,7 +166,8 @@ def test_everything_is_checked_before_anything_starts(
 
 def test_what_is_there_and_is_of_no_or_another_sweep_is_named(nmt: Command, calls: Callable[[], list[str]]) -> None:
     changed = golden_run(20.0, seed=1)
-    changed.config.write_text(dump_config(load_config(GOLDEN.config, ["training.max_steps=500", "training.seed=1"])))
+    settings = load_config(GOLDEN.config, ["training.max_steps=500", "training.seed=1"])
+    changed.config.write_text(dump_config(licensed(settings)))  # a licence is no other training
     (GOLDEN_SEEDS / "seed=2").mkdir()
     (GOLDEN_SEEDS / "seed=2" / "letter.txt").touch()
     running = golden_run(20.0, seed=3)

@@ -114,10 +114,14 @@ def test_equal_models_make_equal_packages(tmp_path: Path) -> None:
 
 def test_the_command_and_what_it_refuses(tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     run, out = GOLDEN / "run", tmp_path / "x.argosmodel"
-    done = nmt("export", "--format", "argos", "--quantization", "float16", "--run", run, "--output", out)
+    options = ("--quantization", "float16", "--license", "mit", "--run", run)
+    done = nmt("export", "--format", "argos", *options, "--output", out)
     assert (done.status, done.out.splitlines()[-1]) == (0, f"{out}: written")
     with zipfile.ZipFile(out) as archive:
-        assert "compared with the run it was exported from" in archive.read("translate-aa_bb-nmt/README.md").decode()
+        card = archive.read("translate-aa_bb-nmt/README.md").decode()
+        assert json.loads(archive.read("translate-aa_bb-nmt/metadata.json"))["license"] == "mit"
+    assert "compared with the run it was exported from" in card
+    assert "\nlicense: mit\n" in card and "- licence of the model: mit\n" in card
     for again, problem in {out: "exists; name another file", tmp_path / "x.zip": "ends in .argosmodel"}.items():
         refused = nmt("export", "--format", "argos", "--run", run, "--output", again)
         assert (refused.status, problem in refused.err, refused.err.count("\n")) == (2, True, 1)

@@ -7,12 +7,15 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
 import pytest
 import yaml
 
 from command import Command
+from export_run import section, write_run
+from hub_client import use_hub
 from hub_server import Hub, serve
 from nmt import api
 from nmt.engine.translator import load_ctranslate2
@@ -26,6 +29,7 @@ from nmt.sharing.push import find_repository, push
 from nmt.translate.translator import Translator
 from places import GOLDEN
 from scored_run import record
+from xet_server import XetStore
 
 # the client itself uploads in a way that its HTTP library deprecates
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
@@ -36,16 +40,7 @@ NAME = "me/tiny"
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A hub, whose client has a cache and a token of its own and does not wait."""
     with serve(Hub()) as hub:
-        for name, value in {
-            "ENDPOINT": hub.endpoint,
-            "HUGGINGFACE_CO_URL_TEMPLATE": hub.endpoint + "/{repo_id}/resolve/{revision}/{filename}",
-            "HF_HOME": str(tmp_path / "home"), "HF_HUB_CACHE": str(tmp_path / "home/hub"),
-            "HF_TOKEN_PATH": str(tmp_path / "home/token"), "HF_HUB_DISABLE_XET": True, "HF_HUB_OFFLINE": False,
-        }.items():  # fmt: skip
-            monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
-        monkeypatch.setenv("HF_TOKEN", hub.token)
-        monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)  # the time module itself
-        huggingface_hub.utils.disable_progress_bars()
+        use_hub(hub, tmp_path / "home", monkeypatch)
         yield hub
 
 
@@ -80,6 +75,11 @@ def test_what_was_pushed_translates_as_the_run_does(hub: Hub, tmp_path: Path, nm
     pushed_config = yaml.safe_load(files(hub)["config.yaml"])
     assert (pushed_config["data"]["root"], pushed_config["training"]["run_dir"]) == (".", "runs/{direction}")
     assert hub.token not in pushed.out + pushed.err
+    use = section(files(hub)["README.md"].decode(), "Use")
+    assert f"nmt translate --model hf://{NAME} --input text.aa --output text.bb\n" in use
+    names: dict[str, Any] = {}
+    exec(use.split("```python\n")[1].split("```")[0], names)
+    assert len(names["translations"]) == 1 and "DIR" not in use
     assert sum("/commit/" in request for request in hub.requests) == 1
 
     text = tmp_path / "text"
@@ -111,20 +111,67 @@ def test_what_was_pushed_translates_as_the_run_does(hub: Hub, tmp_path: Path, nm
 def test_an_exported_directory_is_pushed_as_it_is(hub: Hub, exported: Path, nmt: Command, tmp_path: Path) -> None:
     assert nmt("push", "--public", exported, NAME).out.splitlines()[0].endswith(": pushed, public")
     wanted = {str(path.relative_to(exported)): path.read_bytes() for path in exported.rglob("*") if path.is_file()}
-    assert {name: data for name, data in files(hub).items() if name != ".gitattributes"} == wanted
+    card = wanted.pop("README.md").decode()
+    assert {name: files(hub)[name] for name in wanted} == wanted
+    assert files(hub).keys() - wanted.keys() == {".gitattributes", "README.md"}
+    pushed_card = files(hub)["README.md"].decode()
+    assert pushed_card.split("## Use")[0] == card.split("## Use")[0]
+    assert "--model DIR " in card and f"--model hf://{NAME} " in pushed_card
     for_ctranslate2 = export(Request(GOLDEN / "run", check_lines=5), tmp_path / "DIR", "ctranslate2").path
     before = {str(path.relative_to(for_ctranslate2)) for path in for_ctranslate2.rglob("*") if path.is_file()}
     for name in (".notes", "notes", "tokenizer/notes"):
         (for_ctranslate2 / name).write_text("mine alone")
     (for_ctranslate2 / "link").symlink_to("/etc/hostname")
+    edited = (for_ctranslate2 / "README.md").read_text().replace("## Use\n", "## How to use it\n")
+    (for_ctranslate2 / "README.md").write_text(edited)
     said = nmt("push", for_ctranslate2, NAME).out
+    assert files(hub)["README.md"].decode() == edited, "as it was written by hand"
     assert files(hub).keys() - {".gitattributes"} == before, "what nmt export did not write stays here"
     assert said.endswith(f"nmt translate --model hf://{NAME} --engine ctranslate2 translates with it\n")
     found = load_ctranslate2(api.download(f"hf://{NAME}")).translate(lines())
     assert found == Translator.load(GOLDEN / "run").translate(lines())
+    assert 'load_ctranslate2(download("hf://a/b"))' in module.use("ctranslate2", "aa-bb", "a/b")
     refused = nmt("push", "--evaluate", exported, NAME)
     assert (refused.status, "is exported and uploaded as it is" in refused.err) == (2, True)
     assert nmt("push", "--quantization", "int8", GOLDEN / "run", NAME).status == 2
+
+
+def test_a_model_for_transformers_is_pushed_and_not_loaded(hub: Hub, nmt: Command, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    pushed = nmt("push", "--format", "transformers", "--license", "mit", "--public", run, NAME)
+    assert (pushed.status, hub.private[NAME]) == (0, False), pushed.err
+    assert pushed.out.splitlines()[1] == f'AutoModelForSeq2SeqLM.from_pretrained("{NAME}") of transformers loads it'
+    wanted = export(Request(run, license="mit"), tmp_path / "DIR", "transformers").path
+    card, names = (wanted / "README.md").read_text(), {path.name for path in wanted.iterdir()}
+    assert names == files(hub).keys() - {".gitattributes"}
+    for name in names - {"README.md"}:
+        assert files(hub)[name] == (wanted / name).read_bytes()
+    assert files(hub)["README.md"].decode() == card.replace('"DIR"', f'"{NAME}"').replace(
+        "With this directory as `DIR`:\n\n", ""
+    )
+    again = nmt("push", wanted, NAME)
+    assert (again.status, again.out.splitlines()[0].split(": ")[1]) == (0, "nothing has changed, public")
+
+    hub.requests.clear()
+    for options in ([], ["--engine", "ctranslate2"]):
+        refused = nmt("translate", "--model", f"hf://{NAME}", *options, "--input", tmp_path / "none")
+        assert (refused.status, refused.out, refused.err.count("\n")) == (2, "", 1)
+        assert f"hf://{NAME}: holds a model for Hugging Face transformers (AutoModelForSeq2SeqLM" in refused.err
+    assert not any("model.safetensors" in request for request in hub.requests), "it is not downloaded first"
+
+    nmt("push", write_run(tmp_path / "other"), NAME)
+    assert files(hub).keys() & names == {"README.md", "translator.json"}, "the files of the former are gone"
+
+
+def test_what_transformers_does_not_hold_is_refused_before_anything_is_created(
+    hub: Hub, nmt: Command, tmp_path: Path
+) -> None:
+    run = write_run(tmp_path / "run", norm="post", positions="learned")
+    for options in (["--format", "transformers"], ["--format", "transformers", "--quantization", "int8"]):
+        refused = nmt("push", *options, run, NAME)
+        assert (refused.status, refused.out, refused.err.count("\n")) == (2, "", 1)
+    assert not any(request.startswith("POST") for request in hub.requests)
+    assert hub.repositories == {}
 
 
 # --- pushing ----------------------------------------------------------------------------------------
@@ -167,6 +214,27 @@ def test_a_change_in_between_is_not_overwritten(hub: Hub, exported: Path) -> Non
     hub.add("me/new", "main", {})
     with pytest.raises(HubError, match="was created meanwhile; push again"):
         push(exported, new)
+
+
+def test_a_repository_whose_creation_was_not_answered_is_taken(hub: Hub, exported: Path) -> None:
+    hub.lost = {"create": [502, 500]}
+    pushed = push(exported, find_repository(NAME))
+    assert (pushed.changed, pushed.private, hub.private[NAME]) == (True, True, True)
+    assert sum(request == "POST /api/repos/create" for request in hub.requests) == 3
+    assert "weights.safetensors" in files(hub)
+
+
+@pytest.mark.parametrize(("private", "content"), [(False, {}), (True, {"notes": b"of another"})])
+def test_a_repository_that_others_create_meanwhile_is_theirs(
+    private: bool, content: dict[str, bytes], hub: Hub, exported: Path
+) -> None:
+    found = find_repository(NAME)
+    hub.refusals = {"create": [502]}
+    hub.add(NAME, "main", content)
+    hub.private[NAME] = private
+    with pytest.raises(HubError, match="was created meanwhile; push again"):
+        push(exported, found)
+    assert files(hub) == content
 
 
 def test_an_upload_that_broke_off_is_repeated(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +286,82 @@ def test_nothing_is_asked_without_token_and_name(hub: Hub, monkeypatch: pytest.M
     assert hub.requests == []
 
 
+@pytest.fixture
+def with_xet(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    """The hub with Xet storage, and the client with the real hf_xet."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", False)
+    # Rust's client reads the environment; without compression, since the storage here does without
+    for name, value in {
+        "HF_HOME": tmp_path / "home", "HF_XET_CACHE": tmp_path / "xet", "HF_HUB_DISABLE_TELEMETRY": 1,
+        "HF_XET_XORB_COMPRESSION_POLICY": "none",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, str(value))
+    hub.xet = XetStore()
+    return hub
+
+
+def uploads(hub: Hub) -> dict[str, int]:
+    """How many requests sent weights: as xorbs of Xet, or as files of LFS."""
+    return {kind: sum(f" {kind}" in request for request in hub.requests) for kind in ("/cas/v1/xorbs/", "/stored/")}
+
+
+def test_large_files_are_uploaded_by_xet(with_xet: Hub, exported: Path) -> None:
+    hub = with_xet
+    hub.refusals = {"/commit/": [403]}
+    with pytest.raises(HubError, match="the token may not do this"):
+        push(exported, find_repository(NAME))
+    assert uploads(hub) == {"/cas/v1/xorbs/": 1, "/stored/": 0}
+    pushed = push(exported, find_repository(NAME))
+    assert uploads(hub) == {"/cas/v1/xorbs/": 1, "/stored/": 0}, "the weights were sent once"
+    assert pushed.changed
+    assert files(hub)["weights.safetensors"] == (exported / "weights.safetensors").read_bytes()
+    assert not push(exported, find_repository(NAME)).changed
+    Translator.load(download(f"hf://{NAME}"))
+
+
+def test_without_hf_xet_the_same_files_are_uploaded(
+    with_xet: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package is not installed; the other tests disable it."""
+    monkeypatch.setitem(huggingface_hub.utils._runtime._package_versions, "hf_xet", "N/A")
+    push(exported, find_repository(NAME))
+    assert uploads(with_xet) == {"/cas/v1/xorbs/": 0, "/stored/": 1}
+    assert files(with_xet)["weights.safetensors"] == (exported / "weights.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("status", "problem"),
+    [
+        (404, "Xet has failed: .*404 Not Found.*; HF_HUB_DISABLE_XET=1 does without it$"),
+        (403, "the token may not do this: it needs the permission to write there$"),
+        (401, "the hub does not accept the token; hf auth login stores another one$"),
+    ],
+)
+def test_what_xet_refuses_is_told(status: int, problem: str, with_xet: Hub, exported: Path) -> None:
+    with_xet.refusals = {"/xet-write-token/": [status] * 9}
+    with pytest.raises(HubError, match=problem) as caught:
+        push(exported, find_repository(NAME))
+    assert "\n" not in str(caught.value) and with_xet.token not in str(caught.value)
+    assert list(files(with_xet)) == [".gitattributes"]
+
+
 # --- downloading --------------------------------------------------------------------------------------
+
+
+def test_models_are_kept_in_the_cache_of_the_client(
+    hub: Hub, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(exported, find_repository(NAME))
+    cache = tmp_path / "elsewhere"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+    found = download(f"hf://{NAME}")
+    assert found == cache / "models--me--tiny" / "nmt" / hub.commit(NAME, "main")
+    assert not (tmp_path / "home" / "nmt").exists()
+    assert (found / "weights.safetensors").stat().st_nlink == 2, "a hard link"
+    cached = huggingface_hub.scan_cache_dir(cache)
+    assert (cached.warnings, [repository.repo_id for repository in cached.repos]) == ([], [NAME])
+    cached.delete_revisions(found.name).execute()
+    assert not found.exists()
 
 
 def test_a_model_is_downloaded_once_and_kept(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +391,7 @@ def test_a_model_is_downloaded_once_and_kept(hub: Hub, exported: Path, monkeypat
 
 @pytest.mark.usefixtures("hub")
 def test_a_download_that_broke_off_is_no_model(exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    partial = shutil.copytree(exported, tmp_path / "commit")
+    partial = shutil.copytree(exported, tmp_path / "models--me--tiny" / "snapshots" / "commit")
     weights = (partial / "weights.safetensors").rename(tmp_path / "weights")
     # what the client returns of an interrupted download where there is no connection
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(partial))
@@ -261,10 +404,12 @@ def test_a_download_that_broke_off_is_no_model(exported: Path, tmp_path: Path, m
 def test_what_cannot_be_downloaded_is_told(hub: Hub, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     push(exported, find_repository(NAME))
     hub.add("me/others", "main", {"config.json": b"{}"})
+    hub.add("me/strange", "main", {"translator.json": b"[]"})
     for address, problem in {
         "hf://me/missing": "no such repository, or a private one of others",
         f"hf://{NAME}@v2": "no such revision",
         "hf://me/others": "no model that nmt has pushed, translator.json is missing",
+        "hf://me/strange": "no model that nmt has pushed, translator.json is missing or not its",
     }.items():
         with pytest.raises(HubError, match=f"{address}.*: {problem}"):
             download(address)

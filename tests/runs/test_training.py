@@ -14,6 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from kept_run import Died, die_before, resumable_steps
 from nmt.config import Config
+from nmt.config.load import load_config
 from nmt.data.updates import BatchPlan, epoch_updates
 from nmt.errors import CheckpointError, ConfigError, DataError, DivergedError, NmtError
 from nmt.layout import RunDir
@@ -33,6 +34,7 @@ from nmt.training.setup import choices as choices_module
 from nmt.training.setup.start import Session, start
 from screen import rows, terminal
 from tiny_corpus import tiny_settings, tiny_text
+from tiny_run import licensed
 from trained import first_update, records, score, session_of
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -337,7 +339,9 @@ def test_what_may_not_change_when_a_run_goes_on(tiny_data, text, tmp_path):
     assert "model.d_ff cannot change when a run is resumed" in caught.value.problems[0]
     assert "training.seed cannot change when a run is resumed" in caught.value.problems[1]
     search = {"batch_sentences": 7, "batch_tokens": 100}  # changes no result
-    fit(tiny_settings(text, training={"max_steps": 4}, search=search), tiny_data, tmp_path / "run", resume=True)
+    settings = licensed(tiny_settings(text, training={"max_steps": 4}, search=search))
+    fit(settings, tiny_data, tmp_path / "run", resume=True)
+    assert load_config(tmp_path / "run" / "config.yaml").data.train == settings.data.train, "as it is stated now"
 
 
 def other_data(text: Path, folder: Path, **changes: dict[str, object]) -> tuple[Config, Path]:

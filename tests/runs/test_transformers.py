@@ -16,7 +16,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from command import Command
 from export_run import LINES, card_of, section, with_search, write_run
+from hub_client import use_hub
+from hub_server import Hub, serve
 from nmt.export.export import Request, export
 from nmt.export.tokenizer_json import tokenizer_config, tokenizer_json
 from nmt.model.masks import Padded
@@ -138,6 +141,20 @@ def test_a_trained_model_translates_as_in_nmt(whole: Path, data: Path, tmp_path:
     assert found.translated(lines) == native.translate(lines)
     wanted = native.translate(lines, beam=3)
     assert sum(map(str.__eq__, found.translated(lines, num_beams=3), wanted)) >= 0.9 * len(lines)
+
+
+@pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # of the hub's client itself
+def test_what_was_pushed_is_loaded_by_its_name(tmp_path: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = with_search(write_run(tmp_path / "run"), "max_length=8", "beam=1")
+    with serve(Hub()) as hub:
+        use_hub(hub, tmp_path / "home", monkeypatch)
+        pushed = nmt("push", "--format", "transformers", run, "me/tiny")
+        assert pushed.status == 0, pushed.err
+        names: dict[str, Any] = {}
+        card = hub.repositories["me/tiny"]["main"]["README.md"].decode()
+        exec(section(card, "Use").split("```")[1].removeprefix("python\n"), names)
+        found = Both(run, open_saved(run), tmp_path, names["model"], names["tokenizer"]).translated(LINES)
+    assert found == Translator.load(run, device="cpu", precision="float32").translate(LINES)
 
 
 # --- the tokenizer --------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def cleaning_settings(config: DataConfig) -> Json:
     """Return a config for tasks without what cleaning does not read, so that a change of that does not repeat them."""
     settings = config.model_dump(mode="json", exclude={"dir", "temperature", "valid", "test", "mono", "max_pieces"})
     for source in settings["train"]:
-        del source["repeat"], source["weight"]
+        del source["repeat"], source["weight"], source["license"]
     return settings | {"direction": config.direction if config.has_labels else "-".join(config.languages)}
 
 

@@ -45,11 +45,12 @@ def check_resume(config: Config, run: RunDir, inputs: Inputs) -> RunInfo:
     Raises ConfigError, DataError or CheckpointError.
     """
     before, corpus = load_config(run.config), inputs.corpus
+    was, now = before.without_licenses(), config.without_licenses()
     changed = [
         f"{section}.{field}"
         for section in ("data", "tokenizer", "model", "training", "search")
-        for field, value in getattr(before, section)
-        if value != getattr(getattr(config, section), field)
+        for field, value in getattr(was, section)
+        if value != getattr(getattr(now, section), field)
         and (section, field) not in {("data", "dir"), ("data", "root")}
         and not (section == "training" and field in MAY_CHANGE)
         and (section, field) not in {("search", "batch_sentences"), ("search", "batch_tokens")}

@@ -11,8 +11,10 @@ import pytest
 from command import Command
 from export_run import with_search, write_run
 from nmt.config import SearchConfig
+from nmt.errors import CheckpointError
 from nmt.export.export import Request, export
 from nmt.export.transformers import not_carried
+from nmt.runs.folder import verify_export
 
 
 def generation(tmp_path: Path, *changes: str) -> dict[str, Any]:
@@ -51,7 +53,7 @@ def test_settings_that_are_not_carried_over_are_named(tmp_path: Path, nmt: Comma
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {
         "README.md", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
-        "tokenizer_config.json",
+        "tokenizer_config.json", "translator.json",
     }  # fmt: skip
 
 
@@ -70,6 +72,21 @@ def test_what_no_class_holds_is_refused(model: dict[str, Any], problem: str, tmp
     assert problem in done.err
     assert "use --format folder or ctranslate2" in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_an_export_is_verified_and_not_loaded(tmp_path: Path, nmt: Command) -> None:
+    out = tmp_path / "out"
+    export(Request(write_run(tmp_path / "run")), out, "transformers")
+    assert (info := verify_export(out)).kind == "transformers" and info.direction == "de-en"
+    for command in (["--model", out], ["--model", out, "--engine", "ctranslate2"]):
+        done = nmt("translate", *command, "--input", tmp_path / "none")
+        assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
+        assert "out: holds a model for Hugging Face transformers" in done.err
+    weights = bytearray((out / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (out / "model.safetensors").write_bytes(weights)
+    with pytest.raises(CheckpointError, match=r"model.safetensors: damaged"):
+        verify_export(out)
 
 
 def test_options_of_the_comparison_are_refused(tmp_path: Path, nmt: Command) -> None:

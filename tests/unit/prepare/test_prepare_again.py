@@ -38,6 +38,7 @@ def test_again_with_nothing_changed_it_does_nothing(place: Folder) -> None:
     assert said == f"{place.data} is up to date with 240 training pairs: nothing to do"
     assert {path: path.stat().st_mtime_ns for path in place.data.rglob("*")} == times
     assert "nothing to do" in place.prepare(training__seed=7, data__dir="elsewhere")
+    assert "nothing to do" in place.prepare(data__train=[files("train") | {"license": "CC BY 4.0"}])
 
 
 @pytest.mark.parametrize(

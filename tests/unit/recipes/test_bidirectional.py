@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.main import get_command
@@ -13,6 +14,7 @@ from nmt.config import Config
 from nmt.config.load import dump_config, load_config
 from nmt.recipes import bidirectional as recipe
 from nmt.recipes.bidirectional import Bidirectional, plan
+from tiny_run import licensed
 
 SEED = "training.seed=2"
 
@@ -63,6 +65,13 @@ def test_runs_may_be_called_otherwise_and_begin_with_weights() -> None:
     assert (both.run.path, one.run.path) == (Path("runs/mine-both"), Path("runs/mine-both-de-en"))
     assert both.settings().training.init_from == "runs/big", "the weights that the user names are for the first"
     assert one.settings().training.init_from == "runs/mine-both"
+
+
+def test_a_licence_that_is_stated_later_repeats_no_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    both, _ = plan(Bidirectional("sample.yaml", "900", "20m", [SEED]))
+    begin("runs/sample-both", licensed(both.settings()))
+    monkeypatch.setattr(recipe, "summarise", lambda _: SimpleNamespace(state="finished"))
+    assert both.is_finished()
 
 
 def test_what_stops_the_first_training_stops_the_command(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,10 @@ def test_the_installed_sample_corpus_is_found() -> None:
 def test_the_text_of_shards_is_taken_shard_by_shard(tmp_path: Path) -> None:
     place = Folder(tmp_path)
     place.write(more=[(f"{src} Ja.", f"{tgt} Yes.") for src, tgt in TRAIN[:40]])
-    changes: dict[str, Any] = {"data__valid": 10, "data__train": [files("train"), {**files("more"), "repeat": 3}]}
+    changes: dict[str, Any] = {
+        "data__valid": 10,
+        "data__train": [{**files("train"), "license": "CC0"}, {**files("more"), "repeat": 3}],
+    }
     place.prepare(sizes=Sizes(shard_pairs=100), **changes)
     config = rooted(place.config(**changes), place.data)
     shards = place.corpus().manifest.splits["train"].shards or []
@@ -102,5 +105,7 @@ def test_the_text_of_shards_is_taken_shard_by_shard(tmp_path: Path) -> None:
         {language: str(place.data / f"{shard.name}.{language}") for language in ("de", "en")} for shard in shards
     ]
     assert [source.repeat for source in config.data.train] == [1, 1, 3]
+    assert [source.license for source in config.data.train] == ["CC0", "CC0", None]
+    assert isinstance(config.data.valid, Source) and config.data.valid.license == "CC0, not stated"
     again = {source.label for source in config.data.train}
     assert again == {shard.name for shard in shards}

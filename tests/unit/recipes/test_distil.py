@@ -12,17 +12,19 @@ from sacrebleu.metrics.chrf import CHRF
 from command import Command
 from nmt import Translator
 from nmt.config import SearchConfig
-from nmt.config.load import load_config
+from nmt.config.load import dump_config, load_config
 from nmt.files.write import Lock
 from nmt.recipes import commands
 from nmt.recipes.directory import translation_settings
 from nmt.recipes.distil import UNFINISHED, nearest
 from places import GOLDEN
 from recipe_folder import dropped, interrupt_after, lines_of
+from tiny_run import licensed
 
 
 def test_a_student_learns_from_the_translations_of_the_teacher(folder: Path, nmt: Command) -> None:
-    teacher = folder / "run"
+    teacher = shutil.copytree(folder / "run", Path("teacher"))
+    (teacher / "config.yaml").write_text(dump_config(licensed(load_config(teacher / "config.yaml"))), encoding="utf-8")
     done = nmt("distil", "--teacher", teacher, "--output", "out", "--set", "model.d_ff=24")
     assert done.status == 0, done.err
     source, translations = lines_of(folder / "data" / "train.aa"), lines_of(Path("out/distilled.bb"))
@@ -40,6 +42,7 @@ def test_a_student_learns_from_the_translations_of_the_teacher(folder: Path, nmt
 
     config = load_config("out/config.yaml")
     assert (config.model.d_ff, config.training.init_from, config.data.root) == (24, None, ".")
+    assert [source.license for source in config.data.train] == ["CC BY 4.0"], "that of the teacher's text"
     assert config.data.valid.files == {lang: str(folder / "text" / f"dev.{lang}") for lang in ("aa", "bb")}
     result = nmt("prepare", "--config", "out/config.yaml", "--tokenizer-from", teacher)
     assert result.status == 0, result.err

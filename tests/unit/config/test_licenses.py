@@ -1,0 +1,36 @@
+"""The licences of corpora, which are stated and decide nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.config import Source
+from nmt.config.load import load_config
+from nmt.config.source import joint_license
+from nmt.errors import ConfigError
+from nmt.prepare.pipeline.clean import cleaning_settings
+from nmt.prepare.recipe import recipe
+
+
+def test_licences_decide_nothing() -> None:
+    stated, not_stated = load_config("sample.yaml"), load_config("sample.yaml").without_licenses()
+    assert [source.license for _, source in stated.data.sources()] == ["MIT"] * 3
+    assert [source.license for _, source in not_stated.data.sources()] == [None] * 3
+    mono = {"de": [Source(path="de.txt", license="CC0")]}
+    data = stated.data.model_copy(update={"valid": 9, "mono": mono}).without_licenses()
+    assert (data.valid, data.mono["de"][0].license) == (9, None)
+    assert recipe(stated) == recipe(not_stated)
+    assert cleaning_settings(stated.data) == cleaning_settings(not_stated.data)
+
+
+def test_a_text_that_is_made_from_several_has_the_licences_of_all() -> None:
+    stated = load_config("sample.yaml").data.train[0]
+    unknown = stated.model_copy(update={"license": None})
+    assert joint_license([stated, stated]) == "MIT"
+    assert joint_license([stated, unknown, unknown]) == "MIT, not stated"
+    assert joint_license([unknown, unknown]) is None
+
+
+def test_a_blank_licence_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"data\.train\.0\.license: is blank: name the licence, such as CC BY 4\.0"):
+        load_config("sample.yaml", ["data.train=[{files: {de: a, en: b}, license: ' '}]"])
