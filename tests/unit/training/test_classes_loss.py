@@ -18,8 +18,8 @@ from nmt.data.corpus import Lines
 from nmt.data.packing import Packing
 from nmt.model.masks import Padded
 from nmt.model.stacks import DecoderModel, EncoderModel, pooled
+from nmt.training.loss import weighted_nll
 from nmt.training.objective import class_logits, classes_loss, cross_entropy, objective
-from nmt.training.weighted_loss import weighted_nll
 
 LENGTHS = [6, 1, 3, 9, 1, 12]
 LABELS = np.array([2, 0, 1, 1, 0, 2])
@@ -118,7 +118,7 @@ def test_a_sigmoid_has_one_output_and_the_binary_cross_entropy(lm_weight: float)
 
 
 def test_weighted_losses_have_the_gradient_of_the_plain_formula(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.training.weighted_loss.block_rows", lambda *_: 3)
+    monkeypatch.setattr("nmt.training.loss.block_rows", lambda *_: 3)
     torch.manual_seed(0)
     values = [torch.randn(7, 4, requires_grad=True), torch.randn(5, 4, requires_grad=True)]
     targets, weights = torch.tensor([0, 1, 2, 3, 4, 0, 1]), torch.rand(7)
