@@ -28,8 +28,9 @@ def plot(
 
     Loss on the training and development sets, BLEU on the development set (of runs that write no text: accuracy) and
     learning rate, over steps and over training time. Both losses are without label smoothing, in nats per token; of
-    masked language models per masked piece, without the pair task; of classifiers per text. The picture is readable in
-    black and white. A long training curve is drawn as means, with the range that each summarises in grey.
+    masked language models, without the pair task, and of a masked span per masked piece; of classifiers per text. The
+    picture is readable in black and white. A long training curve is drawn as means, with the range that each summarises
+    in grey.
 
     \b
     Examples:

@@ -37,6 +37,9 @@ class ModelConfig(Section):
     pooling: Literal["mean", "first", "last"] = "mean"
     """Classes of a sequence are predicted from the mean of its hidden states, or from the first or the last one. The
     first state of a decoder sees nothing of the sequence, and is refused."""
+    head: Literal["softmax", "sigmoid"] = "softmax"
+    """Outputs of the layer that predicts classes. softmax: one for each class. sigmoid: a single one, for two classes,
+    whose sigmoid is the probability of the second (of labels in alphabetical order)."""
     head_dropout: float = Field(0.1, ge=0.0, lt=1.0)
     """Dropout before the layer that predicts classes."""
     activation: Literal["relu", "gelu"] = "relu"

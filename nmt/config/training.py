@@ -49,7 +49,8 @@ class TrainingConfig(Section):
     """Pairs that are grouped by length together; larger pools need less padding."""
     objective: Literal["translation", "denoising", "masked", "causal", "classification"] = "translation"
     """What is learned. translation: the pairs. denoising: each line is restored from itself with spans of its pieces
-    masked (Lewis et al., 2019); the development set is restored, too, so that its BLEU and chrF are of restored lines.
+    masked (Lewis et al., 2019); the development set is restored, too, so that its BLEU and chrF are of restored lines
+    (with noise: infilling).
     masked: some pieces of each line (Devlin et al., 2019). causal: each piece of a line from those before it, as a
     language model does. classification: the labels of texts, with data.direction: en-label; an update's loss is the
     mean over its texts. denoising, masked and causal learn the lines of the training pairs and of data.mono one by one;
@@ -57,15 +58,19 @@ class TrainingConfig(Section):
     init_from."""
     languages: list[str] = Field([])
     """denoising, masked, causal: the languages to learn. [] is both, for causal the target language."""
+    noise: Literal["infilling", "span"] = "infilling"
+    """denoising: how a line is masked. infilling: several spans, each of which becomes one mask; the decoder restores
+    the whole line. span: one span, piece by piece, of which 80 % become masks, 10 % random pieces, and 10 % stay (MASS;
+    Song et al., 2019); the decoder predicts the pieces of the span, and reads masks in place of those before it."""
     mask_share: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
-    """denoising and masked: mean share of a line's pieces that are masked. null: what is usual, 0.35 for denoising and
-    0.15 for masked."""
+    """denoising and masked: mean share of a line's pieces that are masked. null: what is usual, 0.35 for denoising, 0.5
+    with noise: span, and 0.15 for masked."""
     lm_weight: float = Field(0.0, ge=0.0)
     """classification, model.kind = decoder: weight of the loss of a language model of the texts, the mean over the
     pieces of each text, beside that of the labels (Radford et al., 2018, who take 0.5)."""
     mask_span: float = Field(3.5, ge=1.0)
-    """denoising: mean number of pieces of a span (Poisson distribution); one mask stands for each span, and a span of
-    no piece inserts one."""
+    """noise: infilling: mean number of pieces of a span (Poisson distribution); one mask stands for each span, and a
+    span of no piece inserts one."""
     mask_words: bool = False
     """masked: the pieces of a word are masked together; for scripts with spaces between words."""
     pair_task: bool = False
@@ -175,8 +180,9 @@ class TrainingConfig(Section):
 
     @property
     def writes_text(self) -> bool:
-        """Whether the development set is translated or restored, and its text scored."""
-        return self.objective in ("translation", "denoising")
+        """Whether the development set is translated or restored, and its text scored; of a masked span alone there is
+        none."""
+        return self.objective == "translation" or (self.objective == "denoising" and self.noise == "infilling")
 
     @property
     def selected_by(self) -> str:
@@ -190,7 +196,9 @@ class TrainingConfig(Section):
     @property
     def masked_share(self) -> float:
         """`mask_share`, or the one that is usual for the objective."""
-        return self.mask_share or (0.35 if self.objective == "denoising" else 0.15)
+        if self.objective != "denoising":
+            return self.mask_share or 0.15
+        return self.mask_share or (0.5 if self.noise == "span" else 0.35)
 
     @property
     def idle_rate(self) -> str:
@@ -220,9 +228,11 @@ class TrainingConfig(Section):
             problems.append(f"pair_task: only with objective: masked, found {self.objective}")
         if self.pair_task and self.languages:
             problems.append("languages: pair_task learns both; leave it out")
+        problems += self._against_one_span()
         problems += self._against_classification()
         if not self.writes_text and self.select_by in ("bleu", "chrf"):
-            problems.append(f"select_by: no text is written with objective: {self.objective}; take loss or auto")
+            what = "noise: span" if self.noise == "span" else f"objective: {self.objective}"
+            problems.append(f"select_by: no text is written with {what}; take loss or auto")
         if self.cooldown and self.ends_at_max_steps:
             problems.append(f"cooldown: the {self.schedule} schedule falls to 0 by itself; leave cooldown at 0")
         if self.optimizer == "schedule_free":
@@ -241,6 +251,17 @@ class TrainingConfig(Section):
             "tgt_bpe_dropout": self.tgt_bpe_dropout,
         }
         return [f"{name}: not with objective: {self.objective}" for name, value in given.items() if value]
+
+    def _against_one_span(self) -> list[str]:
+        """Return problems of settings that masking one span excludes."""
+        if self.noise != "span":
+            return []
+        problems = []
+        if self.objective != "denoising":
+            problems.append(f"noise: span is for objective: denoising, found {self.objective}")
+        if self.mask_span != type(self).model_fields["mask_span"].default:
+            problems.append("mask_span: not with noise: span, whose length is mask_share of the line; leave it out")
+        return problems
 
     def _against_classification(self) -> list[str]:
         """Return problems of settings that classification excludes, or that only it has."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from nmt.data.corpus import Integers, Side, Split, lines_of
 from nmt.data.cutting import narrow
 from nmt.data.streams import Segments
-from nmt.text.tokenizer import BOS, EOS, PAD
+from nmt.text.tokenizer import BOS, EOS, MASK, PAD
 
 Indices = npt.NDArray[np.int64]
 
@@ -33,8 +33,8 @@ class Batch:
     `index` (B,) are their rows in the corpus; `src` (B, S) ends in `</s>`; `src_mask` (B, S) is True at tokens, False
     at padding; `tgt_in` (B, T) starts with `<s>`; `tgt_out` (B, T) is `tgt_in` shifted by one and ends in `</s>`;
     `token_indices` (n_tokens,) index the tokens of the loss in the flattened `tgt_out`: all of them, unless the pairs
-    say which are `scored`. `labels` (B,) int64 are the classes of the pairs, if they have some; `label_weight` is the
-    weight of the loss of each.
+    say which are `scored`; they may also say that the other ones are masked in `tgt_in`. `labels` (B,) int64 are the
+    classes of the pairs, if they have some; `label_weight` is the weight of the loss of each.
     """
 
     index: Tensor
@@ -180,16 +180,18 @@ class Pairs:
         segments: Segments | None = None,
         scored: Sequence[Scored] | None = None,
         labels: Indices | None = None,
+        masks_inputs: bool = False,
     ) -> Pairs:
         """Make pairs of the lines of `src` and `tgt`, which must be equally many; `segments`: those of a window.
 
-        `scored`: of each target, end of sentence counted, the tokens that the loss is of; None: all. `labels` (P,):
-        classes. The sum of their losses is weighted so that it is their mean once it is divided by `n_scored`: an
-        update's loss is the mean over tokens plus the mean over labels, however it is split.
+        `scored`: of each target, end of sentence counted, the tokens that the loss is of; None: all. With
+        `masks_inputs` the decoder reads MASK in place of those that are not scored. `labels` (P,): classes. The sum of
+        their losses is weighted so that it is their mean once it is divided by `n_scored`: an update's loss is the mean
+        over tokens plus the mean over labels, however it is split.
         """
         pairs = cls.__new__(cls)
         pairs._take(src, tgt, segments)
-        pairs._scored, pairs._labels = scored, labels
+        pairs._scored, pairs._labels, pairs._masks_inputs = scored, labels, masks_inputs
         if labels is not None:
             pairs._label_weight = pairs.n_scored / max(len(labels), 1)
         return pairs
@@ -198,6 +200,7 @@ class Pairs:
         self.lengths, self._src, self._tgt = PairLengths(src.n_ids(), tgt.n_ids()), src, tgt
         self._segments = segments
         self._scored: Sequence[Scored] | None = None
+        self._masks_inputs = False
         self._labels: Indices | None = None
         self._label_weight = 1.0
 
@@ -230,6 +233,8 @@ class Pairs:
             is_scored = np.zeros(tgt_out.shape, np.bool_)
             for i, row in enumerate(rows.tolist()):
                 is_scored[i, : len(self._scored[row])] = self._scored[row]
+        if self._masks_inputs:
+            tgt_in[:, 1:][~is_scored[:, :-1] & (tgt_in[:, 1:] != PAD)] = MASK
         indices = np.flatnonzero(is_scored)
         return Batch(
             index=torch.from_numpy(rows),

@@ -11,7 +11,7 @@ from nmt.config import Config
 from nmt.data.batching import Indices, Pairs
 from nmt.data.corpus import Joined, Side
 from nmt.data.masking import Masking
-from nmt.data.noise import Noise
+from nmt.data.noise import Infilling, OneSpan
 from nmt.data.one_sequence import OneSequence
 from nmt.data.pair_sequences import PairSequences
 from nmt.data.streams import Segments
@@ -53,7 +53,8 @@ def objective_change(config: Config, tokenizers: Tokenizers, seed: int) -> Chang
     """Return the change that the objective makes to pairs, if it makes one."""
     training = config.training
     if training.objective == "denoising":
-        return Noise(training, seed)
+        n_pieces = len(tokenizers[config.learned_languages[-1]])
+        return OneSpan(training, n_pieces, seed) if training.noise == "span" else Infilling(training, seed)
     if training.objective == "masked":
         return Masking(training, tokenizers[config.learned_languages[-1]], config.data.max_pieces, seed)
     if config.joins_sides:

@@ -82,7 +82,8 @@ class Packing:
         padded = self._pairs.batch(rows)
         src, src_bounds, src_positions = self._row(padded.src.numpy())
         tgt, tgt_bounds, tgt_positions = self._row(padded.tgt_out.numpy())
-        tgt_in = np.where(tgt_positions == 0, BOS, np.roll(tgt, 1))
+        tgt_in, inputs = np.full_like(tgt, PAD), padded.tgt_in.numpy()[padded.tgt_mask.numpy()]
+        tgt_in[: len(inputs)], tgt_in[len(inputs)] = inputs, BOS  # the tail starts like a sentence
         return PackedBatch(
             src=torch.from_numpy(src)[None],
             src_bounds=torch.from_numpy(src_bounds),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nmt.config import Config
+from nmt.errors import ConfigError
 from nmt.model.stacks import DecoderModel, EncoderModel
 from nmt.model.transformer import Model, Transformer
 
@@ -13,11 +14,13 @@ def make_model(config: Config, vocab_sizes: Mapping[str, int], separator: int) -
     """Make the model with random weights.
 
     `vocab_sizes`: pieces of each language's vocabulary, and number of labels; `separator`: the id between two lines of
-    one sequence.
+    one sequence. Raises ConfigError if the head does not fit the number of classes.
     """
     vocab_size = vocab_sizes[config.learned_languages[-1]]
     classifies = config.training.objective == "classification"
     n_classes = vocab_sizes[config.data.tgt] if classifies else config.n_classes
+    if config.model.head == "sigmoid" and n_classes not in (0, 2):
+        raise ConfigError([f"model.head: sigmoid is for two labels, and the texts have {n_classes}; take softmax"])
     model: EncoderModel | DecoderModel
     match config.model.kind:
         case "encoder":

@@ -6,6 +6,7 @@ Legend: B sentences, S source and T target length, D width, C classes.
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import ModelConfig
@@ -16,18 +17,23 @@ from nmt.model.transformer import Decoder, Encoder, Model, Transformer
 
 
 class Head(nn.Module):
-    """Classes of whole sequences: the mean of the hidden states of their tokens, dropout, a linear layer."""
+    """Classes of whole sequences: the mean of the hidden states of their tokens, dropout, a linear layer.
+
+    With model.head: sigmoid it has one output, the logit of the second of two classes. That of the first is 0, so that
+    everything else is the same: softmax((0, z)) is (1 - sigmoid(z), sigmoid(z)).
+    """
 
     def __init__(self, config: ModelConfig, n_classes: int) -> None:
         super().__init__()
+        self.is_sigmoid = config.head == "sigmoid"
         self.dropout = Dropout(config.head_dropout)
-        self.classes = nn.Linear(config.d_model, n_classes)
+        self.classes = nn.Linear(config.d_model, 1 if self.is_sigmoid else n_classes)
         self.pooling = config.pooling
 
     def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
         """Return logits (B, C) of hidden states (B, S, D), or in the packed layout (1, N, D)."""
         logits: Tensor = self.classes(self.dropout(pooled(hidden, layout, self.pooling)))
-        return logits
+        return F.pad(logits, (1, 0)) if self.is_sigmoid else logits
 
 
 def pooled(hidden: Tensor, layout: Layout, how: str) -> Tensor:

@@ -34,8 +34,9 @@ DIFFERENCE_NOTE = (
 )
 OF_A_TEST_SET = "; nmt compare --group tests over seeds and the lines of a test set"
 LABELS: dict[Metric, str] = {"bleu": "BLEU", "perplexity": "perplexity", "accuracy": "accuracy"}
-PREDICTED = {f"training.{name}" for name in
-             ("mask_share", "mask_span", "mask_words", "pair_task", "pair_negatives", "languages")}  # fmt: skip
+PREDICTED = {f"training.{name}" for name in (
+    "noise", "mask_share", "mask_span", "mask_words", "pair_task", "pair_negatives", "languages",
+)}  # fmt: skip
 """Settings that decide which pieces are predicted, and from what."""
 KINDS: tuple[Weights, ...] = get_args(Weights)
 

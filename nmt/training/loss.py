@@ -99,11 +99,15 @@ def label_smoothed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor
     """Return the label-smoothed cross-entropy of logits hidden (N, D) @ weight (V, D).T and targets (N,) int64.
 
     No target is padding. The target distribution is (1 - smoothing) on the target and smoothing / V on every entry
-    (Szegedy et al., 2016).
-    Fused: logits are computed a block of rows at a time and turned into their gradient at once, so that all N rows of
-    them never exist together.
+    (Szegedy et al., 2016). Fused: logits are computed a block of rows at a time and turned into their gradient at once,
+    so that all N rows of them never exist together.
     """
-    return _sums((hidden,), weight, targets, smoothing, None)
+    return _sums((hidden,), weight, targets, smoothing)
+
+
+def weighted_nll(hidden: Tensor, weight: Tensor, targets: Tensor, token_weights: Tensor) -> Tensor:
+    """Return the negative log-likelihood of targets (N,), each times its weight (N,), summed; fused in the same way."""
+    return _sums((hidden,), weight, targets, 0.0, token_weights=token_weights).loss
 
 
 def plain_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
@@ -129,7 +133,12 @@ def consistency_loss(
 
 
 def _sums(
-    passes: tuple[Tensor, ...], weight: Tensor, targets: Tensor, smoothing: float, weights: ConsistencyWeights | None
+    passes: tuple[Tensor, ...],
+    weight: Tensor,
+    targets: Tensor,
+    smoothing: float,
+    weights: ConsistencyWeights | None = None,
+    token_weights: Tensor | float = 1.0,
 ) -> LossSums:
     device = weight.device.type
     needs_grad = torch.is_grad_enabled() and (weight.requires_grad or any(hidden.requires_grad for hidden in passes))
@@ -137,7 +146,7 @@ def _sums(
     if step := row_step(weight.device):
         passes = tuple(pad_rows(hidden, step) for hidden in passes)
     loss, nll, kl, n_correct = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
-        weight, targets, smoothing, dtype, needs_grad, weights, *passes
+        weight, targets, smoothing, dtype, needs_grad, weights, token_weights, *passes
     )
     return LossSums(loss, nll, kl, n_correct, targets.numel())
 
@@ -153,7 +162,7 @@ class _ChunkedLoss(torch.autograd.Function):
 
     The cross-entropy has the gradient p - (1 - smoothing) * one_hot(target) - smoothing / V with respect to the logits.
     The last term is the same for every logit, so its products with weight and hidden are added once afterwards.
-    Passes may have more rows than there are targets: these last rows are zeros and have no part in the loss.
+    Rows of passes beyond the targets are zeros and have no part in the loss. Token weights go without smoothing.
     """
 
     @staticmethod
@@ -165,6 +174,7 @@ class _ChunkedLoss(torch.autograd.Function):
         dtype: torch.dtype | None,
         needs_grad: bool,
         weights: ConsistencyWeights | None,
+        token_weights: Tensor | float,
         *passes: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         compute, device, n = dtype or passes[0].dtype, weight.device, len(targets)
@@ -178,8 +188,7 @@ class _ChunkedLoss(torch.autograd.Function):
             learns_weight = needs_grad and ctx.needs_input_grad[0]  # not if it is frozen
             grad_weight = torch.zeros_like(weight if learns_weight else weight[:0])
             stats = _RowStats(len(passes), n, weight)
-            n_rows = block_rows(len(w), device)
-            for start in range(0, n, n_rows):
+            for start in range(0, n, n_rows := block_rows(len(w), device)):
                 rows = slice(start, start + n_rows)
                 target = targets[rows, None]
                 logits = [h[rows] @ w.T for h in hidden]  # (rows, V) each
@@ -193,15 +202,16 @@ class _ChunkedLoss(torch.autograd.Function):
                     if ce_weight:
                         at = torch.arange(len(target), device=device)
                         logit_grad[at, target[:, 0]] -= ce_weight * (1 - smoothing)
+                    if isinstance(token_weights, Tensor):
+                        logit_grad[: len(target)] *= token_weights[rows, None]
                     logit_grad[len(target) :] = 0
                     grad[rows] = logit_grad @ w_grad
                     if learns_weight:
                         grad_weight += logit_grad.T @ h[rows]
             # label smoothing: the uniform part of the target distribution needs only the mean of the logits
             mean_weight = w.to(weight.dtype).mean(0)  # (D,): hidden @ mean_weight is the mean of a row's logits
-            nll = (stats.log_z - stats.target_logit).sum(-1)  # (passes,)
-            kl, weighted_kl = stats.divergences(weights)
-            loss = weighted_kl
+            nll = ((stats.log_z - stats.target_logit) * token_weights).sum(-1)  # (passes,)
+            kl, loss = stats.divergences(weights)
             for i, (ce_weight, h) in enumerate(zip(ce_weights, hidden, strict=True)):
                 if not ce_weight:
                     continue
@@ -222,7 +232,7 @@ class _ChunkedLoss(torch.autograd.Function):
         grad_weight, *grad_hidden = ctx.saved_tensors
         of_passes = [(grad * grads[0]).to(ctx.hidden_dtype) for grad in grad_hidden]
         of_weight = grad_weight * grads[0] if ctx.needs_input_grad[0] else None
-        return of_weight, None, None, None, None, None, *of_passes
+        return of_weight, None, None, None, None, None, None, *of_passes
 
 
 class _RowStats:

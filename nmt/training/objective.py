@@ -24,9 +24,15 @@ from nmt.model.precision import row_step
 from nmt.model.stacks import DecoderModel, EncoderModel
 from nmt.model.transformer import Model
 from nmt.text.tokenizer import EOS
-from nmt.training.loss import ClassSums, ConsistencyWeights, LossSums, consistency_loss, label_smoothed_cross_entropy
+from nmt.training.loss import (
+    ClassSums,
+    ConsistencyWeights,
+    LossSums,
+    consistency_loss,
+    label_smoothed_cross_entropy,
+    weighted_nll,
+)
 from nmt.training.parallel.shard import is_sharded
-from nmt.training.weighted_loss import weighted_nll
 
 Forward = Callable[..., Tensor]
 """The model itself, or its compiled version."""

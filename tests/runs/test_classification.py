@@ -18,10 +18,11 @@ from nmt.data.batching import unpadded
 from nmt.data.corpus import Corpus
 from nmt.errors import ConfigError
 from nmt.layout import DataDir, RunDir
+from nmt.model.make import make_model
 from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.runs.weights import choose_weights
-from nmt.text.tokenizer import Tokenizers
+from nmt.text.tokenizer import SEPARATOR, Tokenizers
 from nmt.training.loop import fit
 from nmt.training.setup.start import start
 from tiny_corpus import tiny_settings
@@ -40,10 +41,9 @@ MODEL = {
 SHORT = {"max_steps": 6, "save_every_steps": 2, "validate_every_steps": 3, "keep_last": 2, "average_last": 2}
 
 
-def config(text: Path, kind: str = "encoder", **training: Any) -> Config:
-    return labelled_config(
-        text, data={"max_pieces": 100}, training={**TRAINING, **training}, model={**MODEL, "kind": kind}
-    )
+def config(text: Path, kind: str = "encoder", head: str = "softmax", **training: Any) -> Config:
+    model = {**MODEL, "kind": kind, "head": head}
+    return labelled_config(text, data={"max_pieces": 100}, training={**TRAINING, **training}, model=model)
 
 
 @pytest.fixture(scope="module")
@@ -88,12 +88,29 @@ def test_an_encoder_learns_the_labels(trained: Path, nmt: Command) -> None:
     assert f"acc {best:.1%}" in listed and f"test {scores['accuracy']:.1%}" in listed
 
 
-def test_a_decoder_learns_the_labels_beside_the_text(text: Path, tmp_path: Path) -> None:
-    settings = config(text, "decoder", lm_weight=0.1)
+def test_a_decoder_learns_the_labels_beside_the_text(text: Path, tmp_path: Path, nmt: Command) -> None:
+    """Here with a sigmoid."""
+    settings = config(text, "decoder", head="sigmoid", lm_weight=0.1)
     fit(settings, text / "data", tmp_path / "run")
     train, valid = records(tmp_path / "run", "train"), records(tmp_path / "run", "valid")
     assert max(record["accuracy"] for record in valid) > 0.95
     assert all(record["loss"] > record["nll"] + 0.1 for record in train), "the loss has that of the text"
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line, _ in TEST), encoding="utf-8")
+    done = nmt("classify", "--run", tmp_path / "run", "--input", tmp_path / "in.txt", "--probabilities")
+    rows = [line.split("\t") for line in done.out.splitlines()]
+    assert sum(row[0] == label for row, (_, label) in zip(rows, TEST, strict=True)) / len(TEST) > 0.95
+    assert all(float(row[1]) + float(row[3]) == pytest.approx(1, abs=2e-6) for row in rows)
+    report = json.loads(nmt("evaluate", "--run", tmp_path / "run", "--json").out)
+    assert {score["metric"]: score["value"] for score in report["scores"]}["accuracy"] > 0.95
+
+
+def test_a_sigmoid_is_for_two_labels(text: Path) -> None:
+    settings = config(text, head="sigmoid")
+    with pytest.raises(
+        ConfigError, match=r"model\.head: sigmoid is for two labels, and the texts have 3; take softmax"
+    ):
+        make_model(settings, {"en": 330, "label": 3}, SEPARATOR)
+    make_model(config(text, head="sigmoid", objective="masked"), {"en": 330, "label": 3}, SEPARATOR)
 
 
 @pytest.mark.parametrize(("kind", "weight"), [("encoder", 0.0), ("decoder", 0.5)])
@@ -200,6 +217,14 @@ def test_a_head_of_other_labels_is_not_taken(trained: Path, tmp_path: Path) -> N
     assert tokenizers.labels is not None and tokenizers.labels.names == ["neg", "pos"]
     theirs = choose_weights(RunDir(trained), settings.training).tensors
     found = dict(start(settings, tmp_path / "data", tmp_path / "run", False).model.named_parameters())
+    same = {name for name, tensor in theirs.items() if torch.equal(found[name], tensor)}
+    assert theirs.keys() - same == {"head.classes.weight", "head.classes.bias"}
+
+
+def test_a_head_with_other_outputs_is_not_taken(trained: Path, text: Path, tmp_path: Path) -> None:
+    settings = config(text, head="sigmoid", init_from=str(trained))
+    theirs = choose_weights(RunDir(trained), settings.training).tensors
+    found = dict(start(settings, text / "data", tmp_path / "run", False).model.named_parameters())
     same = {name for name, tensor in theirs.items() if torch.equal(found[name], tensor)}
     assert theirs.keys() - same == {"head.classes.weight", "head.classes.bias"}
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 
 def denoising(data: Path, **training: Any) -> Config:
-    return settings(data, objective="denoising", **training)
+    return settings(data, **{"objective": "denoising", **training})
 
 
 def records(run: Path, kind: str) -> list[dict[str, Any]]:
@@ -40,6 +40,13 @@ def records(run: Path, kind: str) -> list[dict[str, Any]]:
 def pretrained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("denoising") / "run"
     fit(denoising(data), data, run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def one_span(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("span") / "run"
+    fit(denoising(data, noise="span"), data, run)
     return run
 
 
@@ -66,6 +73,8 @@ def test_monolingual_text_is_learned_too(data: Path, tmp_path: Path) -> None:
     config = tiny_settings(text, training={"objective": "denoising"}, data=mono)
     prepare(config, tmp_path / "data", echo=lambda _: None)
     session = start(config, tmp_path / "data", tmp_path / "run", resume=False)
+    span = tiny_settings(text, training={"objective": "denoising", "noise": "span"}, data=mono)
+    assert len(start(span, tmp_path / "data", tmp_path / "span", resume=False).pairs) == len(session.pairs)
     assert session.windows.n_examples == len(session.pairs) == 2 * session.windows.mix.n_pairs + 30
     last = session.pairs.batch(np.array([len(session.pairs) - 1])).tgt_out[0, :-1].tolist()
     assert session.validator.tokenizers["aa"].decode(last) == "mono z29"
@@ -90,16 +99,47 @@ def test_each_update_is_masked_anew(data: Path, tmp_path: Path) -> None:
     assert sources[0] == sources[1] != sources[2]
 
 
-def test_a_resumed_run_is_the_same(data: Path, pretrained: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
+@pytest.mark.parametrize("noise", ["infilling", "span"])
+def test_a_resumed_run_is_the_same(data: Path, pretrained: Path, one_span: Path, tmp_path: Path, noise: str) -> None:
+    run, config = tmp_path / "run", denoising(data, noise=noise)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Died):
         die_before(5, patch)
-        fit(denoising(data), data, run)
-    fit(denoising(data), data, run, resume=True)
-    assert differences(kept(run), kept(pretrained)) == []
+        fit(config, data, run)
+    fit(config, data, run, resume=True)
+    assert differences(kept(run), kept(one_span if noise == "span" else pretrained)) == []
 
 
-def test_a_translation_run_starts_with_its_weights(data: Path, pretrained: Path, tmp_path: Path) -> None:
+def test_of_one_span_its_pieces_are_validated(data: Path, one_span: Path, tmp_path: Path) -> None:
+    first, last = records(one_span, "valid")
+    assert last["nll"] < first["nll"] and last["loss"] == last["nll"] and "bleu" not in last
+    assert "perplexity" in last and not [*RunDir(one_span).dev.glob("step-*")]
+    sessions = [start(denoising(data, noise="span", seed=i), data, tmp_path / str(i), resume=False) for i in (1, 2)]
+    batches = [session.validator.pairs.batch(np.arange(6)) for session in sessions]
+    assert torch.equal(batches[0].src, batches[1].src), "runs of several seeds compare"
+    assert summarise(RunDir(one_span)).best_perplexity == pytest.approx(last["perplexity"])
+    update = sessions[0].modify(sessions[0].updates()[0])
+    assert update.n_tokens == sessions[0].batch(update.rows).n_tokens < sessions[0].updates()[0].n_tokens
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"objective": "translation"}, "noise: span is for objective: denoising, found translation"),
+        ({"mask_span": 2.0}, "mask_span: not with noise: span, whose length is mask_share of the line; leave it out"),
+        ({"select_by": "bleu"}, "select_by: no text is written with noise: span; take loss or auto"),
+    ],
+)
+def test_what_does_not_go_with_one_span(data: Path, changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        denoising(data, **{"noise": "span", **changes})
+    assert caught.value.problems == [f"tiny: training.{problem}"]
+
+
+@pytest.mark.parametrize("noise", ["infilling", "span"])
+def test_a_translation_run_starts_with_its_weights(
+    data: Path, pretrained: Path, one_span: Path, tmp_path: Path, noise: str
+) -> None:
+    pretrained = one_span if noise == "span" else pretrained
     session = start(settings(data, init_from=str(pretrained)), data, tmp_path / "run", resume=False)
     begun = dict(session.model.named_parameters())
     step = json.loads(RunDir(pretrained).selected.read_text(encoding="utf-8"))["best_step"]

@@ -134,13 +134,17 @@ def test_the_loss_does_not_depend_on_how_an_update_is_split(data: Path, tmp_path
     assert whole == pytest.approx(float(expected), rel=1e-5)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "first", "last"])
-def test_padded_packed_and_single_sequences_have_the_same_loss(data: Path, tmp_path: Path, pooling: str) -> None:
-    config = still(data, pair_task=True)
-    config = config.model_copy(update={"model": config.model.model_copy(update={"pooling": pooling, "segments": True})})
+@pytest.mark.parametrize(("pooling", "head"), [("mean", "softmax"), ("first", "softmax"), ("last", "sigmoid")])
+def test_padded_packed_and_single_sequences_have_the_same_loss(
+    data: Path, tmp_path: Path, pooling: str, head: str
+) -> None:
+    config, changes = still(data, pair_task=True), {"pooling": pooling, "head": head, "segments": True}
+    config = config.model_copy(update={"model": config.model.model_copy(update=changes)})
     session = start(config, data, tmp_path / "run", resume=False)
     session.modify(session.updates()[0])
     pairs, model = session.pairs, session.model
+    assert isinstance(model, EncoderModel) and model.head is not None
+    assert len(model.head.classes.weight) == (1 if head == "sigmoid" else 2)
 
     def found(batches: list[Any]) -> list[float]:
         sums = [cross_entropy(model, batch, 0.0) for batch in batches]

@@ -30,14 +30,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def trainings(*arguments: str) -> tuple[int, str, list[list[str]]]:
-    """Status, messages and the words of each `nmt train` that multi30k.sh calls, of a `nmt` that does nothing."""
+def trainings(*arguments: str, script: str = "multi30k.sh") -> tuple[int, str, list[list[str]]]:
+    """Status, messages and the words of each `nmt train` that a script calls, of a `nmt` that does nothing."""
     Path("bin").mkdir(exist_ok=True)
     Path("bin/nmt").write_text(FAKE, encoding="utf-8")
     Path("bin/nmt").chmod(0o755)
     Path("commands").write_text("", encoding="utf-8")
     done = subprocess.run(
-        [EXPERIMENTS / "multi30k.sh", *arguments],
+        [EXPERIMENTS / script, *arguments],
         env=os.environ | {"PATH": f"{Path('bin').resolve()}:{os.environ['PATH']}"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -69,6 +69,21 @@ def test_arms_differ_in_what_their_names_say_and_go_on_with_the_same_settings() 
     assert again == [["train", "--resume", *simcut[1:]]]
     _, _, other = trainings("some/folder", "8", "simcut")
     assert other[0][-1] == "runs/multi30k/simcut-8" and "--resume" not in other[0]
+
+
+def test_the_arm_span_is_mono_with_another_noise() -> None:
+    for split in ("train", "val", "test_2016_flickr"):
+        for language in ("de", "en"):
+            Path(f"{split}.{language}").write_text("a\n", encoding="utf-8")
+    status, said, calls = trainings(".", "3", "mono", "span", script="pretraining.sh")
+    assert (status, said) == (0, "")
+    noise_of_mono, mono, noise_of_span, span = map(config_of, calls)
+    assert noise_of_mono.training.objective == "denoising" and noise_of_mono.training.noise == "infilling"
+    changed = noise_of_mono.training.model_copy(update={"noise": "span"})
+    assert noise_of_span == noise_of_mono.model_copy(update={"training": changed}) and span == mono
+    starts = [words[words.index("--init-from") + 1] for words in calls if "--init-from" in words]
+    assert starts == [calls[0][calls[0].index("--run") + 1], calls[2][calls[2].index("--run") + 1]]
+    assert starts[0] != starts[1] and calls[0][calls[0].index("--data") + 1] == calls[2][calls[2].index("--data") + 1]
 
 
 def test_an_arm_that_is_none_is_found_at_once() -> None:

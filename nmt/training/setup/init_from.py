@@ -98,7 +98,8 @@ def _read_weights(source: Source, config: Config, corpus: Corpus, model: Model) 
         raise ConfigError(problems)
     found: dict[str, Tensor] = {}
     for stack, saved in opened.items():
-        is_same = stack is None and saved.config.model.kind == config.model.kind and _has_labels_of(saved, corpus)
+        has_its_head = saved.config.model.head == config.model.head and _has_labels_of(saved, corpus)
+        is_same = stack is None and saved.config.model.kind == config.model.kind and has_its_head
         found = taken(saved, model, stacks[stack], takes_all=is_same) | found  # of tied embeddings the first is taken
     paths = ", ".join(f"{path}" if stack is None else f"{stack} {path}" for stack, path in runs.items())
     if not found:

@@ -93,7 +93,7 @@ def mismatches(saved: Saved, config: Config, corpus: Corpus, stacks: Mapping[str
         )
     elif not saved.tokenizers.joint:
         yield from _other_vocabularies(saved, ours, stacks)
-    keys = {key: key for key in type(ours.model).model_fields if key not in ("pooling", "segments")}
+    keys = {key: key for key in type(ours.model).model_fields if key not in ("pooling", "head", "segments")}
     if theirs.model.kind != ours.model.kind or any(own != other for own, other in stacks.items()):
         keys = {key: key for key in _LAYER_SETTINGS}
         keys |= {f"{other}_layers": f"{own}_layers" for own, other in stacks.items()}

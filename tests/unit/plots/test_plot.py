@@ -99,6 +99,7 @@ def test_the_unit_of_losses_is_that_of_the_objective(blank: list[Curves]) -> Non
         "classification": ("model.kind=encoder", *labels),
         "masked": ("model.kind=encoder",),
         "causal": ("model.kind=decoder",),
+        "denoising": ("training.noise=span",),
     }
     for objective, others in changes.items():
         run = make_run(Path("runs") / objective, [record])
@@ -108,9 +109,10 @@ def test_the_unit_of_losses_is_that_of_the_objective(blank: list[Curves]) -> Non
     plot([Path("runs")], Path("x.png"))
     found = {curves.name: curves.unit for curves in blank}
     assert found == {
-        "causal": "token", "classification": "text", "masked": "masked piece", "translation": "token", "z": "token",
+        "causal": "token", "classification": "text", "denoising": "masked piece", "masked": "masked piece",
+        "translation": "token", "z": "token",
     }  # fmt: skip
-    assert blank[2].dev_loss[0, 2] == 2.0, "without the pair task"
+    assert blank[3].dev_loss[0, 2] == 2.0, "without the pair task"
     assert draw(blank[:3]).axes[0].get_ylabel() == "Loss (nats per masked piece or text or token)"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from models import VOCAB, model_config
@@ -15,9 +16,10 @@ from nmt.config.training import TrainingConfig
 from nmt.data.batching import Batch, Pairs
 from nmt.data.corpus import Lines
 from nmt.data.packing import Packing
-from nmt.model.stacks import DecoderModel, EncoderModel
+from nmt.model.masks import Padded
+from nmt.model.stacks import DecoderModel, EncoderModel, pooled
+from nmt.training.loss import weighted_nll
 from nmt.training.objective import class_logits, classes_loss, cross_entropy, objective
-from nmt.training.weighted_loss import weighted_nll
 
 LENGTHS = [6, 1, 3, 9, 1, 12]
 LABELS = np.array([2, 0, 1, 1, 0, 2])
@@ -32,7 +34,8 @@ def texts() -> Pairs:
 def make(kind: str, **changes: object) -> Any:
     torch.manual_seed(0)
     config = model_config(head_dropout=0.0, **changes)
-    model = EncoderModel(config, VOCAB, 3) if kind == "encoder" else DecoderModel(config, VOCAB, 3)
+    n = 2 if config.head == "sigmoid" else 3
+    model = EncoderModel(config, VOCAB, n) if kind == "encoder" else DecoderModel(config, VOCAB, n)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
@@ -94,8 +97,28 @@ def test_the_loss_is_that_of_the_labels_and_of_a_language_model() -> None:
     torch.testing.assert_close(objective(model, batch, settings).loss, sums.loss)
 
 
+@pytest.mark.parametrize("lm_weight", [0.0, 0.5])
+def test_a_sigmoid_has_one_output_and_the_binary_cross_entropy(lm_weight: float) -> None:
+    model, pairs = make("decoder", head="sigmoid"), texts()
+    assert model.head.classes.weight.shape == (1, 16)
+    batch = pairs.batch(np.arange(len(LENGTHS)))
+    labels = torch.tensor([1, 0, 1, 1, 0, 0])
+    batch = replace(batch, labels=labels)
+    layout, hidden = Padded(batch.tgt_mask), model(batch.src, None, batch.tgt_in, Padded(batch.tgt_mask))
+    output = model.head.classes(pooled(hidden, layout, "mean"))[:, 0]
+    logits = class_logits(model, batch)
+    torch.testing.assert_close(logits.softmax(-1), torch.stack((1 - output.sigmoid(), output.sigmoid()), -1))
+    smooth = 0.05 + 0.9 * labels  # 0.1 spread over both
+    of_labels = F.binary_cross_entropy_with_logits(output, smooth, reduction="sum")
+    of_text = classes_loss(model, batch, 0.1, lm_weight).loss - classes_loss(model, batch, 0.1).loss
+    sums = classes_loss(model, batch, 0.1, lm_weight)
+    torch.testing.assert_close(sums.loss, of_labels + of_text)
+    torch.testing.assert_close(sums.nll, F.binary_cross_entropy_with_logits(output, labels.float(), reduction="sum"))
+    assert sums.n_correct == ((output > 0) == labels.bool()).sum() and bool(of_text > 1) == bool(lm_weight)
+
+
 def test_weighted_losses_have_the_gradient_of_the_plain_formula(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.training.weighted_loss.block_rows", lambda *_: 3)
+    monkeypatch.setattr("nmt.training.loss.block_rows", lambda *_: 3)
     torch.manual_seed(0)
     values = [torch.randn(7, 4, requires_grad=True), torch.randn(5, 4, requires_grad=True)]
     targets, weights = torch.tensor([0, 1, 2, 3, 4, 0, 1]), torch.rand(7)
