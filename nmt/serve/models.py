@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -42,8 +43,8 @@ class How:
 
     @cached_property
     def key(self) -> str:
-        """Equal for equal settings."""
-        return f"{self.n_best} {self.align} {self.search.model_dump_json()}"
+        """Equal for equal settings, and short: the cache keeps it with each line."""
+        return sha256(f"{self.n_best} {self.align} {self.search.model_dump_json()}".encode()).hexdigest()
 
 
 class LoadError(Exception):

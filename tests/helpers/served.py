@@ -45,6 +45,7 @@ class MadeUp(Direction):
         self.gate = threading.Event()
         self.gate.set()
         self.batches: list[list[str]] = []
+        self.hows: list[How] = []
 
     def translate(
         self,
@@ -54,6 +55,7 @@ class MadeUp(Direction):
         should_stop: ShouldStop | None = None,
     ) -> Generator[tuple[list[Candidate], int]]:
         self.batches.append([line.text for line in lines])
+        self.hows.append(how)
         for line in lines:
             if line.text == "wait":
                 assert self.gate.wait(30)
