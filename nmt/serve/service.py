@@ -179,7 +179,7 @@ class Service:
         found = await self.aside.run(size, self._look_up, direction, lines, how)
         self.metrics.cached.add(found.n_known, found="yes")
         self.metrics.cached.add(len(found.unknown), found="no")
-        by_line: Sequence[list[Candidate]] = ()
+        by_line: list[list[Candidate]] = []
         if found.unknown:
             job = await self.aside.run(size, Job, direction, how, [*found.unknown.values()], deadline)
             by_line = await asyncio.wrap_future(self._worker.submit(job))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -106,7 +107,7 @@ def _validated(fields: dict[str, object]) -> TranslateRequest:
         raise Refusal(400, f"Invalid request: {name}: {problem['msg']}") from None
 
 
-def _answer(facts: dict[str, object], by_text: list[list[Rendered]], is_aligned: bool) -> JSONResponse:
+def _answer(facts: Mapping[str, object], by_text: list[list[Rendered]], is_aligned: bool) -> JSONResponse:
     return JSONResponse({**facts, "translations": [_translation(candidates, is_aligned) for candidates in by_text]})
 
 

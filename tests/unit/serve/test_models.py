@@ -81,7 +81,7 @@ def test_words_are_aligned_without_another_translation(ask: Ask) -> None:
 
 
 def test_what_one_client_asks_wrongly_is_its_own_error(ask: Ask) -> None:
-    with pytest.raises(Refusal, match="a beam of 3") as refused:
+    with pytest.raises(Refusal, match="n_best: at most 3") as refused:
         ask(["a"], n_best=4)
     assert refused.value.status == 400
     with pytest.raises(Refusal, match="neither may be blank"):
