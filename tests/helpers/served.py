@@ -61,7 +61,7 @@ class MadeUp(Direction):
                 assert self.gate.wait(30)
             if line.text == "endless":
                 assert should_stop is not None
-                until(should_stop, 30)
+                until(should_stop, 10)
                 raise SearchStopped
             if line.text in ("ZeroDivisionError", "SystemExit", "MemoryError"):
                 raise {"ZeroDivisionError": ZeroDivisionError, "SystemExit": SystemExit}.get(line.text, MemoryError)(

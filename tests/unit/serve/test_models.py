@@ -16,7 +16,7 @@ from nmt.export.cached import engine_for
 from nmt.search.forced import ForcedDecoder
 from nmt.search.step import Pair
 from nmt.search.stopping import SearchStopped, ShouldStop
-from nmt.serve.detect import Detector
+from nmt.serve.detect import CHARACTERS, Detector
 from nmt.serve.models import Direction, How, Models, load_direction, load_models, word_spans
 from nmt.serve.refusal import Refusal
 from nmt.serve.service import Service
@@ -201,6 +201,14 @@ def test_samples_of_a_text_are_those_of_nmt_translate(run: Path, native: Transla
     found = asyncio.run(service.translate(["\n".join(lines)], "de", "en", Wish(), 60))
     service.close()
     assert found[0][0].text.split("\n") == native.translate(lines, sample=True, max_length=5)
+
+
+def test_the_beginning_of_a_text_tells_its_language() -> None:
+    german = "Das Wetter ist heute wirklich sehr schön, sagte sie. " * 20
+    english = "The dog is sleeping in the garden today, and so is the cat. " * 500
+    assert len(german) > CHARACTERS
+    detector = Detector(["de", "en"])
+    assert detector.detect(german + english) == detector.detect(german) != detector.detect(english)
 
 
 def test_languages_unknown_to_the_detector_come_last() -> None:

@@ -195,6 +195,7 @@ def test_a_search_for_a_client_that_has_left_is_stopped(stage: Stage) -> None:
     left.future.cancel()
     assert texts(other) == ["de>en: other"]
     assert stage.direction.batches == [["endless"], ["other"]]  # it was not tried again
+    assert "nmt_failures_total{" not in stage.metrics.text()
 
 
 def test_a_search_that_is_late_is_stopped_and_answered(stage: Stage) -> None:
