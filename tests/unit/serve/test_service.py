@@ -221,8 +221,13 @@ def test_warming_up_is_tried_again_while_the_queue_is_full(
     assert [direction.batches for direction in directions] == [[["a"]], [["a"]]]  # the first was not tried again
 
 
-def test_another_refusal_ends_warming_up(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    service.close()
-    service._worker.submit = lambda _: (_ for _ in ()).throw(Refusal(500, "broken"))  # type: ignore[method-assign]
+def test_another_refusal_ends_warming_up(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: Any) -> Any:
+        raise Refusal(500, "broken")
+
+    monkeypatch.setattr(service._worker, "submit", broken)
+    monkeypatch.setattr(app.asyncio, "sleep", None)  # it is not tried again
     asyncio.run(app._warm_up(service))
     assert not service.is_ready and "not ready: the translation to warm up failed: broken" in capsys.readouterr().err
