@@ -245,10 +245,20 @@ def test_closing_gives_up_what_does_not_end(stage: Stage) -> None:
     assert not stage.worker._thread.is_alive()
 
 
-def test_closing_does_not_wait_for_what_cannot_be_stopped(stage: Stage) -> None:
+def test_closing_does_not_wait_for_what_cannot_be_stopped(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.hold()
+    waited, join = [], stage.worker._thread.join
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        join(0)
+
+    monkeypatch.setattr(stage.worker._thread, "join", wait)
     stage.worker.close(0.05)
+    stage.worker.close()
+    assert waited == [0.05, 10.0]
     assert stage.worker._thread.is_alive() and stage.worker._waiting[0].future.done()
+    monkeypatch.undo()
 
 
 def test_nothing_is_taken_after_closing(stage: Stage) -> None:
