@@ -80,8 +80,9 @@ def serve(
         int, typer.Option("--grace", metavar="S", min=0, help="Seconds to answer what waits after SIGTERM.")
     ] = 30,
     cache: Annotated[
-        int, typer.Option("--cache", metavar="N", min=0, help="Characters of translations kept in memory; 0: none.")
-    ] = 4 << 20,
+        int,
+        typer.Option("--cache", metavar="N", min=0, help="Bytes of memory for a cache of translations; 0: none."),
+    ] = 16 << 20,
 ) -> None:
     """Serve translations over HTTP.
 

@@ -21,12 +21,13 @@ from dataclasses import dataclass
 import torch
 
 from nmt.config import SearchConfig
-from nmt.engine.bindings import AsyncResult, Model, Options, TranslationResult, library
+from nmt.engine.bindings import AsyncResult, Model, Options, TranslationResult, library, stoppable
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files.read import check_regular
 from nmt.runs.folder import Folder
 from nmt.search.beam import n_to_finish
 from nmt.search.step import Hypothesis, Pair, length_penalty
+from nmt.search.stopping import ShouldStop
 from nmt.text.tokenizer import EOS, N_SPECIAL
 
 _Candidates = dict[int, list[tuple[list[int], float]]]
@@ -111,13 +112,15 @@ class Engine:
         n_best: int = 1,
         prefixes: Sequence[Sequence[int]] | None = None,
         key: int = 0,
+        should_stop: ShouldStop | None = None,
     ) -> list[list[Hypothesis]]:
         """Return for each source (ids without special ones, not empty) up to `n_best` hypotheses, best score first.
 
         Pass as many sources as there are: they are batched here. limits: the maximum length of each translation, `</s>`
         counted, at least 1. prefixes: ids that each translation starts with, may be empty. Samples depend on the seed,
         `key` and all of the sources, and differ from those of the native search. Raises ConfigError as
-        `check_supported` does, and DataError for a source that is longer than the model can take.
+        `check_supported` does, DataError for a source that is longer than the model can take, and SearchStopped after
+        `should_stop` has returned True, which is called before each batch.
         """
         check_supported(config)
         longest = max(map(len, sources), default=0)
@@ -129,9 +132,9 @@ class Engine:
             for row, (src, limit, start) in enumerate(zip(sources, limits, starts, strict=True))
         ]
         if not config.sample:
-            return self._search(self._model, lines, config, n_best)
+            return self._search(stoppable(self._model, should_stop), lines, config, n_best)
         with self._sampling:
-            return self._search(self._sampler(config.seed, key), lines, config, n_best)
+            return self._search(stoppable(self._sampler(config.seed, key), should_stop), lines, config, n_best)
 
     def _search(
         self, model: Model, lines: Sequence[_Line], config: SearchConfig, n_best: int

@@ -13,6 +13,7 @@ from nmt.errors import ConfigError
 from nmt.runs.folder import load_folder
 from nmt.runs.model import Origin
 from nmt.search.forced import ForcedDecoder
+from nmt.search.stopping import ShouldStop
 from nmt.translate.searcher import Hypotheses, search_batches
 from nmt.translate.translator import Translator
 from nmt.translate.types import Sentence
@@ -40,14 +41,16 @@ class EngineSearcher:
         raise ConfigError(["alignments, attention and scores of given translations need --engine native"])
 
     def search(
-        self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int
+        self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
     ) -> Generator[tuple[list[int], Hypotheses]]:
-        """See `Searcher`."""
+        """See `Searcher`. `should_stop` is called before each batch: CTranslate2 cannot stop within one."""
         if any(sentence.phrases for sentence in sentences):
             raise ConfigError([NO_TERMS])
-        yield from search_batches(self._search_batch, sentences, search, n_best, torch.device("cpu"))
+        yield from search_batches(self._search_batch, sentences, search, n_best, torch.device("cpu"), should_stop)
 
-    def _search_batch(self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int) -> Hypotheses:
+    def _search_batch(
+        self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None
+    ) -> Hypotheses:
         return self.engine.search(
             [sentence.src_ids for sentence in sentences],
             [sentence.max_length for sentence in sentences],
@@ -55,6 +58,7 @@ class EngineSearcher:
             n_best,
             [sentence.prefix for sentence in sentences],
             sentences[0].key,
+            should_stop,
         )
 
 

@@ -25,6 +25,7 @@ from nmt.model.precision import autocast
 from nmt.model.stacks import DecodingModel
 from nmt.model.transformer import Model, Transformer
 from nmt.search.step import Pair, padded
+from nmt.search.stopping import ShouldStop, stop_if
 from nmt.text.tokenizer import BOS, EOS, PAD, SEPARATOR
 
 LOGITS = {"cpu": 2**22, "cuda": 2**27}
@@ -73,16 +74,18 @@ class ForcedDecoder:
         by_row = {row: list(islice(stream, len(pairs[row][1]) + 1)) for row in rows}
         return [by_row[row] for row in range(len(pairs))]
 
-    def attention(self, pairs: Sequence[Pair]) -> list[Tensor]:
+    def attention(self, pairs: Sequence[Pair], should_stop: ShouldStop | None = None) -> list[Tensor]:
         """Return for each pair the attention of target to source tokens, (T, S) float32 on the CPU; rows sum to 1.
 
         The mean over the heads of the decoder's `attention_layer`, at the step that predicts the token, and over the
-        models of an ensemble. Raises ConfigError if one of them has no cross-attention.
+        models of an ensemble. Raises ConfigError if one of them has no cross-attention, and SearchStopped after
+        `should_stop` has returned True, which is called before each batch.
         """
         models = with_cross_attention(self.models)
         by_row: dict[int, Tensor] = {}
         with evaluation_mode(self.models), torch.inference_mode():
             for index in self._batches(pairs):
+                stop_if(should_stop)
                 batch = _batch(pairs, index).to(self.device)
                 with autocast(self.precision, self.device):
                     weights = torch.stack([_weights(model, batch) for model in models]).mean(0)  # (B, T, S)

@@ -37,7 +37,7 @@ class LibreTranslate:
         texts, is_list = _texts(fields)
         service = self._service
         source, target = _field(fields, "source"), _field(fields, "target")
-        n = _alternatives(fields, service.models.alternatives)
+        n = _alternatives(fields, service.most_best)
         kind = fields.get("format") or "text"
         if kind not in ("text", "html"):
             raise Refusal(400, f"{str(kind)[:50]} format is not supported")
@@ -159,7 +159,7 @@ def _field(fields: Fields, name: str) -> str:
     return value.strip()[:50]
 
 
-def _alternatives(fields: Fields, most: int) -> int:
+def _alternatives(fields: Fields, most_best: int | None) -> int:
     value = fields.get("alternatives") or 0
     try:
         n = max(0, int(value)) if isinstance(value, (int, str)) else None
@@ -167,8 +167,8 @@ def _alternatives(fields: Fields, most: int) -> int:
         n = None
     if n is None:
         raise Refusal(400, "Invalid request: alternatives parameter is not a number")
-    if n > most:
-        raise Refusal(400, f"Invalid request: alternatives parameter must be <= {most}")
+    if most_best is not None and n >= most_best:
+        raise Refusal(400, f"Invalid request: alternatives parameter must be <= {most_best - 1}")
     return n
 
 

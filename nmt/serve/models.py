@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nmt.config import SearchConfig
 from nmt.config.load import changed_config, check_config
 from nmt.console import say
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
 from nmt.search.forced import ForcedDecoder, with_cross_attention
+from nmt.search.stopping import ShouldStop, stop_if
 from nmt.text.language_names import normalized
 from nmt.text.tokenizer import CONTROL
 from nmt.translate.align import alignments
@@ -40,8 +43,12 @@ class How:
 
     @cached_property
     def key(self) -> str:
-        """Equal for equal settings."""
-        return f"{self.n_best} {self.align} {self.search.model_dump_json()}"
+        """Equal for equal settings, and short: the cache keeps it with each line."""
+        return sha256(f"{self.n_best} {self.align} {self.search.model_dump_json()}".encode()).hexdigest()
+
+
+class LoadError(Exception):
+    """A model cannot be loaded while the server runs. The message, for the log, has the reason and no client's text."""
 
 
 class Candidate(NamedTuple):
@@ -61,11 +68,14 @@ class Direction:
     """
 
     def __init__(self, name: str, engine: Translator | None, native: Callable[[], Translator] | None) -> None:
-        """name: of the run, for messages; native: loads PyTorch's translator when it is first needed."""
+        """name: of the run, for messages; native: loads PyTorch's translator when it is first needed, which is here
+        without an engine. Raises what it raises.
+        """
         self._engine, self._load = engine, native
         self._loading = threading.Lock()
         self._native: Translator | None = None
-        main = engine or self.native()
+        main = engine if native is None else engine or self._loaded(native)
+        assert main is not None, f"{name} has no engine"
         self.name, self.config, self.search = name, main.config, main.config.search
         self.source, self.target = main.config.data.src, main.config.data.tgt
         self.engine = main.precision
@@ -86,32 +96,45 @@ class Direction:
         return check_config(tree | {"search": tree["search"] | dict(changes)}, "request").search
 
     def native(self) -> Translator:
-        """Return PyTorch's translator. Raises ConfigError if there is none, and what `Translator.load` raises."""
+        """Return PyTorch's translator. Raises ConfigError if there is none, LoadError if it cannot be loaded."""
+        if self._load is None:
+            raise ConfigError([NATIVE_ONLY])
+        try:
+            return self._loaded(self._load)
+        except (NmtError, OSError) as error:
+            raise LoadError(f"{self.name}: {' '.join(str(error).split())}") from error
+
+    def _loaded(self, load: Callable[[], Translator]) -> Translator:
         with self._loading:
             if self._native is None:
-                if self._load is None:
-                    raise ConfigError([NATIVE_ONLY])
-                self._native = self._load()
+                self._native = load()
             return self._native
 
-    def translate(self, lines: Sequence[Line], how: How, first: int = 0) -> Iterator[tuple[list[Candidate], int]]:
+    def translate(
+        self, lines: Sequence[Line], how: How, first: int = 0, should_stop: ShouldStop | None = None
+    ) -> Generator[tuple[list[Candidate], int]]:
         """Yield for each line up to `how.n_best` translations, best first, and its number of source pieces.
 
-        first: the number of the first line in its text, on which samples depend.
+        first: the number of the first line in its text, on which samples depend; should_stop: see
+        `Translator.translate_window`.
 
         Raises ConfigError for settings that cannot be combined or are not supported, DataError for prefixes and terms
-        that are too long.
+        that are too long, LoadError, and SearchStopped.
         """
         has_terms = any(line.terms or line.glossary is not None for line in lines)
         translator = self._translator(how, has_terms)
-        by_line = translator.translate_window(lines, how.search, how.n_best, first)
-        for line, translations in zip(lines, by_line, strict=True):
-            aligned = self._alignments(line, translations) if how.align else [None] * len(translations)
-            candidates = [
-                Candidate(each.text, each.score, each.log_prob, alignment)
-                for each, alignment in zip(translations, aligned, strict=True)
-            ]
-            yield candidates, sum(len(part.src_ids) for part in translations[0].parts)
+        window = translator.translate_window(lines, how.search, how.n_best, first, should_stop=should_stop)
+        with closing(window) as by_line:
+            for line, translations in zip(lines, by_line, strict=True):
+                stop_if(should_stop)
+                aligned: Sequence[Alignment | None] = [None] * len(translations)
+                if how.align:
+                    aligned = self._alignments(line, translations, should_stop)
+                candidates = [
+                    Candidate(each.text, each.score, each.log_prob, alignment)
+                    for each, alignment in zip(translations, aligned, strict=True)
+                ]
+                yield candidates, sum(len(part.src_ids) for part in translations[0].parts)
 
     def _translator(self, how: How, has_terms: bool) -> Translator:
         has_terms = has_terms and not how.search.inline_terms
@@ -132,11 +155,13 @@ class Direction:
         with_cross_attention(decoder.models)
         return decoder
 
-    def _alignments(self, line: Line, translations: Sequence[Translation]) -> list[Alignment | None]:
+    def _alignments(
+        self, line: Line, translations: Sequence[Translation], should_stop: ShouldStop | None
+    ) -> list[Alignment]:
         src, tgt = self.native().tokenizers[self.source], self.native().tokenizers[self.target]
-        words = alignments(self._decoder, src, tgt, [line.text] * len(translations), translations)
+        words = alignments(self._decoder, src, tgt, [line.text] * len(translations), translations, should_stop)
         from_spans = word_spans(line.text)
-        aligned: list[Alignment | None] = []
+        aligned: list[Alignment] = []
         for pairs, translation in zip(words, translations, strict=True):
             to_spans = word_spans(translation.text)
             aligned.append(tuple((from_spans[i], to_spans[j]) for i, j in pairs))
@@ -218,7 +243,9 @@ def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequen
     """Load one run or exported folder; see `load_models`."""
 
     def native() -> Translator:
-        return _searching(Translator.load(path), overrides)
+        translator = _searching(Translator.load(path), overrides)
+        translator.check(translator.config.search, 1)  # which reads search.lm, too
+        return translator
 
     if engine == "native":
         if int8:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
+from nmt.config import SearchConfig
 from nmt.errors import ConfigError, DataError
-from nmt.serve.cache import Cache
+from nmt.serve.aside import Aside
+from nmt.serve.cache import Cache, memory
 from nmt.serve.detect import Detected, Detector, identifier
 from nmt.serve.limits import Keys, Limits, Rate
 from nmt.serve.metrics import Metrics
@@ -22,8 +24,6 @@ from nmt.translate.types import Line
 
 BLANK = [Candidate("", 0.0, 0.0, ())]
 """The translations of a blank line."""
-OVERHEAD = 200
-"""Memory of a cached translation beside its text, in characters."""
 PARSED_AT_ONCE = 2
 TERMS_OF_LINE, TERMS_OF_REQUEST = 10, 200
 AUTO = "auto"
@@ -39,11 +39,11 @@ class Service:
         keys: Keys | None = None,
         rate: Rate | None = None,
         allowed: Mapping[str, float | None] | None = None,
-        cache: int = 4 << 20,
+        cache: int = 16 << 20,
         queue: int = 256,
         threads: int | None = None,
     ) -> None:
-        """allowed: settings of search that clients may change, and their largest values; cache: its characters; queue:
+        """allowed: settings of search that clients may change, and their largest values; cache: its bytes; queue:
         requests that may wait; threads: of PyTorch.
 
         Raises ConfigError for settings that no client may change.
@@ -54,6 +54,7 @@ class Service:
         self.detector = Detector(models.languages)
         self._worker = Worker(self.metrics, queue, threads)
         self._cache: Cache[list[Candidate]] = Cache(cache)
+        self.aside = Aside()
         self.parsing = asyncio.Semaphore(PARSED_AT_ONCE)
         """Held by whatever takes a document apart, or puts it together, in a thread."""
         self.is_ready = False
@@ -70,11 +71,20 @@ class Service:
     async def _translate_a_word(self) -> None:
         for direction in self.models.directions.values():
             deadline = time.monotonic() + self.limits.file_seconds
-            await self._one_way(direction, [Line("a")], How(direction.search), deadline)
+            await self._one_way(direction, [Line("a")], How(direction.search), deadline, 1)
 
     def close(self) -> None:
         """Translate what waits, and end."""
         self._worker.close()
+        self.aside.close()
+
+    @property
+    def most_best(self) -> int | None:
+        """Translations of a text that a client may have: the beam of every direction, or one that is allowed."""
+        if "beam" not in self.allowed:
+            return self.models.alternatives + 1
+        most = self.allowed["beam"]
+        return None if most is None else max(self.models.alternatives + 1, int(most))
 
     def languages(self, source: str, target: str, texts: Sequence[str]) -> tuple[str, str, Detected | None]:
         """Return source and target, and what was detected if the source is `auto`. Raises Refusal for unknown ones.
@@ -108,17 +118,15 @@ class Service:
             return [[Rendered(text, 0.0, 0.0, None)] for text in texts]
         route = self.route(source, target)
         how = self._how(route, wish)
-        try:
-            lines = lines_of(texts, wish)
-        except DataError as error:
-            raise Refusal(400, f"Invalid request: {error.args[0]}") from error
-        _check_terms(lines)
         deadline = time.monotonic() + seconds
+        size = sum(map(len, texts)) + len(texts) + sum(map(len, wish.terms))
+        lines = await self.aside.run(size, _checked_lines, texts, wish)
         for direction in route[:-1]:
-            plain = [replace(line, prefix="", glossary=None) for line in lines]
-            found = await self._one_way(direction, plain, How(direction.search), deadline)
-            lines = [replace(line, text=best.text) for line, (best, *_) in zip(lines, found, strict=True)]
-        return joined(texts, await self._one_way(route[-1], lines, how, deadline))
+            plain = await self.aside.run(size, _plain, lines)
+            found = await self._one_way(direction, plain, How(direction.search), deadline, size)
+            lines = await self.aside.run(size, _translated, lines, found)
+        found = await self._one_way(route[-1], lines, how, deadline, size)
+        return await self.aside.run(size * wish.n_best, joined, texts, found)
 
     def route(self, source: str, target: str) -> list[Direction]:
         """Return the directions to translate with, one after the other. Raises Refusal if there are none."""
@@ -135,19 +143,25 @@ class Service:
             raise Refusal(400, f"terms need a direct translator, found one by way of {last.source}")
         if wish.terms and not last.has_native:
             raise Refusal(400, f"terms are not available from {last.source} to {last.target}")
-        search = last.search
         for name, value in wish.search.items():
             most = self._most(name)
             if most is not None and not (isinstance(value, (int, float)) and value <= most):
                 raise Refusal(400, f"search.{name}: at most {most:g} on this server")
-        if wish.search:
-            try:
-                search = last.search_settings(wish.search)
-            except ConfigError as error:
-                raise Refusal(400, f"Invalid request: {error.args[0]}") from error
+        search = _settings(last, wish.search)
         if wish.n_best > search.beam and not search.sample:
-            raise Refusal(400, f"Invalid request: {wish.n_best} translations of a beam of {search.beam}")
+            if "beam" in wish.search:
+                raise Refusal(400, f"Invalid request: {wish.n_best} translations of a beam of {search.beam}")
+            search = _settings(last, {**wish.search, "beam": self._beam_for(wish.n_best, search)})
         return How(search, wish.n_best, wish.align and len(route) == 1 and last.aligns)
+
+    def _beam_for(self, n_best: int, search: SearchConfig) -> int:
+        """Return the narrowest beam that has so many translations. Raises Refusal for one that is not allowed."""
+        groups = search.diversity_groups
+        beam = -(-n_best // groups) * groups
+        most = self.allowed.get("beam", search.beam)
+        if most is not None and beam > most:
+            raise Refusal(400, f"n_best: at most {max(search.beam, int(most) // groups * groups)} on this server")
+        return beam
 
     def _most(self, name: str) -> float | None:
         if name not in self.allowed:
@@ -156,33 +170,88 @@ class Service:
         return self.allowed[name]
 
     async def _one_way(
-        self, direction: Direction, lines: Sequence[Line], how: How, deadline: float
+        self, direction: Direction, lines: Sequence[Line], how: How, deadline: float, size: int
     ) -> list[list[Candidate]]:
-        """Translate lines in one direction: those that are not blank, not in the cache, and each only once."""
-        keys = [_key(direction, line, how, i) for i, line in enumerate(lines)]
-        known: dict[_Key, list[Candidate]] = {}
-        unknown: dict[_Key, Line] = {}
-        for key, line in zip(keys, lines, strict=True):
+        """Translate lines in one direction: those that are not blank, not in the cache, and each only once.
+
+        size: of all lines; see `Aside.run`.
+        """
+        found = await self.aside.run(size, self._look_up, direction, lines, how)
+        self.metrics.cached.add(found.n_known, found="yes")
+        self.metrics.cached.add(len(found.unknown), found="no")
+        by_line: list[list[Candidate]] = []
+        if found.unknown:
+            job = await self.aside.run(size, Job, direction, how, [*found.unknown.values()], deadline)
+            by_line = await asyncio.wrap_future(self._worker.submit(job))
+            self.metrics.characters.add(found.n_characters, direction=f"{direction.source}-{direction.target}")
+        return await self.aside.run(size, self._keep, found, by_line)
+
+    def _look_up(self, direction: Direction, lines: Sequence[Line], how: How) -> _Found:
+        found = _Found([_key(direction, line, how, i) for i, line in enumerate(lines)])
+        for key, line in zip(found.keys, lines, strict=True):
             if is_blank(line.text):
-                known[key] = BLANK
-            elif key not in known and key not in unknown:
+                found.known[key] = BLANK
+            elif key not in found.known and key not in found.unknown:
                 cached = None if how.search.sample else self._cache.get(key)
                 if cached is None:
-                    unknown[key] = line
+                    found.unknown[key] = line
                 else:
-                    known[key] = cached
-        self.metrics.cached.add(sum(key not in unknown for key in keys), found="yes")
-        self.metrics.cached.add(len(unknown), found="no")
-        if unknown:
-            job = Job(direction, how, [*unknown.values()], deadline)
-            by_line = await asyncio.wrap_future(self._worker.submit(job))
-            n_characters = sum(len(line.text) for line in unknown.values())
-            self.metrics.characters.add(n_characters, direction=f"{direction.source}-{direction.target}")
-            for (key, line), candidates in zip(unknown.items(), by_line, strict=True):
-                known[key] = candidates
-                size = len(line.text) + sum(len(candidate.text) for candidate in candidates) + OVERHEAD
-                self._cache.put(key, candidates, size)
-        return [known[key] for key in keys]
+                    found.known[key] = cached
+        found.n_known = sum(key not in found.unknown for key in found.keys)
+        found.n_characters = sum(len(line.text) for line in found.unknown.values())
+        return found
+
+    def _keep(self, found: _Found, by_line: Sequence[list[Candidate]]) -> list[list[Candidate]]:
+        """Put the translations of unknown lines into the cache, and return those of all."""
+        for key, candidates in zip(found.unknown, by_line, strict=True):
+            found.known[key] = candidates
+            self._cache.put(key, candidates, memory(key, candidates))
+        return [found.known[key] for key in found.keys]
+
+
+_Key = tuple[str, str, str, str, str, str, int]
+
+
+@dataclass
+class _Found:
+    """What is known of lines."""
+
+    keys: list[_Key]
+    known: dict[_Key, list[Candidate]] = field(default_factory=dict)
+    unknown: dict[_Key, Line] = field(default_factory=dict)
+
+    n_known: int = 0
+    """Lines that need not be translated."""
+    n_characters: int = 0
+    """Characters that must be."""
+
+
+def _settings(direction: Direction, changes: Mapping[str, object]) -> SearchConfig:
+    if not changes:
+        return direction.search
+    try:
+        return direction.search_settings(changes)
+    except ConfigError as error:
+        raise Refusal(400, f"Invalid request: {error.args[0]}") from error
+
+
+def _checked_lines(texts: Sequence[str], wish: Wish) -> list[Line]:
+    try:
+        lines = lines_of(texts, wish)
+    except DataError as error:
+        raise Refusal(400, f"Invalid request: {error.args[0]}") from error
+    _check_terms(lines)
+    return lines
+
+
+def _plain(lines: Sequence[Line]) -> list[Line]:
+    """Return lines for another direction than the last."""
+    return [replace(line, prefix="", glossary=None) for line in lines]
+
+
+def _translated(lines: Sequence[Line], by_line: Sequence[Sequence[Candidate]]) -> list[Line]:
+    """Return the lines of the next direction."""
+    return [replace(line, text=best.text) for line, (best, *_) in zip(lines, by_line, strict=True)]
 
 
 def _check_terms(lines: Sequence[Line]) -> None:
@@ -192,9 +261,6 @@ def _check_terms(lines: Sequence[Line]) -> None:
         raise Refusal(
             400, f"terms: occur too often; at most {TERMS_OF_LINE} times in a line, {TERMS_OF_REQUEST} in a request"
         )
-
-
-_Key = tuple[str, str, str, str, str, str, int]
 
 
 def _key(direction: Direction, line: Line, how: How, number: int) -> _Key:

@@ -36,7 +36,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     queue: int = 256
     grace: int = 30
-    cache: int = 4 << 20
+    cache: int = 16 << 20
 
 
 def start(settings: Settings, echo: Callable[[str], None]) -> None:

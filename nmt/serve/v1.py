@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -51,8 +52,8 @@ class Api:
         texts = [wanted.text] if isinstance(wanted.text, str) else wanted.text
         rules = [*wanted.terms, *wanted.terms.values(), wanted.prefix]
         service.limits.check([*texts, *rules], items=max(len(texts), len(wanted.terms)))
-        if wanted.n_best > service.models.alternatives + 1:
-            raise Refusal(400, f"n_best: at most {service.models.alternatives + 1} on this server")
+        if service.most_best is not None and wanted.n_best > service.most_best:
+            raise Refusal(400, f"n_best: at most {service.most_best} on this server")
         if "\n" in wanted.prefix:
             raise Refusal(400, "prefix: must be one line")
         source, target, detected = service.languages(wanted.source, wanted.target, texts)
@@ -60,14 +61,9 @@ class Api:
         seconds = service.limits.seconds
         work = service.translate(texts, source, target, wish, seconds)
         by_text = await before_leaving(request, seconds, work)
-        return JSONResponse(
-            {
-                "source": source,
-                "target": target,
-                "detected": detected and detected._asdict(),
-                "translations": [_translation(candidates, wanted.alignment) for candidates in by_text],
-            }
-        )
+        facts = {"source": source, "target": target, "detected": detected and detected._asdict()}
+        size = sum(map(len, texts)) * wanted.n_best
+        return await service.aside.run(size, _answer, facts, by_text, wanted.alignment)
 
     async def info(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
         """GET /v1/info."""
@@ -86,6 +82,7 @@ class Api:
                     "items": limits.items,
                     "bytes": limits.bytes,
                     "file_bytes": limits.file_bytes,
+                    "n_best": service.most_best,
                 },
                 "features": {
                     "alignment": all(direction.aligns for direction in directions),
@@ -108,6 +105,10 @@ def _validated(fields: dict[str, object]) -> TranslateRequest:
         known = [str(part) for part in problem["loc"][:1] if part in TranslateRequest.model_fields]
         name = known[0] if known else "request"
         raise Refusal(400, f"Invalid request: {name}: {problem['msg']}") from None
+
+
+def _answer(facts: Mapping[str, object], by_text: list[list[Rendered]], is_aligned: bool) -> JSONResponse:
+    return JSONResponse({**facts, "translations": [_translation(candidates, is_aligned) for candidates in by_text]})
 
 
 def _translation(candidates: list[Rendered], is_aligned: bool) -> dict[str, object]:

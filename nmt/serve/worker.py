@@ -11,12 +11,14 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
+from contextlib import closing
 from dataclasses import dataclass
 
 from nmt.console import say
 from nmt.errors import ConfigError, DataError
+from nmt.search.stopping import SearchStopped
 from nmt.serve.metrics import Metrics
-from nmt.serve.models import Candidate, Direction, How
+from nmt.serve.models import Candidate, Direction, How, LoadError
 from nmt.serve.refusal import LATE, Refusal, busy
 from nmt.translate.types import Line
 
@@ -26,6 +28,7 @@ OLDEST_SHARE = 4
 """One in so many characters of a round is for the request that came first."""
 PER_LINE = 8
 """Characters that a line counts for beside its own."""
+CLOSING = "The server is closing"
 
 
 class Job:
@@ -40,11 +43,17 @@ class Job:
         self.sizes = [len(line.text) + PER_LINE for line in lines]
         self.left = sum(self.sizes)
         self.since = time.monotonic()
+        self.has_begun = False
 
     @property
     def key(self) -> tuple[int, str, int]:
         """Equal for jobs that may share a batch. Samples depend on what is around a line, so that theirs are alone."""
         return id(self.direction), self.how.key, id(self) if self.how.search.sample else 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits for more of it: it is done, its client has left, or it is late. Never False again."""
+        return self.future.done() or time.monotonic() > self.deadline
 
     def finish(self, error: BaseException | None = None) -> None:
         """Give the result, or an error, to who waits, unless they no longer do."""
@@ -90,15 +99,21 @@ class Worker:
         self._thread.start()
 
     def close(self, seconds: float = 10.0) -> None:
-        """Translate what waits, and end. What takes longer than so many seconds is left: nobody waits for it."""
+        """Take no further job, translate what waits, and end. What takes longer than so many seconds is refused."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._thread.join(seconds)
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+        with self._changed:
+            for job in self._waiting:
+                job.finish(busy(1, CLOSING))  # which stops the search, too
 
     def submit(self, job: Job) -> Future[list[list[Candidate]]]:
-        """Queue a job. Raises Refusal if too many wait."""
+        """Queue a job. Raises Refusal if too many wait, or the worker was closed."""
         with self._changed:
+            if self._closed:
+                raise busy(1, CLOSING)
             if len(self._waiting) >= self._most:
                 self._drop()  # what this round has translated does not wait
             if len(self._waiting) >= self._most:
@@ -120,7 +135,9 @@ class Worker:
             n = sum(share.size for share in shares)
             for group in groups.values():
                 self._translate(group)
-            self._rate = 0.8 * self._rate + 0.2 * n / max(time.monotonic() - began, 1e-3)
+            n -= sum(share.size for share in shares)  # what failed, or was stopped
+            if n:
+                self._rate = 0.8 * self._rate + 0.2 * n / max(time.monotonic() - began, 1e-3)
 
     def _take(self) -> list[_Share] | None:
         """Wait for work, and return that of the next round, the shortest first; None at the end."""
@@ -146,9 +163,8 @@ class Worker:
 
     def _drop(self) -> None:
         """Leave out the requests that are done, whose clients have left, or that are late. The lock is held."""
-        now = time.monotonic()
         for job in self._waiting:
-            if not job.future.done() and now > job.deadline:
+            if job.is_over and not job.future.done():
                 job.finish(Refusal(504, LATE))
         self._waiting = deque(job for job in self._waiting if not job.future.done())
 
@@ -156,38 +172,52 @@ class Worker:
         """Translate lines together. If that fails, each request by itself: one must not spoil the others'."""
         try:
             self._search(shares)
+            return
+        except SearchStopped:
+            with self._changed:
+                self._drop()  # answers those that are late
+            return
         except BaseException as error:
             unfinished = [share for share in shares if share.lines]
-            if len(unfinished) > 1:
-                for share in unfinished:
-                    self._translate([share])
-            elif unfinished:
+            if len(unfinished) == 1:
                 unfinished[0].job.finish(self._reported(error))
+                return
+        for share in unfinished:
+            self._translate([share])
 
     def _search(self, shares: Sequence[_Share]) -> None:
-        job = shares[0].job
-        for share in shares:
-            if not share.job.done:
-                self._metrics.queue_seconds.observe(time.monotonic() - share.job.since)
+        """Translate lines together. Raises SearchStopped if nobody waits for them any more."""
+        job, jobs = shares[0].job, [share.job for share in shares]
+
+        def should_stop() -> bool:
+            return all(job.is_over for job in reversed(jobs))  # the longest is the last to be done
+
+        for other in jobs:
+            if not other.has_begun:
+                self._metrics.queue_seconds.observe(time.monotonic() - other.since)
+                other.has_begun = True
         lines = [line for share in shares for line in share.lines]
-        results = job.direction.translate(lines, job.how, len(job.done))
         n_pieces = 0
-        for share in shares:
-            for _ in range(len(share.lines)):
-                candidates, n = next(results)
-                share.job.done.append(candidates)
-                share.job.left -= share.job.sizes[len(share.job.done) - 1]
-                share.lines.popleft()
-                n_pieces += n
-            if len(share.job.done) == len(share.job.lines):
-                share.job.finish()
+        with closing(job.direction.translate(lines, job.how, len(job.done), should_stop)) as results:
+            for share in shares:
+                for _ in range(len(share.lines)):
+                    candidates, n = next(results)
+                    share.job.done.append(candidates)
+                    share.job.left -= share.job.sizes[len(share.job.done) - 1]
+                    share.lines.popleft()
+                    n_pieces += n
+                if len(share.job.done) == len(share.job.lines):
+                    share.job.finish()
         self._metrics.batch_pieces.observe(n_pieces)
 
     def _reported(self, error: BaseException) -> BaseException:
         """Return what the client is told about an error. The log has no message of it, which may quote the text."""
         if isinstance(error, (ConfigError, DataError)):
-            return Refusal(400, f"Invalid request: {error.args[0]}")
+            return Refusal(400, f"Invalid request: {' '.join(str(error).split())}")
         self._metrics.failures.add(exception=type(error).__name__)
+        if isinstance(error, LoadError):
+            say(f"a translation failed: {error}")
+            return Refusal(500, "Cannot translate text: a model cannot be loaded")
         say(f"a translation failed: {failure(error)}")
         return Refusal(500, "Cannot translate text: internal error")
 

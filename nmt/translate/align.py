@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from nmt.search.forced import ForcedDecoder
 from nmt.search.step import Pair
+from nmt.search.stopping import ShouldStop
 from nmt.text.inline import marked, without_translations
 from nmt.text.tokenizer import CONTROL, N_SPECIAL, Tokenizer
 from nmt.translate.types import Translation
@@ -43,15 +44,21 @@ def attention_of(decoder: ForcedDecoder, src: Tokenizer, tgt: Tokenizer, pair: P
 
 
 def alignments(
-    decoder: ForcedDecoder, src: Tokenizer, tgt: Tokenizer, lines: Sequence[str], translations: Sequence[Translation]
+    decoder: ForcedDecoder,
+    src: Tokenizer,
+    tgt: Tokenizer,
+    lines: Sequence[str],
+    translations: Sequence[Translation],
+    should_stop: ShouldStop | None = None,
 ) -> list[list[tuple[int, int]]]:
     """Return for each line and its translation pairs of aligned words (source, target), from 0, in target order.
 
     Each target word is aligned to the source word with the largest share of its pieces' attention, or to none if `</s>`
-    and white space outside words have more. Each part of a line that was split has its own attention.
+    and white space outside words have more. Each part of a line that was split has its own attention. `should_stop` is
+    that of `ForcedDecoder.attention`.
     """
     by_line = [[(part.src_ids, part.tgt_ids) for part in translation.parts] for translation in translations]
-    weights = iter(decoder.attention([pair for pairs in by_line for pair in pairs]))
+    weights = iter(decoder.attention([pair for pairs in by_line for pair in pairs], should_stop))
     aligned = []
     for line, translation, pairs in zip(lines, translations, by_line, strict=True):
         parts = [_Part(next(weights).numpy(), src_word_shares(src, s), word_shares(tgt, t)) for s, t in pairs]

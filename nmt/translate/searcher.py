@@ -26,6 +26,7 @@ from nmt.search.phrases import beam_for, with_phrases, word_parts
 from nmt.search.rules import Rules
 from nmt.search.search import search as search_best
 from nmt.search.step import Ensemble, Hypothesis, StepModel, TransformerStep, padded
+from nmt.search.stopping import ShouldStop, Stoppable, stop_if
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
 from nmt.translate.language_model import LanguageModel
 from nmt.translate.types import NO_TERMS, Sentence, takes_terms
@@ -50,11 +51,12 @@ class Searcher(Protocol):
         """Raise ConfigError for settings, or terms, that it does not support. language: that of the translations."""
 
     def search(
-        self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int
+        self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
     ) -> Generator[tuple[list[int], Hypotheses]]:
         """Yield batch by batch the indices of sentences and up to `n_best` hypotheses of each; blank ones are left out.
 
-        Batches are in the order of their first sentences. Close the generator to stop early.
+        Batches are in the order of their first sentences. Close the generator to stop early: it waits for the batches
+        that are searched. `should_stop` stops these, too, as soon as the engine can; SearchStopped is raised.
         """
 
     def forced_decoder(self, search: SearchConfig) -> ForcedDecoder:
@@ -110,12 +112,14 @@ class NativeSearcher:
         return ForcedDecoder(models, self.device, self.precision, search.batch_size(self.device.type).tokens)
 
     def search(
-        self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int
+        self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
     ) -> Generator[tuple[list[int], Hypotheses]]:
-        """See `Searcher`."""
-        yield from search_batches(self.search_batch, sentences, search, n_best, self.device)
+        """See `Searcher`. `should_stop` is called before each batch and each step."""
+        yield from search_batches(self.search_batch, sentences, search, n_best, self.device, should_stop)
 
-    def search_batch(self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int) -> Hypotheses:
+    def search_batch(
+        self, sentences: Sequence[Sentence], search: SearchConfig, n_best: int, should_stop: ShouldStop | None = None
+    ) -> Hypotheses:
         """Search sentences, none of them blank, in one batch."""
         with torch.inference_mode(), threads_for(self._weights * len(sentences) * search.beam):
             src = sent(padded([[*sentence.src_ids, EOS] for sentence in sentences]), self.device)  # (B, S)
@@ -139,6 +143,8 @@ class NativeSearcher:
             step = steps[0] if len(steps) == 1 else Ensemble(steps)
             if fused is not None:
                 step = Fusion(step, TransformerStep(fused, src, mask), search.lm_weight)
+            if should_stop is not None:
+                step = Stoppable(step, should_stop)
             return search_best(step, rules, search, keys, n_best, constraints)
 
     def _fused(self, run: str) -> _Fused:
@@ -159,16 +165,21 @@ class NativeSearcher:
 
 
 def search_batches(
-    search_batch: Callable[[Sequence[Sentence], SearchConfig, int], Hypotheses],
+    search_batch: Callable[[Sequence[Sentence], SearchConfig, int, ShouldStop | None], Hypotheses],
     sentences: Sequence[Sentence],
     search: SearchConfig,
     n_best: int,
     device: torch.device,
+    should_stop: ShouldStop | None,
 ) -> Generator[tuple[list[int], Hypotheses]]:
     """Divide sentences into batches and search these, several at once on a CPU; see `Searcher.search`."""
+
+    def searched(batch: Sequence[int]) -> Hypotheses:
+        stop_if(should_stop)
+        return search_batch([sentences[i] for i in batch], search, n_best, should_stop)
+
     batches = make_batches(sentences, search, n_best, search.batch_size(device.type))
-    results = run_all(lambda batch: search_batch([sentences[i] for i in batch], search, n_best), batches, device)
-    with closing(results):
+    with closing(run_all(searched, batches, device)) as results:
         yield from zip(batches, results, strict=True)
 
 

@@ -6,7 +6,7 @@ Training's validation, `nmt translate` and `nmt evaluate` all call `Translator.t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,7 @@ from nmt.model.device import pick_device
 from nmt.runs.model import Origin, Saved, choose_precision, open_saved
 from nmt.search.forced import ForcedDecoder
 from nmt.search.step import Hypothesis
+from nmt.search.stopping import ShouldStop
 from nmt.text.glossary import AnyGlossary, Glossary
 from nmt.text.tokenizer import Tokenizers
 from nmt.translate.score import PairScorer, Scored
@@ -204,10 +205,12 @@ class Translator:
         n_best: int = 1,
         first: int = 0,
         progress: Progress | None = None,
-    ) -> Iterator[list[Translation]]:
+        should_stop: ShouldStop | None = None,
+    ) -> Generator[list[Translation]]:
         """Like `translate_lines`, for lines that are sorted by length together; `first` is the number of the first.
 
-        The settings are not checked again: call `check` before the first window.
+        The settings are not checked again: call `check` before the first window. Raises SearchStopped soon after
+        `should_stop` returns True: PyTorch's search after the step that it computes, CTranslate2's after the batch.
         """
         lines = [Line(line) if isinstance(line, str) else line for line in window]
         by_line = self._segmenter.split_lines(lines, search, first)
@@ -215,7 +218,8 @@ class Translator:
         # by index of the sentence, until its line is complete; blank sentences are not searched
         ready: dict[int, list[Hypothesis]] = {i: [] for i, sentence in enumerate(sentences) if not sentence.src_ids}
         lines_per_sentence = len(lines) / max(len(sentences) - len(ready), 1)
-        with closing(self.searcher.search(sentences, search, n_candidates(search, n_best))) as batches:
+        searching = self.searcher.search(sentences, search, n_candidates(search, n_best), should_stop)
+        with closing(searching) as batches:
             end = 0
             for of_line in by_line:
                 start, end = end, end + len(of_line)

@@ -6,13 +6,14 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from nmt.config import SearchConfig
 from nmt.config.load import load_config
+from nmt.search.stopping import SearchStopped, ShouldStop
 from nmt.serve.app import make_app
 from nmt.serve.models import Candidate, Direction, How, word_spans
 from nmt.serve.server import Server, listen, make_server
@@ -32,7 +33,8 @@ def multipart(*parts: tuple[str, bytes]) -> bytes:
 class MadeUp(Direction):
     """Translates a line into itself with its languages before it: `de>en: Hallo`, and `de>en#2: Hallo`.
 
-    What lines that are named after an exception raise, and what waits for `gate`, is for tests of faults.
+    What lines that are named after an exception raise, and what waits for `gate` or until it is stopped, is for tests
+    of faults.
     """
 
     def __init__(self, source: str, target: str, has_native: bool = True) -> None:
@@ -43,12 +45,24 @@ class MadeUp(Direction):
         self.gate = threading.Event()
         self.gate.set()
         self.batches: list[list[str]] = []
+        self.hows: list[How] = []
 
-    def translate(self, lines: Sequence[Line], how: How, first: int = 0) -> Iterator[tuple[list[Candidate], int]]:  # noqa: ARG002
+    def translate(
+        self,
+        lines: Sequence[Line],
+        how: How,
+        first: int = 0,  # noqa: ARG002
+        should_stop: ShouldStop | None = None,
+    ) -> Generator[tuple[list[Candidate], int]]:
         self.batches.append([line.text for line in lines])
+        self.hows.append(how)
         for line in lines:
             if line.text == "wait":
                 assert self.gate.wait(30)
+            if line.text == "endless":
+                assert should_stop is not None
+                until(should_stop, 10)
+                raise SearchStopped
             if line.text in ("ZeroDivisionError", "SystemExit", "MemoryError"):
                 raise {"ZeroDivisionError": ZeroDivisionError, "SystemExit": SystemExit}.get(line.text, MemoryError)(
                     f"about {line.text}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from engines import GREEDY, Pair, check_equal, ids, translations
 from export_run import LINES, both, write_run
@@ -16,6 +18,7 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.export.export import Request, export
 from nmt.runs.folder import load_folder
 from nmt.search.step import length_penalty
+from nmt.search.stopping import SearchStopped
 from nmt.text.glossary import Glossary
 from nmt.text.inline import marked
 from nmt.text.tokenizer import N_SPECIAL
@@ -76,6 +79,29 @@ def test_what_is_found_does_not_depend_on_batches(quiet: Pair) -> None:
     assert ids(translations(translator, LINES, 2, beam=3, batch_sentences=1)) == wanted
     assert ids(translations(translator, LINES, 2, beam=3, batch_tokens=20)) == wanted
     assert ids(translations(translator, LINES[::-1], 2, beam=3)) == wanted[::-1]
+
+
+def test_it_is_stopped_before_its_next_batch(plain: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    [_, other], calls = plain, []
+    engine = other.searcher.engine  # type: ignore[attr-defined]
+    real = engine._model
+
+    def translate_batch(source: list[list[str]], *args: object, **options: object) -> object:
+        calls.append(len(source))
+        return real.translate_batch(source, *args, **options)
+
+    monkeypatch.setattr(
+        engine, "_model", SimpleNamespace(translate_batch=translate_batch, score_batch=real.score_batch)
+    )
+    search = SearchConfig(beam=2, max_length=3, batch_sentences=2)  # at the limit each batch is translated again
+    for most in (1, 2, 3):
+        calls.clear()
+        with pytest.raises(SearchStopped):
+            list(other.translate_window(LINES[:6], search, should_stop=lambda most=most: len(calls) >= most))
+        assert calls == [2] * most
+    found = other.translate_window(LINES[:6], search, should_stop=lambda: False)
+    assert list(found) == list(other.translate_window(LINES[:6], search))
 
 
 def test_special_pieces_are_not_taken(eager: Pair) -> None:

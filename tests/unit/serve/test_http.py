@@ -11,10 +11,11 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nmt.serve import server
+from nmt.serve import server, v1
 from nmt.serve.app import make_app
 from nmt.serve.limits import Keys, Limits, Rate, new_key
 from nmt.serve.models import Models
@@ -125,7 +126,7 @@ def test_html_keeps_its_tags(client: Client) -> None:
         ({"q": "a", "source": "auto", "target": "de-DE"}, 400, "de-DE is not supported"),
         ({"q": "a", "format": "pdf"}, 400, "pdf format is not supported"),
         ({"q": "a", "alternatives": "many"}, 400, "Invalid request: alternatives parameter is not a number"),
-        ({"q": "a", "alternatives": 5}, 400, "Invalid request: alternatives parameter must be <= 4"),
+        ({"q": "a", "alternatives": 8}, 400, "Invalid request: alternatives parameter must be <= 7"),
         ({"q": "a" * 201}, 400, "Invalid request: request (201) exceeds text limit (200)"),
         ({"q": ["a"] * 6}, 400, "Invalid request: request (6) exceeds batch limit (5)"),
         ({"q": ["a", 1]}, 400, "Invalid request: q must be a text or a list of texts"),
@@ -225,7 +226,7 @@ def test_the_source_may_be_detected_here_too(client: Client) -> None:
         ({"text": 1}, "text: Input should be a valid string"),
         ({"text": "a", "secret": 1}, "request: Extra inputs are not permitted"),
         ({"text": "a", "n_best": 0}, "n_best: "),
-        ({"text": "a", "n_best": 6}, "n_best: at most 5"),
+        ({"text": "a", "n_best": 9}, "n_best: at most 8"),
         ({"text": "a", "n_best": True}, "n_best: "),
         ({"text": "a", "prefix": "b\nc"}, "prefix: must be one line"),
         ({"text": "a", "terms": {"": "x"}}, "neither may be blank"),
@@ -256,6 +257,28 @@ def test_allowed_settings_change_the_search(client: Client, directions: list[Mad
     assert directions[0].batches[-2:] == [["set"], ["set"]]  # not one from the cache of the other
 
 
+def test_an_allowed_beam_has_as_many_translations(client: Client, directions: list[MadeUp]) -> None:
+    assert len(own(client, text="many", n_best=8).json["translations"][0]["alternatives"]) == 7
+    assert directions[0].hows[-1].search.beam == 8
+    assert len(translate(client, q="more", alternatives=6).json["alternatives"]) == 6
+    assert directions[0].hows[-1].search.beam == 7
+    assert len(own(client, text="few", n_best=4).json["translations"][0]["alternatives"]) == 3
+    assert directions[0].hows[-1].search.beam == 5
+
+
+@pytest.mark.parametrize("n", [1, 150])
+def test_a_large_answer_is_written_in_a_thread(client: Client, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, where = v1._answer, []
+
+    def answer(*arguments: Any) -> Any:
+        where.append(threading.current_thread().name)
+        return real(*arguments)
+
+    monkeypatch.setattr(v1, "_answer", answer)
+    assert own(client, text="x" * n, n_best=8).status == 200
+    assert [name.startswith("nmt prepares") for name in where] == [n == 150]
+
+
 def test_only_json_is_taken(client: Client) -> None:
     assert client.ask("/v1/translate", form={"text": "a"}).status == 415  # a form of another site would need no leave
 
@@ -264,7 +287,7 @@ def test_info_is_what_a_page_must_know(client: Client) -> None:
     info = client.ask("/v1/info").json
     assert {"source": "de", "target": "fr", "via": ["en"]} in info["directions"]
     assert {"source": "en", "target": "fr", "via": []} in info["directions"]
-    assert info["limits"] == {"characters": 200, "items": 5, "bytes": 2000, "file_bytes": 3000}
+    assert info["limits"] == {"characters": 200, "items": 5, "bytes": 2000, "file_bytes": 3000, "n_best": 8}
     assert info["features"] == {
         "alignment": False, "terms": False, "alternatives": 4, "search": ["beam", "length_penalty"],
     }  # fmt: skip

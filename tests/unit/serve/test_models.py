@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
 from export_run import LINES, write_run
-from nmt.errors import CheckpointError, ConfigError
+from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.export.cached import engine_for
-from nmt.serve.detect import Detector
-from nmt.serve.models import Direction, Models, load_direction, load_models, word_spans
+from nmt.search.forced import ForcedDecoder
+from nmt.search.step import Pair
+from nmt.search.stopping import SearchStopped, ShouldStop
+from nmt.serve.detect import CHARACTERS, Detector
+from nmt.serve.models import Direction, How, Models, load_direction, load_models, word_spans
 from nmt.serve.refusal import Refusal
 from nmt.serve.service import Service
 from nmt.serve.start import described
 from nmt.serve.texts import Rendered, Wish
 from nmt.text.glossary import Glossary
 from nmt.translate.translator import Translator
-from nmt.translate.types import Line
+from nmt.translate.types import BLANK, Line, Translation
 
 SEARCH = ("search.beam=3", "search.max_length_ratio=1.0")
 
@@ -77,11 +81,72 @@ def test_words_are_aligned_without_another_translation(ask: Ask) -> None:
 
 
 def test_what_one_client_asks_wrongly_is_its_own_error(ask: Ask) -> None:
-    with pytest.raises(Refusal, match="a beam of 3") as refused:
+    with pytest.raises(Refusal, match="n_best: at most 3") as refused:
         ask(["a"], n_best=4)
     assert refused.value.status == 400
     with pytest.raises(Refusal, match="neither may be blank"):
         ask(["a"], terms={"a": " "})
+
+
+def test_a_model_that_is_gone_is_an_error_of_the_server(
+    run: Path, tmp_path: Path, direction: Direction, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert direction.has_native  # it was exported
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    service = Service(Models([load_direction(copy, "auto", False, SEARCH)]))
+    for folder in ("tokenizer", "checkpoints"):
+        shutil.rmtree(copy / folder, ignore_errors=True)
+    (copy / "config.yaml").unlink()  # of PyTorch's translator alone
+    service.start()
+    assert asyncio.run(service.translate([LINES[1]], "de", "en", Wish(), 60))[0][0].text
+    with pytest.raises(Refusal) as refused:
+        asyncio.run(service.translate([LINES[1]], "de", "en", Wish(terms={LINES[1].split()[0]: "x"}), 60))
+    service.close()
+    assert refused.value.status == 500 and str(tmp_path) not in refused.value.message
+    assert f"a translation failed: {copy}: " in capsys.readouterr().err
+
+
+def test_the_language_model_of_the_search_is_read_at_the_start(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(NmtError, match="none"):
+        load_direction(run, "native", False, [f"search.lm={tmp_path / 'none'}"])
+
+
+def test_aligning_is_stopped_too(direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, asked = ForcedDecoder.attention, []
+
+    def attention(self: ForcedDecoder, pairs: Sequence[Pair], should_stop: ShouldStop | None = None) -> list[Tensor]:
+        asked.append(should_stop)
+        return real(self, pairs, lambda: True)
+
+    def never() -> bool:
+        return False
+
+    monkeypatch.setattr(ForcedDecoder, "attention", attention)
+    lines, how = [*map(Line, LINES[:2])], How(direction.search, align=True)
+    with pytest.raises(SearchStopped):
+        next(direction.translate(lines, how, 0, never))
+    assert asked == [never]
+    answers = iter([False] * 2 + [True] * 9)  # the batch, its translation, and then the line
+    with pytest.raises(SearchStopped):
+        next(direction.translate(lines[:1], How(direction.search), 0, lambda: next(answers)))
+
+
+def test_a_search_has_ended_when_aligning_has_failed(direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = []
+
+    def translate_window(*_: object, **__: object) -> Generator[list[Translation]]:
+        try:
+            yield [BLANK]
+            yield [BLANK]
+        finally:
+            ended.append(True)
+
+    monkeypatch.setattr(Translator, "translate_window", translate_window)
+    monkeypatch.setattr(direction, "_alignments", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError) as error:  # whose traceback keeps the search
+        next(direction.translate([Line("a"), Line("b")], How(direction.search, align=True)))
+    assert ended and error
 
 
 def test_the_engine_is_chosen_by_what_it_can(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,6 +201,14 @@ def test_samples_of_a_text_are_those_of_nmt_translate(run: Path, native: Transla
     found = asyncio.run(service.translate(["\n".join(lines)], "de", "en", Wish(), 60))
     service.close()
     assert found[0][0].text.split("\n") == native.translate(lines, sample=True, max_length=5)
+
+
+def test_the_beginning_of_a_text_tells_its_language() -> None:
+    german = "Das Wetter ist heute wirklich sehr schön, sagte sie. " * 20
+    english = "The dog is sleeping in the garden today, and so is the cat. " * 500
+    assert len(german) > CHARACTERS
+    detector = Detector(["de", "en"])
+    assert detector.detect(german + english) == detector.detect(german) != detector.detect(english)
 
 
 def test_languages_unknown_to_the_detector_come_last() -> None:

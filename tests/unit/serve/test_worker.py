@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
+from nmt.search.stopping import SearchStopped
 from nmt.serve.metrics import Metrics
-from nmt.serve.models import How
+from nmt.serve.models import Candidate, How, LoadError
 from nmt.serve.refusal import Refusal
 from nmt.serve.worker import ROUND_CHARACTERS, Job, Worker
 from nmt.translate.types import Line
@@ -105,20 +108,21 @@ def test_an_exception_is_the_answer_to_its_request_alone(
     stage: Stage, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stage.hold()
-    jobs = [stage.job("a"), stage.job("b", name, "c"), stage.job("d")]
+    jobs = [stage.job("a"), stage.job("b", name, "c"), stage.job("d"), stage.job("z" * 99)]  # the last is tried again
     for job in jobs:
         stage.worker.submit(job)
     stage.release()
     with pytest.raises(Refusal, match="internal error") as refused:
         jobs[1].future.result(30)
     assert refused.value.status == 500
-    assert texts(jobs[0]) == ["de>en: a"] and texts(jobs[2]) == ["de>en: d"]
+    assert [texts(jobs[i]) for i in (0, 2, 3)] == [["de>en: a"], ["de>en: d"], [f"de>en: {'z' * 99}"]]
     after = stage.job("after")
     stage.worker.submit(after)
     assert texts(after) == ["de>en: after"]
     assert f'nmt_failures_total{{exception="{name}"}} 1' in stage.metrics.text()
     said = capsys.readouterr().err
     assert f"{name} at " in said and "about" not in said  # messages may quote texts
+    assert "nmt_queue_seconds_count 6" in stage.metrics.text()  # once each, though they were tried again
 
 
 def test_too_many_requests_are_refused_with_a_time(stage: Stage) -> None:
@@ -178,3 +182,114 @@ def test_what_is_done_does_not_fill_the_queue() -> None:
     job.finish()
     worker.submit(stage.job("c"))
     stage.worker.close()
+
+
+# --- stopping -----------------------------------------------------------------------------------
+
+
+def test_a_search_for_a_client_that_has_left_is_stopped(stage: Stage) -> None:
+    left, other = stage.job("endless"), stage.job("other")
+    stage.worker.submit(left)
+    until(lambda: stage.direction.batches == [["endless"]])
+    stage.worker.submit(other)
+    left.future.cancel()
+    assert texts(other) == ["de>en: other"]
+    assert stage.direction.batches == [["endless"], ["other"]]  # it was not tried again
+    assert "nmt_failures_total{" not in stage.metrics.text()
+
+
+def test_a_search_that_is_late_is_stopped_and_answered(stage: Stage) -> None:
+    late, other = stage.job("endless", seconds=0.05), stage.job("other")
+    stage.worker.submit(late)
+    stage.worker.submit(other)
+    with pytest.raises(Refusal, match="too long") as refused:
+        late.future.result(30)
+    assert refused.value.status == 504
+    assert texts(other) == ["de>en: other"]
+    stage.worker.close()
+    assert stage.worker._waiting == deque() and "nmt_failures_total{" not in stage.metrics.text()
+
+
+def test_a_search_goes_on_for_the_last_client_that_waits(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.hold()
+    jobs, stopped = [stage.job(line) for line in ("a", "bb", "ccc")], []
+
+    def translate(*arguments: Any) -> Generator[tuple[list[Candidate], int]]:
+        should_stop = arguments[-1]
+        stopped.append(should_stop())
+        for i in (1, 2, 0):
+            jobs[i].future.cancel()
+            stopped.append(should_stop())
+        raise SearchStopped
+        yield
+
+    monkeypatch.setattr(stage.direction, "translate", translate)
+    for job in jobs:
+        stage.worker.submit(job)
+    stage.release()
+    until(lambda: len(stopped) == 4)
+    assert stopped == [False, False, False, True]
+
+
+def test_closing_gives_up_what_does_not_end(stage: Stage) -> None:
+    endless, behind = stage.job("endless"), stage.job("behind")
+    stage.worker.submit(endless)
+    until(lambda: stage.direction.batches)
+    stage.worker.submit(behind)
+    stage.worker.close(0.05)
+    for job in (endless, behind):
+        with pytest.raises(Refusal, match="closing") as refused:
+            job.future.result(0)
+        assert refused.value.status == 503 and "Retry-After" in refused.value.headers
+    stage.worker._thread.join(30)  # as the search was stopped
+    assert not stage.worker._thread.is_alive()
+
+
+def test_closing_does_not_wait_for_what_cannot_be_stopped(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.hold()
+    waited, join = [], stage.worker._thread.join
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        join(0)
+
+    monkeypatch.setattr(stage.worker._thread, "join", wait)
+    stage.worker.close(0.05)
+    stage.worker.close()
+    assert waited == [0.05, 10.0]
+    assert stage.worker._thread.is_alive() and stage.worker._waiting[0].future.done()
+    monkeypatch.undo()
+
+
+def test_nothing_is_taken_after_closing(stage: Stage) -> None:
+    stage.worker.close()
+    with pytest.raises(Refusal, match="closing") as refused:
+        stage.worker.submit(stage.job("a"))
+    assert refused.value.status == 503
+    waiting = Worker(Metrics())  # never started
+    job = stage.job("b")
+    waiting.submit(job)
+    waiting.close()
+    assert isinstance(job.future.exception(0), Refusal)
+
+
+def test_what_fails_says_nothing_of_the_speed(stage: Stage) -> None:
+    stage.worker.submit(job := stage.job("MemoryError"))
+    assert isinstance(job.future.exception(30), Refusal)
+    stage.worker.close()
+    assert stage.worker._rate == 1000.0
+
+
+def test_a_model_that_cannot_be_loaded_is_an_error_of_the_server(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def translate(*_: object) -> None:
+        raise LoadError("run: /secret/tokenizer.model: no such file")
+
+    monkeypatch.setattr(stage.direction, "translate", translate)
+    stage.worker.submit(job := stage.job("a"))
+    refused = job.future.exception(30)
+    assert isinstance(refused, Refusal) and refused.status == 500
+    assert refused.message == "Cannot translate text: a model cannot be loaded"
+    assert "a translation failed: run: /secret/tokenizer.model: no such file" in capsys.readouterr().err
+    assert 'nmt_failures_total{exception="LoadError"} 1' in stage.metrics.text()

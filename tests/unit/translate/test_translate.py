@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from nmt.errors import ConfigError
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
 from nmt.model.state import DecoderState
+from nmt.search.stopping import SearchStopped
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
 from nmt.translate.files import Warnings, translate_file
 from nmt.translate.translator import Translator
 from nmt.translate.types import BLANK
+from nmt.translate.workers import THREAD_NAME
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, words
 
 
@@ -80,6 +83,30 @@ def test_the_first_line_is_given_out_after_one_batch(translator: Translator, mon
     assert len(batches) == 0
     next(found)
     assert len(batches) == 1
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_a_window_is_stopped_within_a_batch(
+    translator: Translator, n_threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
+    monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
+    asked = []
+    search = BEAM.model_copy(update={"min_length": 9, "batch_sentences": (len(PLAIN) + 1) // 2})  # two batches
+
+    def should_stop() -> bool:
+        asked.append(1)
+        return len(asked) > 4
+
+    with pytest.raises(SearchStopped):
+        list(translator.translate_window(PLAIN, search, should_stop=should_stop))
+    assert len(asked) <= 4 + n_threads  # then no thread takes another step
+    assert not [thread for thread in threading.enumerate() if thread.name == THREAD_NAME]
+    found = translator.translate_window(PLAIN, BEAM, should_stop=lambda: False)
+    assert [best.text for [best] in found] == texts(translator, PLAIN, BEAM)
+    monkeypatch.setattr(InferenceModel, "start", None)  # no batch begins
+    with pytest.raises(SearchStopped):
+        list(translator.translate_window(PLAIN, BEAM, should_stop=lambda: True))
 
 
 def test_a_line_is_given_out_before_the_next_window_is_read(translator: Translator) -> None:

@@ -1,0 +1,233 @@
+"""What both interfaces share: what is kept, how many translations there are, threads, warming up."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from nmt.serve import app
+from nmt.serve import service as service_module
+from nmt.serve.aside import AT_ONCE, SMALL, Aside
+from nmt.serve.cache import Cache, memory
+from nmt.serve.models import Candidate, How, Models
+from nmt.serve.refusal import Refusal, busy
+from nmt.serve.service import Service
+from nmt.serve.texts import Rendered, Wish
+from nmt.translate.types import Line
+from served import MadeUp
+
+
+@pytest.fixture
+def direction() -> MadeUp:
+    return MadeUp("de", "en")
+
+
+@pytest.fixture
+def service(direction: MadeUp) -> Iterator[Service]:
+    service = Service(Models([direction]), cache=40_000)
+    service.start()
+    yield service
+    service.close()
+
+
+def translate(service: Service, *texts: str, **wish: Any) -> list[list[Rendered]]:
+    return asyncio.run(service.translate(texts, "de", "en", Wish(**wish), 60))
+
+
+# --- the cache ----------------------------------------------------------------------------------
+
+
+def word(chosen: random.Random) -> str:
+    return "".join(chosen.choice("abcdefghijklmnopqrstuvwxyzäß\u0434") for _ in range(chosen.randint(1, 9)))
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("n_best", [1, 4])
+def test_the_cache_takes_no_more_memory_than_it_may(direction: MadeUp, aligned: bool, n_best: int) -> None:
+    chosen, most = random.Random(1), 1_000_000
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        cache = Cache[list[Candidate]](most)
+        for number in range(1500 // n_best):
+            line = Line(" ".join(word(chosen) for _ in range(chosen.randint(1, 30))))
+            how = How(direction.search, n_best, aligned)
+            key = service_module._key(direction, line, how, 300 + number)
+            candidates = [
+                Candidate(
+                    f"{line.text} {rank}", chosen.random(), chosen.random(), spans(1000, line) if aligned else None
+                )
+                for rank in range(n_best)
+            ]
+            cache.put(key, candidates, memory(key, candidates))
+        del line, how, key, candidates
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert 0.6 * most < taken <= most, "the bound is that of the memory, and not a small part of it"
+    assert 30 < len(cache) < 1500 // n_best
+
+
+def spans(start: int, line: Line) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
+    """Numbers that Python does not share."""
+    return tuple(((start + i, start + i + 1), (start + i + 2, start + i + 3)) for i in range(len(line.text.split())))
+
+
+def test_alignments_and_prefixes_count(service: Service, direction: MadeUp) -> None:
+    line = " ".join(["w"] * 100)  # 4,000 bytes at most are kept of one line
+    for wish in ({}, {"align": True}, {"prefix": "p" * 4000}, {"terms": {"w" * 4000: "x"}}):
+        direction.batches.clear()
+        for _ in range(2):
+            translate(service, line, **wish)
+        is_kept = not wish or "terms" in wish  # of which a fingerprint is kept
+        assert len(direction.batches) == (1 if is_kept else 2), wish
+
+
+# --- n-best -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("allowed", "search", "n_best", "beam"),
+    [
+        ({}, {}, 5, 5),
+        ({"beam": 10.0}, {}, 5, 5),
+        ({"beam": 10.0}, {}, 10, 10),
+        ({"beam": 10.0, "diversity_groups": 2.0}, {"diversity_groups": 1}, 7, 7),
+        ({"beam": 3.0}, {}, 5, 5),  # what the server has anyway
+        ({"beam": None}, {}, 30, 30),
+        ({"beam": 10.0, "sample": None}, {"sample": True}, 9, 5),  # samples need no beam
+    ],
+)
+def test_as_many_translations_as_the_beam_that_is_allowed(
+    direction: MadeUp, allowed: dict[str, float | None], search: dict[str, object], n_best: int, beam: int
+) -> None:
+    service = Service(Models([direction]), allowed=allowed)
+    assert service.most_best is None or n_best <= service.most_best
+    how = service._how([direction], Wish(n_best, search=search))
+    assert (how.n_best, how.search.beam) == (n_best, beam)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "wish", "said"),
+    [
+        ({}, Wish(6), "n_best: at most 5 on this server"),
+        ({"beam": 10.0}, Wish(11), "n_best: at most 10 on this server"),
+        ({"beam": 3.0}, Wish(6), "n_best: at most 5 on this server"),
+        ({"beam": 10.0}, Wish(7, search={"beam": 6}), "7 translations of a beam of 6"),
+    ],
+)
+def test_more_than_are_allowed_are_refused_with_the_bound(
+    direction: MadeUp, allowed: dict[str, float | None], wish: Wish, said: str
+) -> None:
+    with pytest.raises(Refusal, match=said) as refused:
+        Service(Models([direction]), allowed=allowed)._how([direction], wish)
+    assert refused.value.status == 400
+
+
+def test_a_beam_of_groups_is_divisible(direction: MadeUp) -> None:
+    direction.search = direction.search_settings({"beam": 4, "diversity_groups": 2})
+    direction.config = direction.config.model_copy(update={"search": direction.search})
+    service = Service(Models([direction]), allowed={"beam": 7.0})
+    assert service._how([direction], Wish(5)).search.beam == 6
+    with pytest.raises(Refusal, match="at most 6"):
+        service._how([direction], Wish(7))
+
+
+# --- threads ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, SMALL])
+def test_large_texts_are_prepared_in_threads(service: Service, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    where: dict[str, str] = {}
+
+    def spied(module: Any, name: str) -> None:
+        real = getattr(module, name)
+
+        def spy(*arguments: Any) -> Any:
+            where[name] = threading.current_thread().name
+            return real(*arguments)
+
+        monkeypatch.setattr(module, name, spy)
+
+    for name in ("lines_of", "_check_terms", "_key", "joined", "memory", "Job"):
+        spied(service_module, name)
+    [[found]] = translate(service, "a" * n)
+    assert found.text == "de>en: " + "a" * n
+    assert len(where) == 6
+    assert {name.startswith("nmt prepares") for name in where.values()} == {n == SMALL}
+
+
+@pytest.mark.parametrize("n", [1, SMALL])
+def test_an_exception_there_is_the_answer(service: Service, n: int) -> None:
+    with pytest.raises(Refusal, match="neither may be blank"):
+        translate(service, "a" * n, terms={"a": " "})
+
+
+def test_what_a_client_that_left_has_not_begun_is_left_out() -> None:
+    aside, gate, begun = Aside(), threading.Event(), []
+
+    def work(number: int) -> None:
+        begun.append(number)
+        gate.wait(30)
+
+    async def run() -> None:
+        tasks = [asyncio.create_task(aside.run(SMALL + 1, work, i)) for i in range(AT_ONCE + 2)]
+        while len(begun) < AT_ONCE:
+            await asyncio.sleep(0.01)
+        assert await aside.run(SMALL, lambda: len(begun)) == AT_ONCE  # here, and at once
+        tasks[AT_ONCE].cancel()
+        await asyncio.wait(tasks[AT_ONCE : AT_ONCE + 1])
+        gate.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(run())
+    aside.close()
+    assert sorted(begun) == [0, 1, AT_ONCE + 1]
+
+
+# --- warming up ---------------------------------------------------------------------------------
+
+
+def test_warming_up_is_tried_again_while_the_queue_is_full(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directions = [MadeUp("de", "en"), MadeUp("en", "de")]
+    service = Service(Models(directions))
+    service.start()
+    submit, waited, tried = service._worker.submit, [], []
+
+    def full_at_first(job: Any) -> Any:
+        tried.append(job.direction)
+        if len(tried) in (2, 3):
+            raise busy(1)
+        return submit(job)
+
+    async def sleep(seconds: float) -> None:
+        assert not service.is_ready
+        waited.append(seconds)
+
+    monkeypatch.setattr(service._worker, "submit", full_at_first)
+    monkeypatch.setattr(app.asyncio, "sleep", sleep)
+    asyncio.run(app._warm_up(service))
+    monkeypatch.undo()
+    service.close()
+    assert service.is_ready and waited == [1, 1] and "ready" in capsys.readouterr().err
+    assert [direction.batches for direction in directions] == [[["a"]], [["a"]]]  # the first was not tried again
+
+
+def test_another_refusal_ends_warming_up(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: Any) -> Any:
+        raise Refusal(500, "broken")
+
+    monkeypatch.setattr(service._worker, "submit", broken)
+    monkeypatch.setattr(app.asyncio, "sleep", None)  # it is not tried again
+    asyncio.run(app._warm_up(service))
+    assert not service.is_ready and "not ready: the translation to warm up failed: broken" in capsys.readouterr().err
