@@ -120,7 +120,7 @@ class Client:
 def serving(service: Service, origins: Sequence[str] = (), ready: bool = True) -> Iterator[Client]:
     """Serve until the block ends; before it, wait until the service is ready."""
     server: Server = make_server(make_app(service, origins), grace=5)
-    with listen("127.0.0.1", 0) as listening:
+    with listen("127.0.0.1", 0) as [listening]:
         client = Client(listening.getsockname()[1])
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
