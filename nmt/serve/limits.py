@@ -114,8 +114,8 @@ def new_key(path: Path, name: str) -> str:
 class Room:
     """Something of which there is only so much, such as memory, divided among clients.
 
-    A client may have up to `times` as much of it as is free. So one alone gets most of it, several get equal parts, and
-    something is always left for one that has nothing yet (Choudhury and Hahne, 1998, "Dynamic queue length thresholds
+    A client may have up to `times` as much of it as is free. So one alone gets a good part of it, several get equal parts,
+    and something is left for one that has nothing yet (Choudhury and Hahne, 1998, "Dynamic queue length thresholds
     for shared-memory packet switches").
     """
 
@@ -126,8 +126,8 @@ class Room:
 
     def take(self, client: str, n: int = 1) -> bool:
         """Take `n` for a client, if it may have so much more; returns whether it may."""
-        free = self._most - self._total
-        if n > min(free, self._times * free - self._taken[client]):
+        free_but_one = self._most - self._total - n + 1  # what the last of the n finds
+        if n and self._taken[client] + n > self._times * free_but_one:
             return False
         self._taken[client] += n
         self._total += n
