@@ -67,9 +67,10 @@ class Gate:
 
             async def receive() -> Message:
                 message = await request.receive()
-                held.add(len(message.get("body", b"")))
-                if most is not None and held.bytes > most:
-                    raise _too_large(most)
+                if body := message.get("body"):
+                    held.add(len(body))
+                    if most is not None and held.bytes > most:
+                        raise _too_large(most)
                 return message
 
             _held.set(held)
@@ -95,4 +96,6 @@ class Gate:
 
 
 def _too_large(most: int) -> Refusal:
-    return Refusal(413, f"The request is too large: at most {most} bytes, unless a header has the API key")
+    return Refusal(
+        413, f"The request is too large: at most {most} bytes; for a larger file, send the API key in a header"
+    )

@@ -114,9 +114,9 @@ def new_key(path: Path, name: str) -> str:
 class Room:
     """Something of which there is only so much, such as memory, divided among clients.
 
-    A client may have up to `times` as much of it as is free. So one alone gets a good part of it, several get equal parts,
-    and something is left for one that has nothing yet (Choudhury and Hahne, 1998, "Dynamic queue length thresholds
-    for shared-memory packet switches").
+    A client may have up to `times` as much of it as is free: one alone gets a good part of it, several get equal parts,
+    and something is left for one that has nothing yet (Choudhury and Hahne, 1998, "Dynamic queue length thresholds for
+    shared-memory packet switches").
     """
 
     def __init__(self, most: int, times: int = 1) -> None:

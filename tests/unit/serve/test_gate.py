@@ -57,7 +57,7 @@ def test_keys_are_checked_before_the_body_arrives(tmp_path: Path) -> None:
         for framing in ("Content-Length: 2001", "Transfer-Encoding: chunked"):
             begun = head(framing, path="/translate_file")
             status, answer = answer_to(client, begun + (b"7d1\r\n" + b"x" * 2001 if "chunked" in framing else b""))
-            assert status == 413 and b"unless a header has the API key" in answer
+            assert status == 413 and b"send the API key in a header" in answer
         assert answer_to(client, head(known, "Content-Length: 2001"))[0] == 413
         assert answer_to(client, head(known, "Content-Length: 10"))[0] == 429
 
@@ -125,8 +125,6 @@ def test_bodies_hold_memory_until_they_are_answered(made_up: MadeUp, monkeypatch
             refused = client.ask("/detect", large)
             assert (refused.status, refused.headers["retry-after"]) == (503, "5")
             assert "Too much" in refused.json["error"]
-                "error"
-            ]
             assert client.ask("/detect", {"q": "a"}).status == 200  # there is room for little
             assert client.ask("/detect", large, **OTHER).status == 200
         assert len(waiting.answers) == 4 and {answer.status for answer in waiting.answers} == {200}
