@@ -44,8 +44,8 @@ class Seen(NamedTuple):
     is_good: bool
 
 
-class OverdueError(Exception):
-    """A case took too long."""
+class OverdueError(KeyboardInterrupt):
+    """A case took too long. asyncio lets no other kind of exception out of whatever task it is raised in."""
 
 
 class Faults:
