@@ -22,6 +22,8 @@ from nmt.serve.limits import Room, client_of
 
 CONNECTIONS = 1000
 """At the same time; more are refused with 503."""
+READ_BYTES = 32 << 10
+"""Read of a connection at a time; asyncio's 256 KB of each would be much memory before a handler can refuse a body."""
 KEEP_ALIVE_SECONDS = 5
 BACKLOG = 1024
 PATIENCE_SECONDS = 30.0
@@ -53,6 +55,7 @@ class PatientProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to watch, or refuse."""
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # of asyncio's transports of sockets
         super().connection_made(transport)
         self._watched: object = None
         self._seconds = 0.0

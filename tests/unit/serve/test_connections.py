@@ -126,6 +126,19 @@ def test_a_client_with_many_connections_leaves_some_to_others(proxies: str, monk
         until(again)
 
 
+def test_no_connection_is_read_far_ahead_of_its_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, receive = [0], PatientProtocol.data_received
+
+    def received(protocol: PatientProtocol, data: bytes) -> None:
+        sizes.append(len(data))
+        receive(protocol, data)
+
+    monkeypatch.setattr(PatientProtocol, "data_received", received)
+    with serving_app(app_of(lambda: PlainTextResponse("yes"))) as client:
+        assert client.ask("/", raw=bytes(1 << 20), method="GET").status == 200
+    assert sum(sizes) > 1 << 20 and max(sizes) <= server.READ_BYTES
+
+
 # --- slow readers -------------------------------------------------------------------------------
 
 LARGE = 8 << 20
