@@ -133,10 +133,13 @@ def test_no_connection_is_read_far_ahead_of_its_handler(monkeypatch: pytest.Monk
         sizes.append(len(data))
         receive(protocol, data)
 
+    async def length(request: Request) -> Response:
+        return PlainTextResponse(str(len(await request.body())))
+
     monkeypatch.setattr(PatientProtocol, "data_received", received)
-    with serving_app(app_of(lambda: PlainTextResponse("yes"))) as client:
-        assert client.ask("/", raw=bytes(1 << 20), method="GET").status == 200
-    assert sum(sizes) > 1 << 20 and max(sizes) <= server.READ_BYTES
+    with serving_app(Starlette(routes=[Route("/", length, methods=["POST"])])) as client:
+        assert client.ask("/", raw=bytes(8 << 20)).body == b"8388608"
+    assert sum(sizes) > 8 << 20 and max(sizes) <= server.READ_BYTES
 
 
 # --- slow readers -------------------------------------------------------------------------------
