@@ -150,7 +150,7 @@ async def elsewhere(faults: Faults, port: int, text: str = TEXT) -> Answer:
 def greedy_client(faults: Faults) -> Seen:
     """A client asks more than the queue takes, again and again; another asks one thing after the other."""
     with faults.serving("--cache", 0) as server:
-        n, is_over = 20 if faults.is_quick else 200, False
+        n, is_over = 5 if faults.is_quick else 200, False
         greedy, others, waits = Counter[object](), Counter[object](), list[float]()
 
         async def ask(number: int) -> None:
