@@ -7,7 +7,7 @@ import errno
 import ipaddress
 import os
 import socket
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -47,10 +47,10 @@ class PatientProtocol(H11Protocol):
     uvicorn limits none of these.
     """
 
-    def __init__(self, *arguments: Any, room: Room, proxies: Container[str | None], **named: Any) -> None:
-        """room: for connections, of which each client has its share; proxies: addresses that speak for many clients."""
+    def __init__(self, *arguments: Any, room: Room, is_proxy: Callable[[str], bool], **named: Any) -> None:
+        """room: for connections, of which each client has its share; is_proxy: of an address, if many clients have it."""
         super().__init__(*arguments, **named)
-        self._room, self._proxies = room, proxies
+        self._room, self._is_proxy = room, is_proxy
         self._counted: str | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -61,7 +61,7 @@ class PatientProtocol(H11Protocol):
         self._seconds = 0.0
         self._watch = self.loop.call_later(PATIENCE_SECONDS, self._look)
         host = self.client[0] if self.client else ""
-        if host in self._proxies:
+        if self._is_proxy(host):
             return
         if self._room.take(client_of(host)):
             self._counted = client_of(host)
@@ -159,7 +159,7 @@ def make_server(app: Starlette, grace: int) -> Server:
     proxies = os.environ.get("FORWARDED_ALLOW_IPS", PROXIES)
     trusted = ProxyHeadersMiddleware(app, proxies).trusted_hosts  # type: ignore[arg-type]  # of ASGI's types
     settings: dict[str, Any] = {
-        "http": partial(PatientProtocol, room=Room(CONNECTIONS), proxies=trusted),
+        "http": partial(PatientProtocol, room=Room(CONNECTIONS), is_proxy=trusted.__contains__),
         "forwarded_allow_ips": proxies,
         "ws": "none",
         "loop": "asyncio",
