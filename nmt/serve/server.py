@@ -48,7 +48,7 @@ class PatientProtocol(H11Protocol):
     """
 
     def __init__(self, *arguments: Any, room: Room, is_proxy: Callable[[str], bool], **named: Any) -> None:
-        """room: for connections, of which each client has its share; is_proxy: of an address, if many clients have it."""
+        """room: for connections, of which each client has its share; is_proxy: whether many clients have an address."""
         super().__init__(*arguments, **named)
         self._room, self._is_proxy = room, is_proxy
         self._counted: str | None = None
