@@ -29,7 +29,7 @@ def serve(
         list[Path] | None,
         typer.Option("--model", metavar="DIR", help="Exported directory; repeat for further directions."),
     ] = None,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address or name to listen on.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0: any free one.")
     ] = 5000,

@@ -33,14 +33,16 @@ class Paragraph(NamedTuple):
 def open_office(
     package: Package, members: Sequence[str], paragraphs: Callable[[etree._Element], Iterator[Paragraph]]
 ) -> Document:
-    """Take the paragraphs of these members apart. Raises DataError."""
+    """Take the paragraphs of these members apart, which are in the order of the package. Raises DataError."""
+    package.check_size(members)
     texts = [
         text for member in members for paragraph in paragraphs(package.xml(member)) for text in paragraph.passage.texts
     ]  # the trees, which take ten times as much memory, are not kept
 
     def write(results: Sequence[Translated]) -> bytes:
-        queue, contents = iter(results), dict[str, bytes]()
-        for member in members:
+        queue = iter(results)
+
+        def new(member: str) -> bytes | None:
             root = package.xml(member)
             is_changed = False
             for paragraph in list(paragraphs(root)):
@@ -48,8 +50,8 @@ def open_office(
                 if is_other:
                     paragraph.rewrite(tokens)
                 is_changed |= is_other
-            if is_changed:
-                contents[member] = serialised(root)
-        return package.changed(contents)
+            return serialised(root) if is_changed else None
+
+        return package.changed(members, new)
 
     return Document(texts, write)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import shutil
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 
 from lxml import etree
 
@@ -15,7 +16,8 @@ from nmt.errors import DataError, error_text
 MAX_BYTES = 1 << 28
 """Size of all members together, decompressed."""
 MAX_XML_BYTES = 1 << 25
-"""Size of a member that is parsed; parsed it takes about ten times as much memory."""
+"""Size of the members that are parsed, together; parsed they take about ten times as much memory."""
+_BLOCK = 1 << 16
 _MAX_MEMBERS = 10_000
 _MAX_RATIO = 300
 """Decompressed to compressed size; XML that repeats itself has 50."""
@@ -28,40 +30,53 @@ _UNREADABLE = (
 
 
 class Package:
-    """A zip archive, in memory."""
+    """A zip archive, in memory as it came: members are decompressed when they are needed."""
 
     def __init__(self, name: str, content: bytes) -> None:
-        """Read an archive. Raises DataError where it is damaged, encrypted or too large, or none at all."""
-        self._name, self._members = name, dict[str, tuple[zipfile.ZipInfo, bytes]]()
+        """Open an archive. Raises DataError where it is damaged, encrypted or too large, or none at all."""
+        self._name = name
         if content.startswith(_OLE):
             raise DataError(f"{name}: encrypted, or of an old version; save it anew, without a password")
         if not content.startswith(b"PK"):
             raise DataError(f"{name}: not the zip archive that such a document is; was it renamed, or is it damaged?")
         try:
-            with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                self._check(archive.infolist(), len(content))
-                for info in archive.infolist():
-                    self._members[info.filename] = info, archive.read(info)
+            self._archive = zipfile.ZipFile(io.BytesIO(content))
+            self._check(self._archive.infolist(), len(content))
+            for info in self._archive.infolist():  # a checksum that is wrong is an error before anything is translated
+                with self._archive.open(info) as member:
+                    while member.read(_BLOCK):
+                        pass
         except _UNREADABLE as error:
             raise DataError(f"{name}: damaged, not readable as a zip archive: {error_text(error)}") from None
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of members."""
-        return iter(self._members)
+        return iter(self._archive.namelist())
+
+    def check_size(self, members: Collection[str]) -> None:
+        """Raise DataError if these members are too large to be parsed."""
+        if sum(self._archive.getinfo(member).file_size for member in members) > MAX_XML_BYTES:
+            raise DataError(f"{self._name}: more than {MAX_XML_BYTES >> 20} MB of XML; divide the document")
 
     def content(self, member: str) -> bytes:
-        """Return the content of a member; nothing where it is missing."""
-        return self._members[member][1] if member in self._members else b""
+        """Return the content of a member; nothing where it is missing. Raises DataError if it is too large."""
+        if member not in self:
+            return b""
+        self.check_size([member])
+        return self._archive.read(member)
 
     def xml(self, member: str) -> etree._Element:
         """Parse a member. Raises DataError for what is not XML, or not safe to read."""
-        return parsed(f"{self._name}: {member}", self._members[member][1])
+        return parsed(f"{self._name}: {member}", self.content(member))
 
-    def changed(self, contents: Mapping[str, bytes]) -> bytes:
-        """Return the archive with other contents of these members."""
+    def changed(self, members: Collection[str], new: Callable[[str], bytes | None]) -> bytes:
+        """Return the archive with other contents of these members.
+
+        new: called with each of their names, in the order of the archive; None leaves a member as it is.
+        """
         written = io.BytesIO()
         with zipfile.ZipFile(written, "w") as archive:
-            for name, (info, content) in self._members.items():
+            for info in self._archive.infolist():
                 copy = zipfile.ZipInfo(info.filename, info.date_time)
                 copy.compress_type, copy.create_system = info.compress_type, info.create_system
                 copy.external_attr, copy.internal_attr, copy.comment = (
@@ -69,7 +84,12 @@ class Package:
                     info.internal_attr,
                     info.comment,
                 )
-                archive.writestr(copy, contents.get(name, content))
+                content = new(info.filename) if info.filename in members else None
+                if content is not None:
+                    archive.writestr(copy, content)
+                    continue
+                with self._archive.open(info) as source, archive.open(copy, "w") as target:
+                    shutil.copyfileobj(source, target, _BLOCK)
         return written.getvalue()
 
     def _check(self, infos: list[zipfile.ZipInfo], size: int) -> None:
@@ -90,8 +110,6 @@ class Package:
 
 def parsed(name: str, content: bytes) -> etree._Element:
     """Parse XML without what a document type defines, and without opening anything it names. Raises DataError."""
-    if len(content) > MAX_XML_BYTES:
-        raise DataError(f"{name}: more than {MAX_XML_BYTES >> 20} MB of XML; divide the document")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -1,29 +1,36 @@
-"""What happens to a request before and after its handler: key, rate, deadline, and clients that leave."""
+"""Who asks, and for how long: keys, rates, turns, deadlines, and clients that leave."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import closing, contextmanager
 from typing import TypeVar
 
 from starlette.requests import Request
 
 from nmt.serve.bodies import Fields
-from nmt.serve.limits import client_of
-from nmt.serve.refusal import CLIENT_LEFT, LATE, Refusal
+from nmt.serve.limits import Room, client_of
+from nmt.serve.refusal import CLIENT_LEFT, LATE, Refusal, busy
 from nmt.serve.service import Service
 
+QUEUE_TIMES = 8
+"""How many times the free places of the queue a client may take; one alone gets eight ninths."""
 Answer = TypeVar("Answer")
 
 
 def admit(service: Service, request: Request, fields: Fields | None = None) -> None:
-    """Check the key of a request, and charge its client. Raises Refusal.
+    """Check the key of a request, and charge its client, unless its head was enough to do so. Raises Refusal.
 
     The key is the bearer token, the header X-API-Key, or the field `api_key`.
     """
-    client = client_of(request.client.host if request.client else None)
+    if hasattr(request.state, "client"):
+        return
+    client = address_of(request)
     if service.keys is not None:
-        key = _key(request, fields or {})
+        field = (fields or {}).get("api_key")
+        key = key_in_head(request) or (field if isinstance(field, str) else "")
         found = service.keys.find(key) if key else None
         if found is None:
             service.rate.charge(client)
@@ -32,20 +39,53 @@ def admit(service: Service, request: Request, fields: Fields | None = None) -> N
             raise Refusal(403, "Invalid API key")
         client = found
     service.rate.charge(client)
+    request.state.client = client
 
 
-def _key(request: Request, fields: Fields) -> str:
+def key_in_head(request: Request) -> str:
+    """Return the key that a header has, or nothing."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    field = fields.get("api_key")
-    given = (token.strip() if scheme.lower() == "bearer" else "", request.headers.get("x-api-key", ""), field)
-    return next((key for key in given if isinstance(key, str) and key), "")
+    return (token.strip() if scheme.lower() == "bearer" else "") or request.headers.get("x-api-key", "")
+
+
+def address_of(request: Request) -> str:
+    """Return what stands for a client without a key."""
+    return client_of(request.client.host if request.client else None)
+
+
+class Turns:
+    """The requests that are being translated, of which each client has its share."""
+
+    def __init__(self, most: int) -> None:
+        """most: requests in all."""
+        self._room = Room(most, QUEUE_TIMES)
+        self._seconds = 1.0  # a mean of what the last ones took
+
+    @contextmanager
+    def taken(self, client: str) -> Iterator[None]:
+        """Count a request of this client while the block runs. Raises Refusal if it is one too many."""
+        if not self._room.take(client):
+            raise busy(self._seconds)
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._room.give_back(client)
+            self._seconds += 0.1 * (time.monotonic() - began - self._seconds)
 
 
 async def before_leaving(request: Request, seconds: float, work: Coroutine[object, object, Answer]) -> Answer:
-    """Return the result of `work` for a request whose body was read.
+    """Return the result of `work` for a request that was admitted and whose body was read.
 
-    It is cancelled if the client closes its connection, or after `seconds`. Raises Refusal for either.
+    It is cancelled if the client closes its connection, or after `seconds`. Raises Refusal for either, and if too many
+    requests of the client are being translated.
     """
+    turns: Turns = request.app.state.turns
+    with closing(work), turns.taken(request.state.client):
+        return await _before_leaving(request, seconds, work)
+
+
+async def _before_leaving(request: Request, seconds: float, work: Coroutine[object, object, Answer]) -> Answer:
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait({working, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

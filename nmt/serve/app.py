@@ -18,8 +18,9 @@ from starlette.routing import Route
 
 from nmt.console import say
 from nmt.html.document import asset
-from nmt.serve.access import admit
+from nmt.serve.access import Turns, admit
 from nmt.serve.edge import Edge, refusal_answer
+from nmt.serve.gate import Gate
 from nmt.serve.libretranslate import LibreTranslate
 from nmt.serve.openapi import docs_page, specification
 from nmt.serve.refusal import Refusal
@@ -35,7 +36,8 @@ MEDIA_TYPES = {
 
 def make_app(service: Service, origins: Sequence[str] = ()) -> Starlette:
     """Return the application. origins: of pages elsewhere that may use it (CORS), as https://example.org."""
-    routes = [*_libretranslate(service), *_own(service), *_pages(service), *_operation(service)]
+    gate = Gate(service)
+    routes = [*_libretranslate(service, gate), *_own(service, gate), *_pages(service), *_operation(service)]
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -52,7 +54,9 @@ def make_app(service: Service, origins: Sequence[str] = ()) -> Starlette:
             Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=allowed)
         )
     handlers = {Refusal: _refused, HTTPException: _http_error}
-    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
+    app = Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
+    app.state.turns = Turns(service.queue)
+    return app
 
 
 async def _warm_up(service: Service) -> None:
@@ -81,22 +85,22 @@ async def _http_error(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
-def _libretranslate(service: Service) -> list[Route]:
+def _libretranslate(service: Service, gate: Gate) -> list[Route]:
     api = LibreTranslate(service)
     return [
-        Route("/translate", api.translate, methods=["POST"]),
-        Route("/detect", api.detect, methods=["POST"]),
+        Route("/translate", gate(api.translate), methods=["POST"]),
+        Route("/detect", gate(api.detect), methods=["POST"]),
         Route("/languages", api.languages),
         Route("/frontend/settings", api.settings),
-        Route("/translate_file", api.translate_file, methods=["POST"]),
+        Route("/translate_file", gate(api.translate_file), methods=["POST"]),
         Route("/download_file/{number}", api.download_file),
         Route("/suggest", api.suggest, methods=["POST"]),
     ]
 
 
-def _own(service: Service) -> list[Route]:
+def _own(service: Service, gate: Gate) -> list[Route]:
     api = Api(service)
-    return [Route("/v1/translate", api.translate, methods=["POST"]), Route("/v1/info", api.info)]
+    return [Route("/v1/translate", gate(api.translate), methods=["POST"]), Route("/v1/info", api.info)]
 
 
 def _operation(service: Service) -> list[Route]:

@@ -36,15 +36,20 @@ HEADER_CHARACTERS = 2048
 """Of a header with parameters; parsing them takes quadratic time."""
 
 
+def announced_bytes(request: Request) -> int:
+    """Return the length of the body by the head of a request; 0 where it does not say."""
+    try:
+        return int(request.headers.get("content-length", "0"))
+    except ValueError:
+        return 0
+
+
 async def read_body(request: Request, most: int, seconds: float) -> bytes:
     """Return the body. Raises Refusal if it is larger than `most` bytes or takes longer than `seconds`.
 
     What is too large is not kept: it is refused as soon as that is known.
     """
-    try:
-        announced = int(request.headers.get("content-length", "0"))
-    except ValueError:
-        announced = 0
+    announced = announced_bytes(request)
     body = bytearray()
     if announced <= most:
         try:

@@ -11,6 +11,7 @@ from typing import TypeVar
 from nmt.documents import FORMATS as FORMATS
 from nmt.documents import Translated, html_fragment, open_document
 from nmt.errors import DataError
+from nmt.serve.gate import hold
 from nmt.serve.refusal import Refusal
 from nmt.serve.service import Service
 from nmt.serve.texts import Rendered, Wish
@@ -42,16 +43,22 @@ async def translated_file(
     service: Service, name: str, content: bytes, source: str, target: str, seconds: float
 ) -> bytes:
     """Return a translated document, in its own format. `source` may be auto. Raises Refusal."""
-    if max(content.count(b"\n"), content.count(b"\r"), content.count(b"<") // 2) > FILE_LINES:
-        raise Refusal(400, f"Invalid request: the file has more than {FILE_LINES} lines or elements")
+    _check_lines(max(content.count(b"\n"), content.count(b"\r"), content.count(b"<") // 2))
     document = await _parsed(service, open_document, name, content)
+    _check_lines(len(document.texts))  # of a compressed one
     n, most = sum(map(len, document.texts)), service.limits.file_bytes
     if n > most:
         raise Refusal(400, f"Invalid request: the text of the file ({n}) exceeds its limit ({most})")
+    hold(n)
     source, target, _ = service.languages(source, target, document.texts[:100])
     wish = Wish() if PurePath(name).suffix.lower() in UNMARKED else _aligned(Wish())
     rendered = await service.translate(document.texts, source, target, wish, seconds)
     return await _parsed(service, document.translated, _of_rank(rendered, 0))
+
+
+def _check_lines(n: int) -> None:
+    if n > FILE_LINES:
+        raise Refusal(400, f"Invalid request: the file has more than {FILE_LINES} lines or elements")
 
 
 def check_format(name: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -13,7 +12,7 @@ from nmt.serve import documents
 from nmt.serve.access import admit, before_leaving
 from nmt.serve.bodies import Fields, Upload, parse_fields, read_body
 from nmt.serve.detect import Detected
-from nmt.serve.downloads import Downloads
+from nmt.serve.downloads import Downloads, FileAnswer
 from nmt.serve.refusal import Refusal, missing
 from nmt.serve.service import AUTO, Service
 from nmt.serve.texts import Wish
@@ -124,9 +123,7 @@ class LibreTranslate:
         found = self._downloads.get(request.path_params["number"].partition(".")[0])
         if found is None:
             raise Refusal(404, "No such file, or no longer")
-        name, content = found
-        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
-        return Response(content, media_type="application/octet-stream", headers=headers)
+        return FileAnswer(*found)
 
     async def suggest(self, request: Request) -> Response:  # noqa: ARG002 (Starlette's)
         """POST /suggest: not offered."""

@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,6 +106,39 @@ def new_key(path: Path, name: str) -> str:
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}"]) from error
     return key
+
+
+# --- room -----------------------------------------------------------------------------------------
+
+
+class Room:
+    """Something of which there is only so much, such as memory, divided among clients.
+
+    A client may have up to `times` as much of it as is free: one alone gets a good part of it, several get equal parts,
+    and something is left for one that has nothing yet (Choudhury and Hahne, 1998, "Dynamic queue length thresholds for
+    shared-memory packet switches").
+    """
+
+    def __init__(self, most: int, times: int = 1) -> None:
+        self._most, self._times = most, times
+        self._taken: Counter[str] = Counter()
+        self._total = 0
+
+    def take(self, client: str, n: int = 1) -> bool:
+        """Take `n` for a client, if it may have so much more; returns whether it may."""
+        free_but_one = self._most - self._total - n + 1  # what the last of the n finds
+        if n and self._taken[client] + n > self._times * free_but_one:
+            return False
+        self._taken[client] += n
+        self._total += n
+        return True
+
+    def give_back(self, client: str, n: int = 1) -> None:
+        """Give back what was taken."""
+        self._total -= n
+        self._taken[client] -= n
+        if not self._taken[client]:
+            del self._taken[client]
 
 
 # --- rate -----------------------------------------------------------------------------------------

@@ -3,45 +3,77 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nmt.errors import ConfigError
+from nmt.serve.limits import Room, client_of
 
 CONNECTIONS = 1000
 """At the same time; more are refused with 503."""
+READ_BYTES = 32 << 10
+"""Read of a connection at a time; asyncio's 256 KB of each would be much memory before a handler can refuse a body."""
 KEEP_ALIVE_SECONDS = 5
 BACKLOG = 1024
 PATIENCE_SECONDS = 30.0
 """For a request to begin and for its head to arrive, and between two looks at a connection."""
 ANSWER_SECONDS = 900.0
 """For an answer to be taken, from the beginning of its request."""
+PROXIES = "127.0.0.1,::1"
+"""Whose `X-Forwarded-For` is believed, unless the variable FORWARDED_ALLOW_IPS names others."""
+_TOO_MANY = b'{"error":"Too many connections; try again later"}'
+TOO_MANY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 5\r\n"
+    b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(_TOO_MANY), _TOO_MANY)
+)
+_ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+"""Errors of binding to an address that this machine does not have."""
 
 
 class PatientProtocol(H11Protocol):
-    """A connection that is closed if its client sends no complete head of a request, or takes no answer.
+    """A connection that is closed if its client sends no complete head of a request, takes no answer, or has too many.
 
-    uvicorn limits neither.
+    uvicorn limits none of these.
     """
 
+    def __init__(self, *arguments: Any, room: Room, is_proxy: Callable[[str], bool], **named: Any) -> None:
+        """room: for connections, of which each client has its share; is_proxy: whether many clients have an address."""
+        super().__init__(*arguments, **named)
+        self._room, self._is_proxy = room, is_proxy
+        self._counted: str | None = None
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to watch."""
+        """Begin to watch, or refuse."""
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # of asyncio's transports of sockets
         super().connection_made(transport)
         self._watched: object = None
         self._seconds = 0.0
         self._watch = self.loop.call_later(PATIENCE_SECONDS, self._look)
+        host = self.client[0] if self.client else ""
+        if self._is_proxy(host):
+            return
+        if self._room.take(client_of(host)):
+            self._counted = client_of(host)
+        else:
+            transport.write(TOO_MANY)
+            transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         self._watch.cancel()
+        if self._counted is not None:
+            self._room.give_back(self._counted)
         super().connection_lost(exc)
 
     def _look(self) -> None:
@@ -70,41 +102,65 @@ class Server(uvicorn.Server):
                 self._captured_signals.clear()
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens. Raises ConfigError if the address is not this machine's or is in use."""
-    listening = None
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
-        )[0]
-        # asyncio sends without Nagle's delay, 40 ms, only if the protocol is named, as socket.create_server does not
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(BACKLOG)
-        return listening
-    except OSError as error:
-        if listening is not None:
-            listening.close()
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error.strerror)
-        raise ConfigError([f"--host {host} --port {port}: {reason}; name another with --port or --host"]) from error
+@contextmanager
+def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
+    """Listen on all addresses of this machine that a name stands for, as 127.0.0.1 and ::1 for localhost.
+
+    port: 0 for any. Raises ConfigError if an address is in use, or none is this machine's.
+    """
+    with ExitStack() as stack:
+        try:
+            listening = _listening(host, port, stack)
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error.strerror)
+            raise ConfigError([f"--host {host} --port {port}: {reason}; name another with --port or --host"]) from error
+        yield listening
 
 
-def address_of(listening: socket.socket) -> str:
-    """Return the address to open in a browser."""
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
+    """Return sockets that listen, which the stack closes. Raises OSError."""
+    listening, absent = [], OSError(errno.EADDRNOTAVAIL, "")
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE)
+    for family, kind, protocol, _, (address, _, *rest) in dict.fromkeys(found):
+        try:
+            # asyncio sends without Nagle's delay of 40 ms only if the protocol is named; socket.create_server does not
+            one = stack.enter_context(socket.socket(family, kind, protocol))
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            one.bind((address, port, *rest))
+            one.listen(BACKLOG)
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise
+            absent = error
+        else:
+            port = one.getsockname()[1]  # if it was 0: the same for all
+            listening.append(one)
+    if not listening:
+        raise absent
+    return listening
 
 
-def is_loopback(listening: socket.socket) -> bool:
+def addresses_of(listening: Sequence[socket.socket]) -> str:
+    """Return the addresses to open in a browser."""
+    addresses = []
+    for one in listening:
+        host, port = one.getsockname()[:2]
+        addresses.append(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+    return " and ".join(addresses)
+
+
+def is_loopback(listening: Sequence[socket.socket]) -> bool:
     """Whether only this machine can connect."""
-    return ipaddress.ip_address(listening.getsockname()[0].partition("%")[0]).is_loopback
+    return all(ipaddress.ip_address(one.getsockname()[0].partition("%")[0]).is_loopback for one in listening)
 
 
 def make_server(app: Starlette, grace: int) -> Server:
     """Return a server of the application. grace: seconds for answers after a signal to stop."""
+    proxies = os.environ.get("FORWARDED_ALLOW_IPS", PROXIES)
+    trusted = ProxyHeadersMiddleware(app, proxies).trusted_hosts  # type: ignore[arg-type]  # of ASGI's types
     settings: dict[str, Any] = {
-        "http": PatientProtocol,
+        "http": partial(PatientProtocol, room=Room(CONNECTIONS), is_proxy=trusted.__contains__),
+        "forwarded_allow_ips": proxies,
         "ws": "none",
         "loop": "asyncio",
         "lifespan": "on",

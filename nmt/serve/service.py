@@ -52,6 +52,7 @@ class Service:
         self.allowed = dict(allowed or {})
         self.metrics = Metrics()
         self.detector = Detector(models.languages)
+        self.queue = queue
         self._worker = Worker(self.metrics, queue, threads)
         self._cache: Cache[list[Candidate]] = Cache(cache)
         self.aside = Aside()

@@ -46,7 +46,7 @@ def start(settings: Settings, echo: Callable[[str], None]) -> None:
     """
     check_installed()
     from nmt.serve.app import make_app
-    from nmt.serve.server import address_of, is_loopback, listen, make_server
+    from nmt.serve.server import addresses_of, is_loopback, listen, make_server
     from nmt.serve.service import Service
 
     allowed, origins = parse_allowed(settings.allowed), parse_origins(settings.origins)
@@ -65,8 +65,8 @@ def start(settings: Settings, echo: Callable[[str], None]) -> None:
             echo(f"warning: whoever reaches {settings.host} may translate; --keys allows only those who have a key")
         for line in described(models):
             echo(line)
-        echo(f"serving at {address_of(listening)}")
-        make_server(make_app(service, origins), settings.grace).run([listening])
+        echo(f"serving at {addresses_of(listening)}")
+        make_server(make_app(service, origins), settings.grace).run(listening)
 
 
 def check_installed() -> None:

@@ -4,20 +4,25 @@
 
 Each case starts a server of its own on the loopback interface. A case fails if a client that did nothing wrong gets
 something else than its translation, if an answer is neither HTTP nor JSON where JSON is due, if the server's log has
-text of a request or a traceback, or if the server does not answer afterwards. The exit status is the number of cases
-that failed. --quick: a hundredth of the requests. About ten minutes without it. Linux only.
+text of a request or a traceback, if the server does not answer afterwards, or if it takes longer than --seconds. The
+exit status is the number of cases that failed. --quick: a hundredth of the requests, in some minutes; without it there
+are a hundred thousand of them. Standard error tells the progress. Linux only.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 from nmt.cli.exits import user_errors
@@ -39,6 +44,10 @@ class Seen(NamedTuple):
     is_good: bool
 
 
+class OverdueError(KeyboardInterrupt):
+    """A case took too long. asyncio lets no other kind of exception out of whatever task it is raised in."""
+
+
 class Faults:
     """What the cases share: the run and how to serve it."""
 
@@ -51,6 +60,10 @@ class Faults:
     def n(self, full: int) -> int:
         """Return how often something is done."""
         return max(1, full // 100) if self.is_quick else full
+
+    def progress(self, line: str) -> None:
+        """Tell on standard error how far a case is."""
+        print(f"  {line}", file=sys.stderr, flush=True)
 
     @contextmanager
     def serving(self, *options: object, module: str = "nmt") -> Iterator[Server]:
@@ -84,20 +97,60 @@ class Faults:
         return answer.status == 200 and answer.text is not None, time.monotonic() - began
 
 
+def is_error(answer: Answer) -> bool:
+    """Whether it is JSON with an `error` for people."""
+    try:
+        error = json.loads(answer.body)["error"]
+    except (ValueError, KeyError, TypeError):
+        return False
+    return isinstance(error, str) and "Traceback" not in error
+
+
+def told(statuses: Counter[object]) -> str:
+    """Return counts as text."""
+    return ", ".join(f"{n:,} × {status}" for status, n in sorted(statuses.items(), key=str)) or "nothing"
+
+
+async def outcome(work: asyncio.Future[Answer] | asyncio.Task[Answer]) -> object:
+    """Return the status of an answer, or the name of the exception in its place."""
+    try:
+        return (await asyncio.wait_for(work, 90)).status
+    except (OSError, EOFError, TimeoutError) as error:
+        return type(error).__name__
+
+
 def clean_log(path: Path) -> list[str]:
     """Return what should not be in a log."""
     log = path.read_text(encoding="utf-8", errors="replace")
     return [word for word in (SECRET, "Traceback") if word in log]
 
 
-def run_case(faults: Faults, name: str) -> bool:
+@contextmanager
+def limited(seconds: int) -> Iterator[None]:
+    """Raise OverdueError in the block after so many seconds."""
+
+    def end(_: int, __: FrameType | None) -> None:
+        raise OverdueError(f"ended after {seconds} s, the limit of --seconds")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def run_case(faults: Faults, name: str, seconds: int) -> bool:
     """Run a case and print its row; returns whether it was good."""
     from scripts.checks.serve_faults_cases import CASES
 
     began, before = time.monotonic(), {*faults.folder.iterdir()}
+    faults.progress(name)
     try:
-        seen = CASES[name](faults)
-    except FailedError as error:
+        with limited(seconds):
+            seen = CASES[name](faults)
+    except (FailedError, OverdueError) as error:
         seen = Seen(str(error), False)
     found = sorted({word for log in {*faults.folder.iterdir()} - before for word in clean_log(log)})
     is_good = seen.is_good and not found
@@ -118,6 +171,7 @@ def main() -> int:
     parser.add_argument("--run", type=Path, required=True, help="run directory")
     parser.add_argument("--engine", default="auto", help="of nmt serve; default: auto")
     parser.add_argument("--quick", action="store_true", help="a hundredth of the requests")
+    parser.add_argument("--seconds", type=int, default=1800, help="for each case; default: 1800")
     options = parser.parse_args()
     unknown = [name for name in options.cases if name not in CASES]
     if unknown:
@@ -125,7 +179,7 @@ def main() -> int:
     with user_errors(), tempfile.TemporaryDirectory() as folder:
         faults = Faults(options.run, options.engine, options.quick, Path(folder))
         print("| case | what clients see | took | |\n|---|---|---|---|")
-        return sum(not run_case(faults, name) for name in options.cases or CASES)
+        return sum(not run_case(faults, name, options.seconds) for name in options.cases or CASES)
 
 
 if __name__ == "__main__":

@@ -1,45 +1,20 @@
-"""The cases of `serve_faults.py`."""
+"""The cases of `serve_faults.py`: faults of the server and its machine."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-import random
 import resource
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable
 
-from scripts.bench.load import HOST, Answer, Connection, read_answer, request
+from scripts.bench.load import Answer, Connection, request
 from scripts.checks.serve_broken import BREAKS
-from scripts.checks.serve_faults import SECRET, TEXT, Faults, Seen
-
-MB = 1 << 20
-LARGE = 100 * MB
-
-
-def is_error(answer: Answer) -> bool:
-    """Whether it is JSON with an `error` for people."""
-    try:
-        error = json.loads(answer.body)["error"]
-    except (ValueError, KeyError, TypeError):
-        return False
-    return isinstance(error, str) and "Traceback" not in error
-
-
-def told(statuses: Counter[object]) -> str:
-    """Return counts as text."""
-    return ", ".join(f"{n:,} × {status}" for status, n in sorted(statuses.items(), key=str)) or "nothing"
-
-
-async def outcome(work: asyncio.Future[Answer] | asyncio.Task[Answer]) -> object:
-    """Return the status of an answer, or the name of the exception in its place."""
-    try:
-        return (await asyncio.wait_for(work, 90)).status
-    except (OSError, EOFError, TimeoutError) as error:
-        return type(error).__name__
+from scripts.checks.serve_faults import SECRET, TEXT, Faults, Seen, is_error, outcome, told
+from scripts.checks.serve_faults_clients import CLIENT_CASES, file_form
 
 
 def worker_exception(faults: Faults) -> Seen:
@@ -69,152 +44,31 @@ def killed_engine(faults: Faults) -> Seen:
         return Seen(f"the next request: {'200' if goes_on else 'no translation'} after {seconds:.1f} s", goes_on)
 
 
-def client_gone(faults: Faults) -> Seen:
-    """Clients close their connections without waiting for the answer."""
-    with faults.serving("--cache", 0) as server:
-
-        async def leave(i: int) -> None:
-            _, writer = await asyncio.open_connection(HOST, server.port)
-            writer.write(faults.request(f"{TEXT} {i} " * 100))
-            await writer.drain()
-            writer.transport.abort() if i % 2 else writer.close()
-
-        async def leave_all() -> None:
-            for begin in range(0, n, 100):
-                await asyncio.gather(*(leave(i) for i in range(begin, min(n, begin + 100))))
-
-        n = max(50, faults.n(1000))
-        asyncio.run(leave_all())
-        goes_on, seconds = faults.wait(server)
-    return Seen(f"{n} left; the next one: {'200' if goes_on else 'no translation'} after {seconds:.1f} s", goes_on)
-
-
-def slow_loris(faults: Faults) -> Seen:
-    """Many connections on which a request arrives byte by byte and never ends."""
-    with faults.serving("--cache", 0) as server:
-        n, seconds = (50, 10) if faults.is_quick else (500, 60)
-
-        async def crawl() -> tuple[int, float, int]:
-            pairs = [await asyncio.open_connection(HOST, server.port) for _ in range(n)]
-            message, longest, failed = faults.request(TEXT * 50), 0.0, 0
-            for i in range(seconds):
-                for number, (_, writer) in enumerate(pairs):
-                    offset = 0 if number % 2 else message.index(b"\r\n\r\n") + 4  # half of them within the body
-                    writer.write(message[: offset + 1] if i == 0 else message[offset + i : offset + i + 1])
-                began = time.monotonic()
-                failed += await outcome(asyncio.ensure_future(faults.ask(server.port))) != 200
-                longest = max(longest, time.monotonic() - began)
-                await asyncio.sleep(1)
-            closed = sum(reader.at_eof() or writer.is_closing() for reader, writer in pairs)
-            for _, writer in pairs:
-                writer.close()
-            return closed, longest, failed
-
-        closed, longest, failed = asyncio.run(crawl())
-        goes_on, _ = faults.wait(server)
-    what = f"others: {seconds - failed} × 200, the slowest after {longest:.2f} s; closed of {n}: {closed}"
-    return Seen(what, goes_on and not failed)
-
-
-def large_body(faults: Faults) -> Seen:
-    """A body of 100 MB, with its length announced and without."""
-    with faults.serving() as server:
-
-        async def send(head: str, is_chunked: bool) -> tuple[object, int]:
-            reader, writer = await asyncio.open_connection(HOST, server.port)
-            answering = asyncio.ensure_future(read_answer(reader))
-            block, sent = b"x" * 65536, 0
-            framed = b"10000\r\n" + block + b"\r\n" if is_chunked else block
-            try:
-                writer.write(f"POST /translate HTTP/1.1\r\nHost: {HOST}\r\n{head}\r\n\r\n".encode())
-                while sent < LARGE and not answering.done() and not writer.is_closing():
-                    writer.write(framed)
-                    await writer.drain()
-                    sent += len(block)
-                return (await asyncio.wait_for(answering, 30))[0].status, sent
-            except (OSError, EOFError, TimeoutError) as error:
-                return type(error).__name__, sent
-            finally:
-                answering.cancel()
-                writer.close()
-
-        before, results = server.memory_mb(), []
-        for framing in (f"Content-Length: {LARGE}", "Transfer-Encoding: chunked"):
-            head = f"Content-Type: application/json\r\n{framing}"
-            results.append(asyncio.run(send(head, "chunked" in framing)))
-        grown, (goes_on, _) = server.memory_mb() - before, faults.wait(server)
-    what = "; ".join(f"{status} after {sent / MB:.1f} MB" for status, sent in results)
-    good = all(status == 413 for status, _ in results) and grown < 20
-    return Seen(f"{what}; the server grew by {grown:.0f} MB", good and goes_on)
-
-
-def fuzzed(rng: random.Random, languages: tuple[str, str]) -> tuple[str, bytes, str]:
-    """Return path, body and content type of a request with mistakes."""
-    odd = ["", SECRET, "\ud800", "\x00", None, True, -1, 1e308, [], [None], {}, {"a": [1]}, "x" * 30_000, ["y"] * 2000]
-    fields: dict[str, object] = {"q": f"Hund {SECRET}", "source": languages[0], "target": languages[1]}
-    for _ in range(rng.randint(0, 3)):
-        names = ["q", "source", "target", "format", "alternatives", "api_key", "n_best", "search", "terms", "prefix"]
-        fields[rng.choice(names)] = rng.choice(odd)
-    if rng.random() < 0.3:
-        fields.pop(rng.choice([*fields]))
-    body = bytearray(json.dumps(fields).encode())
-    for _ in range(rng.choice([0, 0, 1, 5])):
-        position = rng.randrange(len(body) + 1)
-        body[position : position + rng.randint(0, 3)] = rng.randbytes(rng.randint(0, 4))
-    kinds = ["application/json", "application/json; charset=utf-16", "application/x-www-form-urlencoded",
-             "multipart/form-data; boundary=x", "multipart/form-data", "text/plain", "", "a/b;;=\"\\"]  # fmt: skip
-    paths = ["/translate"] * 5 + ["/detect", "/translate_file", "/suggest", "/v1/translate", f"/{rng.randint(0, 9)}"]
-    if rng.random() < 0.1:
-        body = bytearray(b"[" * 50_000)
-    return rng.choice(paths), bytes(body), rng.choice(kinds[:1] * 5 + kinds)
-
-
-def fuzzed_bodies(faults: Faults) -> Seen:
-    """Ten thousand requests with mistakes."""
-    with faults.serving() as server:
-
-        async def send_all() -> Counter[object]:
-            statuses, rng, connection = Counter[object](), random.Random(1), Connection(server.port)
-            for _ in range(max(500, faults.n(10_000))):
-                path, body, kind = fuzzed(rng, faults.languages)
-                try:
-                    answer = await asyncio.wait_for(connection.send(request(path, body, kind)), 60)
-                except (OSError, EOFError, TimeoutError) as error:
-                    statuses[type(error).__name__] += 1
-                    await connection.close()
-                    continue
-                bad = answer.status >= 400 and not is_error(answer)
-                statuses[f"{answer.status} without an error in JSON" if bad else answer.status] += 1
-            await connection.close()
-            return statuses
-
-        statuses = asyncio.run(send_all())
-        goes_on, _ = faults.wait(server)
-    good = all(isinstance(status, int) and status < 500 for status in statuses)
-    return Seen(told(statuses), good and goes_on)
-
-
 def full_disk(faults: Faults) -> Seen:
-    """A file is uploaded where no file can be written that is larger than 16 kB."""
+    """A file is uploaded where nothing more can be written, neither files nor the log."""
     with faults.serving() as server:
-        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (16_384, 16_384))
-        text = "".join(f"{TEXT} {i} {SECRET}\n" for i in range(2000))
-        parts = {"source": faults.languages[0], "target": faults.languages[1]}
-        body = "".join(f'--x\r\nContent-Disposition: form-data; name="{k}"\r\n\r\n{v}\r\n' for k, v in parts.items())
-        body += f'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n{text}\r\n--x--\r\n'
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, 0))
+        n = max(20, faults.n(2000))
+        body, kind = file_form(faults.languages, "".join(f"{TEXT} {i} {SECRET}\n" for i in range(n)).encode())
 
-        async def upload() -> Answer:
+        async def upload() -> tuple[Answer, Answer | None]:
             connection = Connection(server.port)
-            message = request("/translate_file", body.encode(), "multipart/form-data; boundary=x")
-            return await asyncio.wait_for(connection.send(message), 300)
+            try:
+                answer = await asyncio.wait_for(connection.send(request("/translate_file", body, kind)), 600)
+                if answer.status != 200:
+                    return answer, None
+                path = json.loads(answer.body)["translatedFileUrl"].split("/", 3)[3]
+                return answer, await connection.send(request(f"/{path}", method="GET"))
+            finally:
+                await connection.close()
 
         try:
-            answer: Answer | None = asyncio.run(upload())
-        except (OSError, EOFError, TimeoutError):
-            answer = None
+            answer, file = asyncio.run(upload())
+        except (OSError, EOFError, TimeoutError) as error:
+            return Seen(f"the upload: {type(error).__name__}", False)
         goes_on, _ = faults.wait(server)
-    good = answer is not None and (answer.status == 200 or is_error(answer))
-    return Seen(f"the upload: {answer.status if answer else 'no answer'}", good and goes_on)
+    n_lines = file.body.count(b"\n") if file is not None else 0
+    return Seen(f"the upload: {answer.status}; the file: {n_lines:,} of {n:,} lines", goes_on and n_lines == n)
 
 
 def sigterm(faults: Faults) -> Seen:
@@ -265,6 +119,7 @@ def memory(faults: Faults) -> Seen:
             for _ in range(10):
                 failed += sum(await asyncio.gather(*(client(n // 80) for _ in range(8))))
                 sizes.append(server.memory_mb())
+                faults.progress(f"{n // 10 * len(sizes):,} of {n:,} requests, {sizes[-1]:.0f} MB")
             return failed
 
         failed = asyncio.run(tenths())
@@ -278,10 +133,7 @@ def memory(faults: Faults) -> Seen:
 CASES: dict[str, Callable[[Faults], Seen]] = {
     "worker-exception": worker_exception,
     "killed-engine": killed_engine,
-    "client-gone": client_gone,
-    "slow-loris": slow_loris,
-    "large-body": large_body,
-    "fuzzed-bodies": fuzzed_bodies,
+    **CLIENT_CASES,
     "full-disk": full_disk,
     "sigterm": sigterm,
     "memory": memory,

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from starlette.applications import Starlette
+
 from nmt.config import SearchConfig
 from nmt.config.load import load_config
 from nmt.search.stopping import SearchStopped, ShouldStop
@@ -133,14 +135,21 @@ class Client:
 @contextmanager
 def serving(service: Service, origins: Sequence[str] = (), ready: bool = True) -> Iterator[Client]:
     """Serve until the block ends; before it, wait until the service is ready."""
-    server: Server = make_server(make_app(service, origins), grace=5)
-    with listen("127.0.0.1", 0) as listening:
-        client = Client(listening.getsockname()[1])
+    with serving_app(make_app(service, origins)) as client:
+        until(lambda: service.is_ready or not ready, 30)
+        yield client
+
+
+@contextmanager
+def serving_app(app: Starlette) -> Iterator[Client]:
+    """Serve an application until the block ends."""
+    server: Server = make_server(app, grace=5)
+    with listen("127.0.0.1", 0) as [listening]:
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         try:
-            until(lambda: server.started and (service.is_ready or not ready), 30)
-            yield client
+            until(lambda: server.started, 30)
+            yield Client(listening.getsockname()[1])
         finally:
             server.should_exit = True
             thread.join()

@@ -55,6 +55,8 @@ class Stand:
     """The bodies of those for translations."""
     forms: list[dict[str, bytes]] = field(default_factory=list)
     """The fields of those for files."""
+    file_keys: list[str | None] = field(default_factory=list)
+    """Their header Authorization."""
     url: str = ""
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -118,6 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
             assert isinstance(parts, list)
             form = {str(p.get_param("name", header="content-disposition")): p.get_payload(decode=True) for p in parts}
             self.stand.forms.append(form)
+            self.stand.file_keys.append(self.headers.get("Authorization"))
             if not self._fail():
                 self._json(200, {"translatedFileUrl": "http://elsewhere.example/download_file/1"})
             return

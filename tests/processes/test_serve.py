@@ -94,7 +94,7 @@ def test_clients_that_others_wrote_are_answered_until_the_end(running: Running, 
 
 
 def test_mistakes_are_told_in_one_line(nmt: Command, run: Path, tmp_path: Path) -> None:
-    with listen("127.0.0.1", 0) as taken:
+    with listen("127.0.0.1", 0) as [taken]:
         port = taken.getsockname()[1]
         for arguments, said in (
             (("--port", port), "Address already in use"),

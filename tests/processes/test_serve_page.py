@@ -318,8 +318,11 @@ def test_a_file(page: Page, stand: Stand, tmp_path: Path) -> None:
     send("letter.txt")
     page.wait(f"{state} === 'You have asked this server too often. Try again in 7 s.'")
     assert not page.get("send-file", "disabled") and page.get("file-progress", "hidden")
+    page.tab.evaluate("document.getElementById('key').value = 'k-2'")
     send("letter.txt")
     page.wait(f"{state} === 'The file is translated.'")
+    page.tab.evaluate("document.getElementById('key').value = ''")
+    assert stand.file_keys[-2:] == [None, "Bearer k-2"]
     assert stand.forms[-1] == {"file": b"Nichts.\n", "source": b"auto", "target": b"en"}
     assert page.get("download", "textContent") == "Download letter.en.txt"
     assert page.get("download", "href") == f"{stand.url}/download_file/1", "of this server, whatever it calls itself"

@@ -16,20 +16,21 @@ function showProgress(share) {
   else get("file-progress").removeAttribute("value"); // how long the translation takes is not known
 }
 
-/** Translate the chosen file. `asked` has the fields of the form beside it; `onProblem` hears of what went wrong. */
-async function translateFile(limit, asked, onProblem) {
+/** Translate the chosen file. `fields` are those of the form beside it; `onProblem` hears of what went wrong. */
+async function translateFile(limit, { key, ...fields }, onProblem) {
   const tell = (message) => (get("file-state").textContent = message), [file] = get("file").files;
   if (!file) return tell("Choose a file first.");
   if (file.size > limit) return tell("The file is too large for this server. Translate it in parts.");
   const form = new FormData();
-  for (const [name, value] of Object.entries({ file, ...asked })) if (value) form.append(name, value);
+  for (const [name, value] of Object.entries({ file, ...fields })) if (value) form.append(name, value);
   const own = new AbortController();
   get("stop-file").onclick = () => own.abort();
   get("download").hidden = true;
   tell("The file is sent and translated …");
   setSending(true);
   try {
-    const href = await upload("translate_file", form, own.signal, showProgress), name = nameInto(file.name, asked.target);
+    const href = await upload("translate_file", form, key, own.signal, showProgress);
+    const name = nameInto(file.name, fields.target);
     Object.assign(get("download"), { href, download: name, textContent: `Download ${name}`, hidden: false });
     return tell("The file is translated.");
   } catch (problem) {
@@ -41,7 +42,7 @@ async function translateFile(limit, asked, onProblem) {
   }
 }
 
-/** Offer to translate files of the formats that the server reads. `asked` returns the fields beside the file. */
+/** Offer to translate files of the formats that the server reads. `asked` returns the languages and the key. */
 export function offerFiles({ file_formats: formats, limits: { file_bytes: limit } }, asked, onProblem) {
   const size = (limit / 2 ** 20).toLocaleString("en", { maximumFractionDigits: 1 });
   get("files").hidden = !formats.length;

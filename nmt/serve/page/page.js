@@ -289,7 +289,7 @@ async function start() {
   tries = 0;
   get("key-form").hidden = !info.key_required;
   get("terms").hidden = !info.features.terms;
-  offerFiles(info, () => ({ source: from.value, target: to.value, api_key: get("key").value }), needKey);
+  offerFiles(info, () => ({ source: from.value, target: to.value, key: get("key").value }), needKey);
   offerSources();
   changed(0);
   return text.focus();

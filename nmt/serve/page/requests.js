@@ -32,7 +32,7 @@ const unreachable = () =>
 
 /** Return the answer to a question, as JSON. Without a question, `body`, it is a GET. Throws a Problem. */
 export async function ask(url, body, key, signal) {
-  const headers = { ...(body && { "Content-Type": "application/json" }), ...(key && { Authorization: `Bearer ${key}` }) };
+  const headers = { ...(body && { "Content-Type": "application/json" }), ...withKey(key) };
   const method = body ? "POST" : "GET";
   const response = await fetch(url, { method, headers, signal, body: body && JSON.stringify(body) }).catch(() => {
     throw unreachable();
@@ -43,11 +43,15 @@ export async function ask(url, body, key, signal) {
   return answer;
 }
 
+/** The header of a key; none without one. It is checked before a body arrives, and a file with it may be larger. */
+const withKey = (key) => (key ? { Authorization: `Bearer ${key}` } : {});
+
 /** Send a form with a file and return the path of the translated one. `onProgress` gets the share that was sent. */
-export function upload(url, form, signal, onProgress) {
+export function upload(url, form, key, signal, onProgress) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest(); // fetch does not tell how much it has sent
     request.open("POST", url);
+    for (const [name, value] of Object.entries(withKey(key))) request.setRequestHeader(name, value);
     request.responseType = "json";
     request.upload.addEventListener("progress", ({ loaded, total }) => onProgress(loaded / total));
     request.addEventListener("load", () => {

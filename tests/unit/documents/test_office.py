@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+import tracemalloc
 import zipfile
 from collections.abc import Iterator
 from random import Random
@@ -20,7 +21,7 @@ from odf.text import A, H, LineBreak, List, ListItem, Note, NoteBody, NoteCitati
 
 from documents import bare_docx, bare_odt, members, reversed_upper, same, zipped
 from fuzzed import no_hang
-from nmt.documents import Document, open_document
+from nmt.documents import Document, open_document, package
 from nmt.documents.package import MAX_BYTES
 from nmt.errors import ConfigError, DataError
 
@@ -154,6 +155,44 @@ def test_without_lxml_the_error_says_what_to_install(word: bytes, monkeypatch: p
 def test_the_document_can_be_written_twice(word: bytes) -> None:
     document = open_document("a.docx", word)
     assert members(capitals(document)) == members(capitals(document)) and same(document)
+
+
+def test_what_is_not_translated_is_not_kept_in_memory() -> None:
+    picture, comment = bytes(12 << 20), "x" * (3 << 20)
+    content = zipped(members(bare_docx(f"<w:p>{r('one two')}</w:p><!--{comment}-->")) | {"word/media/a.bmp": picture})
+    tracemalloc.start()
+    try:
+        document = open_document("a.docx", content)
+        kept, _ = tracemalloc.get_traced_memory()
+        new = capitals(document)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1 << 20 and peak < len(picture)
+    assert members(new)["word/media/a.bmp"] == picture and r("TWO ONE") in body(new)
+
+
+def test_what_is_parsed_is_limited_together(word: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = members(word)
+    translated = [len(parts[f"word/{name}.xml"]) for name in ("document", "header1", "footer1")]
+    monkeypatch.setattr(package, "MAX_XML_BYTES", sum(translated))
+    assert open_document("a.docx", word).texts
+    monkeypatch.setattr(package, "MAX_XML_BYTES", sum(translated) - 1)
+    with pytest.raises(DataError, match="of XML; divide the document"):
+        open_document("a.docx", word)
+    large = zipped(members(bare_odt("")) | {"META-INF/manifest.xml": bytes(5000)})
+    monkeypatch.setattr(package, "MAX_XML_BYTES", 4999)
+    with pytest.raises(DataError, match="of XML; divide the document"):
+        open_document("a.odt", large)
+
+
+def test_a_damaged_picture_is_an_error_before_anything_is_translated() -> None:
+    content = zipped(members(bare_docx(f"<w:p>{r('one')}</w:p>")) | {"word/media/a.bmp": bytes(range(256)) * 9})
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        start = archive.getinfo("word/media/a.bmp").header_offset + 30 + len("word/media/a.bmp") + 40
+    damaged = content[:start] + bytes([content[start] ^ 255]) + content[start + 1 :]
+    with pytest.raises(DataError, match="damaged"):
+        open_document("a.docx", damaged)
 
 
 def r(text: str, properties: str = "") -> str:

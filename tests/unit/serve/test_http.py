@@ -493,7 +493,7 @@ def test_a_connection_that_is_reset_leaves_no_trace(client: Client) -> None:
 def test_ctrl_c_is_a_normal_end(directions: list[MadeUp]) -> None:
     stopping = make_server(make_app(Service(Models(directions))), grace=5)
     before = signal.getsignal(signal.SIGINT)
-    with listen("127.0.0.1", 0) as listening:
+    with listen("127.0.0.1", 0) as [listening]:
 
         def interrupt() -> None:
             until(lambda: stopping.started)
@@ -505,7 +505,7 @@ def test_ctrl_c_is_a_normal_end(directions: list[MadeUp]) -> None:
 
 
 def test_answers_are_sent_without_a_delay() -> None:
-    with listen("127.0.0.1", 0) as listening:
+    with listen("127.0.0.1", 0) as [listening]:
         assert listening.proto == socket.IPPROTO_TCP  # for asyncio to set TCP_NODELAY
 
 

@@ -22,7 +22,7 @@ from nmt.serve import limits as limits_module
 from nmt.serve.bodies import Upload, parse_fields, parse_json
 from nmt.serve.cache import Cache
 from nmt.serve.downloads import BYTES, SECONDS, Downloads
-from nmt.serve.limits import Keys, Limits, Rate, client_of, new_key
+from nmt.serve.limits import Keys, Limits, Rate, Room, client_of, new_key
 from nmt.serve.metrics import Metrics
 from nmt.serve.refusal import Refusal
 from nmt.serve.start import NEVER, parse_allowed, parse_origins
@@ -183,6 +183,26 @@ def test_a_client_is_an_address_or_a_network() -> None:
     assert client_of("192.0.2.1") == client_of("::ffff:192.0.2.1") == "192.0.2.1"
     assert client_of("2001:db8::1") == client_of("2001:db8::ffff:1") != client_of("2001:db8:0:1::1")
     assert client_of(None) == client_of("testclient") == ""
+
+
+def test_a_client_may_have_as_much_as_is_free() -> None:
+    room = Room(1000)
+    assert [sum(room.take(client) for _ in range(1000)) for client in "abc"] == [500, 250, 125]
+    assert not room.take("a") and room.take("d")
+    for client, n in (("a", 500), ("c", 125), ("d", 1)):
+        room.give_back(client, n)
+    assert not room.take("b", 501) and room.take("b", 250) and not room.take("b")
+    room.give_back("b", 500)
+    assert not room.take("a", 501) and room.take("a", 500)
+    assert room.take("b", 250) and room.take("a", 0)  # nothing more is nothing too much
+
+
+def test_room_for_many_may_be_taken_by_one_but_not_all_of_it() -> None:
+    room = Room(256, 8)
+    taken = sum(room.take("a") for _ in range(300))
+    assert 200 < taken < 256  # two hundred connections from one address are a usual load
+    assert room.take("b") and not room.take("a")
+    assert not Room(4, 8).take("a", 5)
 
 
 def test_limits_hold_for_texts_together() -> None:

@@ -1,0 +1,223 @@
+"""Connections: where the server listens, how many a client may have, and readers of answers that are slow."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from nmt.errors import ConfigError
+from nmt.serve import server
+from nmt.serve.downloads import FileAnswer
+from nmt.serve.server import PatientProtocol, addresses_of, is_loopback, listen, make_server
+from served import Client, serving_app
+from waiting import until
+
+
+def app_of(answer: Callable[[], Response]) -> Starlette:
+    async def handler(_: Request) -> Response:
+        return answer()
+
+    return Starlette(routes=[Route("/", handler)])
+
+
+# --- listening ----------------------------------------------------------------------------------
+
+
+def found(*hosts: str) -> Callable[..., list[Any]]:
+    """A `getaddrinfo` that finds these addresses."""
+    families = [(socket.AF_INET6, (0, 0)) if ":" in host else (socket.AF_INET, ()) for host in hosts]
+    return lambda _, port, **__: [
+        (family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port, *rest))
+        for host, (family, rest) in zip(hosts, families, strict=True)
+    ]
+
+
+@pytest.fixture
+def second() -> str:
+    """A loopback address beside 127.0.0.1."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return "::1"
+    except OSError:
+        return "127.0.0.2"
+
+
+def test_a_name_is_listened_to_on_all_its_addresses(second: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", found(second, "192.0.2.1", "127.0.0.1", "127.0.0.1"))
+    with listen("localhost", 0) as listening:
+        (one, port), (other, same) = (each.getsockname()[:2] for each in listening)
+        assert (one, other) == (second, "127.0.0.1") and port == same and is_loopback(listening)
+        where = f"[{second}]" if ":" in second else second
+        assert addresses_of(listening) == f"http://{where}:{port} and http://127.0.0.1:{port}"
+        for each in listening:
+            with socket.socket(each.family) as client:
+                client.connect(each.getsockname())
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # half a name would be another server's
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match="in use"), listen("localhost", port):
+            pass
+    with listen("localhost", port) as listening:  # nothing of it was left open
+        assert len(listening) == 2
+
+
+def test_a_name_without_an_address_of_this_machine_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", found("192.0.2.1", "198.51.100.1"))
+    with pytest.raises(ConfigError, match="--host elsewhere --port 5000: Cannot assign"), listen("elsewhere", 5000):
+        pass
+
+
+@pytest.mark.parametrize(("other", "is_own"), [("::1", True), ("192.0.2.1", False), ("fe80::1%eth0", False)])
+def test_a_server_is_open_if_one_of_its_addresses_is(other: str, is_own: bool) -> None:
+    sockets: Any = [SimpleNamespace(getsockname=lambda host=host: (host, 5000)) for host in ("127.0.0.1", other)]
+    assert is_loopback(sockets) is is_own
+
+
+def test_proxies_on_this_machine_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, believed in ((None, "127.0.0.1,::1"), ("192.0.2.1", "192.0.2.1")):
+        if value is not None:
+            monkeypatch.setenv("FORWARDED_ALLOW_IPS", value)
+        assert make_server(app_of(Response), 5).config.forwarded_allow_ips == believed
+
+
+# --- shares -------------------------------------------------------------------------------------
+
+
+def connection(port: int, source: str = "127.0.0.1") -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), 30, (source, 0))
+
+
+def is_served(one: socket.socket) -> bool:
+    """Whether a connection is answered, or closed with a reason."""
+    one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = one.recv(1000)
+    if b" 200 " in answer:
+        return True
+    assert answer.startswith(b"HTTP/1.1 503 ") and b"Retry-After" in answer and answer.endswith(b'later"}'), answer
+    return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address on Linux alone")
+@pytest.mark.parametrize("proxies", ["192.0.2.1", "127.0.0.1"])
+def test_a_client_with_many_connections_leaves_some_to_others(proxies: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "CONNECTIONS", 6)
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", proxies)
+    is_proxy = proxies == "127.0.0.1"
+
+    def again() -> bool:
+        with connection(client.port) as one:
+            return is_served(one)
+
+    with serving_app(app_of(lambda: PlainTextResponse("yes"))) as client, ExitStack() as stack:
+        opened = [stack.enter_context(connection(client.port)) for _ in range(4)]
+        assert [is_served(each) for each in opened] == [True, True, True, is_proxy]
+        assert is_served(stack.enter_context(connection(client.port, "127.0.0.2")))
+        opened[0].close()
+        until(again)
+
+
+def test_no_connection_is_read_far_ahead_of_its_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, receive = [0], PatientProtocol.data_received
+
+    def received(protocol: PatientProtocol, data: bytes) -> None:
+        sizes.append(len(data))
+        receive(protocol, data)
+
+    async def length(request: Request) -> Response:
+        return PlainTextResponse(str(len(await request.body())))
+
+    monkeypatch.setattr(PatientProtocol, "data_received", received)
+    with serving_app(Starlette(routes=[Route("/", length, methods=["POST"])])) as client:
+        assert client.ask("/", raw=bytes(8 << 20)).body == b"8388608"
+    assert sum(sizes) > 8 << 20 and max(sizes) <= server.READ_BYTES
+
+
+# --- slow readers -------------------------------------------------------------------------------
+
+LARGE = 8 << 20
+"""Bytes of an answer, more than the buffers between server and client hold."""
+
+
+class Looks:
+    """What a server sees when it looks at its only connection."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.n, self.buffered, self.is_lost = 0, 0, threading.Event()
+        look, lose = PatientProtocol._look, PatientProtocol.connection_lost
+
+        def looking(protocol: PatientProtocol) -> None:
+            self.n += 1
+            self.buffered = protocol.transport.get_write_buffer_size()
+            look(protocol)
+
+        def losing(protocol: PatientProtocol, error: Exception | None) -> None:
+            self.is_lost.set()
+            lose(protocol, error)
+
+        monkeypatch.setattr(PatientProtocol, "_look", looking)
+        monkeypatch.setattr(PatientProtocol, "connection_lost", losing)
+
+    def wait(self, n: int) -> None:
+        """Wait for so many more looks, or the end of the connection."""
+        end = self.n + n
+        until(lambda: self.n >= end or self.is_lost.is_set())
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
+    monkeypatch.setattr(server, "PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr(server, "ANSWER_SECONDS", 0.02 * 50.5)
+    return Looks(monkeypatch)
+
+
+@pytest.fixture(params=["at once", "in pieces"])
+def large(request: pytest.FixtureRequest) -> Iterator[Client]:
+    content = bytes(LARGE)
+    answer = (lambda: Response(content)) if request.param == "at once" else (lambda: FileAnswer("a.txt", content))
+    with serving_app(app_of(answer)) as client:
+        client.in_pieces = request.param == "in pieces"  # type: ignore[attr-defined]
+        yield client
+
+
+def reading(client: Client) -> socket.socket:
+    """A connection that has asked, and reads little at a time."""
+    connection = socket.socket()
+    connection.settimeout(30)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(("127.0.0.1", client.port))
+    connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    return connection
+
+
+def test_a_slow_reader_of_a_large_answer_gets_all_of_it(looks: Looks, large: Client) -> None:
+    with reading(large) as connection:
+        head, _, content = connection.recv(1000).partition(b"\r\n\r\n")
+        n = len(content)
+        for _ in range(10):
+            looks.wait(1)
+            n += len(connection.recv(1000))
+        assert not looks.is_lost.is_set()
+        # a file is copied for a connection as it is taken
+        assert (looks.buffered < LARGE // 8) is large.in_pieces  # type: ignore[attr-defined]
+        while more := connection.recv(1 << 20):
+            n += len(more)
+    assert b" 200 " in head and n == LARGE
+
+
+def test_a_reader_that_stops_is_not_waited_for_without_end(looks: Looks, large: Client) -> None:
+    with reading(large) as connection:
+        connection.recv(1000)
+        looks.wait(30)
+        assert not looks.is_lost.is_set()
+        looks.wait(30)
+        assert looks.is_lost.is_set()

@@ -1,0 +1,151 @@
+"""What is refused by the head of a request, and what clients share: turns, and memory for bodies and texts."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from documents import bare_docx
+from nmt.serve import documents, gate
+from nmt.serve.limits import Keys, Limits, Rate, new_key
+from nmt.serve.models import Models
+from nmt.serve.service import Service
+from served import FORM, Answer, Client, MadeUp, multipart, serving
+from waiting import until
+
+LANGUAGES = {"source": "de", "target": "en"}
+OTHER = {"x_forwarded_for": "192.0.2.1"}
+"""What a proxy on this machine says of a client elsewhere."""
+
+
+def head(*lines: str, path: str = "/translate") -> bytes:
+    """The head of a request whose body is not sent."""
+    return "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", "Content-Type: application/json", *lines, "", ""]).encode()
+
+
+def answer_to(client: Client, message: bytes) -> tuple[int, bytes]:
+    """Send bytes, and return the status and what came with it."""
+    with client.connect() as connection:
+        connection.sendall(message)
+        answer = connection.recv(10_000)
+        while not answer.endswith(b"}"):
+            answer += connection.recv(10_000)
+    return int(answer.split()[1]), answer
+
+
+def file_form(name: str, content: bytes) -> bytes:
+    parts = [(f'name="{key}"', value.encode()) for key, value in LANGUAGES.items()]
+    return multipart(*parts, (f'name="file"; filename="{name}"', content))
+
+
+def test_keys_are_checked_before_the_body_arrives(tmp_path: Path) -> None:
+    key = new_key(tmp_path / "keys", "Anna")
+    limits = Limits(bytes=2000, file_bytes=9000)
+    service = Service(Models([MadeUp("de", "en")]), limits, Keys.read(tmp_path / "keys"), Rate(3))
+    with serving(service) as client:
+        status, answer = answer_to(client, head("X-API-Key: wrong", "Content-Length: 1000"))
+        assert status == 403 and b"Invalid API key" in answer
+        known = f"Authorization: Bearer {key}"
+        file = file_form("a.txt", b"x" * 5000)
+        sent = client.ask("/translate_file", raw=file, content_type=FORM, authorization=f"Bearer {key}")
+        assert sent.status == 200  # is charged once
+        fields = {"q": "a", **LANGUAGES}
+        assert client.ask("/translate", {**fields, "api_key": key}).status == 200
+        # a key in the body is known when the body is there: until then it may not be large
+        for framing in ("Content-Length: 2001", "Transfer-Encoding: chunked"):
+            begun = head(framing, path="/translate_file")
+            status, answer = answer_to(client, begun + (b"7d1\r\n" + b"x" * 2001 if "chunked" in framing else b""))
+            assert status == 413 and b"send the API key in a header" in answer
+        assert answer_to(client, head(known, "Content-Length: 2001"))[0] == 413
+        assert answer_to(client, head(known, "Content-Length: 10"))[0] == 429
+
+
+def test_rates_are_checked_before_the_body_arrives() -> None:
+    with serving(Service(Models([MadeUp("de", "en")]), rate=Rate(2))) as client:
+        for _ in range(2):
+            assert client.ask("/translate", {"q": "a", **LANGUAGES}).status == 200
+        assert answer_to(client, head("Content-Length: 10"))[0] == 429
+
+
+@pytest.fixture
+def made_up() -> MadeUp:
+    return MadeUp("de", "en")
+
+
+class Waiting:
+    """Requests that wait at the gate of the translator until the block ends."""
+
+    def __init__(self, client: Client, made_up: MadeUp) -> None:
+        self.client, self._made_up = client, made_up
+        self._threads, self.answers = list[threading.Thread](), list[Answer]()
+
+    def __enter__(self) -> Waiting:
+        self._made_up.gate.clear()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._made_up.gate.set()
+        for thread in self._threads:
+            thread.join()
+
+    def ask(self, n: int, path: str, in_all: int, **asked: object) -> None:
+        """Have `n` more ask, until so many wait in all."""
+
+        def ask() -> None:
+            self.answers.append(self.client.ask(path, **asked))  # type: ignore[arg-type]
+
+        self._threads += [threading.Thread(target=ask) for _ in range(n)]
+        for thread in self._threads[-n:]:
+            thread.start()
+        until(lambda: f"nmt_queue_requests {in_all}\n" in self.client.ask("/metrics").body.decode())
+
+
+def test_a_client_that_fills_the_queue_leaves_places_to_others(made_up: MadeUp) -> None:
+    fields = {"q": "wait", **LANGUAGES}
+    with serving(Service(Models([made_up]), queue=9)) as client:
+        with Waiting(client, made_up) as waiting:
+            waiting.ask(8, "/translate", 8, fields=fields)
+            refused = client.ask("/translate", fields)
+            assert refused.status == 503 and int(refused.headers["retry-after"]) >= 1
+            waiting.ask(1, "/translate", 9, fields=fields, **OTHER)
+        assert len(waiting.answers) == 9 and {answer.status for answer in waiting.answers} == {200}
+        assert client.ask("/translate", fields).status == 200  # the places are given back
+
+
+def test_bodies_hold_memory_until_they_are_answered(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "HELD_BYTES", 1)
+    padded = {"q": "wait", **LANGUAGES, "pad": "x" * 920}  # 980 of 8000 bytes, of which one client may have half
+    service = Service(Models([made_up]), Limits(bytes=1000, file_bytes=1000))
+    with serving(service) as client:
+        with Waiting(client, made_up) as waiting:
+            waiting.ask(4, "/translate", 4, fields=padded)
+            large = {"q": "a", "pad": "x" * 920}
+            refused = client.ask("/detect", large)
+            assert (refused.status, refused.headers["retry-after"]) == (503, "5")
+            assert "Too much" in refused.json["error"]
+            assert client.ask("/detect", {"q": "a"}).status == 200  # there is room for little
+            assert client.ask("/detect", large, **OTHER).status == 200
+        assert len(waiting.answers) == 4 and {answer.status for answer in waiting.answers} == {200}
+        assert client.ask("/detect", large).status == 200
+
+
+def test_the_text_of_a_compressed_file_counts_too(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "HELD_BYTES", 1)
+    text = "<w:p><w:r><w:t>wait</w:t></w:r></w:p>" + f"<w:p><w:r><w:t>{'x' * 990}</w:t></w:r></w:p>" * 4
+    form = file_form("a.docx", bare_docx(text))
+    assert len(form) < 1300  # with its text 5000 of 32,000, of which one client may have half
+    service = Service(Models([made_up]), Limits(bytes=1000, file_bytes=4000))
+    with serving(service) as client, Waiting(client, made_up) as waiting:
+        waiting.ask(3, "/translate_file", 3, raw=form, content_type=FORM)
+        refused = client.ask("/translate_file", raw=form, content_type=FORM)
+        assert refused.status == 503 and "Too much" in refused.json["error"]
+
+
+def test_the_lines_of_a_compressed_file_are_limited(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "FILE_LINES", 20)
+    with serving(Service(Models([made_up]))) as client:
+        for n, status in ((20, 200), (21, 400)):
+            form = file_form("a.docx", bare_docx("<w:p><w:r><w:t>x</w:t></w:r></w:p>" * n))
+            assert client.ask("/translate_file", raw=form, content_type=FORM).status == status
