@@ -47,6 +47,8 @@ def slow_loris(faults: Faults) -> Seen:
             message, longest, failed = faults.request(TEXT * 50), 0.0, 0
             for i in range(seconds):
                 for number, (_, writer) in enumerate(pairs):
+                    if writer.is_closing():
+                        continue
                     offset = 0 if number % 2 else message.index(b"\r\n\r\n") + 4  # half of them within the body
                     writer.write(message[: offset + 1] if i == 0 else message[offset + i : offset + i + 1])
                 began = time.monotonic()
