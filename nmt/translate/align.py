@@ -106,16 +106,24 @@ def _is_within_word(line: str, index: int) -> bool:
 
 def _aligned(parts: Sequence[_Part], first_i: Sequence[int], first_j: Sequence[int]) -> list[tuple[int, int]]:
     """Return the aligned words of a line; `first_i` and `first_j` are the indices of the first words of its parts."""
-    n_src = max((i + len(part.src_shares) for i, part in zip(first_i, parts, strict=True)), default=0)
-    n_tgt = max((j + len(part.tgt_shares) for j, part in zip(first_j, parts, strict=True)), default=0)
-    to_words, elsewhere = np.zeros((n_tgt, n_src), np.float32), np.zeros(n_tgt, np.float32)
+    # by target word, which is in several parts if a boundary cuts it; a matrix of all words would take gigabytes for a
+    # long paragraph of a document
+    by_target: dict[int, list[tuple[int, Floats, float]]] = {}
     for (weights, src_shares, tgt_shares), i, j in zip(parts, first_i, first_j, strict=True):
         by_piece = tgt_shares @ weights[:-1]  # (J, S)
         by_word = by_piece[:, :-1] @ src_shares.T  # (J, I)
-        to_words[j : j + len(by_word), i : i + len(src_shares)] += by_word
-        elsewhere[j : j + len(by_word)] += by_piece.sum(1) - by_word.sum(1)
-    best = to_words.argmax(1).tolist() if n_src else []
-    return [(i, j) for j, i in enumerate(best) if to_words[j, i] > elsewhere[j]]
+        elsewhere = by_piece.sum(1) - by_word.sum(1)
+        for row, (to_words, other) in enumerate(zip(by_word, elsewhere.tolist(), strict=True)):
+            by_target.setdefault(j + row, []).append((i, to_words, other))
+    aligned = []
+    for j, found in sorted(by_target.items()):
+        start = min(i for i, _, _ in found)
+        total = np.zeros(max(i + len(to_words) for i, to_words, _ in found) - start, np.float32)
+        for i, to_words, _ in found:
+            total[i - start : i - start + len(to_words)] += to_words
+        if len(total) and total.max() > sum(other for _, _, other in found):
+            aligned.append((start + int(total.argmax()), j))
+    return aligned
 
 
 def word_shares(tokenizer: Tokenizer, ids: Sequence[int]) -> Floats:
