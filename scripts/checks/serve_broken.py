@@ -17,8 +17,9 @@ def main() -> None:
     real = Translator.translate_window
 
     def translate_window(self: Translator, lines: Sequence[Any], *rest: Any, **named: Any) -> Iterator[Any]:
-        if any(BREAKS in line.text for line in lines):
-            raise RuntimeError(f"cannot translate {lines[0].text}")
+        texts = [line if isinstance(line, str) else line.text for line in lines]  # an export has texts alone
+        if any(BREAKS in text for text in texts):
+            raise RuntimeError(f"cannot translate {texts[0]}")
         return real(self, lines, *rest, **named)
 
     Translator.translate_window = translate_window  # type: ignore[method-assign,assignment]

@@ -88,13 +88,19 @@ class Faults:
             await connection.close()
 
     def wait(self, server: Server) -> tuple[bool, float]:
-        """Ask as a client that does nothing wrong: whether it gets a translation, and after how many seconds."""
+        """Ask as a client that does nothing wrong: whether it gets a translation, and after how many seconds.
+
+        It asks again after 503, as such a client does.
+        """
         began = time.monotonic()
-        try:
-            answer = asyncio.run(asyncio.wait_for(self.ask(server.port), 60))
-        except (OSError, EOFError, TimeoutError):
-            return False, time.monotonic() - began
-        return answer.status == 200 and answer.text is not None, time.monotonic() - began
+        while True:
+            try:
+                answer = asyncio.run(asyncio.wait_for(self.ask(server.port), 60))
+            except (OSError, EOFError, TimeoutError):
+                return False, time.monotonic() - began
+            if answer.status != 503 or time.monotonic() > began + 60:
+                return answer.status == 200 and answer.text is not None, time.monotonic() - began
+            time.sleep(0.2)
 
 
 def is_error(answer: Answer) -> bool:
