@@ -53,6 +53,10 @@ class Package:
         """Iterate over the names of members."""
         return iter(self._archive.namelist())
 
+    def __contains__(self, member: object) -> bool:
+        """Whether it has a member of this name."""
+        return member in self._archive.NameToInfo
+
     def check_size(self, members: Collection[str]) -> None:
         """Raise DataError if these members are too large to be parsed."""
         if sum(self._archive.getinfo(member).file_size for member in members) > MAX_XML_BYTES:
@@ -74,7 +78,7 @@ class Package:
 
         new: called with each of their names, in the order of the archive; None leaves a member as it is.
         """
-        written = io.BytesIO()
+        written, members = io.BytesIO(), frozenset(members)
         with zipfile.ZipFile(written, "w") as archive:
             for info in self._archive.infolist():
                 copy = zipfile.ZipInfo(info.filename, info.date_time)

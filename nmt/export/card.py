@@ -28,7 +28,7 @@ from nmt.runs.log import is_validation, number, read_log
 from nmt.runs.scores import ScoreRecord
 
 # settings that depend on the machine rather than on the recipe
-_MACHINE = {"run_dir", "device"}
+_MACHINE = {"run_dir", "device", "init_from"}
 _WEIGHTS = {"raw": "step", "ema": "moving average at step", "average": "average up to step"}
 
 
@@ -239,7 +239,8 @@ def _training(run: RunDir) -> Iterator[str]:
     if info.initial is not None:
         first = info.initial
         # without the directories of this machine
-        runs = ", ".join(re.sub("/.*/", "", name) for name in first.run.split(", "))
+        each = re.split(r", (?=(?:encoder |decoder )?/)", first.run)
+        runs = ", ".join(re.sub("/.*/", "", name) for name in each)
         weights = f"{_WEIGHTS[first.weights]} {first.step:,}"
         yield f"- started from: {printable(runs)}, {weights}; its training is not counted"
     yield ""

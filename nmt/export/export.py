@@ -153,7 +153,7 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
         n_parameters = sum(parameter.numel() for parameter in model.parameters())
         text = card(
             RunDir(request.run),
-            config,
+            without_places(config),
             info,
             n_parameters,
             [len(tokenizer) for tokenizer in vocabularies],
@@ -166,19 +166,24 @@ def export_into(request: Request, output: Path, kind: Kind, quantization: Quanti
 
 
 def without_places(config: Config) -> Config:
-    """Return a configuration that says nothing of this machine: no directories, and URLs without their queries."""
+    """Return a configuration without directories of this machine: of paths the last parts, of URLs no query."""
 
     def cut(tree: object) -> object:
         if isinstance(tree, dict):
             return {key: cut(value) for key, value in tree.items()}
         if isinstance(tree, list):
             return [cut(value) for value in tree]
-        return without_query(tree) if isinstance(tree, str) else tree
+        if not isinstance(tree, str):
+            return tree
+        return Path(tree).name if Path(tree).is_absolute() else without_query(tree)
 
     tree = config.model_dump()
-    for section, name in (("data", "dir"), ("data", "root"), ("training", "run_dir")):
+    for section, name in (("data", "dir"), ("data", "root"), ("training", "run_dir"), ("training", "init_from")):
         del tree[section][name]
     tree["data"] = cut(tree["data"])
+    # other settings, such as patterns, are not paths, whatever they begin with
+    for section, name in ((tree["training"]["modifiers"], "glossary"), (tree["search"], "lm")):
+        section[name] = cut(section[name])
     return check_config(tree, "export")
 
 

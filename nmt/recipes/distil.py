@@ -137,4 +137,6 @@ def _count(translations: Path, references: Path) -> dict[str, int]:
 def _student(request: Distillation, teacher: Config, prepared: Path) -> Config:
     """Return the student's settings, with the teacher's data and tokenizer. Raises ConfigError or DataError."""
     student = load_config(request.student) if request.student else teacher
-    return rooted(student.model_copy(update={"data": teacher.data, "tokenizer": teacher.tokenizer}), prepared)
+    # licences are those of the teacher's text, which other text may not have
+    data = teacher.data if request.data is None else teacher.data.without_licenses()
+    return rooted(student.model_copy(update={"data": data, "tokenizer": teacher.tokenizer}), prepared)

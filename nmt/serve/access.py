@@ -33,6 +33,7 @@ def admit(service: Service, request: Request, fields: Fields | None = None) -> N
         key = key_in_head(request) or (field if isinstance(field, str) else "")
         found = service.keys.find(key) if key else None
         if found is None:
+            request.state.is_charged = True
             service.rate.charge(client)
             if not key:
                 raise Refusal(400, "Please contact the server operator to get an API key")

@@ -28,7 +28,7 @@ async def translated_html(
     service: Service, texts: Sequence[str], source: str, target: str, wish: Wish, seconds: float
 ) -> list[list[str]]:
     """Return for each fragment of HTML its translations, best first, with its tags. Raises Refusal."""
-    fragments = [await _parsed(service, html_fragment, text) for text in texts]
+    fragments = await _parsed(service.fragments, lambda: [*map(html_fragment, texts)])
     parts = [part for fragment in fragments for part in fragment.texts]
     rendered = iter(await service.translate(parts, source, target, _aligned(wish), seconds))
     results = []
@@ -44,7 +44,7 @@ async def translated_file(
 ) -> bytes:
     """Return a translated document, in its own format. `source` may be auto. Raises Refusal."""
     _check_lines(max(content.count(b"\n"), content.count(b"\r"), content.count(b"<") // 2))
-    document = await _parsed(service, open_document, name, content)
+    document = await _parsed(service.parsing, open_document, name, content)
     _check_lines(len(document.texts))  # of a compressed one
     n, most = sum(map(len, document.texts)), service.limits.file_bytes
     if n > most:
@@ -53,7 +53,7 @@ async def translated_file(
     source, target, _ = service.languages(source, target, document.texts[:100])
     wish = Wish() if PurePath(name).suffix.lower() in UNMARKED else _aligned(Wish())
     rendered = await service.translate(document.texts, source, target, wish, seconds)
-    return await _parsed(service, document.translated, _of_rank(rendered, 0))
+    return await _parsed(service.parsing, document.translated, _of_rank(rendered, 0))
 
 
 def _check_lines(n: int) -> None:
@@ -76,11 +76,11 @@ def _of_rank(rendered: Sequence[Sequence[Rendered]], rank: int) -> list[Translat
     return [Translated(each.text, each.alignment) for each in chosen]
 
 
-async def _parsed(service: Service, work: Callable[..., Result], *arguments: object) -> Result:
+async def _parsed(at_once: asyncio.Semaphore, work: Callable[..., Result], *arguments: object) -> Result:
     """Run what takes long in a thread. Raises Refusal for a document that cannot be read."""
-    await service.parsing.acquire()
+    await at_once.acquire()
     parsing = asyncio.get_running_loop().run_in_executor(None, partial(work, *arguments))
-    parsing.add_done_callback(lambda _: service.parsing.release())
+    parsing.add_done_callback(lambda _: at_once.release())
     try:
         return await asyncio.shield(parsing)  # the thread goes on where the client leaves, and holds its place
     except DataError as error:

@@ -76,6 +76,10 @@ class Gate:
             _held.set(held)
             try:
                 return await handler(Request(request.scope, receive))
+            except Refusal:
+                if not (hasattr(request.state, "client") or hasattr(request.state, "is_charged")):
+                    self._service.rate.charge(address_of(request))  # refused before its key was read
+                raise
             finally:
                 held.release()
 

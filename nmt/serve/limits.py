@@ -126,7 +126,8 @@ class Room:
 
     def take(self, client: str, n: int = 1) -> bool:
         """Take `n` for a client, if it may have so much more; returns whether it may."""
-        free_but_one = self._most - self._total - n + 1  # what the last of the n finds
+        kept = self._most // 10 if self._taken[client] else 0  # for those that have nothing yet
+        free_but_one = self._most - kept - self._total - n + 1  # what the last of the n finds
         if n and self._taken[client] + n > self._times * free_but_one:
             return False
         self._taken[client] += n

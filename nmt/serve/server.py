@@ -30,8 +30,8 @@ PATIENCE_SECONDS = 30.0
 """For a request to begin and for its head to arrive, and between two looks at a connection."""
 ANSWER_SECONDS = 900.0
 """For an answer to be taken, from the beginning of its request."""
-PROXIES = "127.0.0.1,::1"
-"""Whose `X-Forwarded-For` is believed, unless the variable FORWARDED_ALLOW_IPS names others."""
+PROXIES = "127.0.0.1,::1,::ffff:127.0.0.1"
+"""This machine. Their `X-Forwarded-For` is believed, unless the variable FORWARDED_ALLOW_IPS names others."""
 _TOO_MANY = b'{"error":"Too many connections; try again later"}'
 TOO_MANY = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 5\r\n"

@@ -58,6 +58,8 @@ class Service:
         self.aside = Aside()
         self.parsing = asyncio.Semaphore(PARSED_AT_ONCE)
         """Held by whatever takes a document apart, or puts it together, in a thread."""
+        self.fragments = asyncio.Semaphore(1)
+        """The same for fragments of HTML, which are short and do not wait for documents."""
         self.is_ready = False
 
     def start(self) -> None:

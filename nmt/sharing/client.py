@@ -89,7 +89,7 @@ def hub_error(repository: str, error: Exception) -> Exception:
             401: "the hub does not accept the token; hf auth login stores another one",
             403: "the token may not do this: it needs the permission to write there",
             409: "was created meanwhile; push again",
-            412: "was changed meanwhile; push again",
+            412: "was changed meanwhile, perhaps by this push if its answer was lost; push again",
         }.get((_xet_status(error) if of_xet else status(error)) or 0)
     if problem is None and of_xet:
         problem = f"Xet has failed: {error_text(error)}; HF_HUB_DISABLE_XET=1 does without it"

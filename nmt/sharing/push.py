@@ -131,8 +131,8 @@ def push(folder: Path, repository: Repository) -> Pushed:
 def _card(folder: Path, info: ExportInfo, repository: str) -> bytes:
     """Return the model card, with the use of the repository in place of that of the directory, unless it was edited."""
     direction = info.direction or load_folder(folder).config.data.direction
-    text = (folder / CARD).read_text(encoding="utf-8")
-    return text.replace(use(info.kind, direction), use(info.kind, direction, repository)).encode()
+    here, there = use(info.kind, direction), use(info.kind, direction, repository)
+    return (folder / CARD).read_bytes().replace(here.encode(), there.encode())  # in any encoding, with any line ends
 
 
 def _create(api: HfApi, repository: Repository) -> str | None:

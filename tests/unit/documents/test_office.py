@@ -157,6 +157,13 @@ def test_the_document_can_be_written_twice(word: bytes) -> None:
     assert members(capitals(document)) == members(capitals(document)) and same(document)
 
 
+def test_a_member_is_looked_up_without_reading_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = package.Package("a.docx", bare_docx("<w:p/>"))
+    monkeypatch.setattr(package.Package, "__iter__", None)  # with 10,000 members it would be called as often
+    assert "word/document.xml" in opened and "word/none.xml" not in opened
+    assert opened.content("word/document.xml") and opened.content("word/none.xml") == b""
+
+
 def test_what_is_not_translated_is_not_kept_in_memory() -> None:
     picture, comment = bytes(12 << 20), "x" * (3 << 20)
     content = zipped(members(bare_docx(f"<w:p>{r('one two')}</w:p><!--{comment}-->")) | {"word/media/a.bmp": picture})

@@ -18,6 +18,7 @@ from nmt.errors import ConfigError
 from nmt.export.export import Request, export
 from nmt.layout import RunDir
 from nmt.runs.cost import TrainingCost, training_cost
+from nmt.runs.folder import Kind
 from nmt.runs.scores import add_scores
 from nmt.runs.state import TrainState, update_state
 from scored_run import record
@@ -72,6 +73,25 @@ def test_the_licence_of_the_model_is_in_every_card(kind: str, tmp_path: Path, nm
     assert "- licence of the model: cc-by-4.0\n" in text
 
 
+@pytest.mark.parametrize("kind", ["folder", "transformers"])
+def test_no_directory_of_this_machine_is_exported(kind: Kind, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "terms.tsv").write_text("Hund\tdog\n", encoding="utf-8")
+    run = changed(
+        write_run(tmp_path / "run"), f"data.train=[{{files: {{de: {secret}/a.de, en: {secret}/a.en}}}}]",
+        f"training.init_from={secret}/first", f"training.modifiers.glossary={secret}/terms.tsv",
+        "training.modifiers.terms=0.1", f"search.lm={secret}/lm", "search.protect_patterns=[/a/b+]",
+    )  # fmt: skip
+    export(Request(run), tmp_path / "out", kind)
+    for path in filter(Path.is_file, (tmp_path / "out").rglob("*")):
+        assert str(secret).encode() not in path.read_bytes(), path
+    if kind == "folder":
+        exported = load_config(tmp_path / "out" / "config.yaml")
+        assert (exported.search.lm, exported.search.protect_patterns) == ("lm", ["/a/b+"])
+        assert (exported.training.init_from, exported.training.modifiers.glossary) == (None, "terms.tsv")
+
+
 @pytest.mark.parametrize("name", ["CC-BY-4.0", "cc by", "", "-x", "a\nb"])
 def test_what_is_no_licence_of_the_hub_is_refused_at_once(name: str, tmp_path: Path, nmt: Command) -> None:
     with pytest.raises(ConfigError, match="must be an identifier of the hub"):
@@ -86,7 +106,7 @@ def test_what_the_training_took_is_told_as_far_as_it_is_recorded(tmp_path: Path)
     export(Request(run), tmp_path / "none", "folder")
     assert "## Training\n" not in card_of(tmp_path / "none")[1]
 
-    initial = {"step": 9, "weights": "ema", "tensors": "0", "run": "encoder /data/me/my runs/a, decoder /data/me/b"}
+    initial = {"step": 9, "weights": "ema", "tensors": "0", "run": "encoder /data/me/my, own/a, decoder /data/me/b"}
     export(Request(trained(run, initial=initial)), tmp_path / "out", "folder")
     text = card_of(tmp_path / "out")[1]
     assert section(text, "Training").strip().splitlines() == [

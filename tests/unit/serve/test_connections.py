@@ -84,7 +84,7 @@ def test_a_server_is_open_if_one_of_its_addresses_is(other: str, is_own: bool) -
 
 
 def test_proxies_on_this_machine_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for value, believed in ((None, "127.0.0.1,::1"), ("192.0.2.1", "192.0.2.1")):
+    for value, believed in ((None, "127.0.0.1,::1,::ffff:127.0.0.1"), ("192.0.2.1", "192.0.2.1")):
         if value is not None:
             monkeypatch.setenv("FORWARDED_ALLOW_IPS", value)
         assert make_server(app_of(Response), 5).config.forwarded_allow_ips == believed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 
@@ -69,6 +70,22 @@ def test_rates_are_checked_before_the_body_arrives() -> None:
         assert answer_to(client, head("Content-Length: 10"))[0] == 429
 
 
+def test_who_is_refused_before_a_key_was_looked_for_is_charged(tmp_path: Path) -> None:
+    new_key(tmp_path / "keys", "Anna")
+    service = Service(Models([MadeUp("de", "en")]), keys=Keys.read(tmp_path / "keys"), rate=Rate(2))
+    with serving(service) as client:
+        statuses = [client.ask("/translate", raw=b"{", content_type="application/json").status for _ in range(2)]
+        assert statuses == [400, 400]
+        assert client.ask("/translate", raw=b"{", content_type="application/json").status == 429
+
+
+def test_fragments_of_html_do_not_wait_for_documents(made_up: MadeUp) -> None:
+    service = Service(Models([made_up]))
+    service.parsing = asyncio.Semaphore(0)  # as long as documents hold all places
+    with serving(service) as client:
+        assert client.ask("/translate", {"q": "<b>a</b>", "format": "html", **LANGUAGES}).status == 200
+
+
 @pytest.fixture
 def made_up() -> MadeUp:
     return MadeUp("de", "en")
@@ -116,18 +133,18 @@ def test_a_client_that_fills_the_queue_leaves_places_to_others(made_up: MadeUp) 
 
 def test_bodies_hold_memory_until_they_are_answered(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "HELD_BYTES", 1)
-    padded = {"q": "wait", **LANGUAGES, "pad": "x" * 920}  # 980 of 8000 bytes, of which one client may have half
+    padded = {"q": "wait", **LANGUAGES, "pad": "x" * 920}  # 980 of 8000 bytes, of which one client may have 3600
     service = Service(Models([made_up]), Limits(bytes=1000, file_bytes=1000))
     with serving(service) as client:
         with Waiting(client, made_up) as waiting:
-            waiting.ask(4, "/translate", 4, fields=padded)
+            waiting.ask(3, "/translate", 3, fields=padded)
             large = {"q": "a", "pad": "x" * 920}
             refused = client.ask("/detect", large)
             assert (refused.status, refused.headers["retry-after"]) == (503, "5")
             assert "Too much" in refused.json["error"]
             assert client.ask("/detect", {"q": "a"}).status == 200  # there is room for little
             assert client.ask("/detect", large, **OTHER).status == 200
-        assert len(waiting.answers) == 4 and {answer.status for answer in waiting.answers} == {200}
+        assert len(waiting.answers) == 3 and {answer.status for answer in waiting.answers} == {200}
         assert client.ask("/detect", large).status == 200
 
 
@@ -135,7 +152,7 @@ def test_the_text_of_a_compressed_file_counts_too(made_up: MadeUp, monkeypatch: 
     monkeypatch.setattr(gate, "HELD_BYTES", 1)
     text = "<w:p><w:r><w:t>wait</w:t></w:r></w:p>" + f"<w:p><w:r><w:t>{'x' * 990}</w:t></w:r></w:p>" * 4
     form = file_form("a.docx", bare_docx(text))
-    assert len(form) < 1300  # with its text 5000 of 32,000, of which one client may have half
+    assert len(form) < 1300  # with its text 4600 of 32,000, of which one client may have 14,400
     service = Service(Models([made_up]), Limits(bytes=1000, file_bytes=4000))
     with serving(service) as client, Waiting(client, made_up) as waiting:
         waiting.ask(3, "/translate_file", 3, raw=form, content_type=FORM)

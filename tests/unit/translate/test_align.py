@@ -100,7 +100,7 @@ class Told(ForcedDecoder):
         super().__init__([], CPU, "float32", 1)
         object.__setattr__(self, "weights", weights)
 
-    def attention(self, pairs: Sequence[Pair], should_stop: object = None) -> list[Tensor]:
+    def attention(self, pairs: Sequence[Pair], *_: object) -> list[Tensor]:
         weights: list[Tensor] = self.__dict__["weights"]
         assert [each.shape for each in weights] == [(len(tgt) + 1, len(src) + 1) for src, tgt in pairs]
         return weights
