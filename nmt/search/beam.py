@@ -195,7 +195,7 @@ def _advance(rows: _BeamRows, best: _Continuations, length: int, config: SearchC
     """
     beam = config.group_size
     ends = best.tokens == EOS
-    if ends.device.type == "cpu" and not ends.any():  # a GPU would have to be waited for
+    if _none_ends(ends):
         beams, tokens, rows.log_prob = (x[:, :beam] for x in (best.beams, best.tokens, best.log_prob))
     else:
         _finish(rows, best, ends, beam, length, config)
@@ -205,6 +205,11 @@ def _advance(rows: _BeamRows, best: _Continuations, length: int, config: SearchC
     rows.ids = torch.cat((_gather(rows.ids, beams), tokens[..., None]), 2)
     rows.coverage = _gather(rows.coverage, beams)
     return beams, tokens
+
+
+def _none_ends(ends: Tensor) -> bool:
+    """Return whether no continuation ends; on a GPU, which would have to be waited for, always False."""
+    return ends.device.type == "cpu" and not bool(ends.any())
 
 
 def _finish(rows: _BeamRows, best: _Continuations, ends: Tensor, beam: int, length: int, config: SearchConfig) -> None:
