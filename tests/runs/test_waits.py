@@ -118,7 +118,7 @@ def test_a_search_waits_only_to_see_who_is_done_and_what_was_found(check, name, 
     settings = SearchConfig(max_length=6, **machine.SEARCHES[name])
     monkeypatch.setattr(Rules, "leaving", unseen(Rules.leaving))
     monkeypatch.setattr(beam, "_results", unseen(beam._results))
-    monkeypatch.setattr(beam, "_none_ends", lambda ends: False)
+    monkeypatch.setattr(beam, "_none_ends", lambda _: False)
     monkeypatch.setattr(greedy, "_results", unseen(greedy._results))
     monkeypatch.setattr(greedy, "_likeliest", lambda logits: logits.argmax(-1))
     monkeypatch.setattr(TransformerStep, "_parts", TransformerStep._whole)
