@@ -72,6 +72,7 @@ def main() -> None:
         for number in range(options.times + 1):
             for presses in (False, True):
                 page.open(options.url)
+                tab.wait("performance.getEntriesByName('first-contentful-paint').length")
                 weight = tab.evaluate(WEIGHT)
                 key = "translated ms, Ctrl+Enter" if presses else "translated ms, by waiting"
                 weight[key] = translated_after(tab, page, f"{options.text} {number} {presses:d}", presses=presses)
