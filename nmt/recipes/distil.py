@@ -137,6 +137,7 @@ def _count(translations: Path, references: Path) -> dict[str, int]:
 def _student(request: Distillation, teacher: Config, prepared: Path) -> Config:
     """Return the student's settings, with the teacher's data and tokenizer. Raises ConfigError or DataError."""
     student = load_config(request.student) if request.student else teacher
-    # licences are those of the teacher's text, which other text may not have
-    data = teacher.data if request.data is None else teacher.data.without_licenses()
+    data = teacher.data
+    if request.data is not None:  # which has not the licences of what the teacher has learned
+        data = data.model_copy(update={"train": data.without_licenses().train})
     return rooted(student.model_copy(update={"data": data, "tokenizer": teacher.tokenizer}), prepared)

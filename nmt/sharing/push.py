@@ -99,8 +99,8 @@ def push(folder: Path, repository: Repository) -> Pushed:
     earlier export that this one does not have are deleted; files that nmt did not write stay. The card says how to load
     the model from the hub.
 
-    Raises CheckpointError if the directory is damaged, HubError if the hub refuses or cannot be reached, or the
-    repository has been changed since it was looked at.
+    Raises CheckpointError if the directory is damaged, DataError if its card is not UTF-8, HubError if the hub refuses or
+    cannot be reached, or the repository has been changed since it was looked at.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
@@ -132,7 +132,12 @@ def _card(folder: Path, info: ExportInfo, repository: str) -> bytes:
     """Return the model card, with the use of the repository in place of that of the directory, unless it was edited."""
     direction = info.direction or load_folder(folder).config.data.direction
     here, there = use(info.kind, direction), use(info.kind, direction, repository)
-    return (folder / CARD).read_bytes().replace(here.encode(), there.encode())  # in any encoding, with any line ends
+    card = (folder / CARD).read_bytes()  # with any line ends
+    try:
+        card.decode()
+    except UnicodeDecodeError as error:  # the hub's client would raise it
+        raise DataError(f"{folder / CARD}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
+    return card.replace(here.encode(), there.encode())
 
 
 def _create(api: HfApi, repository: Repository) -> str | None:

@@ -122,15 +122,21 @@ def test_an_exported_directory_is_pushed_as_it_is(hub: Hub, exported: Path, nmt:
     for name in (".notes", "notes", "tokenizer/notes"):
         (for_ctranslate2 / name).write_text("mine alone")
     (for_ctranslate2 / "link").symlink_to("/etc/hostname")
-    edited = (for_ctranslate2 / "README.md").read_text().replace("## Use\n", "## How to use it\n")
-    (for_ctranslate2 / "README.md").write_text(edited)
+    edited = (for_ctranslate2 / "README.md").read_bytes().replace(b"## Use\n", b"## How to use it\r\n")
+    (for_ctranslate2 / "README.md").write_bytes(edited)
     said = nmt("push", for_ctranslate2, NAME).out
-    assert files(hub)["README.md"].decode() == edited, "as it was written by hand"
+    assert files(hub)["README.md"] == edited, "as it was written by hand"
     assert files(hub).keys() - {".gitattributes"} == before, "what nmt export did not write stays here"
     assert said.endswith(f"nmt translate --model hf://{NAME} --engine ctranslate2 translates with it\n")
     found = load_ctranslate2(api.download(f"hf://{NAME}")).translate(lines())
     assert found == Translator.load(GOLDEN / "run").translate(lines())
     assert 'load_ctranslate2(download("hf://a/b"))' in module.use("ctranslate2", "aa-bb", "a/b")
+    (for_ctranslate2 / "README.md").write_bytes(edited + "für".encode("latin-1"))
+    refused = nmt("push", for_ctranslate2, "a/new")
+    assert (refused.status, f"README.md: not UTF-8 at byte {len(edited) + 1}; save it as UTF-8" in refused.err) == (
+        2,
+        True,
+    )
     refused = nmt("push", "--evaluate", exported, NAME)
     assert (refused.status, "is exported and uploaded as it is" in refused.err) == (2, True)
     assert nmt("push", "--quantization", "int8", GOLDEN / "run", NAME).status == 2

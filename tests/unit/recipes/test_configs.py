@@ -19,6 +19,7 @@ from nmt.recipes import directory
 from nmt.recipes.configs import rooted
 from recipe_folder import Parrot, dropped, lines_of, make_split
 from tiny_corpus import tiny_settings
+from tiny_run import licensed
 
 
 @pytest.fixture
@@ -35,6 +36,9 @@ def test_nothing_of_a_development_set_that_was_split_off_is_learned(
     assert dropped(split)["shared"] >= 5
     monkeypatch.setattr(directory, "load_translator", lambda _: Parrot(data, "bb"))
     if command == "distil":
+        config = licensed(load_config("run/config.yaml"))
+        config.data.test["test"] = config.data.test["test"].model_copy(update={"license": "CC0"})
+        Path("run/config.yaml").write_text(dump_config(config), encoding="utf-8")
         done = nmt("distil", "--teacher", "run", "--data", "split", "--output", "out", "--with-originals")
     else:
         Path("mono.aa").write_text("".join(f"{line} bo\n" for line in lines_of(data.text("train", "aa"))), "utf-8")
@@ -46,6 +50,9 @@ def test_nothing_of_a_development_set_that_was_split_off_is_learned(
         back = ("--reverse", "run", "--mono", "mono.aa", "--output", "out", "--upsample", "3")
         done = nmt("back-translate", *back, *config)
     assert done.status == 0, done.err
+    if command == "distil":  # --data may name another text than the teacher's
+        corpora = load_config("out/config.yaml").data
+        assert (corpora.valid.license, corpora.test["test"].license) == (None, "CC0")
     prepare(load_config("out/config.yaml"), Path("out/prepared"), Path("run"), echo=lambda _: None)
     made = DataDir(Path("out/prepared"))
     for language in ("aa", "bb"):
