@@ -99,8 +99,8 @@ def push(folder: Path, repository: Repository) -> Pushed:
     earlier export that this one does not have are deleted; files that nmt did not write stay. The card says how to load
     the model from the hub.
 
-    Raises CheckpointError if the directory is damaged, DataError if its card is not UTF-8, HubError if the hub refuses or
-    cannot be reached, or the repository has been changed since it was looked at.
+    Raises CheckpointError if the directory is damaged, DataError if its card is not UTF-8, HubError if the hub refuses
+    or cannot be reached, or the repository has been changed since it was looked at.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
