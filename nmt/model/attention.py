@@ -55,10 +55,6 @@ class MultiHeadAttention(nn.Module):
         attended, weights = self._attend_explicitly(self._query(x, mask), *memory, mask)
         return self._merge(attended, mask), weights
 
-    def self_weights(self, x: Tensor, mask: AttentionMask) -> tuple[Tensor, Tensor]:
-        """Apply self-attention; also return its weights: (B, Q, D) and (B, H, Q, Q)."""
-        return self.cross_weights(x, self.keys_values(x), mask)
-
     def _query(self, x: Tensor, mask: AttentionMask) -> Tensor:
         projected = F.linear(x, self.in_weight[: self.d_model], self.in_bias[: self.d_model])
         (query,) = self._heads(mask.unflatten(projected), 1)

@@ -54,12 +54,6 @@ def by_length(lengths: Sequence[int]) -> list[Part]:
     return parts
 
 
-def by_label(labels: Sequence[str]) -> list[Part]:
-    """Divide lines by their labels, in the order in which these first occur."""
-    values = np.asarray(labels)
-    return [Part(label, np.flatnonzero(values == label)) for label in dict.fromkeys(labels)]
-
-
 def part_scores(view: View, result: Result, parts: Iterable[Part]) -> Iterator[PartScore]:
     """Yield the scores of parts, with intervals of the differences by paired bootstrap."""
     for part in parts:

@@ -47,7 +47,7 @@ def test_the_path_with_weights_equals_the_fast_one(causal):
     x = torch.randn(3, 6, 16)
     layout = Padded(padding_mask(torch.tensor([6, 4, 1])))
     mask = attention_mask(layout, layout, causal)
-    output, weights = attention.self_weights(x, mask)
+    output, weights = attention.cross_weights(x, attention.keys_values(x), mask)
     real = layout.mask if causal else torch.ones_like(layout.mask)
     torch.testing.assert_close(output[real], attention(x, mask)[real])
     torch.testing.assert_close(weights.sum(-1), torch.ones(3, 4, 6))
