@@ -262,6 +262,16 @@ def test_a_field_several_times_is_a_list() -> None:
     assert parse_fields("", b"q=a") == {"q": "a"}
 
 
+def test_form_with_raw_utf8_is_decoded() -> None:
+    """As curl -d sends it."""
+    body = "q=Der Hund schläft.&source=de".encode()
+    assert parse_fields("application/x-www-form-urlencoded", body) == {"q": "Der Hund schläft.", "source": "de"}
+    for damaged in (b"q=\xe4", b"q=%E4"):
+        with pytest.raises(Refusal) as refused:
+            parse_fields("application/x-www-form-urlencoded", damaged)
+        assert refused.value.status == 400
+
+
 @given(
     st.binary(max_size=200), st.sampled_from([FORM, "application/json", "", "multipart/form-data; boundary=", "a/b"])
 )
