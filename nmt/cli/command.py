@@ -11,7 +11,14 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from nmt.cli.hints import SEARCHING, no_such_option, setting_without_equals, stray_words, values_behind
+from nmt.cli.hints import (
+    SEARCHING,
+    no_such_option,
+    refuse_corpus,
+    setting_without_equals,
+    stray_words,
+    values_behind,
+)
 from nmt.console import say
 
 INSTEAD = {
@@ -89,6 +96,8 @@ class Command(TyperCommand):
                 raise Misuse(f"a setting and its value are one word: write {instead}")
             self._refuse_values(args, extra)
             argument = next((param.metavar for param in self.params if param.param_type_name == "argument"), None)
+            if self.name == "prepare":
+                refuse_corpus(extra)
             raise Misuse(stray_words(self.name or "", argument, extra))
         for option in singles:
             values = given.get(option.name or "", ())

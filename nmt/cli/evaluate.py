@@ -64,7 +64,8 @@ def evaluate(
     lowercase: LowercaseOption = False,
     tokenize: TokenizeOption = None,
     src: Annotated[
-        Path | None, typer.Option("--src", metavar="F", help="File of sources for --comet, with --hyp and --ref.")
+        Path | None,
+        typer.Option("--src", metavar="F", help="File to translate and score against --ref; with --hyp for --comet."),
     ] = None,
     comet: CometOption = None,
     comet_command: CometCommandOption = None,
@@ -91,8 +92,12 @@ def evaluate(
     references. Several reference files are several references for each line (nrefs in the signature). The scores of
     several splits are shown as a table; --output F is then a directory, with the translations in F/SPLIT.LANGUAGE.
 
-    What a run scores is recorded in its scores.jsonl, for an ensemble in that of the first run. --history shows these
-    scores, oldest first; those that cannot be compared with the others of their split are marked with an asterisk.
+    --src F and --ref F score a run on any pair of files: it translates one, and its translations are scored against the
+    other. These scores are not recorded.
+
+    What a run scores on its splits is recorded in its scores.jsonl, for an ensemble in that of the first run. --history
+    shows these scores, oldest first; those that cannot be compared with the others of their split are marked with an
+    asterisk.
 
     Scores are cased and on raw text. Each comes with a signature that says how it was computed; scores with different
     signatures cannot be compared. A run that has learned labels is scored by accuracy, macro F1, the expected
@@ -105,6 +110,7 @@ def evaluate(
       nmt evaluate
       nmt evaluate --run runs/multi30k-de-en --split valid --beam 1
       nmt evaluate --run runs/multi30k-de-en --history
+      nmt evaluate --run runs/multi30k-de-en --src news.de --ref news.ref.en --samples 5
       nmt evaluate --hyp news.en --ref news.ref.en --json
       nmt evaluate --hyp news.en --ref news.ref.en --src news.de --comet Unbabel/wmt22-comet-da
     """
@@ -121,11 +127,13 @@ def evaluate(
         return
     if comet and hyp and src is None:
         raise ConfigError(["--comet needs the sources of --hyp: --src F"])
-    if src and not (comet and hyp):
-        raise ConfigError(["--src F is for --comet with --hyp and --ref; other metrics and runs do not need it"])
+    if src and not (comet if hyp else ref):
+        raise ConfigError(["--src F goes with --ref F, to be translated and scored, or with --hyp, --ref and --comet"])
+    if src and not hyp and (split or data):
+        raise ConfigError(["--src F and --ref F take the place of --split and --data: leave those out"])
     options = NeuralOptions(comet or (), comet_command, segment_scores or (), lower_is_better or ())
     neural = find_metrics(options, [SYSTEM])
-    if hyp is not None or ref:
+    if hyp is not None or (ref and src is None):
         of_a_run = (run, split, data, output, samples, beam, length_penalty, overrides, checkpoint, weights, precision)
         if hyp is None or not ref or any(value not in (None, 0, [], "best", "auto") for value in of_a_run):
             raise ConfigError([FILES_ALONE])
@@ -137,7 +145,7 @@ def evaluate(
 
     from nmt.cli.defaults import resolve_models, search_settings
     from nmt.evaluate.record import record_scores
-    from nmt.evaluate.run import choose_splits, corpus_of, evaluate_run
+    from nmt.evaluate.run import choose_splits, corpus_of, evaluate_run, evaluate_run_on_files
     from nmt.evaluate.table import render_table
     from nmt.files.write import open_output
     from nmt.translate.translator import Translator
@@ -145,25 +153,30 @@ def evaluate(
     paths = resolve_models(run, None)
     if _is_classifier(paths):
         of_text = (beam, length_penalty, overrides, tokenize, comet, comet_command, segment_scores, lower_is_better)
-        if any(value not in (None, []) for value in (*of_text, output, src)) or lowercase or samples:
+        if any(value not in (None, []) for value in (*of_text, output, src, ref)) or lowercase or samples:
             raise ConfigError([f"{paths[0]}: {CLASSIFIER_ALONE}"])
         _evaluate_classifier(paths[0], data, split or (), checkpoint, weights, precision, json)
         return
     translator = Translator.load(paths, checkpoint, weights, precision=precision)
     search = search_settings(translator.config, beam, length_penalty, overrides or ())
-    corpus = corpus_of(translator, data)
-    outputs = _outputs(output, choose_splits(corpus, split or ()), translator.config.data.tgt)
+    corpus = None if src else corpus_of(translator, data)
+    splits = [str(src)] if corpus is None else choose_splits(corpus, split or ())
+    outputs = _outputs(output, splits, translator.config.data.tgt)
     if segment_scores and len(outputs) > 1:
         raise ConfigError([f"--segment-scores takes one split, found {', '.join(outputs)}; choose one with --split"])
     reports: list[Report] = []
     for name, path in outputs.items():
         with nullcontext() if path is None else open_output(path) as file:
-            evaluation = evaluate_run(translator, corpus, name, search, lowercase, tokenize)
+            if corpus is None:
+                evaluation = evaluate_run_on_files(translator, Path(name), ref or (), search, lowercase, tokenize)
+            else:
+                evaluation = evaluate_run(translator, corpus, name, search, lowercase, tokenize)
             if file is not None:
                 file.writelines(f"{line}\n".encode() for line in evaluation.translations)
         texts = evaluation.sources, evaluation.references, evaluation.translations
         reports.append(with_neural_metrics(evaluation.report, neural, *texts))
-        record_scores(reports[-1], translator, corpus)
+        if corpus is not None:
+            record_scores(reports[-1], translator, corpus)
         heading = [f"split {name}"] if samples and len(outputs) > 1 else []
         for line in (*heading, *evaluation.samples(samples)):
             print(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shlex
 import textwrap
 from collections.abc import Collection, Sequence
@@ -10,6 +11,9 @@ from pathlib import Path
 
 from nmt.config.fields import field_paths
 from nmt.config.foreign import BESIDES, advice_on, equivalent_settings, listed, matching_words, misspelt, plain
+from nmt.config.messages import shown
+from nmt.console import show
+from nmt.errors import ConfigError
 
 OTHER_OPTIONS = {
     "--config": "c cfg conf yaml config_file config_path",
@@ -161,6 +165,43 @@ def _may_be_value(option: str, word: str) -> bool:
             return Path(word).is_dir()
         case _:
             return True
+
+
+def corpus_config(paths: Sequence[str]) -> list[str] | None:
+    """Return the lines of a config that names the corpus in `paths`: one file of both languages, or one of each; None
+    if the first is no file with a name that such files have."""
+    from nmt.prepare.inputs import FORMATS
+
+    suffixes = [Path(path).suffix.lower() for path in paths]
+    if not Path(paths[0]).is_file() or not (suffixes[0] in FORMATS or re.fullmatch(r"\.(txt|[a-z]{2,3})", suffixes[0])):
+        return None
+    names = [shown(path) if {*path} & {*":#{}[],&*!|>'\"%@` "} else path for path in paths]
+    if suffixes[0] in FORMATS:
+        with Path(paths[0]).open("rb") as file:
+            found = _LANGUAGES.findall(file.read(1 << 16).decode("utf-8", errors="replace"))
+        languages = [*dict.fromkeys(re.split("[-_]", code)[0].lower() for code in found)]
+        languages, source = [*languages[:1], *languages[1:2]], f"path: {names[0]}"
+    else:
+        languages = [suffix[1:] for suffix in suffixes[:2] if suffix != ".txt"]
+        languages = languages if len({*languages}) == 2 else ["de", "en"]
+        both = [*names[:2], "FILE"]
+        source = f"files: {{{languages[0]}: {both[0]}, {languages[1]}: {both[1]}}}"
+    direction = "-".join(languages if len(languages) == 2 else ["de", "en"])
+    return ["data:", f"  direction: {direction}", "  train:", f"    - {source}"]
+
+
+_LANGUAGES = re.compile(r"""(?:xml:lang|source-language|target-language|srcLang|trgLang)=["']([A-Za-z]{2,3}\b)""")
+
+
+def refuse_corpus(paths: Sequence[str]) -> None:
+    """Raise ConfigError if a corpus was given in place of a config; a config that names it goes to standard output."""
+    config = corpus_config(paths)
+    if config is not None:
+        for line in config:
+            show(line)
+        raise ConfigError(
+            [f"{paths[0]}: a corpus, not a config; the lines above name it: put them into a file for --config FILE"]
+        )
 
 
 def _instead(command: str, words: Sequence[str], shown: str) -> str:

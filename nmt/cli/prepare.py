@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli.app import app
+from nmt.cli.hints import refuse_corpus
 from nmt.cli.options import AddressOption, ConfigOption, DataOption, SetOption, TasksOption, WorkersOption
 from nmt.config.load import load_config
 from nmt.errors import ConfigError
@@ -73,6 +74,7 @@ def prepare(
     from nmt.prepare.prepare import prepare as run_stage
     from nmt.tasks.engines import open_engine
 
+    refuse_corpus([config])
     settings = load_config(config, overrides or ())
     with open_engine(engine, workers, address) as tasks:
         if is_dry:

@@ -42,14 +42,15 @@ def score(
 ) -> None:
     """Compute the log-probability of given translations (forced decoding).
 
-    Reads two files of raw UTF-8 text line by line and prints three columns separated by tabs: score, log-probability,
-    and number of pieces including the end of sentence. The score is what search ranks by: the log-probability divided
-    by the length penalty; with the default settings it is the mean per piece. Logarithms are natural.
+    Reads two files of raw UTF-8 text line by line and prints four columns separated by tabs: line number, score,
+    log-probability and translation, as `nmt translate --scores` does. The score is what search ranks by: the
+    log-probability divided by the length penalty; with the default settings it is the mean per piece. Logarithms are
+    natural.
 
     With --tokens, prints a JSON object per pair instead: score, log_prob, pieces, log_probs (of each piece, given the
     source and the previous pieces), and cut.
 
-    A pair with a blank side is not scored: nan, nan, 0, or null with --tokens. If a line is too long for the model,
+    A pair with a blank side is not scored: nan, or null with --tokens. If a line is too long for the model,
     only its start is scored (cut is true). Both are counted on standard error, followed by the totals: log-probability,
     and perplexity per piece and per word.
 
@@ -59,7 +60,7 @@ def score(
     Examples:
       nmt score --src test.de --ref test.en
       nmt score --run runs/multi30k-de-en --src test.de --ref test.en --tokens --output scores.jsonl
-      nmt score --src test.de --ref test.en | sort -g | head
+      nmt score --src test.de --ref test.en | sort -g -k2,2 | head
       nmt score --run runs/lm-en --ref test.en
     """
     from nmt.cli.defaults import resolve_models, search_settings

@@ -46,6 +46,9 @@ def translate(
             help="Translations per line; at most the beam size, or the number of samples.",
         ),
     ] = 1,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Write line number, score and log-probability before each translation.")
+    ] = False,
     overrides: SearchOption = None,
     prefix: Annotated[
         Path | None, typer.Option("--prefix", metavar="F", help="Line n is the beginning of translation n.")
@@ -91,8 +94,9 @@ def translate(
     input is answered line by line. Standard output gets each line as soon as its batch is done; a file is written as
     F.part and renamed when it is complete. Lines longer than data.max_pieces are translated in parts.
 
-    With --n-best N above 1 every line has up to N translations, best first, in four columns separated by tabs: line
-    number, score, log-probability, translation.
+    With --scores there are four columns separated by tabs: line number, score, log-probability (a sum, in nats) and
+    translation; `sort -g -k2,2` puts the least probable first. With --n-best N above 1 every line has up to N
+    translations, best first, in the same columns.
 
     --set search.KEY=VALUE changes any search setting: coverage_penalty, patience, diversity_groups, diversity,
     sample, temperature, top_k, top_p, seed, mbr, mbr_candidates, min_length, max_length, no_repeat_ngram, split,
@@ -116,6 +120,7 @@ def translate(
     Examples:
       echo "Der Hund schläft." | nmt translate
       nmt translate --run runs/multi30k-de-en --input news.de --output news.en
+      nmt translate --scores --input news.de | sort -g -k2,2 | head
       nmt translate --beam 10 --n-best 10 --input news.de
       nmt translate --n-best 5 --set search.sample=true --set search.top_p=0.9 --input news.de
       nmt translate --set search.sample=true --set search.mbr=chrf --input news.de
@@ -156,11 +161,11 @@ def translate(
         models = Models.of(saved, checkpoint, weights, precision)
         del saved  # which takes memory; workers read it again
         with open_engine("ray" if engine == "ray" else "local", workers, address, visible_gpus()) as processes:
-            translate_in_parts(processes, models, Path(source), Path(target), search, n_best)
+            translate_in_parts(processes, models, Path(source), Path(target), search, n_best, scores)
         return
     if engine == "ctranslate2":
         translator: Translator = engine_for(paths, checkpoint, weights, int8)
     else:
         translator = Translator.load(paths, checkpoint, weights, precision=precision)
     search = search_settings(translator.config, beam, length_penalty, overrides)
-    translate_file(translator, source, target, search, n_best, files)
+    translate_file(translator, source, target, search, n_best, files, scores)

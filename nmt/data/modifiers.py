@@ -48,7 +48,7 @@ class Modifiers:
         self._src, self._tgt = corpus.tokenizers[data.src], corpus.tokenizers[data.tgt]
         # with both_directions, later rows are swapped
         self._n_pairs = train.pairs if train.shards is None else sum(shard.pairs for shard in train.shards)
-        glossary = Glossary.of(settings.glossary) if settings.glossary is not None else None
+        glossary = Glossary.of(settings.glossary, data.tgt) if settings.glossary is not None else None
         self.glossary = None if glossary is None else glossary.fingerprint
         """The fingerprint of the glossary, if there is one."""
         self.rates = settings.rates

@@ -119,16 +119,7 @@ def evaluate_files(
     Raises DataError as `evaluate` does, and if a file is missing, is not UTF-8 text, or differs in its number of lines.
     """
     refs = [refs] if isinstance(refs, Path) else refs
-    paths = [hyp, *refs, *([] if src is None else [src])]
-    for path in paths:
-        if not path.exists():
-            raise DataError(f"{path}: no such file")
-    hyps, *others = (bounded_list(read_lines(path), str(path)) for path in paths)
-    counts = {path: len(lines) for path, lines in zip(paths, [hyps, *others], strict=True)}
-    if len({*counts.values()}) > 1:
-        raise DataError(f"{_counts(counts)}: they must pair line by line")
-    if not hyps:
-        raise DataError(f"{' and '.join(map(str, paths))} are empty: there is nothing to score")
+    hyps, *others = read_texts([hyp, *refs, *([] if src is None else [src])])
     names = tuple(map(str, refs))
     subject = Subject(hyp=str(hyp), ref=names[0]) if len(names) == 1 else Subject(hyp=str(hyp), refs=names)
     references = list(zip(*others[: len(refs)], strict=True))
@@ -136,6 +127,20 @@ def evaluate_files(
     if neural is None:
         return report
     return with_neural_metrics(report, neural, [] if src is None else others[-1], references, hyps)
+
+
+def read_texts(paths: Sequence[Path]) -> list[list[str]]:
+    """Return the lines of each file. Raises DataError as `evaluate_files` does, and if they are empty."""
+    for path in paths:
+        if not path.exists():
+            raise DataError(f"{path}: no such file")
+    texts = [bounded_list(read_lines(path), str(path)) for path in paths]
+    counts = {path: len(lines) for path, lines in zip(paths, texts, strict=True)}
+    if len({*counts.values()}) > 1:
+        raise DataError(f"{_counts(counts)}: they must pair line by line")
+    if not texts[0]:
+        raise DataError(f"{' and '.join(map(str, paths))} are empty: there is nothing to score")
+    return texts
 
 
 def with_neural_metrics(

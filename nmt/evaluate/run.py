@@ -10,8 +10,8 @@ from nmt.config import SearchConfig
 from nmt.console import Progress, printable_sentence, say
 from nmt.data.corpus import Corpus
 from nmt.errors import DataError
-from nmt.evaluate.metrics import check_tokenizer
-from nmt.evaluate.report import Member, Report, Subject, evaluate
+from nmt.evaluate.metrics import Reference, check_tokenizer
+from nmt.evaluate.report import Member, Report, Subject, evaluate, read_texts
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_info
 from nmt.translate.files import Warnings
@@ -24,17 +24,19 @@ class Evaluation:
     """A report and the lines that were scored."""
 
     report: Report
-    sources: list[str]
-    references: list[str]
+    sources: Sequence[str]
+    references: Sequence[Reference]
     translations: list[str]
 
     def samples(self, n: int) -> Iterator[str]:
         """Yield `n` sentences spread evenly over the text, with reference and translation, as lines to print."""
         total = len(self.sources)
         for row in sorted({i * total // n for i in range(n)}):
+            reference = self.references[row]
             yield f"line {row + 1}"
             yield f"  source       {printable_sentence(self.sources[row])}"
-            yield f"  reference    {printable_sentence(self.references[row])}"
+            for text in [reference] if isinstance(reference, str) else reference:
+                yield f"  reference    {printable_sentence(text)}"
             yield f"  translation  {printable_sentence(self.translations[row])}"
 
 
@@ -115,10 +117,40 @@ def evaluate_run(
     check_tokenizer(tokenize)
     split = corpus.in_one_file(split_name)
     corpus.verify(split.name, ("text",))
-    sources, references = split.text(config.src), split.text(config.tgt)
-    translations = translate_text(translator, sources, split.name, search)
     subject = subject_of(translator, search, split=split.name)
-    report = evaluate(translations, references, subject, config.tgt, lowercase, tokenize)
+    texts = split.text(config.src), split.text(config.tgt)
+    return _evaluated(translator, split.name, *texts, subject, search, lowercase, tokenize)
+
+
+def evaluate_run_on_files(
+    translator: Translator,
+    src: Path,
+    refs: Sequence[Path],
+    search: SearchConfig,
+    lowercase: bool = False,
+    tokenize: str | None = None,
+) -> Evaluation:
+    """Translate a file and score it against one or several files of references. Raises DataError as `read_texts`."""
+    check_tokenizer(tokenize)
+    sources, *references = read_texts([src, *refs])
+    subject = subject_of(translator, search, split=str(src), ref=" ".join(map(str, refs)))
+    rows: Sequence[Reference] = references[0] if len(refs) == 1 else list(zip(*references, strict=True))
+    return _evaluated(translator, src.name, sources, rows, subject, search, lowercase, tokenize)
+
+
+def _evaluated(
+    translator: Translator,
+    name: str,
+    sources: Sequence[str],
+    references: Sequence[Reference],
+    subject: Subject,
+    search: SearchConfig,
+    lowercase: bool,
+    tokenize: str | None,
+) -> Evaluation:
+    translations = translate_text(translator, sources, name, search)
+    tgt = translator.config.data.tgt
+    report = evaluate(translations, references, subject, tgt, lowercase, tokenize)
     return Evaluation(report, sources, references, translations)
 
 

@@ -50,14 +50,14 @@ def one_line(text: str) -> str:
 
 
 class Units:
-    """Counts the units of a source that are no pair, such as a translation unit without text in one language."""
+    """Counts the units of a source that are not one pair: without text in one language, or with several in one."""
 
     def __init__(self) -> None:
         self.skipped: dict[str, int] = {}
         """Their number by reason."""
 
     def skip(self, reason: str) -> None:
-        """Count a unit that is skipped; `reason` in words, such as `fuzzy` or `no text in de`."""
+        """Count a unit; `reason` in words, such as `fuzzy` or `no text in de`."""
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 

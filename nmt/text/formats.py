@@ -223,7 +223,8 @@ def _n_columns(lines: Sequence[str]) -> int | None:
     return len(rows[0]) if len(rows[0]) > 2 or min(n_words) >= 0.5 * len(rows) else None
 
 
-_FIELDS = {
+FIELDS = {
+    "term",
     *("source", "target", "src", "tgt", "text", "translation", "reference", "sentence", "sentence1", "sentence2"),
     *("de", "en", "es", "fr", "it", "nl", "pl", "pt", "ru", "tr", "uk", "zh", "ja", "ko", "ar", "cs", "ro", "sv"),
     *("german", "english", "spanish", "french", "italian", "dutch", "polish", "portuguese", "russian", "turkish"),
@@ -246,7 +247,7 @@ def _separator(lines: Sequence[str]) -> str | None:
         quoted = sum(f'"{separator}' in line or f'{separator}"' in line for line in lines)
         has_words = all(sum(any(map(str.isalpha, cell)) for cell in row) >= 2 for row in rows[1:])
         # two columns of words alone may be a list of names
-        is_table = len(rows[0]) >= 3 or all(cell.strip().lower() in _FIELDS for cell in rows[0])
+        is_table = len(rows[0]) >= 3 or all(cell.strip().lower() in FIELDS for cell in rows[0])
         if quoted >= 0.5 * len(lines) or (len(rows) >= 20 and has_words and is_table):
             return separator
     return None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
 from nmt.errors import DataError
+from nmt.text.formats import FIELDS
+from nmt.text.language_names import language_name
 from nmt.text.lines import read_lines
 from nmt.text.protect import Span, alone
 from nmt.text.words import is_boundary
@@ -52,36 +56,48 @@ class Glossary:
         """All translations."""
 
     @classmethod
-    def of(cls, terms: AnyGlossary) -> Glossary:
-        """Make a glossary from a mapping or a file. Raises DataError."""
+    def of(cls, terms: AnyGlossary, target: str | None = None) -> Glossary:
+        """Make a glossary from a mapping or a file; `target` as for `read`. Raises DataError."""
         if isinstance(terms, Glossary):
             return terms
-        return cls.read(Path(terms)) if isinstance(terms, (Path, str)) else cls(terms)
+        return cls.read(Path(terms), target) if isinstance(terms, (Path, str)) else cls(terms)
 
     @classmethod
-    def read(cls, path: Path) -> Glossary:
+    def read(cls, path: Path, target: str | None = None) -> Glossary:
         """Read a UTF-8 file with a term and its translation per line, separated by a tab.
 
-        Blank lines and lines that begin with `#` and a space are skipped.
+        In a file whose name ends in .csv, a comma or semicolon takes the place of the tab, and cells may be quoted.
+        Blank lines, lines that begin with `#` and a space, and a header are skipped: a first row of two language codes,
+        or of words such as `source` and `target`. If the first of the codes is `target`, the language of the
+        translations, these are in the first column.
         Raises DataError, with the line number, for any other line, for a term with two different translations, and if
         there is no term.
         """
         if not path.exists():
             raise DataError(f"{path}: no such file")
+        is_csv = path.suffix.lower() == ".csv"
         terms: dict[str, str] = {}
         numbers: dict[str, int] = {}
-        for number, line in enumerate(read_lines(path), start=1):
-            if not line.strip() or line.strip() == "#" or line.startswith("# "):
+        lines = enumerate(read_lines(path), start=1)
+        rows = _csv_rows(path) if is_csv else ((number, line.split("\t")) for number, line in lines)
+        order = 1
+        for row, (number, cells) in enumerate(rows):
+            columns = [cell.strip() for cell in cells][::order]
+            if not any(columns) or columns == ["#"] or cells[0].startswith("# "):
                 continue
-            where, columns = f"{path}, line {number}", [column.strip() for column in line.split("\t")]
+            if row == 0 and (names := _header(columns)):
+                order = -1 if names[0] == target else 1
+                continue
+            where = f"{path}, line {number}"
             if len(columns) != 2 or not all(columns):
+                separator = "a comma or semicolon" if is_csv else "a tab"
                 raise DataError(
-                    f"{where}: a term and its translation, separated by a tab, are needed; {_found(columns)}"
+                    f"{where}: a term and its translation, separated by {separator}, are needed; {_found(columns)}"
                 )
-            source, target = columns
-            if terms.setdefault(source, target) != target:
+            source, translation = columns
+            if terms.setdefault(source, translation) != translation:
                 before = f"{terms[source]!r} in line {numbers[source]}"
-                raise DataError(f"{where}: {source!r} has two translations, {before} and {target!r}; keep one")
+                raise DataError(f"{where}: {source!r} has two translations, {before} and {translation!r}; keep one")
             numbers.setdefault(source, number)
         return cls(terms, str(path))
 
@@ -108,7 +124,26 @@ class Glossary:
 def _found(columns: list[str]) -> str:
     if len(columns) == 2:
         return f"the {'translation' if columns[0] else 'term'} is blank"
-    return "found no tab" if len(columns) == 1 else f"found {len(columns)} columns"
+    return f"found {len(columns)} column{'s' if len(columns) > 1 else ''}"
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line number and the cells of each row. Excel writes semicolons where the comma is for decimals."""
+    lines = list(read_lines(path))
+    separator = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter=separator, strict=True)
+    try:
+        for cells in reader:
+            yield reader.line_num, cells or [""]
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: not a CSV row: {error}") from None
+
+
+def _header(columns: Sequence[str]) -> list[str]:
+    """Return the two names in a header, of languages without their regions; nothing if a row is none."""
+    names = [re.split("[-_]", column.lower())[0] for column in columns]
+    is_header = len({*names}) == 2 and all(name in FIELDS or language_name(name) != name for name in names)
+    return names if is_header else []
 
 
 class Applied:

@@ -20,6 +20,7 @@ from nmt.text.glossary import Applied, Glossary
 from nmt.text.lines import read_lines, sentences_problem
 from nmt.text.stream import windows
 from nmt.translate.align import alignments, attention_of, pharaoh
+from nmt.translate.score import scored_line
 from nmt.translate.sentences import MAX_PIECES_FACTOR
 from nmt.translate.translator import Translator
 from nmt.translate.types import WINDOW, Line, Translation
@@ -51,13 +52,14 @@ def translate_file(
     search: SearchConfig | None = None,
     n_best: int = 1,
     files: Files | None = None,
+    scores: bool = False,
 ) -> None:
     """Translate the lines of a file, or of standard input (`-`), into a file or to standard output (`-`).
 
-    Line n is the translation of line n. With `n_best` above 1 every translation has a line of four tab-separated
-    columns: number of the source line (from 1), score, log-probability, translation; best first. Standard output gets
-    each line as soon as it is ready; lines that come slowly are answered one by one. A file is written as F.part and
-    renamed at the end. Warnings are counted and printed to standard error at the end.
+    Line n is the translation of line n. With `scores`, or `n_best` above 1, every translation has a line of four
+    tab-separated columns: number of the source line (from 1), score, log-probability, translation; best first. Standard
+    output gets each line as soon as it is ready; lines that come slowly are answered one by one. A file is written as
+    F.part and renamed at the end. Warnings are counted and printed to standard error at the end.
     Raises ConfigError for settings that are incompatible or not supported, DataError if the input is missing or not
     UTF-8, if the output cannot be written, or if `prefixes` or `terms` has another number of lines than the text.
     """
@@ -67,7 +69,7 @@ def translate_file(
     refuse_overwriting(
         (target, files.alignments, files.attention), (source, files.prefixes, files.terms, files.glossary)
     )
-    glossary = Glossary.read(files.glossary) if files.glossary is not None else None
+    glossary = Glossary.read(files.glossary, translator.config.data.tgt) if files.glossary is not None else None
     if files.attention is not None:
         from nmt.plots.attention import check_picture  # importing matplotlib takes 0.3 s
 
@@ -89,7 +91,7 @@ def translate_file(
                 warnings.add(number, line, translations)
                 if applied is not None:
                     applied.add(number, constraint_spans(line.text, search, glossary), translations[0].text)
-                out.writelines(output_row(number, translation, n_best) for translation in translations)
+                out.writelines(output_row(number, translation, scores or n_best > 1) for translation in translations)
                 out.flush()
                 if attention is not None:
                     attention.add(translations[0])
@@ -105,10 +107,11 @@ def translate_file(
         say(message)
 
 
-def output_row(number: int, translation: Translation, n_best: int) -> bytes:
-    """Return the line of a translation of line `number` (from 1)."""
-    scores = f"{number}\t{translation.score:.6f}\t{translation.log_prob:.6f}\t" if n_best > 1 else ""
-    return f"{scores}{translation.text}\n".encode()
+def output_row(number: int, translation: Translation, scores: bool) -> bytes:
+    """Return the line of a translation of line `number` (from 1), with its scores or alone."""
+    best = translation
+    line = scored_line(number, best.score, best.log_prob, best.text) if scores else best.text
+    return f"{line}\n".encode()
 
 
 class _ConstraintFiles:

@@ -80,10 +80,17 @@ class _Request(BaseModel):
     arithmetic: Arithmetic
     search: SearchConfig
     n_best: int
+    scores: bool
 
 
 def translate_in_parts(
-    engine: Engine, models: Models, source: Path, target: Path, search: SearchConfig, n_best: int = 1
+    engine: Engine,
+    models: Models,
+    source: Path,
+    target: Path,
+    search: SearchConfig,
+    n_best: int = 1,
+    scores: bool = False,
 ) -> None:
     """Translate a file into a file as `translate_file` does, on an engine, in parts of `WINDOW` lines.
 
@@ -97,7 +104,9 @@ def translate_in_parts(
         of_models: Json = {"models": models.model_dump(mode="json")}
         [choice] = run_all(engine, work, [Task("arithmetic", choose_arithmetic, of_models)])
         arithmetic = Arithmetic.model_validate(choice.summary)
-        request = _Request(models=models, arithmetic=arithmetic, search=search, n_best=n_best).model_dump(mode="json")
+        request = _Request(
+            models=models, arithmetic=arithmetic, search=search, n_best=n_best, scores=scores or n_best > 1
+        ).model_dump(mode="json")
         tasks = [
             Task(f"{TRANSLATED}/{part.name}", translate_part, {"first": part.first, "request": request}, part.digest)
             for part in parts
@@ -181,7 +190,7 @@ def translate_part(folder: Path, arguments: Json) -> Json:
         by_line = translator.translate_window(lines, request.search, request.n_best, first)
         for number, (line, translations) in enumerate(zip(lines, by_line, strict=True), start=first + 1):
             warnings.add(number, Line(line), translations)
-            out.writelines(output_row(number, translation, request.n_best) for translation in translations)
+            out.writelines(output_row(number, translation, request.scores) for translation in translations)
             n_rows += len(translations)
     return {"rows": n_rows, "warnings": asdict(warnings)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -37,6 +37,8 @@ class Scored:
     cut: bool = False
     """True if a side has more pieces than the model can take: only its start was read. The end of sentence of a target
     that was cut is not scored."""
+    text: str = ""
+    """The target line."""
 
     @property
     def log_prob(self) -> float:
@@ -83,7 +85,7 @@ class PairScorer:
             log_probs = self.decoder.log_probs(ids, progress)
             for row, s, t, values in zip(rows, src_ids, tgt_ids, log_probs, strict=True):
                 scored[row] = self._scored(s, t, values)
-            yield from scored
+            yield from (replace(pair, text=chunk[row][1]) for row, pair in enumerate(scored))
 
     def _is_blank(self, src: str, tgt: str) -> bool:
         """Whether a side that is read is blank."""
@@ -124,22 +126,23 @@ def read_text(path: Path) -> Iterator[str]:
 def write_scores(scored: Iterable[Scored], target: Path | str, tokens: bool = False, noun: str = "pair") -> Totals:
     """Write a line for each pair into a file, or to standard output (`-`), and return the totals.
 
-    Three tab-separated columns: score, log-probability, number of pieces (`nan`, `nan`, `0` for a pair with a blank
-    side); with `tokens` a JSON object with pieces and their log-probabilities (null instead of NaN), and whether a side
-    was cut.
+    Four tab-separated columns, those of `scored_line`: line number, score, log-probability (both `nan` for a pair with
+    a blank side) and the target line; with `tokens` a JSON object with pieces and their log-probabilities (null instead
+    of NaN), and whether a side was cut.
     A file is written as F.part and renamed at the end. Raises DataError if it cannot be written.
     """
     totals = Totals(noun)
-    render = _json if tokens else _row
     with open_output(target) as out:
         for number, pair in enumerate(scored, start=1):
             totals.add(number, pair)
-            out.write(render(pair).encode() + b"\n")
+            line = _json(pair) if tokens else scored_line(number, pair.score, pair.log_prob, pair.text)
+            out.write(f"{line}\n".encode())
     return totals
 
 
-def _row(scored: Scored) -> str:
-    return f"{scored.score:.6f}\t{scored.log_prob:.6f}\t{len(scored.pieces)}"
+def scored_line(number: int, score: float, log_prob: float, text: str) -> str:
+    """Return four columns separated by tabs, of line `number` (from 1)."""
+    return f"{number}\t{score:.6f}\t{log_prob:.6f}\t{text}"
 
 
 def _json(scored: Scored) -> str:

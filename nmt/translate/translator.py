@@ -129,7 +129,7 @@ class Translator:
         if isinstance(texts, str):
             raise TypeError("translate takes a list of texts, found one text: give [text]")
         search = self.search_settings(settings)
-        terms = Glossary.of(glossary) if glossary is not None else None
+        terms = Glossary.of(glossary, self.config.data.tgt) if glossary is not None else None
         n_wanted = 1 if n_best is None else n_best
         self.check(search, n_wanted, has_terms=terms is not None and not search.inline_terms)
         by_text = self.translate_lines([Line(text, glossary=terms) for text in texts], search, n_wanted)

@@ -123,6 +123,11 @@ def test_translations_are_line_by_line_and_evaluate_agrees(nmt: Command) -> None
     assert Path("again.en").read_text() == Path("hyp.en").read_text()
     report = json.loads(whole.out)
     assert report["scores"] == json.loads(of_files.out)["scores"]
+    text = done(nmt("evaluate", "--run", RUN, "--src", "test.de", "--ref", "test.en", "--ref", "test.en", "--json")).out
+    assert [score["value"] for score in json.loads(text)["scores"]] == [score["value"] for score in report["scores"]]
+    rows = done(nmt("translate", "--run", RUN, "--input", "test.de", "--scores")).out.splitlines()
+    assert [row.split("\t")[::3] for row in rows] == [[str(n), hyp] for n, hyp in enumerate(hyps, start=1)]
+    assert all(float(row.split("\t")[1]) < 0 for row in rows)
     bleu = sacrebleu.corpus_bleu(hyps, [refs]).score
     assert {score["metric"]: score["value"] for score in report["scores"]}["bleu"] == pytest.approx(bleu)
     assert (report["run"], report["split"], report["lines"]) == (str(RUN), "toy", 20)

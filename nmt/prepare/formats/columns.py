@@ -42,7 +42,9 @@ def find_columns(layout: Layout, names: Sequence[str], where: str, remedy: str) 
 
 def _find(layout: Layout, language: str, names: Sequence[str], where: str, remedy: str) -> int:
     if wanted := layout.columns.get(language):
-        found, what = [name for name in names if name.strip() == wanted.strip()], f"named {shown([wanted])}"
+        exact = [name for name in names if name.strip() == wanted.strip()]
+        found = exact or [name for name in names if _normal(name) == _normal(wanted)]
+        what = f"named {shown([wanted])}"
     else:
         alike = matching(language, names)
         found, what = [name for name in names if name in alike], f"for {language}"

@@ -9,7 +9,7 @@ from functools import lru_cache
 from nmt.errors import DataError
 from nmt.prepare.pairs import Layout, Units
 
-_MAX_TAG = 20  # characters that are reported
+MAX_TAG = 20  # characters that are reported
 _MAX_REASONS = 50  # a damaged file may have a language of its own for each unit
 
 
@@ -54,9 +54,14 @@ def side_of_source(source: str, target: str, layout: Layout, units: Units) -> in
     sides = side_of(source, layout.languages), side_of(target, layout.languages)
     if None not in sides and sides[0] != sides[1]:
         return sides[0]
-    reason = f"languages {source[:_MAX_TAG]}-{target[:_MAX_TAG]}"
-    units.skip(reason if reason in units.skipped or len(units.skipped) < _MAX_REASONS else "other languages")
+    reason = f"languages {source[:MAX_TAG]}-{target[:MAX_TAG]}"
+    units.skip(limited(reason, "other languages", units))
     return None
+
+
+def limited(reason: str, otherwise: str, units: Units) -> str:
+    """Return `reason`, or `otherwise` where many reasons have been counted and this is a new one."""
+    return reason if reason in units.skipped or len(units.skipped) < _MAX_REASONS else otherwise
 
 
 @lru_cache(maxsize=1024)

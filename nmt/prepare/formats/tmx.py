@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
-from nmt.prepare.formats.language import by_language
+from nmt.prepare.formats.language import MAX_TAG, by_language, limited
 from nmt.prepare.formats.xml import XML_LANG, read_units, text_of
 from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, one_line, parse_score
@@ -40,6 +40,9 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
                 units.skip(NO_SCORE)
                 continue
         one, other = ([one_line(text) for text in side] for side in sides)
+        if len(one) + len(other) > 2:
+            tags = ", ".join(dict.fromkeys(tag[:MAX_TAG] for tag, _ in texts))
+            units.skip(limited(f"several texts in a language, all used ({tags})", "several texts, all used", units))
         yield from ((one[0], text, score) for text in other)
         yield from ((text, other[0], score) for text in one[1:])
 

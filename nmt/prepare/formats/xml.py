@@ -15,6 +15,7 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
+from nmt.console import printable
 from nmt.errors import DataError
 from nmt.prepare.inputs import Input
 from nmt.text.declared import extends_ascii
@@ -117,7 +118,7 @@ class _Parser:
     """Builds a tree of each unit, and none of what is around them."""
 
     def __init__(self, name: str, root: str, tags: frozenset[str]) -> None:
-        self._name, self._root, self._tags, self._tag = name, root, tags, ""
+        self._name, self._root, self._tags, self._tag, self._id = name, root, tags, "", ""
         self._namespace = ""
         self._around: list[dict[str, str]] = []
         self._builder: TreeBuilder | None = None
@@ -151,9 +152,9 @@ class _Parser:
 
     def error(self, problem: str, line: int | None = None) -> DataError:
         """Return an error at a line, or at the current one, and at a unit."""
-        where = "at" if self._builder else "after"
-        unit = f"{where} {self._tag} {self._n_units}" if self._n_units else "before the first unit"
-        return DataError(f"{self._name}: line {line or self._expat.CurrentLineNumber}, {unit}: {problem}")
+        unit = f"{'' if self._builder else 'after '}{self._tag} {self._n_units}{self._id}" if self._n_units else ""
+        at = f"line {line or self._expat.CurrentLineNumber}"
+        return DataError(f"{self._name}: {unit or 'before the first unit'} ({at}): {problem}")
 
     def _check_size(self) -> None:
         position = self._expat.CurrentByteIndex
@@ -178,6 +179,8 @@ class _Parser:
         if self._builder is None:
             self._tag = name
             self._n_units += 1
+            own = attributes.get("tuid") or attributes.get("id")
+            self._id = f" {printable(own[:40])!r}" if own else ""
             self._n_elements, self._unit_start, self._unit_depth = 0, self._expat.CurrentByteIndex, self._depth
             self._builder = TreeBuilder()
             self._expat.CharacterDataHandler = self._builder.data

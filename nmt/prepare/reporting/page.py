@@ -73,7 +73,7 @@ def _corpora(corpora: Sequence[CorpusReport]) -> Iterator[str]:
     yield from _counts(corpora)
     for corpus in corpora:
         if corpus.skipped:
-            yield f"<p>{escaped(corpus.corpus)}: skipped, since they are no pair: {_counted(corpus.skipped)}.</p>"
+            yield f"<p>{escaped(corpus.corpus)}: units that are not one pair: {_counted(corpus.skipped)}.</p>"
 
 
 def _counts(corpora: Sequence[CorpusReport | MonoReport]) -> Iterator[str]:
@@ -179,10 +179,10 @@ def _each(report: Report) -> Iterator[str]:
         yield '<div class="beside">\n<div>\n<h3>Some of the pairs dropped</h3>\n<dl>'
         for reason, samples in corpus.dropped_samples.items():
             for sample in samples:
-                yield from _sample(f"{_named(reason)}, line {sample['line']:,}", sample, report.languages, "dropped")
+                yield from _sample(f"{_named(reason)}, pair {sample['line']:,}", sample, report.languages, "dropped")
         yield "</dl>\n</div>\n<div>\n<h3>Some of the pairs kept</h3>\n<dl>"
         for sample in corpus.kept_samples:
-            yield from _sample(f"line {sample['line']:,}", sample, report.languages, "kept")
+            yield from _sample(f"pair {sample['line']:,}", sample, report.languages, "kept")
         yield "</dl>\n</div>\n</div>\n</details>"
 
 

@@ -24,7 +24,7 @@ def screen(report: Report) -> Iterator[str]:
     for one in report.corpora:
         if one.skipped:
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(one.skipped.items()))
-            yield from _wrapped(f"{one.key} {one.corpus}: skipped, since they are no pair: {reasons}")
+            yield from _wrapped(f"{one.key} {one.corpus}: units that are not one pair: {reasons}")
     if report.repaired:
         kinds = ", ".join(f"{REPAIRS[kind]} {n:,}" for kind, n in report.repaired.items())
         yield from _wrapped(f"repaired: {kinds}")
@@ -54,7 +54,7 @@ def _samples(report: Report, reason: str) -> Iterator[str]:
         for number, sample in enumerate(corpus.dropped_samples.get(reason, []))
     ]
     for _, corpus, sample in sorted(samples, key=lambda each: each[0])[:_N_SAMPLES]:
-        yield f"  {corpus.corpus}, line {sample['line']:,}"
+        yield f"  {corpus.corpus}, pair {sample['line']:,}"
         for language in report.languages:
             yield _fitted(f"    {language}  {printable_sentence(str(sample[language]))}".rstrip())
 

@@ -38,7 +38,7 @@ def table(
     for key, record in sources.items():
         if record.skipped:
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(record.skipped.items()))
-            yield f"{key} {record.corpus}: skipped, since they are no pair: {reasons}"
+            yield f"{key} {record.corpus}: units that are not one pair: {reasons}"
         if record.repaired:
             kinds = ", ".join(
                 f"{name} {record.repaired[kind]:,}" for kind, name in REPAIRS.items() if kind in record.repaired

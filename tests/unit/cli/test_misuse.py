@@ -12,6 +12,8 @@ from nmt.cli import app
 from nmt.cli.hints import OTHER_COMMANDS, OTHER_OPTIONS
 from nmt.config.fields import field_paths
 from nmt.config.foreign import NO_SETTING, OTHER_NAMES
+from nmt.config.load import load_config
+from nmt.config.yaml12 import parse_yaml
 
 COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
 OPTIONS = [
@@ -52,6 +54,34 @@ def message(nmt: Command, *arguments: str) -> str:
     assert (result.status, result.out) == (2, "")
     assert result.err.count("\n") == 1
     return result.err.removeprefix("nmt: ").removesuffix("; see --help\n")
+
+
+@pytest.mark.parametrize(
+    ("names", "start", "expected"),
+    [
+        (["my memory.tmx"], '<tmx><tu><tuv xml:lang="fr-CA"/><tuv xml:lang="de-AT"/><tuv xml:lang="de-DE"/>',
+         {"direction": "fr-de", "train": [{"path": "my memory.tmx"}]}),
+        (["a.xlf"], "<xliff version='1.2'><file source-language='en-US' target-language='cs'>",
+         {"direction": "en-cs", "train": [{"path": "a.xlf"}]}),
+        (["pairs.tsv"], "a\tb", {"direction": "de-en", "train": [{"path": "pairs.tsv"}]}),
+        (["a.fr", "a.en"], "x", {"direction": "fr-en", "train": [{"files": {"fr": "a.fr", "en": "a.en"}}]}),
+    ],
+)  # fmt: skip
+def test_corpus_in_place_of_a_config_is_answered_with_a_config(
+    nmt: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names: list[str], start: str, expected: object
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(names[0]).write_text(start, encoding="utf-8")
+    for arguments in (names, ["--config", names[0]])[: 3 - len(names)]:
+        result = nmt("prepare", *arguments)
+        assert (result.status, result.err.count("\n")) == (2, 1) and names[0] in result.err
+        assert parse_yaml(result.out, "shown") == {"data": expected} and result.out.count("\n") == 4
+        load_config(write_text(Path("shown.yaml"), result.out))
+
+
+def write_text(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
 def test_some_options_are_lists() -> None:

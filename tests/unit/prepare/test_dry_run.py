@@ -56,7 +56,7 @@ def test_it_tells_what_prepare_does(place: Folder) -> None:
         assert dry[key] == prepared[key], key
     assert (dry["kind"], dry["sample"], dry["tokenizer"]) == ("dry run", None, None)
     assert said[:3] == told.split("\n")[:3]
-    assert "  more.de, line 1" in said and said[-2].startswith("nothing was prepared")
+    assert "  more.de, pair 1" in said and said[-2].startswith("nothing was prepared")
 
 
 def test_the_report_is_no_part_of_the_content(place: Folder) -> None:

@@ -69,7 +69,7 @@ def test_every_pair_of_every_format_is_read_once(folder: Path) -> None:
     assert [list(source["files"]) for source in sources] == [
         ["memories/a.tmx"], ["agency.zip"], ["table.tsv.gz"], ["rows.jsonl"],
     ]  # fmt: skip
-    assert "train.0 *.tmx: skipped, since they are no pair: no text in en 1" in told
+    assert "train.0 *.tmx: units that are not one pair: no text in en 1" in told
     texts = [(folder / "data" / f"{split}.{language}") for split in ("train", "valid") for language in ("de", "en")]
     lines = [path.read_text(encoding="utf-8").splitlines() for path in texts]
     pairs = {*zip(lines[0], lines[1], strict=True), *zip(lines[2], lines[3], strict=True)}
@@ -140,7 +140,7 @@ def test_a_recipe_in_another_folder_finds_the_files(folder: Path) -> None:
 
 def test_what_cannot_be_read_leaves_nothing(folder: Path) -> None:
     (folder / "memories" / "a.tmx").write_text(tmx(PAIRS)[:-300], encoding="utf-8")
-    with pytest.raises(DataError, match=r"a\.tmx: line \d+, at tu \d+: broken XML"):
+    with pytest.raises(DataError, match=r"a\.tmx: tu \d+ \(line \d+\): broken XML"):
         prepare(config(folder), folder / "data", echo=lambda _: None)
     with pytest.raises(DataError, match=r"none/\*\.tmx"):
         prepare(config(folder, path="none/*.tmx"), folder / "data", echo=lambda _: None)

@@ -57,7 +57,7 @@ def test_what_the_page_says(n_corpora: int) -> None:
         f"{read:,} pairs were read from {'2 corpora' if n_corpora == 2 else 'one corpus'}. {kept} (0.1%) are kept",
         "look at ein Satz", "ein Satz 0 train.0", "valid 30", *REASONS.values(), "Latin 100.0%", "Cyrillic 100.0%",
         "identified as de 80.0%, fr 20.0%", f"wrong encoding, {7 * n_corpora} pairs", "davor", "kept 9",
-        "copied source, line 7", "skipped, since they are no pair: ein Satz 3", "4,000 pieces for de and en together",
+        "copied source, pair 7", "units that are not one pair: ein Satz 3", "4,000 pieces for de and en together",
         "2.00 pieces per word", "de: characters a line", "length of en in lengths of de", "name: ein Satz",
     ):  # fmt: skip
         assert text in page.text, text
@@ -116,14 +116,14 @@ def test_the_screen_is_a_hundred_columns_wide(text: str) -> None:
                for corpus in dry.corpora]  # fmt: skip
     lines = list(screen(dry.model_copy(update={"corpora": corpora})))
     assert max(map(width, lines)) <= 100
-    assert "  kurz 0, line 12" in lines and "    en  b" in lines
+    assert "  kurz 0, pair 12" in lines and "    en  b" in lines
 
 
 def test_each_reason_is_shown_with_a_sample_of_each_corpus_in_turn() -> None:
     lines = list(screen(report(kind="dry run", n_corpora=4)))
     start = lines.index("length ratio: 8 of 49,380 pairs (0.0%), such as")
-    assert [line for line in lines[start + 1 : start + 10] if "line" in line] == [
-        f"  ein Satz {number}, line 6" for number in (0, 1, 2)
+    assert [line for line in lines[start + 1 : start + 10] if ", pair" in line] == [
+        f"  ein Satz {number}, pair 6" for number in (0, 1, 2)
     ]
     assert "warning: look at ein Satz" in lines and "repaired: wrong encoding 28" in lines
     assert sum(" such as" in line for line in lines) == len(REASONS) - 1  # not those split off

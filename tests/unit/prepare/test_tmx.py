@@ -83,8 +83,22 @@ def test_several_texts_of_a_language() -> None:
         ("Jänner", "Eanáir"),
         ("Januar", "January"),
     ]
+    units = [*zip(("de-AT", "en-US", "en-GB"), ("Jänner", "color", "colour"), strict=True)]
+    assert read_bytes(read_tmx, memory(unit(*units), unit(*units)))[1] == {
+        "several texts in a language, all used (de-AT, en-US, en-GB)": 2
+    }
+    for code in ("en_GB", "EN-gb"):
+        assert read_bytes(read_tmx, memory(unit(*units)), columns={"de": "de_AT", "en": code}) == (
+            [("Jänner", "colour")],
+            {},
+        )
     exact = memory(unit(*texts, ("de", "genau")))
     assert read_bytes(read_tmx, exact, ("de", "en_US"))[0] == [("genau", "Jan")]
+
+
+def test_error_names_the_unit_and_its_id() -> None:
+    data = memory(unit(("de", "a"), ("en", "b"))).replace("<tu>", '<tu tuid="x-7">').replace("</tuv>", "&broken;</tuv>")
+    assert "tu 1 'x-7' (line " in error_of(read_tmx, data)
 
 
 def test_units_without_text_in_a_language_are_counted() -> None:
@@ -107,7 +121,7 @@ def test_encodings(encoding: str, is_declared: bool) -> None:
     if is_declared:
         data = data.replace("?>", f' encoding="{encoding.removesuffix("-sig")}"?>', 1)
     elif encoding in ("iso-8859-1", "cp1252"):
-        assert "line 4, at tu 1: broken XML (not well-formed (invalid token))" in error_of(
+        assert "tu 1 (line 4): broken XML (not well-formed (invalid token))" in error_of(
             read_tmx, data.encode(encoding)
         )
         return
@@ -127,7 +141,7 @@ def test_encodings_with_several_bytes_per_character() -> None:
         raw = data.replace("?>", f" encoding='{encoding}'?>", 1).encode(encoding)
         assert read_bytes(read_tmx, raw)[0] == [("日本語" * i, "x") for i in range(1, 60)]
         cut = raw.replace("日本語".encode(encoding), b"\xff\xff", 1)
-        assert f"line 4, at tu 1: not {encoding}, its encoding" in error_of(read_tmx, cut)
+        assert f"tu 1 (line 4): not {encoding}, its encoding" in error_of(read_tmx, cut)
 
 
 def test_text_that_crosses_the_chunks_of_reading(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,11 +171,11 @@ def test_a_document_type_is_accepted_and_not_fetched() -> None:
         (
             '[<!ENTITY a "x"><!ENTITY b "&a;&a;">]',
             "&b;",
-            "line 2, before the first unit: its DOCTYPE defines the entity a",
+            "before the first unit (line 2): its DOCTYPE defines the entity a",
         ),
         ('[<!ENTITY a SYSTEM "file:///etc/passwd">]', "&a;", "defines the entity a, which is refused as unsafe"),
         ('[<!ENTITY % a SYSTEM "http://localhost/x"> %a;]', "", "defines the entity a"),
-        ('SYSTEM "tmx14.dtd"', "a&nbsp;b", "line 4, at tu 1: the entity &nbsp; is not defined"),
+        ('SYSTEM "tmx14.dtd"', "a&nbsp;b", "tu 1 (line 4): the entity &nbsp; is not defined"),
         ("[" + "<!ELEMENT a ANY>" * 5000 + "]", "", "a DOCTYPE of more than 64 kB; remove it"),
     ],
 )
@@ -173,21 +187,21 @@ def test_entities_are_refused(doctype: str, text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("", "line 1, before the first unit: broken XML (no element found)"),
+        ("", "before the first unit (line 1): broken XML (no element found)"),
         (
             START + unit(("de", "a")) + unit(("de", "&#1;"), ("en", "")),
-            "line 5, at tu 2: broken XML (reference to invalid character number)",
+            "tu 2 (line 5): broken XML (reference to invalid character number)",
         ),
-        (START + unit(("de", "a")) + unit(("de", "a</hi>")), "line 5, at tu 2: broken XML (mismatched tag)"),
-        (START + unit(("de", "a")), "line 5, after tu 1: broken XML (no element found)"),
-        (memory(unit(("de", "&uuml;"))), "line 4, at tu 1: broken XML (undefined entity)"),
+        (START + unit(("de", "a")) + unit(("de", "a</hi>")), "tu 2 (line 5): broken XML (mismatched tag)"),
+        (START + unit(("de", "a")), "after tu 1 (line 5): broken XML (no element found)"),
+        (memory(unit(("de", "&uuml;"))), "tu 1 (line 4): broken XML (undefined entity)"),
         (
             "<html><body/></html>",
-            "line 1, before the first unit: its outermost element is <html>, where <tmx> is needed",
+            "before the first unit (line 1): its outermost element is <html>, where <tmx> is needed",
         ),
-        (memory(unit(("de", "<a>" * 200))), "line 4, at tu 1: more than 100 elements inside each other"),
+        (memory(unit(("de", "<a>" * 200))), "tu 1 (line 4): more than 100 elements inside each other"),
         (START + "<a>" * 200, "more than 100 elements inside each other"),
-        (memory(unit(("de", "<ph/>" * 70_000))), "line 4, at tu 1: more than 65,536 elements in one"),
+        (memory(unit(("de", "<ph/>" * 70_000))), "tu 1 (line 4): more than 65,536 elements in one"),
         (memory(*[f"<a{i}/>" for i in range(20_000)]), "more than 16,384 different names"),
         (START.replace("?>", ' encoding="UTF-7"?>'), "the encoding utf-7 in its first line is not supported"),
         (START.replace("?>", ' encoding="punycode"?>'), "the encoding punycode in its first line is not supported"),
@@ -200,11 +214,15 @@ def test_broken_files(data: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("before", "repeated", "message"),
     [
-        (START + "<tu><tuv><seg>", b"long text\n", "at tu 1: a tu of more than 32 MB"),
-        (START + "<tu><tuv><seg a='", b"long text\n", "at tu 1: a tag or comment of more than 4 MB"),
-        (START + "<a b='", b"long text ", "before the first unit: a tag or comment of more than 4 MB"),
-        (START + unit(("de", "a")) + "<!--", b"long text ", "line 5, after tu 1: a tag or comment of more than 4 MB"),
-        ("<!DOCTYPE a [", b"<!ELEMENT b ANY>", "line 1, before the first unit: a DOCTYPE of more than 64 kB"),
+        (START + "<tu><tuv><seg>", b"long text\n", r"tu 1 \(line \d+\): a tu of more than 32 MB"),
+        (START + "<tu><tuv><seg a='", b"long text\n", r"tu 1 \(line \d+\): a tag or comment of more than 4 MB"),
+        (START + "<a b='", b"long text ", r"before the first unit \(line 4\): a tag or comment of more than 4 MB"),
+        (
+            START + unit(("de", "a")) + "<!--",
+            b"long text ",
+            r"after tu 1 \(line 5\): a tag or comment of more",
+        ),
+        ("<!DOCTYPE a [", b"<!ELEMENT b ANY>", r"before the first unit \(line 1\): a DOCTYPE of more than 64 kB"),
     ],
 )
 def test_text_without_end_is_given_up_in_bounded_memory(before: str, repeated: bytes, message: str) -> None:

@@ -185,7 +185,7 @@ def test_states_of_version_2() -> None:
 
 def test_errors_name_the_line_and_the_unit() -> None:
     data = version1(unit1("eins", "one"), unit1("zwei", "two</g>"))
-    assert "line 4, at trans-unit 2: broken XML (mismatched tag)" in error_of(read_xliff, data)
+    assert "trans-unit 2 '1' (line 4): broken XML (mismatched tag)" in error_of(read_xliff, data)
     assert "its outermost element is <tmx>, where <xliff> is needed" in error_of(read_xliff, "<tmx/>")
     bomb = '<!DOCTYPE xliff [<!ENTITY a "b">]><xliff'
     assert "defines the entity a" in error_of(read_xliff, data.replace("<xliff", bomb, 1))

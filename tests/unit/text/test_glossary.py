@@ -50,10 +50,34 @@ def test_a_file_of_terms(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("g.csv", 'source,target\nHund,"hound, dog"\n"a ""b""",c\n'),
+        ("g.csv", '\ufeffGerman;English\r\nHund;"hound, dog"\r\n\r\n"a ""b""";c\r\n'),
+        ("g.CSV", 'en-GB;de_AT\n"hound, dog";Hund\nc;"a ""b"""\n'),
+        ("g.tsv", 'en\tde\nhound, dog\tHund\nc\ta "b"\n'),
+        ("g.tsv", 'Hund\thound, dog\na "b"\tc\n'),
+    ],
+)
+def test_table_of_terms_is_read_with_or_without_header(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_bytes(text.encode())
+    glossary = Glossary.read(tmp_path / name, target="en")
+    assert (len(glossary), glossary.translations) == (2, ["c", "hound, dog"])
+    assert [span.wanted for span in constraint_spans('a "b" Hund', OFF, glossary)] == ["c", "hound, dog"]
+
+
+@pytest.mark.parametrize(("text", "line"), [("a,b\nc\n", 2), ('a,b\n"c\nd",e,f\n', 3), ('a,"b" x\n', 1)])
+def test_broken_csv_of_terms_is_refused_with_its_line(tmp_path: Path, text: str, line: int) -> None:
+    (tmp_path / "g.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=f"g.csv, line {line}: "):
+        Glossary.read(tmp_path / "g.csv")
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a\tb\nHund hound\n", r"line 2: a term and its translation, separated by a tab, are needed; found no tab$"),
-        ("#comment\n", r"line 1: .* found no tab$"),
+        ("a\tb\nHund hound\n", r"line 2: a term and its translation, separated by a tab, are needed; found 1 column$"),
+        ("#comment\n", r"line 1: .* found 1 column$"),
         ("a\tb\tc\n", r"line 1: .* found 3 columns$"),
         ("Hund\t \n", r"line 1: .* the translation is blank$"),
         ("\thound\n", r"line 1: .* the term is blank$"),

@@ -161,13 +161,13 @@ def test_the_command_writes_a_line_for_every_pair(nmt: Command, run_dir: Path, t
     rows = [line.split("\t") for line in Path("scores").read_text().splitlines()]
     expected = list(score(translator, list(zip([*PLAIN, "", "mali"], [*REFS, "ta", "go"], strict=True))))
     assert len(rows) == 10
-    assert rows[8] == ["nan", "nan", "0"]
+    assert rows[8] == ["9", "nan", "nan", "ta"]
+    assert [(row[0], row[3]) for row in rows] == [(f"{n}", ref) for n, ref in enumerate([*REFS, "ta", "go"], start=1)]
     for row, one in zip(rows, expected, strict=True):
         if one.pieces:
-            assert [float(row[0]), float(row[1])] == pytest.approx([one.score, one.log_prob], abs=1e-4)
-            assert int(row[2]) == len(one.pieces)
-    total = math.fsum(float(row[1]) for row in rows if row[2] != "0")
-    n_pieces = sum(int(row[2]) for row in rows)
+            assert [float(row[1]), float(row[2])] == pytest.approx([one.score, one.log_prob], abs=1e-4)
+    total = math.fsum(float(row[2]) for row in rows if row[2] != "nan")
+    n_pieces = sum(len(one.pieces) for one in expected)
     assert "nmt: 1 pair with a blank side, not scored: 9\n" in result.err
     assert f"nmt: log-probability {total:,.2f}, perplexity {math.exp(-total / n_pieces):.4g} per piece, " in result.err
     assert f"(9 pairs, {n_pieces} pieces, {sum(len(ref.split()) for ref in REFS) + 1 + 9} words, " in result.err
