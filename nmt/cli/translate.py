@@ -87,12 +87,18 @@ def translate(
     ] = None,
     address: AddressOption = None,
     int8: Annotated[bool, typer.Option("--int8", help="With ctranslate2: 8-bit weights.")] = False,
+    as_text: Annotated[
+        bool, typer.Option("--as-text", help="Translate a document line by line as it stands, with its markup.")
+    ] = False,
 ) -> None:
     """Translate text line by line.
 
     Raw UTF-8 text in, raw text out; blank lines stay blank. Lines are read 4,096 at a time and sorted by length; slow
     input is answered line by line. Standard output gets each line as soon as its batch is done; a file is written as
     F.part and renamed when it is complete. Lines longer than data.max_pieces are translated in parts.
+
+    Documents, such as .srt, .html, .po, .xlf, .docx or .pdf, are refused, by their name or their content: `nmt serve`
+    and nmt.documents in Python translate those that docs/documents.md lists. --as-text takes their lines as they stand.
 
     With --scores there are four columns separated by tabs: line number, score, log-probability (a sum, in nats) and
     translation; `sort -g -k2,2` puts the least probable first. With --n-best N above 1 every line has up to N
@@ -129,6 +135,10 @@ def translate(
       nmt translate --workers 8 --input crawl.de --output crawl.en
       nmt translate --engine ray --address 10.0.0.1:6379 --input crawl.de --output crawl.en
     """
+    from nmt.documents import refuse_document
+
+    if not as_text:
+        refuse_document(source)
     from nmt.cli.defaults import resolve_models, search_settings, with_language_model
     from nmt.export.cached import engine_for
     from nmt.model.device import visible_gpus
@@ -168,4 +178,4 @@ def translate(
     else:
         translator = Translator.load(paths, checkpoint, weights, precision=precision)
     search = search_settings(translator.config, beam, length_penalty, overrides)
-    translate_file(translator, source, target, search, n_best, files, scores)
+    translate_file(translator, source, target, search, n_best, files, scores, as_text)

@@ -1,7 +1,7 @@
 """Documents are taken apart into texts, and made again of their translations with everything else as it was."""
 
 from nmt.documents.html import HtmlFragment, html_fragment
-from nmt.documents.open import FORMATS, open_document
+from nmt.documents.open import FORMATS, open_document, refuse_document
 from nmt.documents.types import Document, Translated
 
-__all__ = ["FORMATS", "Document", "HtmlFragment", "Translated", "html_fragment", "open_document"]
+__all__ = ["FORMATS", "Document", "HtmlFragment", "Translated", "html_fragment", "open_document", "refuse_document"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from nmt.console import printable
 from nmt.documents.catalogue import open_catalogue
@@ -11,9 +11,12 @@ from nmt.documents.plain import open_text
 from nmt.documents.subtitles import open_subtitles
 from nmt.documents.types import Document
 from nmt.errors import ConfigError, DataError
+from nmt.files.compressed import compression_of
+from nmt.text.formats import document_kind
+from nmt.text.lines import beginning
 
 FORMATS = (".txt", ".srt", ".vtt", ".po", ".html", ".htm", ".docx", ".odt")
-"""Suffixes of the documents that can be opened."""
+"""Suffixes of the documents that can be opened; the first is plain text."""
 
 INSTALL = (
     "Word and OpenDocument files need the package lxml; pip install lxml installs it, and so does nmt's extra serve"
@@ -43,6 +46,23 @@ def open_document(name: str, content: bytes) -> Document:
         case suffix:
             found = f"documents of the type {suffix} are" if suffix else "a document whose name has no suffix is"
             raise DataError(f"{name}: {found} not supported; save it as one of {' '.join(FORMATS)}")
+
+
+def refuse_document(source: Path | str, start: bytes | None = None) -> None:
+    """Raise DataError for a document, whose markup or time codes would be translated as lines of text.
+
+    start: its first bytes; None: read them, if it is a file.
+    """
+    path = Path(source)
+    if start is None:
+        start = beginning(path) if path.is_file() else b""
+    suffix = (path.with_suffix("") if compression_of(path) else path).suffix.lower()
+    kind = document_kind(start) or (f"a document ({suffix})" if suffix in FORMATS[1:] else None)
+    if kind is not None:
+        raise DataError(
+            f"{printable(str(source))}: {kind}, not lines of text; nmt serve, and nmt.documents in Python, translate "
+            f"documents in {' '.join(FORMATS[1:])} (docs/documents.md); --as-text translates its lines as they stand"
+        )
 
 
 def _open_office(name: str, suffix: str, content: bytes) -> Document:

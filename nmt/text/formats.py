@@ -24,14 +24,18 @@ BEGINNING = 1 << 16
 _N_LINES = 200  # of the beginning
 
 _LZ4 = b"\x04\x22\x4d\x18"
-_BINARY = {  # patterns: a sentence may begin like a short magic number
+_DOCUMENTS = {  # patterns: a sentence may begin like a short magic number
+    rb"(?s)PK\x03\x04.{26}(?:\[Content_Types\]\.xml|_rels/|docProps/|word/|xl/|ppt/)": "a document of Microsoft Office",
+    rb"(?s)PK\x03\x04.{26}mimetypeapplication/(?:vnd\.oasis|epub)": "an OpenDocument or EPUB document",
+    rb"%PDF-\d\.\d\s*[\r\n]": "a PDF document",
+    rb"\{\\rtf1?\s*[\\{]": "an RTF document",
+    rb"\xd0\xcf\x11\xe0": "a document of an office program",
+}
+_BINARY = {
     rb"PK\x03\x04": ("a zip archive, which .docx, .xlsx and .odt files are, too", "unzip"),
     rb"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x"),
     rb"PAR1[^\n]{0,8}[\x00-\x08\x0e-\x1f]": ("a Parquet file", None),
     rb"ARROW1\x00\x00": ("an Arrow file", None),
-    rb"%PDF-\d\.\d\s*[\r\n]": ("a PDF document", "pdftotext"),
-    rb"\{\\rtf1?\s*[\\{]": ("an RTF document", None),
-    rb"\xd0\xcf\x11\xe0": ("a document of an office program", None),
     rb"SQLite format 3\x00": ("an SQLite database", None),
 }
 _TAR_MARKS = (b"ustar\x0000", b"ustar  \x00")  # of POSIX and of GNU, at byte 257
@@ -48,6 +52,8 @@ def text_problem(name: Path | str, start: bytes) -> str | None:
         return f"compressed with LZ4; {_unpack(name, 'lz4 -dc')}"
     if start[257:265] in _TAR_MARKS:
         return f"a tar archive, where a text file is needed; unpack it first: {_call('tar -xf', name)}"
+    if document := _binary_document(start):
+        return f"{document}, where a text file is needed; save it as plain text first"
     for pattern, (what, tool) in _BINARY.items():
         if re.match(pattern, start):
             advice = f"; unpack it first: {_call(tool, name)}" if tool else ""
@@ -118,15 +124,10 @@ def lines_problem(name: Path | str, start: bytes) -> str | None:
     start: the first BEGINNING bytes, or the whole file if it is shorter.
     """
     is_whole = len(start) < BEGINNING
-    encoding = _wide_encoding(start) or "utf-8-sig"
-    text = start.decode(encoding, errors="replace").lstrip("\ufeff")
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    if not is_whole and len(lines) > 1:
-        lines.pop()  # truncated
-    lines = [line for line in lines[:_N_LINES] if line.strip()]
+    text, lines = _text_and_lines(start)
     if not lines:
         return None
-    if (kind := _markup(text.lstrip())) or (kind := _po(lines)):
+    if kind := _text_document(text, lines):
         return f"{kind}, {_NEEDED}: write the text of each language to a file of its own"
     if keys := _json_lines(lines):
         return f"JSON Lines, {_NEEDED}{_each(name, [_jq(key) for key in keys])}"
@@ -137,6 +138,40 @@ def lines_problem(name: Path | str, start: bytes) -> str | None:
     if separator := _separator(lines):
         return f"CSV with the separator {separator!r}, {_NEEDED}: write each column to a text file of its own"
     return None
+
+
+def document_kind(start: bytes) -> str | None:
+    """Name the kind of document that begins with `start`, such as HTML, XLIFF or PDF; None if it may be lines of text.
+
+    start: as for `lines_problem`.
+    """
+    return _binary_document(start) or _text_document(*_text_and_lines(start))
+
+
+def _binary_document(start: bytes) -> str | None:
+    return next((what for pattern, what in _DOCUMENTS.items() if re.match(pattern, start)), None)
+
+
+def _text_and_lines(start: bytes) -> tuple[str, list[str]]:
+    """Return the text that a file begins with, and its first lines that are whole and not blank."""
+    text = start.decode(_wide_encoding(start) or "utf-8-sig", errors="replace").lstrip("\ufeff")
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    if len(start) >= BEGINNING and len(lines) > 1:
+        lines.pop()  # truncated
+    return text, [line for line in lines[:_N_LINES] if line.strip()]
+
+
+def _text_document(text: str, lines: Sequence[str]) -> str | None:
+    kinds = (kind for kind, pattern in _SUBTITLES.items() if re.match(pattern, text))
+    return _markup(text.lstrip()) or _po(lines) or next(kinds, None)
+
+
+_TIMES = r"(?:\d+:)?\d\d?:\d\d[,.]\d+[ \t]+-->[ \t]+(?:\d+:)?\d\d?:\d\d[,.]\d"
+_SUBTITLES = {
+    "SubRip subtitles": rf"\s*\d+[ \t]*\r?\n{_TIMES}",
+    "WebVTT subtitles": rf"WEBVTT(?:[ \t][^\n]*|\r)?\n(?:[^\n]*\n)*?{_TIMES}",
+}
+"""Patterns of their beginnings; an arrow alone is no evidence."""
 
 
 _NEEDED = (
@@ -159,7 +194,7 @@ def _markup(text: str) -> str | None:
     if name == "xliff":
         version = re.search(r"""\sversion=["']([\d.]+)["']""", root["rest"])
         return f"XLIFF {version[1]} (XML)" if version else "XLIFF (XML)" if is_declared else None
-    if not (is_declared or root["rest"].strip()):
+    if not (is_declared or root["rest"].strip() or re.match(r"<html>\s*<(?:head|body)\b", text, re.IGNORECASE)):
         return None
     declared_as = "HTML" if "doctype html" in root["declared"].lower() else "XML"
     return _ROOTS.get(name) or (declared_as if is_declared and not root["declared"].startswith("<!--") else None)

@@ -137,31 +137,20 @@ def long_line(name: Path | str, number: int) -> DataError:
     )
 
 
-def sentences_problem(path: Path) -> str | None:
-    """Explain why a text file, judged by its beginning, does not have one sentence per line; None if it may.
-
-    Raises DataError.
-    """
-    start = _beginning(path)
-    return None if start is None else lines_problem(path, start)
-
-
 def refuse_other_texts(path: Path) -> None:
     """Raise DataError if a side of a corpus, judged by its beginning, does not have one sentence per line."""
-    start = _beginning(path)
-    if start is None:
-        return
+    start = beginning(path)
     if problem := lines_problem(path, start) or text_problem(path, start):
         raise DataError(f"{path}: {problem}")
 
 
-def _beginning(path: Path) -> bytes | None:
-    """Return the first bytes of a text file; None if it cannot be decompressed, which reading the lines will report."""
+def beginning(path: Path) -> bytes:
+    """Return the first bytes of a file, decompressed; none if it is damaged, which reading its lines will report."""
     with reading(path), _open(path) as file:
         try:
             return file.read(BEGINNING)
         except DamagedError:
-            return None
+            return b""
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import io
 import select
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO
 
 from nmt.errors import DataError
@@ -30,15 +30,16 @@ def windows(
     gap: float = 0.002,
     most: int = MAX_WINDOW_CHARACTERS,
     language: str | None = None,
+    check: Callable[[str, bytes], None] | None = None,
 ) -> Iterator[list[str]]:
     """Yield the lines of an open file, decoded by `decode_lines`, in non-empty lists.
 
     A list ends at `size` lines or `most` characters, when no line has come for `gap` seconds, and `patience` seconds
     after its first one; a terminal is never waited for. A fast writer fills the gap, and one that awaits an answer has
-    it at once. `language`: for messages.
+    it at once. `language`: for messages; `check`: is called with `name` and the first bytes that arrive, and may raise.
     Raises DataError where the file is not UTF-8, after the lines before have been yielded.
     """
-    raw = _RawLines(file, name)
+    raw = _RawLines(file, name, check)
     lines = decode_lines(raw, name, language)
     if file.isatty():
         patience = gap = 0.0
@@ -70,8 +71,8 @@ def windows(
 class _RawLines:
     """The lines of a file, without their line feeds, and whether the next one is available."""
 
-    def __init__(self, file: IO[bytes], name: str) -> None:
-        self._name, self._n_lines = name, 0
+    def __init__(self, file: IO[bytes], name: str, check: Callable[[str, bytes], None] | None) -> None:
+        self._name, self._n_lines, self._check = name, 0, check
         self._error: DataError | None = None
         self._read = file.read1 if isinstance(file, io.BufferedReader) else file.read
         self._lines: deque[bytes] = deque()
@@ -96,7 +97,11 @@ class _RawLines:
         while not self._lines and not self._ended:
             if self._may_block and not self._poll.poll(_milliseconds(deadline)):
                 return False
-            self._take(self._read(BLOCK))
+            block = self._read(BLOCK)
+            if self._check is not None:
+                self._check(self._name, block)
+                self._check = None
+            self._take(block)
         return True
 
     def _take(self, block: bytes) -> None:

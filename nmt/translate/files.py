@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,12 +12,14 @@ from pathlib import Path
 from nmt.config import SearchConfig
 from nmt.console import Progress, say
 from nmt.console import n_lines as count_lines
+from nmt.documents import refuse_document
 from nmt.errors import DataError
 from nmt.files.write import open_output, refuse_overwriting
 from nmt.search.forced import with_cross_attention
 from nmt.text.constraints import constraint_spans
+from nmt.text.formats import lines_problem
 from nmt.text.glossary import Applied, Glossary
-from nmt.text.lines import read_lines, sentences_problem
+from nmt.text.lines import beginning, read_lines
 from nmt.text.stream import windows
 from nmt.translate.align import alignments, attention_of, pharaoh
 from nmt.translate.score import scored_line
@@ -53,13 +55,15 @@ def translate_file(
     n_best: int = 1,
     files: Files | None = None,
     scores: bool = False,
+    as_text: bool = False,
 ) -> None:
     """Translate the lines of a file, or of standard input (`-`), into a file or to standard output (`-`).
 
     Line n is the translation of line n. With `scores`, or `n_best` above 1, every translation has a line of four
     tab-separated columns: number of the source line (from 1), score, log-probability, translation; best first. Standard
     output gets each line as soon as it is ready; lines that come slowly are answered one by one. A file is written as
-    F.part and renamed at the end. Warnings are counted and printed to standard error at the end.
+    F.part and renamed at the end. Warnings are counted and printed to standard error at the end. Standard input is
+    refused if it is a document, unless `as_text`; `nmt.documents.refuse_document` checks a file.
     Raises ConfigError for settings that are incompatible or not supported, DataError if the input is missing or not
     UTF-8, if the output cannot be written, or if `prefixes` or `terms` has another number of lines than the text.
     """
@@ -83,7 +87,7 @@ def translate_file(
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         progress = opened.enter_context(progress_between("translating", source, target))
-        for window in input_windows(source, translator.config.data.src):
+        for window in input_windows(source, translator.config.data.src, None if as_text else refuse_document):
             lines = constraints.next_lines(window)
             by_line = translator.translate_window(lines, search, n_best, n_lines, progress)
             best: list[Translation] = []
@@ -246,16 +250,21 @@ def progress_between(title: str, source: Path | str, target: Path | str) -> Prog
     return Progress(title, total, shown=to_file and not typed)
 
 
-def input_windows(source: Path | str, language: str) -> Iterator[list[str]]:
-    """Yield the lines of a text to translate, `WINDOW` at a time, or fewer of slow standard input. Raises DataError."""
+def input_windows(
+    source: Path | str, language: str, check: Callable[[str, bytes], None] | None = None
+) -> Iterator[list[str]]:
+    """Yield the lines of a text to translate, `WINDOW` at a time, or fewer of slow standard input. Raises DataError.
+
+    check: is called with the name and the first bytes of standard input, and may raise.
+    """
     if str(source) == "-":
         if sys.stdin is None:
             raise DataError("standard input is closed; name a file with --input")
         if sys.stdin.isatty() and sys.stderr.isatty():
             say("waiting for lines to translate; Ctrl-D on an empty line ends")
-        return windows(sys.stdin.buffer, "standard input", WINDOW, language=language)
+        return windows(sys.stdin.buffer, "standard input", WINDOW, language=language, check=check)
     path = Path(source)
-    if path.is_file() and (problem := sentences_problem(path)):
+    if path.is_file() and (problem := lines_problem(path, beginning(path))):
         say(f"warning: {path}: {problem}; its lines are translated as they stand")
     return _windows_of(_lines_of(path, language))
 

@@ -247,7 +247,14 @@ def test_standard_input_that_is_closed_or_not_text(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"mali\n\xff\n")))
     with pytest.raises(DataError, match=r"standard input: not UTF-8 at line 2, byte 1 of the line \(0xFF\)"):
         translate_file(translator, "-", tmp_path / "out")
+    subtitles = b"1\n00:00:01,000 --> 00:00:02,000\nmali\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(subtitles)))
+    with pytest.raises(DataError, match=r"standard input: SubRip subtitles"):
+        translate_file(translator, "-", tmp_path / "out")
     assert list(tmp_path.glob("out*")) == []
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(subtitles)))
+    translate_file(translator, "-", tmp_path / "out", as_text=True)
+    assert (tmp_path / "out").read_bytes().count(b"\n") == 3
 
 
 def test_a_run_that_died_as_it_began_is_not_the_newest(tmp_path: Path) -> None:

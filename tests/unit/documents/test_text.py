@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import codecs
+import gzip
 import re
 from contextlib import suppress
+from pathlib import Path
 
 import polib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from command import Command
 from documents import reversed_upper, same
-from nmt.documents import Translated, open_document
+from nmt.documents import Translated, open_document, refuse_document
 from nmt.errors import DataError
 
 LINES = "  First line.\r\n\r\nSecond\tline \n--- 12 ---\rthird"
@@ -185,6 +188,30 @@ def test_what_cannot_be_opened_says_why_in_one_line(name: str, content: bytes, w
     with pytest.raises(DataError) as caught:
         open_document(name, content)
     assert why in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.srt", b""), ("a.po.gz", gzip.compress(b"")), ("a", PO.encode()), ("A.HTM", b"x"), ("letter.odt", b"x"),
+     ("a.txt", b"<?xml version='1.0'?>\n<xliff version='1.2'>"), ("a.de", SRT.encode("utf-16")),
+     ("a.de", b"%PDF-1.4\n")],
+)  # fmt: skip
+def test_document_is_refused_where_lines_are_translated(
+    name: str, content: bytes, tmp_path: Path, nmt: Command
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    found = nmt("translate", "--run", tmp_path / "none", "--input", tmp_path / name, "--workers", "2")
+    assert (found.status, found.err.count("\n")) == (2, 1)
+    assert f"nmt: {tmp_path / name}: " in found.err and "nmt serve" in found.err and "--as-text" in found.err
+    taken = nmt("translate", "--run", tmp_path / "none", "--input", tmp_path / name, "--as-text")
+    assert "--as-text" not in taken.err and str(tmp_path / "none") in taken.err
+
+
+def test_text_with_markup_in_some_lines_is_no_document(tmp_path: Path) -> None:
+    path = tmp_path / "letters.txt"
+    path.write_text(f'Ein <b>Wort</b>.\n{SRT}<p>msgid "x"</p>\n', encoding="utf-8")
+    refuse_document(path)
+    refuse_document(tmp_path / "train.de")  # which is missing
 
 
 _SAMPLES = {"a.txt": LINES, "a.srt": SRT, "a.vtt": VTT, "a.po": PO, "a.html": f"<p>{LINES}</p><b>x</b>"}

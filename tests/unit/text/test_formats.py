@@ -34,10 +34,10 @@ def archive() -> bytes:
     return data.getvalue()
 
 
-def zipped() -> bytes:
+def zipped(name: str = "train.de", content: str = TEXT) -> bytes:
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as file:
-        file.writestr("train.de", TEXT)
+        file.writestr(name, content)
     return data.getvalue()
 
 
@@ -63,6 +63,8 @@ def zipped() -> bytes:
         (b"{\\rtf1\\ansi hello}\n", "an RTF document, where a text file is needed"),
         (b"ARROW1\0\0", "an Arrow file, where a text file is needed"),
         (b"%PDF-1.7\n", "a PDF document, where a text file is needed"),
+        (zipped("[Content_Types].xml"), "a document of Microsoft Office, where a text file is needed; save it as"),
+        (zipped("mimetype", "application/vnd.oasis.opendocument.text"), "an OpenDocument or EPUB document, where"),
         (TEXT.encode("utf-16"), "UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 F > F.utf8"),
         (TEXT.encode("utf-16-be"), "UTF-16; convert it first: iconv -f UTF-16BE -t UTF-8 F > F.utf8"),
         (TEXT.encode("utf-16-le"), "UTF-16; convert it first: iconv -f UTF-16LE -t UTF-8 F > F.utf8"),
@@ -93,7 +95,11 @@ PO = '# head\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain"\n\n#: a.c:3\nmsgid
         ("<!DOCTYPE html>\n<html lang=de>\n", "HTML"),
         ('<?xml version="1.0"?>\n<resources><string name="a">b</string></resources>\n', "XML"),
         ('<srcset setid="newstest2014" srclang="any">\n', "SGML"),
+        ("<html>\n<head><title>x</title></head>\n", "HTML"),
         (PO, "a PO file of gettext"),
+        ("1\n00:00:01,000 --> 00:00:02,000\nHallo.\n", "SubRip subtitles"),
+        ("\r\n1\r\n0:00:01.000 --> 0:00:02.000 X1:1\r\nHallo.\r\n", "SubRip subtitles"),
+        ("WEBVTT - Titel\n\nNOTE a\nb\n\n00:01.000 --> 00:02.000\nHallo.\n", "WebVTT subtitles"),
         ('{"de": "eins", "en": "one"}\n' * 5, "JSON Lines"),
         ('{"id": 1, "translation": {"de": "eins", "en": "one"}}\n', "JSON Lines"),
         ('["eins", "one"]\n' * 3, "JSON Lines"),
@@ -152,6 +158,11 @@ def test_a_corpus_is_refused_before_it_is_read(tmp_path: Path, packed: bool) -> 
         'msgid "x" steht so im Text.\n' + TEXT,
         "#hashtag\n" * 30,
         "PKW\n" + TEXT,
+        "1\nA --> B\n" + TEXT,
+        "00:00:01,000 --> 00:00:02,000\n" + TEXT,
+        "1\n00:00:01,000 bis 00:00:02,000\n" + TEXT,
+        "WEBVTT\n" + TEXT,
+        "WEBVTT ist ein Format.\n" + TEXT,
         "BZhörde\n" + TEXT,
         "漢字かな\n" * 40,
         "x" * 256 + " gustar\n" + TEXT,
