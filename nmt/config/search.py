@@ -81,11 +81,12 @@ class SearchConfig(Section):
     """Translate the sentences of a line one by one and join them: for lines longer than data.max_pieces (long), or for
     all (always). A model trained on single sentences omits most of several; a sentence that is too long is cut
     further."""
-    protect: bool = False
+    protect: Literal["placeholders"] | bool = False
     """Copy from the source to the translation, unchanged, as constraints: URLs (https://example.org,
     www.example.org), e-mail addresses, XML and HTML tags (<b>, </b>, <br/>, in the order of the source) and entities
     (&amp;), placeholders ({name}, {0:.2f}, {{name}}, ${name}, $NAME, %s, %1$d, %(name)s, __NAME__) and numbers (7, 3.5,
-    1,000, 12:30, 2026-11-20, -5, 50%). Numbers are copied even where their form should change."""
+    1,000, 12:30, 2026-11-20, -5, 50%). Numbers are copied even where their form should change; with `placeholders`,
+    numbers are left to the model."""
     protect_patterns: list[str] = Field([])
     """Regular expressions (Python's re module, case-sensitive) whose matches in the source are copied to the
     translation, with or without protect: '[A-Z]{2,}-[0-9]+' for AB-123. Of overlapping matches the longest counts.

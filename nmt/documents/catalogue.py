@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from nmt.documents.placing import place
 from nmt.documents.tags import tagged
 from nmt.documents.types import Document, Translated
 from nmt.text.po import Message, po_charset, po_escaped, po_lines, po_messages
+from nmt.text.protect import find
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,7 @@ class _Missing:
     """A message whose translation is missing: its text, or two with the plural."""
 
     message: Message
+    texts: list[str]
     passages: list[Passage[str]]
 
 
@@ -48,7 +51,7 @@ def _is_missing(message: Message) -> bool:
 
 def _missing(message: Message) -> _Missing:
     texts = [message.texts[key] for key in ("msgid", "msgid_plural") if key in message.parts]
-    return _Missing(message, [Passage(_tokens(text)) for text in texts])
+    return _Missing(message, texts, [Passage(_tokens(text)) for text in texts])
 
 
 def _tokens(text: str) -> Iterator[Token[str]]:
@@ -60,19 +63,30 @@ def _tokens(text: str) -> Iterator[Token[str]]:
 
 
 def _fill(lines: list[str], entry: _Missing, results: Iterator[Translated]) -> None:
-    """Write the translations of a message, in place."""
+    """Write the translations of a message, in place; one that lacks a placeholder of its text is fuzzy."""
     forms = [_text(passage, results) for passage in entry.passages]
     keys = [key for key in entry.message.lines if key.startswith("msgstr")]
+    is_fuzzy = False
     for i, key in enumerate(keys):
-        text = forms[-1] if len(keys) == 1 else forms[min(i, len(forms) - 1)]
+        form = -1 if len(keys) == 1 else min(i, len(forms) - 1)
+        is_fuzzy |= _differ(entry.texts[form], forms[form])
         first, *others = entry.message.lines[key]
         line_end = lines[first][len(lines[first].rstrip("\r\n")) :] or "\n"
-        lines[first] = "".join(f"{line}{line_end}" for line in _written(key, text))
+        lines[first] = "".join(f"{line}{line_end}" for line in _written(key, forms[form]))
         for other in others:
             lines[other] = ""
     if entry.message.is_fuzzy:
         for number in entry.message.comments:
             lines[number] = _without_fuzzy(lines[number])
+    if is_fuzzy:
+        start = min(number for numbers in entry.message.lines.values() for number in numbers)
+        lines[start] = f"#, fuzzy{line_end}{lines[start]}"
+
+
+def _differ(source: str, translation: str) -> bool:
+    """Whether a text and its translation have other placeholders, tags or addresses."""
+    found = [Counter(wanted for kind, wanted in find(text) if kind != "number") for text in (source, translation)]
+    return found[0] != found[1]
 
 
 def _text(passage: Passage[str], results: Iterator[Translated]) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from nmt.documents.types import Translated, spaced
+from nmt.text.protect import protected
 
 M = TypeVar("M")
 
@@ -89,9 +90,9 @@ class Block(Generic[M]):
         self.pieces = [content.final(piece, len(self.text)) for piece in pieces]
 
     @property
-    def has_letters(self) -> bool:
-        """Whether there is anything to translate."""
-        return any(map(str.isalpha, self.text))
+    def has_words(self) -> bool:
+        """Whether there is anything to translate: letters, other than those of a placeholder or an address."""
+        return any(map(str.isalpha, self.text)) and (" " in self.text or protected(self.text) != [self.text])
 
 
 Place: TypeAlias = "Callable[[Block[M], Translated], Iterable[Token[M]]]"
@@ -204,7 +205,7 @@ def _block(nodes: list[Node[M]]) -> Iterator[Token[M] | Block[M]]:
         yield span.open
         yield from _block(span.inside)
         yield span.close
-    elif inner and (block := Block(inner)).has_letters:
+    elif inner and (block := Block(inner)).has_words:
         yield block
     else:
         yield from flat(inner)

@@ -1,6 +1,7 @@
 """Subtitles: SubRip and WebVTT.
 
-Numbers, times and settings are kept as they are; the lines of a cue are translated together and wrapped into as many.
+Numbers, times and settings are kept as they are. The lines of a cue are translated together and wrapped into as many,
+but those of each speaker, who is marked by a dash, by themselves.
 https://www.w3.org/TR/webvtt1/ describes the one, https://en.wikipedia.org/wiki/SubRip the other.
 """
 
@@ -22,7 +23,8 @@ from nmt.text.words import is_boundary
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 _TIME = re.compile(r"\s*(?:\d{1,3}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,3})?\s*-->\s*(?:\d{1,3}:)?\d{1,2}:\d{1,2}")
 _OTHER_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)\b")
-_SPEAKER = re.compile(rf"(?:{TAG}|\s)*[-–—]")
+_SPEAKER = re.compile(rf"(?:{TAG}|\s)*[-‐–—]+(?!\d)[^\S\r\n]*")
+_SENTENCE_END = re.compile(rf"[^\w\s,;:–—-](?:{TAG}|\s)*\Z")
 
 
 def open_subtitles(name: str, content: bytes) -> Document:
@@ -45,13 +47,13 @@ def open_subtitles(name: str, content: bytes) -> Document:
 
 
 class _Cue:
-    """Successive lines of a cue, with their ends."""
+    """Successive lines of one speaker in a cue, with their ends."""
 
     def __init__(self, lines: Sequence[str], is_vtt: bool) -> None:
         self._lines, self._is_vtt = lines, is_vtt
-        by_speaker = len(lines) > 1 and all(map(_SPEAKER.match, lines))
-        self._n_lines = 1 if by_speaker else len(lines)
-        self._passage = Passage(self._tokens(by_speaker))
+        speaker = _SPEAKER.match(lines[0])
+        self._start = speaker.end() if speaker else 0
+        self._passage = Passage(self._tokens())
         self.texts = self._passage.texts
 
     def translated(self, results: Iterator[Translated]) -> str:
@@ -59,17 +61,17 @@ class _Cue:
         if not is_changed:
             return "".join(self._lines)
         written = "".join(self._written(token) for token in tokens)
-        return self._wrapped(written) if self._n_lines > 1 else written
+        return self._wrapped(written) if len(self._lines) > 1 else written
 
-    def _tokens(self, by_speaker: bool) -> Iterator[Token[str]]:
+    def _tokens(self) -> Iterator[Token[str]]:
+        yield Mark("break", self._lines[0][: self._start])
         for i, line in enumerate(self._lines):
             text = line.rstrip("\r\n")
-            for token in tagged(text):
+            for token in tagged(text[0 if i else self._start :]):
                 if self._is_vtt and isinstance(token, Text):
                     token = Text(html.unescape(token.text), token.raw)
                 yield token
-            is_last = i == len(self._lines) - 1
-            yield Mark("break" if by_speaker or is_last else "space", line[len(text) :])
+            yield Mark("break" if i == len(self._lines) - 1 else "space", line[len(text) :])
 
     def _written(self, token: Token[str]) -> str:
         if isinstance(token, Mark):
@@ -81,9 +83,9 @@ class _Cue:
         text = written.rstrip("\r\n")
         line_end = self._lines[0][len(self._lines[0].rstrip("\r\n")) :]
         visible = _visible(text)
-        places = [i for i in range(1, len(text)) if i in visible and _may_end(text, i)]
+        places = [i for i in range(self._start + 1, len(text)) if i in visible and _may_end(text, i)]
         counts = [visible[place] for place in places]
-        nearest = (_nearest(counts, len(visible) * line / self._n_lines) for line in range(1, self._n_lines))
+        nearest = (_nearest(counts, len(visible) * line / len(self._lines)) for line in range(1, len(self._lines)))
         cuts = sorted({places[i] for i in nearest if places})
         lines = [text[start:end].strip(" ") for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
         return line_end.join(line for line in lines if line) + written[len(text) :]
@@ -122,10 +124,20 @@ def _parts(lines: Sequence[str], is_vtt: bool) -> Iterator[str | _Cue]:
                 continue
             if group:
                 is_note = is_vtt and not is_first and _OTHER_BLOCK.match(group[0])
-                yield from group if is_note else [_Cue(group, is_vtt)]
+                yield from group if is_note else (_Cue(lines, is_vtt) for lines in _by_speaker(group))
                 group, is_first = [], False
             yield line
         yield from lines[stop:end]
+
+
+def _by_speaker(lines: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Divide the lines of a cue before each dash, unless it is inside a sentence that began without one."""
+    start = 0
+    for i in range(1, len(lines)):
+        if _SPEAKER.match(lines[i]) and (_SPEAKER.match(lines[start]) or _SENTENCE_END.search(lines[i - 1])):
+            yield lines[start:i]
+            start = i
+    yield lines[start:]
 
 
 def _is_name(lines: Sequence[str], is_vtt: bool) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -18,11 +18,12 @@ from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError
 from nmt.search.forced import ForcedDecoder, with_cross_attention
 from nmt.search.stopping import ShouldStop, stop_if
+from nmt.text.constraints import constraint_spans
 from nmt.text.language_names import normalized
 from nmt.text.tokenizer import CONTROL
 from nmt.translate.align import alignments
 from nmt.translate.translator import Translator
-from nmt.translate.types import Line, Translation
+from nmt.translate.types import Line, Translation, takes_terms
 
 EngineName = Literal["auto", "native", "ctranslate2"]
 Span = tuple[int, int]
@@ -30,6 +31,8 @@ Alignment = tuple[tuple[Span, Span], ...]
 """Words of the source with words of the translation: start and end of each, in code points."""
 
 _WORD = re.compile(r"\S+")
+PLACEHOLDERS, PLACEHOLDER_CHARACTERS = 10, 200
+"""Of a line, that its translation is required to contain: each makes the search slower."""
 NATIVE_ONLY = "needs PyTorch's engine, which this server does not use for this direction"
 
 
@@ -63,8 +66,8 @@ class Candidate(NamedTuple):
 class Direction:
     """The translator from one language to another: CTranslate2's, PyTorch's, or both.
 
-    With both, CTranslate2 translates, PyTorch aligns, and translates what CTranslate2 cannot: with terms, or settings
-    of search that it does not have. For use in one thread.
+    With both, CTranslate2 translates, PyTorch aligns, and translates what CTranslate2 cannot: lines with terms or
+    placeholders, or settings of search that it does not have. For use in one thread.
     """
 
     def __init__(self, name: str, engine: Translator | None, native: Callable[[], Translator] | None) -> None:
@@ -121,11 +124,16 @@ class Direction:
         Raises ConfigError for settings that cannot be combined or are not supported, DataError for prefixes and terms
         that are too long, LoadError, and SearchStopped.
         """
-        has_terms = any(line.terms or line.glossary is not None for line in lines)
-        translator = self._translator(how, has_terms)
-        window = translator.translate_window(lines, how.search, how.n_best, first, should_stop=should_stop)
-        with closing(window) as by_line:
-            for line, translations in zip(lines, by_line, strict=True):
+        hows = {True: how, False: replace(how, search=_unprotected(how.search))}
+        protected = [self._protects(line.text, how.search) for line in lines]
+        with ExitStack() as opened:
+            windows = {}
+            for is_protected in {*protected}:
+                own = [line for line, each in zip(lines, protected, strict=True) if each is is_protected]
+                window = self._window(own, hows[is_protected], first, should_stop)
+                windows[is_protected] = opened.enter_context(closing(window))
+            for line, is_protected in zip(lines, protected, strict=True):
+                translations = next(windows[is_protected])
                 stop_if(should_stop)
                 aligned: Sequence[Alignment | None] = [None] * len(translations)
                 if how.align:
@@ -135,6 +143,19 @@ class Direction:
                     for each, alignment in zip(translations, aligned, strict=True)
                 ]
                 yield candidates, sum(len(part.src_ids) for part in translations[0].parts)
+
+    def _protects(self, text: str, search: SearchConfig) -> bool:
+        """Whether a line has placeholders to protect by default. Too many, or where terms are not supported, are not."""
+        if search.protect != "placeholders" or not self.has_native or not takes_terms(search):
+            return False
+        wanted = [span.wanted for span in constraint_spans(text, search)]
+        return 0 < len(wanted) <= PLACEHOLDERS and sum(map(len, wanted)) <= PLACEHOLDER_CHARACTERS
+
+    def _window(
+        self, lines: Sequence[Line], how: How, first: int, should_stop: ShouldStop | None
+    ) -> Generator[list[Translation]]:
+        translator = self._translator(how, any(line.terms or line.glossary is not None for line in lines))
+        return translator.translate_window(lines, how.search, how.n_best, first, should_stop=should_stop)
 
     def _translator(self, how: How, has_terms: bool) -> Translator:
         has_terms = has_terms and not how.search.inline_terms
@@ -244,7 +265,7 @@ def load_direction(path: Path, engine: EngineName, int8: bool, overrides: Sequen
 
     def native() -> Translator:
         translator = _searching(Translator.load(path), overrides)
-        translator.check(translator.config.search, 1)  # which reads search.lm, too
+        translator.check(_unprotected(translator.config.search), 1)  # which reads search.lm, too
         return translator
 
     if engine == "native":
@@ -268,7 +289,7 @@ def _engine(path: Path, wanted: EngineName, int8: bool, overrides: Sequence[str]
 
     try:
         translator = _searching(engine_for([path], int8=int8), overrides)
-        translator.check(translator.config.search, 1)
+        translator.check(_unprotected(translator.config.search), 1)
     except (ConfigError, CheckpointError, DataError) as error:
         # no package, a decoder alone, settings that it lacks, a run that cannot be written; PyTorch says what is fatal
         if insists:
@@ -279,12 +300,18 @@ def _engine(path: Path, wanted: EngineName, int8: bool, overrides: Sequence[str]
 
 
 def _searching(translator: Translator, overrides: Sequence[str]) -> Translator:
-    """Change the search settings of a translator. Raises ConfigError."""
+    """Change the search settings of a translator; placeholders are protected by default. Raises ConfigError."""
     others = [override for override in overrides if not override.startswith("search.")]
     if others:
         raise ConfigError([f"--set {other}: only search.* settings can be changed here" for other in others])
-    translator.config = changed_config(translator.config, overrides)
+    default = () if translator.config.search.protect else ("search.protect=placeholders",)
+    translator.config = changed_config(translator.config, [*default, *overrides])
     return translator
+
+
+def _unprotected(search: SearchConfig) -> SearchConfig:
+    """Return search settings without the default protection."""
+    return search.model_copy(update={"protect": False}) if search.protect == "placeholders" else search
 
 
 def _is_ctranslate2(path: Path) -> bool:

@@ -24,7 +24,8 @@ def constraint_spans(text: str, search: SearchConfig, glossary: Glossary | None 
     inside = {i for span in known for i in range(span.start + 1, span.end)}
     occurrences = [] if glossary is None else glossary.spans(text)
     terms = [span for span in occurrences if span.start not in inside and span.end not in inside]
-    return _longest([*terms, *_matches(text, search.protect_patterns), *(known if search.protect else ())])
+    copied = [span for span in known if search.protect is True or (search.protect and span.kind != "number")]
+    return _longest([*terms, *_matches(text, search.protect_patterns), *copied])
 
 
 def _matches(text: str, patterns: Sequence[str]) -> Iterator[Span]:

@@ -105,11 +105,31 @@ def test_text_keeps_its_lines() -> None:
 
 def test_a_cue_keeps_times_tags_and_its_number_of_lines() -> None:
     document = open_document("a.srt", SRT.encode())
-    assert document.texts == ["Two lines of one cue", "- Who is it?", "- Me.", "after a gap"]
+    assert document.texts == ["Two lines of one cue", "Who is it?", "Me.", "after a gap"]
     new = document.translated([reversed_upper(text) for text in document.texts]).decode()
     assert new.startswith("1\n00:00:01,000 --> 00:00:02,500 X1:40\n<i>CUE ONE OF\nLINES TWO</i>\n\n2\n")
-    assert "\n<b>IT</b>? IS WHO -\n{\\an8}ME. -\n\n3\n" in new
+    assert "\n- <b>IT</b>? IS WHO\n- {\\an8}ME.\n\n3\n" in new
     assert new.endswith("00:00:07,000 --> 00:00:08,000\n1999\n♪\n\nGAP A AFTER\n")
+
+
+@pytest.mark.parametrize(
+    ("cue", "texts", "new"),
+    [
+        ("- Hello.", ["Hello."], "- HELLO."),
+        ("<i>-Well, how\nare you?\n-{\\an8}Fine.</i>", ["Well, how are you?", "Fine."],
+         "<i>-WELL, HOW\nARE YOU?\n-{\\an8}FINE.</i>"),
+        ("Hello.\n– Good <i>day</i>", ["Hello.", "Good day"], "HELLO.\n– GOOD <i>DAY</i>"),
+        ("It was\n– long ago –\nin Rome.", ["It was – long ago – in Rome."], "IT WAS –\nLONG AGO –\nIN ROME."),
+        ("- A\nb", ["A b"], "- A\nB"),
+        ("-5 degrees\n-7 degrees", ["-5 degrees -7 degrees"], "-5 DEGREES\n-7 DEGREES"),
+    ],
+)  # fmt: skip
+def test_each_speaker_of_a_cue_is_translated_by_itself(cue: str, texts: list[str], new: str) -> None:
+    head = "1\n00:00:01,000 --> 00:00:02,000\n"
+    document = open_document("a.srt", f"{head}{cue}\n".encode())
+    assert document.texts == texts
+    translated = document.translated([Translated(text.upper()) for text in texts])
+    assert translated.decode() == f"{head}{new}\n"
 
 
 @pytest.mark.parametrize(
@@ -144,12 +164,44 @@ def test_messages_without_a_translation_get_one() -> None:
     before = polib.pofile(PO)
     assert [entry.msgid for entry in catalogue] == [entry.msgid for entry in before]
     menu, done, files, wrong, gone = catalogue
-    assert menu.msgstr == '"%S" OPEN\n<b>CLOSE</b> AND\n' and menu.flags == ["c-format"] and menu.msgctxt == "menu"
+    assert (
+        menu.msgstr == '"%S" OPEN\n<b>CLOSE</b> AND\n'
+        and menu.flags == ["c-format", "fuzzy"]
+        and menu.msgctxt == "menu"
+    )
     assert done.msgstr == "fertig" and wrong.msgstr == "WRONG" and wrong.flags == []
     assert files.msgstr_plural == {0: "FILE ONE", 1: "FILES MANY", 2: "FILES MANY"}
     assert files.flags == ["c-format"] and files.previous_msgid is None
     assert gone.obsolete and gone.msgstr == "" and catalogue.header == before.header
     assert catalogue.metadata == before.metadata and menu.occurrences == [("file.c", "1")]
+
+
+def test_message_is_fuzzy_where_its_translation_has_other_placeholders() -> None:
+    po = """#, fuzzy, c-format
+#| msgid "x"
+msgid "In %s: {name} of <b>7</b>, see https://a.org/b."
+msgstr ""
+
+#, c-format
+msgctxt "x"
+msgid "%d file"
+msgid_plural "%d files"
+msgstr[0] ""
+msgstr[1] ""
+"""
+    document = open_document("a.po", po.encode())
+    kept = ["{name}: 8, cf. https://a.org/b (%s)", "%d F.", "F. (%d)"]
+    lost = [("{name} in %s https://a.org", 0), ("name in %s, https://a.org/b", 0), ("F.", 1), ("%d %d", 2), ("%s", 2)]
+    for translation, place in [("", None), *lost]:
+        texts = [translation if i == place else text for i, text in enumerate(kept)]
+        new = polib.pofile(document.translated([*map(Translated, texts)]).decode())
+        assert [entry.fuzzy for entry in new] == [place == 0, place in (1, 2)], translation
+        assert all("c-format" in entry.flags and entry.previous_msgid is None for entry in new)
+
+
+def test_placeholder_alone_is_no_text() -> None:
+    po = "\n".join(f'msgid "{text}"\nmsgstr ""\n' for text in ("%s", "{count}", "a@example.org", "x {a}", "%x."))
+    assert open_document("a.po", po.encode()).texts == ["x {a}", "%x."]
 
 
 def test_a_catalogue_with_one_form_takes_the_plural() -> None:
