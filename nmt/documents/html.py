@@ -6,7 +6,6 @@ character belongs to a tag, a comment or a text, and is written again.
 
 from __future__ import annotations
 
-import codecs
 import html
 import re
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from nmt.documents.inline import Mark, Passage, Text, Token
 from nmt.documents.placing import place
 from nmt.documents.types import Document, Translated, in_lines
 from nmt.errors import DataError
-from nmt.text.declared import extends_ascii
+from nmt.text.declared import browser_encoding
 
 _BLOCKS = frozenset(
     re.findall(
@@ -46,6 +45,7 @@ _MAX_PIECES_OF_NUMBER = 8
 _SHOWN = frozenset(["alt", "title", "placeholder"])
 """Attributes with text for readers."""
 _CHARSET = re.compile(rb"<meta\s[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
+_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 _HEAD_BYTES = 4096  # where browsers look for it, and some more
 
 
@@ -110,13 +110,14 @@ def open_html(name: str, content: bytes) -> Document:
 
 
 def _declared(name: str, content: bytes) -> str:
-    found = _CHARSET.search(content, 0, _HEAD_BYTES)
-    encoding = found[1].decode("ascii").lower() if found else "utf-8"
-    if re.match("utf-?(16|32)", encoding):  # cannot be, since it was read as ASCII
+    found = _CHARSET.search(_COMMENT.sub(b"", content[:_HEAD_BYTES]))
+    label = found[1].decode("ascii") if found else "utf-8"
+    if re.match("utf-?(16|32)", label, re.IGNORECASE):  # cannot be, since it was read as ASCII
         return "utf-8"
-    if not extends_ascii(encoding):
-        raise DataError(f"{name}: its charset {encoding[:40]} is not supported; save it in UTF-8 and say so")
-    return codecs.lookup(encoding).name
+    encoding = browser_encoding(label)
+    if encoding is None:
+        raise DataError(f"{name}: its charset {label} is not supported; save it in UTF-8 and say so")
+    return encoding
 
 
 def _token_text(token: Token[Markup], values: Sequence[str]) -> str:

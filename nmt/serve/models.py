@@ -145,7 +145,7 @@ class Direction:
                 yield candidates, sum(len(part.src_ids) for part in translations[0].parts)
 
     def _protects(self, text: str, search: SearchConfig) -> bool:
-        """Whether a line has placeholders to protect by default. Too many, or where terms are not supported, are not."""
+        """Whether a line has placeholders to protect by default; not too many, and where terms are supported."""
         if search.protect != "placeholders" or not self.has_native or not takes_terms(search):
             return False
         wanted = [span.wanted for span in constraint_spans(text, search)]

@@ -129,9 +129,34 @@ def test_a_page_keeps_its_encoding() -> None:
     assert document.translated([Translated("Ж é")]) == '<meta charset="iso-8859-1"><p>&#1046; \xe9</p>'.encode(
         "latin-1"
     )
-    for wrong in (b"<p>\xff\xfe</p>", b'<meta charset="utf-7">+AGE-', b'<meta charset="us-ascii">\xe9', b"PK\3\4"):
+    for wrong in (b"<p>\xff\xfe</p>", b'<meta charset="utf-7">+AGE-', b'<meta charset="gb2312">\xff', b"PK\3\4"):
         with pytest.raises(DataError, match=r"^a\.html: "):
             open_document("a.html", wrong)
+
+
+@pytest.mark.parametrize(
+    ("label", "encoding", "text"),
+    [
+        ("iso-8859-1", "cp1252", "„Ja“ – 5 €"),
+        ("US-ASCII", "cp1252", "‚Größe‘"),
+        ("latin5", "cp1254", "“ğış”"),
+        ("iso-8859-11", "cp874", "…ไทย"),
+        ("gb2312", "gb18030", "镕—€"),
+        ("x-sjis", "cp932", "①髙"),
+        ("shift_jis", "cp932", "～㈱"),
+        ("ks_c_5601-1987", "cp949", "똠"),
+        ("big5", "big5hkscs", "啲"),
+        ("windows-949", "cp949", "똠"),
+        ("x-cp1251", "cp1251", "№ Ж"),
+        ("utf-16", "utf-8", "Ж"),
+    ],
+)
+def test_page_is_read_as_browsers_read_its_label(label: str, encoding: str, text: str) -> None:
+    page = f'<!-- <meta charset="koi8-r"> --><meta charset={label}><p>{text} x</p>'.encode(encoding)
+    document = open_document("a.html", page)
+    assert document.texts == [f"{text} x"] and same(document) == page
+    new = document.translated([Translated(f"y {text}")])
+    assert new == page.replace(f"{text} x".encode(encoding), f"y {text}".encode(encoding))
 
 
 _PARTS = ["<b>", "</b>", "</i>", "<p>", ">", "'", '"', "<!--", "-->", "<", "/", "&amp;", "<script>", "</script>", "1"]

@@ -6,18 +6,20 @@ import asyncio
 import shutil
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import Tensor
 
 from export_run import LINES, write_run
+from nmt.config import SearchConfig
 from nmt.errors import CheckpointError, ConfigError, NmtError
 from nmt.export.cached import engine_for
 from nmt.search.forced import ForcedDecoder
 from nmt.search.step import Pair
 from nmt.search.stopping import SearchStopped, ShouldStop
 from nmt.serve.detect import CHARACTERS, Detector
-from nmt.serve.models import Direction, How, Models, load_direction, load_models, word_spans
+from nmt.serve.models import PLACEHOLDERS, Direction, How, Models, load_direction, load_models, word_spans
 from nmt.serve.refusal import Refusal
 from nmt.serve.service import Service
 from nmt.serve.start import described
@@ -69,6 +71,39 @@ def test_terms_and_prefixes_are_translated_by_pytorch(ask: Ask, native: Translat
     expected = native.translate_lines([Line(LINES[1], "ta", glossary=Glossary(terms))], search)
     [[found]] = ask([LINES[1]], terms=terms, prefix="ta")
     assert found.text == next(expected)[0].text and "xyzzy" in found.text and found.text.startswith("ta")
+
+
+def test_lines_with_placeholders_are_translated_by_pytorch_and_keep_them(
+    direction: Direction, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, windows = Translator.translate_window, list[tuple[bool, list[str]]]()
+
+    def translate_window(self: Translator, lines: Sequence[Line], *rest: Any, **others: Any) -> Any:
+        windows.append((self.precision == direction.engine, [line.text for line in lines]))
+        return real(self, lines, *rest, **others)
+
+    monkeypatch.setattr(Translator, "translate_window", translate_window)
+
+    def translate(direction: Direction, search: SearchConfig) -> list[str]:
+        windows.clear()
+        lines = [LINES[0], f"{LINES[2]} %s {{a}}", f"3 {LINES[1]}", "%s " * (PLACEHOLDERS + 1), LINES[2]]
+        found = direction.translate([*map(Line, lines)], How(search))
+        return [candidates[0].text for candidates, _ in found]
+
+    kept = translate(direction, direction.search)
+    assert windows == [(True, [LINES[0], f"3 {LINES[1]}", "%s " * 11, LINES[2]]), (False, [f"{LINES[2]} %s {{a}}"])]
+    assert "%s" in kept[1] and "{a}" in kept[1]
+    off = direction.search_settings({"protect": False})
+    lost = translate(direction, off)
+    assert "%s" not in lost[1] and lost[:1] + lost[2:] == kept[:1] + kept[2:]
+    assert [is_engine for is_engine, _ in windows] == [True]
+    for other, search in (
+        (direction, direction.search_settings({"sample": True, "max_length": 3})),
+        (load_direction(run, "ctranslate2", False, SEARCH), direction.search),  # which cannot protect
+    ):
+        translate(other, search)
+        assert [is_engine for is_engine, _ in windows] == [True]
+    assert load_direction(run, "native", False, ("search.sample=true",)).search.sample
 
 
 def test_words_are_aligned_without_another_translation(ask: Ask) -> None:
