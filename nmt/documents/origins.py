@@ -27,6 +27,8 @@ class Origins:
         self.src_units = _units(source, edges)
         self._starts = [start for start, _ in self.src_units]
         self.units = _units(self.text, _same_cuts(source, self.text, edges))
+        starts = [start for start, _ in self.units]
+        self._word_starts = [unit for unit, start in enumerate(starts) if _begins_word(self.text, start)]
         self.of: list[int | None] = [None] * len(self.units)
         if translated.alignment is None:
             self._by_place()
@@ -47,6 +49,12 @@ class Origins:
         """Return the unit of the translation that is as far from its start as this character of the text from its."""
         place = position * len(self.text) // max(len(self.source), 1)
         return bisect_left(self.units, place, key=lambda unit: unit[1])
+
+    def nearest_word(self, unit: int) -> int:
+        """Return the unit nearest to this one that follows white space, or the number of units, which is the end."""
+        place = bisect_left(self._word_starts, unit)
+        near = [*self._word_starts[max(place - 1, 0) : place + 1], len(self.units)]
+        return min(near, key=lambda start: (abs(start - unit), -start))
 
     def may_take(self, unit: int) -> bool:
         """Whether a span may enclose a unit though it does not come from inside it: a word of unknown origin."""
@@ -108,6 +116,11 @@ class Origins:
             outer = origins[-1 if words and unit > words[0] else 0] if src_signs else None
             same = by_sign.get(self.text[slice(*self.units[unit])])
             self.of[unit] = same if same is not None else outer if outer in by_sign.values() else None
+
+
+def _begins_word(text: str, start: int) -> bool:
+    """Whether white space is before a character, or both are of a script that needs none."""
+    return start == 0 or text[start - 1].isspace() or min(text[start - 1 : start + 1]) > "\u2fff"
 
 
 def _units(text: str, cuts: set[int]) -> list[tuple[int, int]]:

@@ -64,7 +64,11 @@ def _placed(origins: Origins, pieces: Sequence[Piece[M]], around: tuple[int, int
         if piece.is_apart and inner.start == place.stop > place.start:
             yield Text(" ")
         yield from (token for token in flat([piece.node]) if isinstance(token, Mark))
-        if piece.is_apart and inner.start < place.stop:
+        if (
+            piece.is_apart
+            and inner.start < place.stop
+            and origins.text[max(inner.start - 1, 0) : inner.start] in ("", " ")
+        ):
             yield Text(" ")
     if position < place.stop:
         yield Text(origins.text[position : place.stop])
@@ -150,10 +154,14 @@ class _Level(Generic[M]):
         if piece.end >= self._around[1]:
             return end, 0, stop
         is_attached = self._origins.source[piece.start - 1] != " "
-        if isinstance(piece.node, Mark) and piece.node.kind == "space":  # as far from the start, between two words
+        is_space = isinstance(piece.node, Mark) and piece.node.kind == "space"
+        if is_space:  # as far from the start, between two words
             unit = min(max(self._origins.by_place(piece.start), first + 1), max(end - 1, first))
         else:
-            unit = min(max(self._origins.gap(piece.start, is_attached), first), end)
+            unit = self._origins.gap(piece.start, is_attached)
+        if is_space or piece.is_apart:
+            unit = self._origins.nearest_word(unit)
+        unit = min(max(unit, first), end)
         if first < unit < end and (owner := self._owner.get(unit)) is not None and owner == self._owner.get(unit - 1):
             unit = self._runs[owner][1 if is_attached else 0]
         if unit in (first, end):

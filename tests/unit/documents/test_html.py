@@ -113,6 +113,25 @@ def test_spans_stay_whatever_the_alignment(text: str, alignment: list[tuple[tupl
     assert taken.translated_text([Translated(text, alignment)]) == wanted
 
 
+@pytest.mark.parametrize(
+    ("fragment", "text", "alignment", "wanted"),
+    [
+        ("see <img> here", "sieh-hier", [((0, 3), (0, 9)), ((4, 8), (0, 9))], "sieh-hier <img>"),
+        ("see <img> . x", "sieh. x", [((0, 3), (0, 5)), ((4, 5), (0, 5)), ((6, 7), (6, 7))], "sieh. <img> x"),
+        ("see <img> 'x'", 'sieh "x"', [((0, 3), (0, 4)), ((4, 7), (5, 8))], 'sieh <img> "x"'),
+        ("<b>a <img> b</b> c", "d-a-b c", [((0, 1), (2, 3)), ((2, 3), (4, 5))], None),
+        ("see <img> here", "看这里", None, "看<img>这里"),
+        ("see<img> here", "sieh-hier", None, None),
+    ],
+)
+def test_mark_between_spaces_is_beside_white_space(
+    fragment: str, text: str, alignment: list[tuple[tuple[int, int], tuple[int, int]]] | None, wanted: str | None
+) -> None:
+    new = html_fragment(fragment).translated_text([Translated(text, alignment)])
+    assert wanted in (None, new)
+    assert re.sub("<.*?>", "", new).split() == text.split()  # no space inside a word
+
+
 def test_a_translation_is_escaped_and_is_one_line() -> None:
     taken = html_fragment('<p>x</p><a title="y">z</a>', attributes=True)
     new = [Translated("1 < 2 &\n</p>"), Translated("w"), Translated("\"q\" & 'r'")]
