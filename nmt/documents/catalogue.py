@@ -66,27 +66,25 @@ def _fill(lines: list[str], entry: _Missing, results: Iterator[Translated]) -> N
     """Write the translations of a message, in place; one that lacks a placeholder of its text is fuzzy."""
     forms = [_text(passage, results) for passage in entry.passages]
     keys = [key for key in entry.message.lines if key.startswith("msgstr")]
-    is_fuzzy = False
     for i, key in enumerate(keys):
-        form = -1 if len(keys) == 1 else min(i, len(forms) - 1)
-        is_fuzzy |= _differ(entry.texts[form], forms[form])
+        text = forms[-1] if len(keys) == 1 else forms[min(i, len(forms) - 1)]
         first, *others = entry.message.lines[key]
         line_end = lines[first][len(lines[first].rstrip("\r\n")) :] or "\n"
-        lines[first] = "".join(f"{line}{line_end}" for line in _written(key, forms[form]))
+        lines[first] = "".join(f"{line}{line_end}" for line in _written(key, text))
         for other in others:
             lines[other] = ""
     if entry.message.is_fuzzy:
         for number in entry.message.comments:
             lines[number] = _without_fuzzy(lines[number])
-    if is_fuzzy:
+    if any(map(_differ, entry.texts, forms)):
         start = min(number for numbers in entry.message.lines.values() for number in numbers)
         lines[start] = f"#, fuzzy{line_end}{lines[start]}"
 
 
 def _differ(source: str, translation: str) -> bool:
     """Whether a text and its translation have other placeholders, tags or addresses."""
-    found = [Counter(wanted for kind, wanted in find(text) if kind != "number") for text in (source, translation)]
-    return found[0] != found[1]
+    found, kept = (Counter(wanted for kind, wanted in find(text) if kind != "number") for text in (source, translation))
+    return found != kept
 
 
 def _text(passage: Passage[str], results: Iterator[Translated]) -> str:

@@ -114,8 +114,7 @@ def _declared(name: str, content: bytes) -> str:
     label = found[1].decode("ascii") if found else "utf-8"
     if re.match("utf-?(16|32)", label, re.IGNORECASE):  # cannot be, since it was read as ASCII
         return "utf-8"
-    encoding = browser_encoding(label)
-    if encoding is None:
+    if (encoding := browser_encoding(label)) is None:
         raise DataError(f"{name}: its charset {label} is not supported; save it in UTF-8 and say so")
     return encoding
 

@@ -48,16 +48,16 @@ def open_document(name: str, content: bytes) -> Document:
             raise DataError(f"{name}: {found} not supported; save it as one of {' '.join(FORMATS)}")
 
 
-def refuse_document(source: Path | str, start: bytes | None = None) -> None:
+def refuse_document(source: Path | str, start: bytes = b"") -> None:
     """Raise DataError for a document, whose markup or time codes would be translated as lines of text.
 
-    start: its first bytes; None: read them, if it is a file.
+    start: its first bytes, where it is not a file.
     """
     path = Path(source)
-    if start is None:
-        start = beginning(path) if path.is_file() else b""
     suffix = (path.with_suffix("") if compression_of(path) else path).suffix.lower()
-    kind = document_kind(start) or (f"a document ({suffix})" if suffix in FORMATS[1:] else None)
+    kind = document_kind(beginning(path) if path.is_file() else start) or (
+        f"a document ({suffix})" if suffix in FORMATS[1:] else None
+    )
     if kind is not None:
         raise DataError(
             f"{printable(str(source))}: {kind}, not lines of text; nmt serve, and nmt.documents in Python, translate "

@@ -27,8 +27,12 @@ class Origins:
         self.src_units = _units(source, edges)
         self._starts = [start for start, _ in self.src_units]
         self.units = _units(self.text, _same_cuts(source, self.text, edges))
-        starts = [start for start, _ in self.units]
-        self._word_starts = [unit for unit, start in enumerate(starts) if _begins_word(self.text, start)]
+        self._word_starts = [
+            unit
+            for unit, (start, _) in enumerate(self.units)
+            if start == 0 or self.text[start - 1].isspace() or min(self.text[start - 1 : start + 1]) > "\u2fff"
+        ]
+        """Units that follow white space, or in a script without spaces another word."""
         self.of: list[int | None] = [None] * len(self.units)
         if translated.alignment is None:
             self._by_place()
@@ -51,7 +55,7 @@ class Origins:
         return bisect_left(self.units, place, key=lambda unit: unit[1])
 
     def nearest_word(self, unit: int) -> int:
-        """Return the unit nearest to this one that follows white space, or the number of units, which is the end."""
+        """Return the unit nearest to this one that begins a word, or the number of units: the end."""
         place = bisect_left(self._word_starts, unit)
         near = [*self._word_starts[max(place - 1, 0) : place + 1], len(self.units)]
         return min(near, key=lambda start: (abs(start - unit), -start))
@@ -116,11 +120,6 @@ class Origins:
             outer = origins[-1 if words and unit > words[0] else 0] if src_signs else None
             same = by_sign.get(self.text[slice(*self.units[unit])])
             self.of[unit] = same if same is not None else outer if outer in by_sign.values() else None
-
-
-def _begins_word(text: str, start: int) -> bool:
-    """Whether white space is before a character, or both are of a script that needs none."""
-    return start == 0 or text[start - 1].isspace() or min(text[start - 1 : start + 1]) > "\u2fff"
 
 
 def _units(text: str, cuts: set[int]) -> list[tuple[int, int]]:

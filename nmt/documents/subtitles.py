@@ -51,8 +51,7 @@ class _Cue:
 
     def __init__(self, lines: Sequence[str], is_vtt: bool) -> None:
         self._lines, self._is_vtt = lines, is_vtt
-        speaker = _SPEAKER.match(lines[0])
-        self._start = speaker.end() if speaker else 0
+        self._start = speaker.end() if (speaker := _SPEAKER.match(lines[0])) else 0
         self._passage = Passage(self._tokens())
         self.texts = self._passage.texts
 

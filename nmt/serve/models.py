@@ -130,8 +130,10 @@ class Direction:
             windows = {}
             for is_protected in {*protected}:
                 own = [line for line, each in zip(lines, protected, strict=True) if each is is_protected]
-                window = self._window(own, hows[is_protected], first, should_stop)
-                windows[is_protected] = opened.enter_context(closing(window))
+                search = self._translator(hows[is_protected], own).translate_window
+                windows[is_protected] = opened.enter_context(
+                    closing(search(own, hows[is_protected].search, how.n_best, first, should_stop=should_stop))
+                )
             for line, is_protected in zip(lines, protected, strict=True):
                 translations = next(windows[is_protected])
                 stop_if(should_stop)
@@ -151,14 +153,8 @@ class Direction:
         wanted = [span.wanted for span in constraint_spans(text, search)]
         return 0 < len(wanted) <= PLACEHOLDERS and sum(map(len, wanted)) <= PLACEHOLDER_CHARACTERS
 
-    def _window(
-        self, lines: Sequence[Line], how: How, first: int, should_stop: ShouldStop | None
-    ) -> Generator[list[Translation]]:
-        translator = self._translator(how, any(line.terms or line.glossary is not None for line in lines))
-        return translator.translate_window(lines, how.search, how.n_best, first, should_stop=should_stop)
-
-    def _translator(self, how: How, has_terms: bool) -> Translator:
-        has_terms = has_terms and not how.search.inline_terms
+    def _translator(self, how: How, lines: Sequence[Line]) -> Translator:
+        has_terms = not how.search.inline_terms and any(line.terms or line.glossary is not None for line in lines)
         if self._engine is not None:
             try:
                 self._engine.check(how.search, how.n_best, has_terms)
@@ -304,8 +300,8 @@ def _searching(translator: Translator, overrides: Sequence[str]) -> Translator:
     others = [override for override in overrides if not override.startswith("search.")]
     if others:
         raise ConfigError([f"--set {other}: only search.* settings can be changed here" for other in others])
-    default = () if translator.config.search.protect else ("search.protect=placeholders",)
-    translator.config = changed_config(translator.config, [*default, *overrides])
+    default = "search.protect=" + ("true" if translator.config.search.protect else "placeholders")
+    translator.config = changed_config(translator.config, [default, *overrides])
     return translator
 
 

@@ -25,9 +25,7 @@ def browser_encoding(label: str) -> str | None:
     """Return the encoding in which browsers read a page that declares `label`; None if it is not supported."""
     label = label.lower().removeprefix("x-")
     encoding = _BROWSERS.get(label, label)
-    if not extends_ascii(encoding):
-        return None
-    return _BROWSERS.get(name := codecs.lookup(encoding).name, name)
+    return _BROWSERS.get(name := codecs.lookup(encoding).name, name) if extends_ascii(encoding) else None
 
 
 def extends_ascii(encoding: str) -> bool:

@@ -162,16 +162,14 @@ def _text_and_lines(start: bytes) -> tuple[str, list[str]]:
 
 
 def _text_document(text: str, lines: Sequence[str]) -> str | None:
-    kinds = (kind for kind, pattern in _SUBTITLES.items() if re.match(pattern, text))
-    return _markup(text.lstrip()) or _po(lines) or next(kinds, None)
+    return _markup(text.lstrip()) or _po(lines) or ("subtitles" if _SUBTITLES.match(text) else None)
 
 
-_TIMES = r"(?:\d+:)?\d\d?:\d\d[,.]\d+[ \t]+-->[ \t]+(?:\d+:)?\d\d?:\d\d[,.]\d"
-_SUBTITLES = {
-    "SubRip subtitles": rf"\s*\d+[ \t]*\r?\n{_TIMES}",
-    "WebVTT subtitles": rf"WEBVTT(?:[ \t][^\n]*|\r)?\n(?:[^\n]*\n)*?{_TIMES}",
-}
-"""Patterns of their beginnings; an arrow alone is no evidence."""
+_SUBTITLES = re.compile(
+    r"(?:\s*\d+[ \t]*\r?\n|WEBVTT(?:[ \t][^\n]*|\r)?\n(?:[^\n]*\n)*?)"
+    r"(?:\d+:)?\d\d?:\d\d[,.]\d+[ \t]+-->[ \t]+(?:\d+:)?\d\d?:\d\d[,.]\d"
+)
+"""The beginning of SubRip or WebVTT; an arrow alone is no evidence."""
 
 
 _NEEDED = (

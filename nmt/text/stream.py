@@ -97,14 +97,12 @@ class _RawLines:
         while not self._lines and not self._ended:
             if self._may_block and not self._poll.poll(_milliseconds(deadline)):
                 return False
-            block = self._read(BLOCK)
-            if self._check is not None:
-                self._check(self._name, block)
-                self._check = None
-            self._take(block)
+            self._take(self._read(BLOCK))
         return True
 
     def _take(self, block: bytes) -> None:
+        if self._check is not None and self._n_lines == 0:
+            self._check(self._name, block)
         first, *others = block.split(b"\n")
         self._begun.append(first)
         self._n_begun += len(first)

@@ -249,7 +249,7 @@ def test_standard_input_that_is_closed_or_not_text(
         translate_file(translator, "-", tmp_path / "out")
     subtitles = b"1\n00:00:01,000 --> 00:00:02,000\nmali\n"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(subtitles)))
-    with pytest.raises(DataError, match=r"standard input: SubRip subtitles"):
+    with pytest.raises(DataError, match=r"standard input: subtitles"):
         translate_file(translator, "-", tmp_path / "out")
     assert list(tmp_path.glob("out*")) == []
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(subtitles)))
