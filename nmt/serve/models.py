@@ -31,8 +31,8 @@ Alignment = tuple[tuple[Span, Span], ...]
 """Words of the source with words of the translation: start and end of each, in code points."""
 
 _WORD = re.compile(r"\S+")
-PLACEHOLDERS, PLACEHOLDER_CHARACTERS = 10, 200
-"""Of a line, that its translation is required to contain: each makes the search slower."""
+PLACEHOLDERS, PLACEHOLDER_CHARACTERS = 10, 60
+"""Most placeholders of a line that are protected by default, and their characters: search takes longer for each."""
 NATIVE_ONLY = "needs PyTorch's engine, which this server does not use for this direction"
 
 
