@@ -79,9 +79,8 @@ def translate_file(
 
         check_picture(files.attention)
     attention = AttentionOutput(translator, search) if files.alignments or files.attention else None
-    warnings = Warnings()
+    warnings, n_lines = Warnings(), 0
     applied = Applied(glossary) if glossary is not None else None
-    n_lines = 0
     with ExitStack() as opened:
         constraints = _ConstraintFiles(files, glossary)
         out = opened.enter_context(open_output(target))
