@@ -19,7 +19,16 @@ from nmt.search.forced import ForcedDecoder
 from nmt.search.step import Pair
 from nmt.search.stopping import SearchStopped, ShouldStop
 from nmt.serve.detect import CHARACTERS, Detector
-from nmt.serve.models import PLACEHOLDERS, Direction, How, Models, load_direction, load_models, word_spans
+from nmt.serve.models import (
+    PLACEHOLDER_CHARACTERS,
+    PLACEHOLDERS,
+    Direction,
+    How,
+    Models,
+    load_direction,
+    load_models,
+    word_spans,
+)
 from nmt.serve.refusal import Refusal
 from nmt.serve.service import Service
 from nmt.serve.start import described
@@ -86,12 +95,21 @@ def test_lines_with_placeholders_are_translated_by_pytorch_and_keep_them(
 
     def translate(direction: Direction, search: SearchConfig) -> list[str]:
         windows.clear()
-        lines = [LINES[0], f"{LINES[2]} %s {{a}}", f"3 {LINES[1]}", "%s " * (PLACEHOLDERS + 1), LINES[2]]
+        lines = [
+            LINES[0],
+            f"{LINES[2]} %s {{a}}",
+            f"3 {LINES[1]}",
+            "%s " * (PLACEHOLDERS + 1),
+            f"{{{'a' * PLACEHOLDER_CHARACTERS}}}",
+        ]
         found = direction.translate([*map(Line, lines)], How(search))
         return [candidates[0].text for candidates, _ in found]
 
     kept = translate(direction, direction.search)
-    assert windows == [(True, [LINES[0], f"3 {LINES[1]}", "%s " * 11, LINES[2]]), (False, [f"{LINES[2]} %s {{a}}"])]
+    assert windows == [
+        (True, [LINES[0], f"3 {LINES[1]}", "%s " * 11, f"{{{'a' * 60}}}"]),
+        (False, [f"{LINES[2]} %s {{a}}"]),
+    ]
     assert "%s" in kept[1] and "{a}" in kept[1]
     off = direction.search_settings({"protect": False})
     lost = translate(direction, off)
