@@ -63,9 +63,8 @@ def translate_file(
     tab-separated columns: number of the source line (from 1), score, log-probability, translation; best first. Standard
     output gets each line as soon as it is ready; lines that come slowly are answered one by one. A file is written as
     F.part and renamed at the end. Warnings are counted and printed to standard error at the end.
-    Raises ConfigError for settings that are incompatible or not supported, DataError if the input is missing or not
-    UTF-8, if standard input is a document and `as_text` is not set, if the output cannot be written, or if `prefixes`
-    or `terms` has another number of lines than the text.
+    Raises ConfigError for settings that are not supported, DataError if the input is missing, not UTF-8 or a document
+    (on standard input without `as_text`), if `prefixes` or `terms` has another number of lines, and for the output.
     """
     search, files = search or translator.config.search, files or Files()
     has_terms = files.terms is not None or (files.glossary is not None and not search.inline_terms)
