@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 ENVIRONMENT = {
     # Waiting threads spin only briefly. By default they spin so long that training is ten times slower if another
@@ -28,6 +29,7 @@ ENVIRONMENT = {
     "KINETO_LOG_LEVEL": "6",
 }
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h of the GNU C library
+INTERRUPTED = 130  # 128 + the number of SIGINT, as shells report it
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -74,6 +76,13 @@ def set_up_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def end_at_once(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Handle SIGINT before anything has begun: one line, and the status of an interrupted command."""
+    with suppress(OSError):
+        os.write(2, b"nmt: interrupted\n")
+    os._exit(INTERRUPTED)
 
 
 class Interrupted(Exception):  # noqa: N818  (not an error)

@@ -14,6 +14,7 @@ from nmt.layout import RunDir
 from nmt.runs.info import launch, read_info
 from nmt.runs.listing import newest_run
 from nmt.sharing.download import local_model
+from nmt.training.setup.lock import check_vacant
 
 
 def run_or_newest(run: Path | None) -> Path:
@@ -72,6 +73,8 @@ def resolve_training(
         data = recorded if recorded.is_dir() else None
         if data is None and not settings.data.directory.is_dir():
             raise DataError(f"{recorded}: no such data directory, {run} was trained on it; name it with --data")
+    if not resume:
+        check_vacant(RunDir(run))
     return settings, data or settings.data.directory, run, resume
 
 

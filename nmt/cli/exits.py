@@ -14,8 +14,9 @@ from types import FrameType
 
 from nmt.console import say
 from nmt.errors import NmtError
+from nmt.process import INTERRUPTED, end_at_once
 
-INTERRUPTED, NOBODY_READS = 130, 141  # 128 + the signal's number, as shells report it
+NOBODY_READS = 141  # 128 + the number of SIGPIPE, as shells report it
 PATIENCE_SECONDS = 10.0  # for rank 0 to report an error that all ranks have
 # errors that a user can fix; any other OSError is a bug and keeps its traceback
 USER_ERRNOS = {
@@ -66,6 +67,18 @@ def _ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def _errors() -> Iterator[None]:
+    is_interrupted = False
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        nonlocal is_interrupted
+        is_interrupted = True
+        raise KeyboardInterrupt
+
+    # another handler is kept, and only the main thread may set one
+    if handles := signal.getsignal(signal.SIGINT) in (end_at_once, signal.default_int_handler) and (
+        threading.current_thread() is threading.main_thread()
+    ):
+        signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     except NmtError as error:
@@ -79,6 +92,8 @@ def _errors() -> Iterator[None]:
             raise
         _fail(2, f"{error.filename or 'output'}: {error.strerror}")
     except Exception as error:
+        if is_interrupted:  # while PyTorch or NumPy was imported, which turn it into errors of their own
+            _fail(INTERRUPTED, "interrupted")
         message = getattr(error, "format_message", None)  # Typer's own: an unknown option, an invalid value
         if message is None:
             raise
@@ -87,6 +102,9 @@ def _errors() -> Iterator[None]:
             # first, torchrun would end rank 0 before it has reported anything.
             time.sleep(PATIENCE_SECONDS)
         _fail(2, f"{message().rstrip('.')}; see --help")
+    finally:
+        if handles:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _fail(status: int, *lines: str) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nmt.cli.app import app
 from nmt.cli.complete import configs
 from nmt.cli.options import DataOption, SetOption
+
+if TYPE_CHECKING:
+    from nmt.config import Config
 
 
 @app.command()
@@ -72,10 +76,14 @@ def train(
       nmt train --resume --run runs/sample-de-en --set training.max_steps=4000
     """
     from nmt.cli.defaults import resolve_training
+
+    def resolve() -> tuple[Config, Path, Path, bool]:
+        return resolve_training(config, data, run, overrides or (), resume, init_from or ())
+
+    # before PyTorch is imported, which takes seconds; of several processes the first one does it
+    resolved = None if "RANK" in os.environ else resolve()
     from nmt.training.loop import fit
     from nmt.training.parallel.world import joined
 
     with joined() as world:
-        request = world.on_rank0(lambda: resolve_training(config, data, run, overrides or (), resume, init_from or ()))
-        settings, data_dir, run_dir, is_resumed = request
-        fit(settings, data_dir, run_dir, is_resumed, stop_after, world, profile)
+        fit(*(resolved or world.on_rank0(resolve)), stop_after, world, profile)

@@ -30,7 +30,7 @@ from nmt.data.updates import Update
 from nmt.errors import NmtError
 from nmt.layout import RunDir
 from nmt.model.device import free_memory, out_of_memory
-from nmt.model.precision import autocast
+from nmt.model.precision import autocast, threads
 from nmt.process import Interrupted, stopping
 from nmt.training.limits import check_is_due, ended, fix_cooldown
 from nmt.training.memory import padded_tokens
@@ -81,6 +81,7 @@ def fit(
                 closing(session.saver),
                 reporting(session, profile) if world.is_rank0 else nullcontext(NullMeter()) as meter,
                 session.windows.planning_ahead(session.position),
+                threads(session.threads),
             ):
                 train(session, meter)
         except (RuntimeError, MemoryError) as error:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.errors import CheckpointError
 from nmt.files.read import refuse_links, remove_tree
 from nmt.files.write import Lock, lock_holder, locked_error
 from nmt.layout import RunDir
-from nmt.training.parallel.world import World
+
+if TYPE_CHECKING:
+    from nmt.training.parallel.world import World
 
 
 @contextmanager
@@ -35,11 +38,11 @@ def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
         if not resume:
             if lock_holder(run.lock) is not None:
                 raise locked_error(run.lock, "trains")
-            _check_vacant(run)
+            check_vacant(run)
             run.path.mkdir(parents=True, exist_ok=True)
         lock = Lock(run.lock, "trains")
         if not resume:  # another process may have been faster
-            _check_vacant(run)
+            check_vacant(run)
 
     try:
         world.on_rank0(take)
@@ -51,7 +54,7 @@ def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
             lock.release()
 
 
-def _check_vacant(run: RunDir) -> None:
+def check_vacant(run: RunDir) -> None:
     """Refuse a directory that is not empty, except for leftovers of a process that died before it wrote run.json."""
     if run.path.resolve() == Path.cwd():
         raise CheckpointError(
