@@ -1,7 +1,6 @@
 """The command `nmt`; `python -m nmt` is the same."""
 
-from __future__ import annotations
-
+import os
 import signal
 
 from nmt.process import end_at_once
@@ -12,7 +11,7 @@ def main() -> None:
 
     Until a command begins (see `user_errors`), Ctrl-C ends the process at once: imports take time, too.
     """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler and "RANK" not in os.environ:
         signal.signal(signal.SIGINT, end_at_once)
     from nmt.cli import main as run
 

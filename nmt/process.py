@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
 
 ENVIRONMENT = {
     # Waiting threads spin only briefly. By default they spin so long that training is ten times slower if another
@@ -29,19 +28,20 @@ ENVIRONMENT = {
     "KINETO_LOG_LEVEL": "6",
 }
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h of the GNU C library
-INTERRUPTED = 130  # 128 + the number of SIGINT, as shells report it
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def set_up() -> None:
-    """Prepare environment, memory and standard streams. Variables that the user has set are kept."""
-    set_environment()
+    """Prepare memory and standard streams."""
     keep_freed_memory()
     set_up_streams()
 
 
 def set_environment() -> None:
-    """Set what is read when PyTorch is imported or, as for cache sizes, on its first computation."""
+    """Set what is read when PyTorch is imported or, as for cache sizes, on its first computation.
+
+    Variables that the user has set are kept.
+    """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
@@ -78,11 +78,10 @@ def set_up_streams() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def end_at_once(_number: int, _frame: FrameType | None) -> NoReturn:
+def end_at_once(number: int, _: FrameType | None) -> None:
     """Handle SIGINT before anything has begun: one line, and the status of an interrupted command."""
-    with suppress(OSError):
-        os.write(2, b"nmt: interrupted\n")
-    os._exit(INTERRUPTED)
+    os.write(2, b"nmt: interrupted\n")
+    os._exit(128 + number)
 
 
 class Interrupted(Exception):  # noqa: N818  (not an error)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from nmt.cli.app import app
 from nmt.cli.complete import configs
 from nmt.cli.options import DataOption, SetOption
-
-if TYPE_CHECKING:
-    from nmt.config import Config
 
 
 @app.command()
@@ -77,13 +74,11 @@ def train(
     """
     from nmt.cli.defaults import resolve_training
 
-    def resolve() -> tuple[Config, Path, Path, bool]:
-        return resolve_training(config, data, run, overrides or (), resume, init_from or ())
-
-    # before PyTorch is imported, which takes seconds; of several processes the first one does it
-    resolved = None if "RANK" in os.environ else resolve()
+    given = (config, data, run, overrides or (), resume, init_from or ())
+    # before PyTorch is imported, which takes seconds; with several processes rank 0 does it
+    resolved = None if "RANK" in os.environ else resolve_training(*given)
     from nmt.training.loop import fit
     from nmt.training.parallel.world import joined
 
     with joined() as world:
-        fit(*(resolved or world.on_rank0(resolve)), stop_after, world, profile)
+        fit(*(resolved or world.on_rank0(lambda: resolve_training(*given))), stop_after, world, profile)

@@ -73,8 +73,10 @@ def save_transformers(
     `check_held` has accepted the configuration. n_positions: the longest sequence, `</s>` counted.
     """
     tensors = {name: tensor.detach().float().cpu().clone() for name, tensor in _tensors(model, n_positions)}
-    n_written = sum(tensor.numel() for name, tensor in tensors.items() if "embed_positions" not in name)
-    n_learned = sum(weight.numel() for name, weight in model.named_parameters() if "positions" not in name)
+    n_learned, n_written = (
+        sum(weight.numel() for name, weight in weights.items() if "positions" not in name)
+        for weights in (dict(model.named_parameters()), tensors)
+    )
     assert n_written == n_learned, "transformers has no place for some weights"
     write_file(directory / "model.safetensors", save(tensors, metadata={"format": "pt"}))
     max_source = min(MAX_PIECES_FACTOR * config.data.max_pieces + 1, n_positions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
+import timeit
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
@@ -130,16 +131,12 @@ def threads(n: int) -> Iterator[None]:
 
 
 def pick_threads(work: Callable[[], object], most: int) -> int:
-    """Return 1 or `most`, the number of threads on which `work` takes less time. Runs it for about half a second."""
+    """Return 1 or `most`, the number of threads on which `work` takes less time. Runs it seven times."""
     seconds = dict.fromkeys((1, most), 0.0)
     work()  # kernels are compiled, and memory is allocated
-    deadline = time.perf_counter() + 0.5
-    while sum(seconds.values()) == 0.0 or time.perf_counter() < deadline:
-        for n in seconds:  # interleaved, so that a momentary load affects both
-            with threads(n):
-                start = time.perf_counter()
-                work()
-                seconds[n] += time.perf_counter() - start
+    for n in 3 * [1, most]:  # interleaved, so that a momentary load affects both
+        with threads(n):
+            seconds[n] += timeit.timeit(work, number=1)
     return most if seconds[most] * 1.1 < seconds[1] else 1
 
 
@@ -149,9 +146,7 @@ def _seconds(dtype: torch.dtype) -> float:
     times: list[float] = []
     deadline = time.perf_counter() + 0.02
     while len(times) < 3 or (time.perf_counter() < deadline and len(times) < 50):
-        start = time.perf_counter()
-        a @ b
-        times.append(time.perf_counter() - start)
+        times.append(timeit.timeit(lambda: a @ b, number=1))
     return min(times)
 
 

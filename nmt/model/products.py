@@ -84,8 +84,9 @@ def padded_size(n_rows: int) -> int:
 
 
 def _pointwise(x: Tensor, packed: Tensor, bias: Tensor | None, activation: Activation | None) -> Tensor:
-    name = "none" if activation is None else activation.onednn
-    output: Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, name, [], "none")
+    output: Tensor = torch.ops.mkldnn._linear_pointwise(
+        x, packed, bias, "none" if activation is None else activation.onednn, [], "none"
+    )
     return output
 
 

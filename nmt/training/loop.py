@@ -71,7 +71,7 @@ def fit(
     StoppedError if a signal or the time limit stopped the run, which can then be resumed.
     """
     run, world = RunDir(run_dir), world or World()
-    with stopping(stop_after_minutes) as stop, locked(run, resume, world):
+    with stopping(stop_after_minutes) as stop, locked(run, resume, world.on_rank0):
         world.stop = stop
         try:
             session = start(config, data_dir, run_dir, resume, world, stop)
@@ -81,7 +81,6 @@ def fit(
                 closing(session.saver),
                 reporting(session, profile) if world.is_rank0 else nullcontext(NullMeter()) as meter,
                 session.windows.planning_ahead(session.position),
-                threads(session.threads),
             ):
                 train(session, meter)
         except (RuntimeError, MemoryError) as error:
@@ -99,7 +98,8 @@ def train(session: Session, meter: Meter) -> None:
             session.world.on_all_ranks(session.load_window)
         meter.begin_window()
         for update in session.updates():
-            outcome = train_step(session, update)
+            with threads(session.threads):
+                outcome = train_step(session, update)
             on_rank0(partial(report_and_save, session, meter, outcome))
             if ended(session) is not None:
                 break

@@ -52,7 +52,7 @@ class Session:
     is_packed: bool = False
     """Whether micro-batches are packed."""
     threads: int = field(default_factory=torch.get_num_threads)
-    """CPU threads, except for the translations of validations, which take all cores."""
+    """CPU threads of an update. Validations take all cores."""
     forward: Forward | None = None
     """The compiled model, if it is compiled."""
     halves: Halves | None = None

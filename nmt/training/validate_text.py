@@ -13,7 +13,6 @@ from nmt.data.batching import Indices, unpadded
 from nmt.data.corpus import Corpus
 from nmt.evaluate.metrics import corpus_score
 from nmt.model.masks import Padded
-from nmt.model.precision import threads
 from nmt.model.stacks import DecodingModel
 from nmt.model.transformer import Model, Transformer
 from nmt.text.tokenizer import MASK, Tokenizer
@@ -41,7 +40,6 @@ class TextValidator(Validator):
             self.src_lines = [_shown(ids, corpus.tokenizers[src]) for ids in self._sources()]
         else:
             self.src_lines, self.references = split.text(src), split.text(tgt)
-        self._threads = torch.get_num_threads()  # those of training may be fewer
         # a line of medium length, whose attention is plotted
         order = sorted(range(len(self.pairs)), key=lambda i: (abs(self.pairs.lengths.tgt[i] - 12), i))
         self.shown = order[0]
@@ -49,7 +47,7 @@ class TextValidator(Validator):
     def _scored(self, model: Model, poll: Callable[[], None]) -> tuple[dict[str, float], Sequence[str]]:
         assert isinstance(model, DecodingModel), "others write no text"
         searcher = self._searcher.with_models([model])
-        with threads(self._threads), Progress("validating", len(self.src_lines)) as progress:
+        with Progress("validating", len(self.src_lines)) as progress:
             translations = (self._restored if self.config.learns_lines else self._translated)(searcher, progress, poll)
         scores = {
             metric: corpus_score(metric, translations, self.references, tgt_lang=self.config.data.tgt).value

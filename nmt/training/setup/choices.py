@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,10 +13,9 @@ from nmt.config import Config
 from nmt.console import say
 from nmt.data.batching import Pairs
 from nmt.model.device import device_name
-from nmt.model.precision import autocast, pick_float32_library, pick_precision, pick_threads, use_float32_library
+from nmt.model.precision import pick_float32_library, pick_precision, pick_threads, use_float32_library
 from nmt.runs.info import RunInfo
-from nmt.training.memory import PROBE_TOKENS, pick_max_tokens
-from nmt.training.objective import objective
+from nmt.training.memory import PROBE_TOKENS, pass_bytes, pick_max_tokens
 from nmt.training.parallel.world import World
 from nmt.training.setup.compiled import pick_compile, pick_layout
 from nmt.training.setup.inputs import Inputs
@@ -87,25 +87,20 @@ def _pick_threads(
     config: Config, kept: RunInfo | None, inputs: Inputs, world: World, precision: str, max_tokens: int
 ) -> int:
     """Return the CPU threads of this process: as the user has set them, as before, or as a micro-batch is fastest."""
-    n_threads = torch.get_num_threads()
-    is_set = not os.environ.keys().isdisjoint(("OMP_NUM_THREADS", "MKL_NUM_THREADS"))
-    if n_threads == 1 or is_set or world.size > 1 or inputs.device.type != "cpu":
+    n_threads, model = torch.get_num_threads(), inputs.model
+    if (
+        n_threads == 1
+        or world.size > 1
+        or inputs.device.type != "cpu"
+        or {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & {*os.environ}
+    ):
         return n_threads
-    if kept is not None:
-        return min(kept.threads or n_threads, n_threads)
-    if sum(parameter.numel() for parameter in inputs.model.parameters()) > SMALL_MODEL:
-        return n_threads
+    if kept is not None or sum(parameter.numel() for parameter in model.parameters()) > SMALL_MODEL:
+        return min(n_threads, (kept and kept.threads) or n_threads)
     pairs, n_tokens = _sample(config, inputs), min(max_tokens, config.training.update_tokens, FEW_TOKENS)
-    batch = pairs.batch(next(pairs.lengths.split(np.arange(len(pairs)), n_tokens)))
-
-    def work() -> None:
-        with autocast(precision, inputs.device):
-            loss = objective(inputs.model, batch, config.training).loss
-        loss.backward()  # type: ignore[no-untyped-call]
-
-    n_threads = pick_threads(work, n_threads)
-    inputs.model.zero_grad(set_to_none=True)
-    return n_threads
+    rows = next(pairs.lengths.split(np.arange(len(pairs)), n_tokens))
+    work = partial(pass_bytes, model, pairs, rows, config.training, precision, inputs.device)
+    return pick_threads(lambda: (work(), model.zero_grad()), n_threads)
 
 
 def _sample(config: Config, inputs: Inputs) -> Pairs:

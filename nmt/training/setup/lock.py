@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nmt.errors import CheckpointError
 from nmt.files.read import refuse_links, remove_tree
 from nmt.files.write import Lock, lock_holder, locked_error
 from nmt.layout import RunDir
 
-if TYPE_CHECKING:
-    from nmt.training.parallel.world import World
-
 
 @contextmanager
-def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
+def locked(run: RunDir, resume: bool, on_rank0: Callable[[Callable[[], None]], None]) -> Iterator[None]:
     """Hold the lock of an existing run directory (`resume`) or of a new one, so that no other process trains there.
 
     Raises CheckpointError if there is no run to resume, if a new directory is not empty, or if it is locked. A new
@@ -45,7 +41,7 @@ def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
             check_vacant(run)
 
     try:
-        world.on_rank0(take)
+        on_rank0(take)
         yield
     finally:
         if lock is not None:
