@@ -1,6 +1,22 @@
-"""`python -m nmt` is the same as `nmt`."""
+"""The command `nmt`; `python -m nmt` is the same."""
 
-from nmt.cli import main
+import os
+import signal
+
+from nmt.process import end_at_once
+
+
+def main() -> None:
+    """Run the command line; always raises SystemExit with the exit status.
+
+    Until a command begins (see `user_errors`), Ctrl-C ends the process at once: imports take time, too.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler and "RANK" not in os.environ:
+        signal.signal(signal.SIGINT, end_at_once)
+    from nmt.cli import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -32,14 +32,16 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def set_up() -> None:
-    """Prepare environment, memory and standard streams. Variables that the user has set are kept."""
-    set_environment()
+    """Prepare memory and standard streams."""
     keep_freed_memory()
     set_up_streams()
 
 
 def set_environment() -> None:
-    """Set what is read when PyTorch is imported or, as for cache sizes, on its first computation."""
+    """Set what is read when PyTorch is imported or, as for cache sizes, on its first computation.
+
+    Variables that the user has set are kept.
+    """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
@@ -74,6 +76,12 @@ def set_up_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def end_at_once(number: int, _: FrameType | None) -> None:
+    """Handle SIGINT before anything has begun: one line, and the status of an interrupted command."""
+    os.write(2, b"nmt: interrupted\n")
+    os._exit(128 + number)
 
 
 class Interrupted(Exception):  # noqa: N818  (not an error)

@@ -112,6 +112,10 @@ class Command(TyperCommand):
             if key in changed and option.name in given:
                 value = given[option.name][0]
                 raise Misuse(f"{name} {value} and --set {key}={changed[key]} change the same setting: give one of them")
+        if self.name != "train":  # whose --run is written
+            from nmt.cli.defaults import check_runs
+
+            check_runs(given.get("run") or (), changed)
 
 
 def _repeat_options(args: Sequence[str], options: Collection[str]) -> list[str]:

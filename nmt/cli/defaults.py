@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
@@ -11,9 +11,10 @@ from nmt.config.load import changed_config, check_config, load_config
 from nmt.console import say
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.layout import RunDir
-from nmt.runs.info import launch, read_info
+from nmt.runs.info import check_is_run, launch, read_info
 from nmt.runs.listing import newest_run
 from nmt.sharing.download import local_model
+from nmt.training.setup.lock import check_vacant
 
 
 def run_or_newest(run: Path | None) -> Path:
@@ -25,6 +26,17 @@ def run_or_newest(run: Path | None) -> Path:
         run = newest_run()
         say(f"using the newest run, {run}")
     return run
+
+
+def check_runs(runs: Sequence[str], changed: Mapping[str, str]) -> None:
+    """Check --run and --set of a command that reads runs, before it imports PyTorch, which takes seconds.
+
+    Raises CheckpointError if there is no run, ConfigError if its configuration or a setting of search is invalid.
+    """
+    searching = [f"{key}={value}" for key, value in changed.items() if key.startswith("search.")]
+    for run in map(Path, runs):
+        check_is_run(run)
+        changed_config(load_config(RunDir(run).config), searching)
 
 
 def resolve_models(runs: Sequence[Path] | None, model: Path | None) -> list[Path]:
@@ -72,6 +84,8 @@ def resolve_training(
         data = recorded if recorded.is_dir() else None
         if data is None and not settings.data.directory.is_dir():
             raise DataError(f"{recorded}: no such data directory, {run} was trained on it; name it with --data")
+    if not resume:
+        check_vacant(RunDir(run))
     return settings, data or settings.data.directory, run, resume
 
 

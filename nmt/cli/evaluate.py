@@ -236,8 +236,6 @@ def _show_history(run: Path | None, splits: Sequence[str], json: bool) -> None:
     from nmt.runs.scores import read_scores
 
     directory = RunDir(run_or_newest(run))
-    if not directory.config.is_file():
-        raise CheckpointError(f"{directory.path}: not a run directory, it has no config.yaml; make one with nmt train")
     records = [record for record in read_scores(directory) if not splits or record.split in splits]
     if not records:
         of = f" of {', '.join(splits)}" if splits else ""

@@ -14,6 +14,7 @@ from types import FrameType
 
 from nmt.console import say
 from nmt.errors import NmtError
+from nmt.process import end_at_once
 
 INTERRUPTED, NOBODY_READS = 130, 141  # 128 + the signal's number, as shells report it
 PATIENCE_SECONDS = 10.0  # for rank 0 to report an error that all ranks have
@@ -41,27 +42,41 @@ class _Ended(BaseException):
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Raise `_Ended` on SIGTERM and SIGHUP, unless they are ignored, as SIGHUP is under nohup."""
+    """Raise `_Ended` on SIGTERM and SIGHUP, unless they are ignored, as SIGHUP is under nohup.
+
+    After a signal, other errors are taken as its results: libraries raise errors of their own if their import is
+    interrupted.
+    """
+    received: list[int] = []
 
     def end(number: int, _: FrameType | None) -> None:
-        for handled in signals:  # a second one must not interrupt the cleanup
+        received.append(number)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        for handled in before:  # a second one must not interrupt the cleanup
             signal.signal(handled, signal.SIG_IGN)
-        raise _Ended(number)
+        raise _Ended
 
-    signals = []
+    before = {}
     # torchrun handles signals itself, and only the main thread may set handlers
     if "RANK" not in os.environ and threading.current_thread() is threading.main_thread():
-        signals = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
-    for number in signals:
+        before = {
+            number: signal.getsignal(number)
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler, end_at_once)
+        }
+    for number in before:
         signal.signal(number, end)
     try:
         yield
-    except _Ended as ended:
-        received = signal.Signals(ended.args[0])
-        _fail(128 + received, f"ended by {received.name}")
+    except (Exception, _Ended):
+        if not received:
+            raise
+        name = signal.Signals(received[0]).name
+        _fail(128 + received[0], "interrupted" if name == "SIGINT" else f"ended by {name}")
     finally:
-        for number in signals:
-            signal.signal(number, signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -72,10 +73,12 @@ def train(
       nmt train --resume --run runs/sample-de-en --set training.max_steps=4000
     """
     from nmt.cli.defaults import resolve_training
+
+    given = (config, data, run, overrides or (), resume, init_from or ())
+    # before PyTorch is imported, which takes seconds; with several processes rank 0 does it
+    resolved = None if "RANK" in os.environ else resolve_training(*given)
     from nmt.training.loop import fit
     from nmt.training.parallel.world import joined
 
     with joined() as world:
-        request = world.on_rank0(lambda: resolve_training(config, data, run, overrides or (), resume, init_from or ()))
-        settings, data_dir, run_dir, is_resumed = request
-        fit(settings, data_dir, run_dir, is_resumed, stop_after, world, profile)
+        fit(*(resolved or world.on_rank0(lambda: resolve_training(*given))), stop_after, world, profile)

@@ -42,8 +42,8 @@ class ModelConfig(Section):
     whose sigmoid is the probability of the second (of labels in alphabetical order)."""
     head_dropout: float = Field(0.1, ge=0.0, lt=1.0)
     """Dropout before the layer that predicts classes."""
-    activation: Literal["relu", "gelu"] = "relu"
-    """Activation function of the feed-forward layers."""
+    activation: Literal["relu", "gelu", "silu"] = "relu"
+    """Activation function of the feed-forward layers; silu is also known as swish."""
     tie_embeddings: Literal["all", "target", "none"] = "all"
     """Share embeddings between source, target and output layer (all), target and output layer (target), or not at all
     (none). An encoder or decoder alone has one embedding, which the output layer shares unless this is none."""

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from nmt.config import ModelConfig
 from nmt.engine.bindings import library
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.embedding import Embedding, LearnedPositions, sinusoidal_table
-from nmt.model.transformer import DecoderLayer, EncoderLayer, FeedForward, SubLayer, Transformer
+from nmt.model.embedding import Embedding
+from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, FeedForward, SubLayer, Transformer
 from nmt.runs.folder import Quantization
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def save_ctranslate2(
         (config.encoder_layers, config.decoder_layers),
         config.n_heads,
         pre_norm=config.norm == "pre",
-        activation={"relu": common_spec.Activation.RELU, "gelu": common_spec.Activation.GELU}[config.activation],
+        activation=common_spec.Activation[ACTIVATIONS[config.activation].ctranslate2],
     )
     encoder, decoder = model.encoder, model.decoder
     _embedding(spec.encoder.embeddings[0], spec.encoder.position_encodings, encoder.embedding, n_positions)
@@ -53,9 +53,8 @@ def save_ctranslate2(
         assert layer.cross_attention is not None, "a translator attends to its source"
         _attention(of_spec.attention, layer.cross_attention, layer.cross_attention_residual)
     if config.norm == "pre":
-        assert isinstance(encoder.norm, nn.LayerNorm) and isinstance(decoder.norm, nn.LayerNorm)
-        _norm(spec.encoder.layer_norm, encoder.norm)
-        _norm(spec.decoder.layer_norm, decoder.norm)
+        _norm(spec.encoder.layer_norm, encoder.last_norm)
+        _norm(spec.decoder.layer_norm, decoder.last_norm)
     spec.decoder.projection.weight = _array(model.output_weight)
     source, target = vocabularies
     spec.register_source_vocabulary(list(source))
@@ -75,9 +74,7 @@ def _embedding(
 ) -> None:
     """Set embeddings and positions: both engines scale by sqrt(D), but their sinusoidal positions differ."""
     spec.weight = _array(embedding.weight)
-    own = embedding.positions
-    table = own.weight if isinstance(own, LearnedPositions) else sinusoidal_table(n_positions, spec.weight.shape[1])
-    positions.encodings = _array(table)
+    positions.encodings = _array(embedding.positions.first(n_positions))
 
 
 def _layer(

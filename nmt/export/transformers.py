@@ -19,8 +19,8 @@ from nmt.errors import ConfigError
 from nmt.export.tokenizer_json import tokenizer_config, tokenizer_json
 from nmt.files.write import write_file
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.embedding import LearnedPositions, sinusoidal_table
-from nmt.model.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer, Transformer
+from nmt.model.embedding import LearnedPositions
+from nmt.model.transformer import ACTIVATIONS, Decoder, DecoderLayer, Encoder, EncoderLayer, Transformer
 from nmt.text.tokenizer import BOS, EOS, N_SPECIAL, PAD, UNK, Tokenizer
 from nmt.translate.sentences import MAX_PIECES_FACTOR, longest_translation
 
@@ -73,6 +73,11 @@ def save_transformers(
     `check_held` has accepted the configuration. n_positions: the longest sequence, `</s>` counted.
     """
     tensors = {name: tensor.detach().float().cpu().clone() for name, tensor in _tensors(model, n_positions)}
+    n_learned, n_written = (
+        sum(weight.numel() for name, weight in weights.items() if "positions" not in name)
+        for weights in (dict(model.named_parameters()), tensors)
+    )
+    assert n_written == n_learned, "transformers has no place for some weights"
     write_file(directory / "model.safetensors", save(tensors, metadata={"format": "pt"}))
     max_source = min(MAX_PIECES_FACTOR * config.data.max_pieces + 1, n_positions)
     for name, content in {
@@ -99,9 +104,7 @@ def _tensors(model: Transformer, n_positions: int) -> Iterator[tuple[str, Tensor
         units = torch.cat((units[::2], units[1::2]))
     yield "model.shared.weight", weight[:, units]
     for name, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
-        own = stack.embedding.positions
-        table = own.weight if isinstance(own, LearnedPositions) else sinusoidal_table(n_positions, len(units))
-        yield f"model.{name}.embed_positions.weight", table[:, units]
+        yield f"model.{name}.embed_positions.weight", stack.embedding.positions.first(n_positions)[:, units]
         for part, of_weight, of_bias in _stack(stack, units):
             yield f"model.{name}.{part}.weight", of_weight
             yield f"model.{name}.{part}.bias", of_bias
@@ -113,7 +116,7 @@ def _stack(stack: Encoder | Decoder, units: Tensor) -> Iterator[tuple[str, Tenso
     for i, layer in enumerate(layers):
         for name, weight, bias in _layer(layer, units):
             yield f"layers.{i}.{name}", weight, bias
-    if isinstance(stack.norm, nn.LayerNorm):
+    if not isinstance(stack.norm, nn.Identity):
         yield _norm("layer_norm", stack.norm, units)
 
 
@@ -166,7 +169,7 @@ def _config(config: ModelConfig, n_pieces: int, n_positions: int) -> dict[str, A
         **{f"{stack}_layers": n_layers for stack, n_layers in stacks},
         **{f"{stack}_attention_heads": config.n_heads for stack, _ in stacks},
         **{f"{stack}_ffn_dim": config.d_ff for stack, _ in stacks},
-        "activation_function": config.activation,
+        "activation_function": ACTIVATIONS[config.activation].transformers,
         "max_position_embeddings": n_positions,
         "scale_embedding": True,
         "dropout": config.residual_dropout,

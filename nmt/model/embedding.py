@@ -39,6 +39,10 @@ class SinusoidalPositions(nn.Module):
             table = self.table = sinusoidal_table(2 * end, self.d_model).to(table)
         return table[positions]
 
+    def first(self, n: int) -> Tensor:
+        """Return the embeddings (n, D) of the first n positions, for exports."""
+        return sinusoidal_table(n, self.d_model)
+
 
 class LearnedPositions(nn.Module):
     """A learned embedding for each of the first `max_positions` positions."""
@@ -56,6 +60,10 @@ class LearnedPositions(nn.Module):
             )
         return self.weight[positions]
 
+    def first(self, n: int) -> Tensor:
+        """Return the embeddings (n, D) of the first n positions, for exports."""
+        return self.weight[:n]
+
 
 class Embedding(nn.Module):
     """Token embeddings times sqrt(D), plus position embeddings, with dropout."""
@@ -65,7 +73,7 @@ class Embedding(nn.Module):
         super().__init__()
         self.scale = config.d_model**0.5
         self.weight = nn.Parameter(torch.randn(vocab_size, config.d_model) * config.d_model**-0.5)
-        self.positions = (
+        self.positions: SinusoidalPositions | LearnedPositions = (
             SinusoidalPositions(config.d_model)
             if config.positions == "sinusoidal"
             else LearnedPositions(config.d_model, config.max_positions)

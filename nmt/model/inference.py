@@ -10,6 +10,7 @@ K keys.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import torch
@@ -23,19 +24,31 @@ from nmt.model.stacks import DecodingModel
 from nmt.model.state import Cache, DecoderState, KeyValue, Slots, attention_bias
 from nmt.model.transformer import DecoderLayer, Encoder, EncoderLayer, FeedForward, SubLayer, Transformer
 
+_READ = re.compile(
+    r"output|(encoder|decoder)\.(embedding\.(weight|positions\.weight)|norm\.\w+|layers\.\d+\."
+    r"((cross_)?attention\.(in_weight|in_bias|output\.\w+)|feed_forward\.(inner|outer)\.\w+|\w+_residual\.norm\.\w+))"
+)
+"""The parameters that search computes with."""
+
 
 class InferenceModel:
     """Encodes sentences, if the model has an encoder, and decodes step by step."""
 
     def __init__(self, model: DecodingModel, precision: str) -> None:
-        """Prepare the weights of a model as they are now, in float32, bf16 or fp16, where they are."""
+        """Prepare the weights of a model as they are now, in float32, bf16 or fp16, where they are.
+
+        Raises NotImplementedError if the model has parameters that are not used here: search, and the exports after it,
+        would compute another model than was trained.
+        """
+        if unread := [name for name, _ in model.named_parameters() if not _READ.fullmatch(name)]:
+            raise NotImplementedError(f"nmt/model/inference.py does not compute with {', '.join(unread)}")
         decoder = model.decoder
         weight = model.output_weight
         self.max_positions, self.sees_source = model.max_positions, model.sees_source
         self._encoder = _Encoder(model.encoder, precision) if isinstance(model, Transformer) else None
         self._embedding = decoder.embedding
         self._decoder = [_DecoderLayer(layer, precision) for layer in decoder.layers]
-        self._norm = _Norm(decoder.norm)
+        self._norm = _norm(decoder.norm)
         self._attention_layer = decoder.attention_layer
         self._output = product(weight, None, precision)
         self.vocab_size = len(weight)
@@ -102,7 +115,7 @@ class _Residual:
     """The residual connection and layer norm around a sub-layer; see `SubLayer`."""
 
     def __init__(self, sub_layer: SubLayer) -> None:
-        self._pre, self._norm = sub_layer.pre, _Norm(sub_layer.norm)
+        self._pre, self._norm = sub_layer.pre, _norm(sub_layer.norm)
 
     def before(self, x: Tensor) -> Tensor:
         """Return the input of the sub-layer (B, L, D)."""
@@ -113,24 +126,19 @@ class _Residual:
         return x.add_(output) if self._pre else self._norm(x + output)
 
 
-class _Norm:
-    """Layer norm, or nothing."""
-
-    def __init__(self, norm: nn.Module) -> None:
-        self._norm: tuple[Sequence[int], Tensor, Tensor | None, float] | None = None
-        if isinstance(norm, nn.LayerNorm):
-            self._norm = norm.normalized_shape, norm.weight, norm.bias, norm.eps
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return x if self._norm is None else torch.layer_norm(x, *self._norm)
+def _norm(norm: nn.Module) -> Product:
+    """Return the function of a norm; for layer norm the operator, as the module's own checks take as long as a row."""
+    if type(norm) is nn.LayerNorm:
+        shape, weight, bias, eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
+        return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
+    return norm.forward
 
 
 class _FeedForward:
     """Both layers and the non-linearity between them."""
 
     def __init__(self, layer: FeedForward, precision: str) -> None:
-        activation = "relu" if layer.activation is F.relu else "gelu"
-        self._inner = product(layer.inner.weight, layer.inner.bias, precision, activation)
+        self._inner = product(layer.inner.weight, layer.inner.bias, precision, layer.activation)
         self._outer = product(layer.outer.weight, layer.outer.bias, precision)
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -195,7 +203,7 @@ class _Encoder:
     def __init__(self, encoder: Encoder, precision: str) -> None:
         self._embedding = encoder.embedding
         self._layers = [_EncoderLayer(layer, precision) for layer in encoder.layers]
-        self._norm = _Norm(encoder.norm)
+        self._norm = _norm(encoder.norm)
         self._n_heads = encoder.layers[0].attention.n_heads
 
     def __call__(self, src: Tensor, mask: Tensor) -> Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Iterator
+import timeit
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 
@@ -31,7 +32,7 @@ def pick_precision(name: str, device: torch.device) -> str:
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
     use_float32_library(pick_float32_library("float32", device))
-    with _one_thread():
+    with threads(1):
         return "bf16" if _seconds(torch.bfloat16) * 1.3 < _seconds(torch.float32) else "float32"
 
 
@@ -44,7 +45,7 @@ def pick_float32_library(precision: str, device: torch.device) -> str:
         return "mkl"
     seconds: dict[str, float] = {}
     error: dict[str, float] = {}
-    with _one_thread():
+    with threads(1):
         for library in 3 * ["onednn", "mkl"]:  # interleaved, so that a momentary load affects both
             use_float32_library(library)
             seconds[library] = min(_seconds(torch.float32), seconds.get(library, math.inf))
@@ -119,14 +120,24 @@ def _cast(weight: Tensor, precision: str, learns: bool = False) -> nn.Parameter:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Run timings on one thread: two would wait for each other whenever another program takes a core."""
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def threads(n: int) -> Iterator[None]:
+    """Compute on `n` threads of a CPU. Several wait for each other whenever another program takes a core."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
     try:
         yield
     finally:
-        torch.set_num_threads(n_threads)
+        torch.set_num_threads(before)
+
+
+def pick_threads(work: Callable[[], object], most: int) -> int:
+    """Return 1 or `most`, the number of threads on which `work` takes less time. Runs it seven times."""
+    seconds = dict.fromkeys((1, most), 0.0)
+    work()  # kernels are compiled, and memory is allocated
+    for n in 3 * [1, most]:  # interleaved, so that a momentary load affects both
+        with threads(n):
+            seconds[n] += timeit.timeit(work, number=1)
+    return most if seconds[most] * 1.1 < seconds[1] else 1
 
 
 def _seconds(dtype: torch.dtype) -> float:
@@ -135,9 +146,7 @@ def _seconds(dtype: torch.dtype) -> float:
     times: list[float] = []
     deadline = time.perf_counter() + 0.02
     while len(times) < 3 or (time.perf_counter() < deadline and len(times) < 50):
-        start = time.perf_counter()
-        a @ b
-        times.append(time.perf_counter() - start)
+        times.append(timeit.timeit(lambda: a @ b, number=1))
     return min(times)
 
 

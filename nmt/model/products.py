@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nmt.model.transformer import ACTIVATIONS, Activation
+
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 Product = Callable[[Tensor], Tensor]
@@ -24,11 +26,8 @@ MAX_UNPADDED = 8
 """Up to this number of rows, padding takes longer than the product."""
 
 
-def product(weight: Tensor, bias: Tensor | None, precision: str, activation: str = "none") -> Product:
-    """Return the product with `weight` (N, K) float32 in a precision: float32, bf16 or fp16.
-
-    activation: what follows the product: none, relu or gelu.
-    """
+def product(weight: Tensor, bias: Tensor | None, precision: str, activation: Activation | None = None) -> Product:
+    """Return the product with `weight` (N, K) float32, followed by an activation; precision: float32, bf16 or fp16."""
     dtype = DTYPES[precision]
     if dtype == torch.bfloat16 and weight.device.type == "cpu" and packs():
         return _Packed(weight, bias, activation)
@@ -38,13 +37,12 @@ def product(weight: Tensor, bias: Tensor | None, precision: str, activation: str
 class _Plain:
     """PyTorch's linear layer."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, activation: str) -> None:
-        self._weight, self._bias = weight, bias
-        self._activate = {"none": None, "relu": F.relu, "gelu": F.gelu}[activation]
+    def __init__(self, weight: Tensor, bias: Tensor | None, activation: Activation | None) -> None:
+        self._weight, self._bias, self._activation = weight, bias, activation
 
     def __call__(self, x: Tensor) -> Tensor:
         y = F.linear(x.to(self._weight.dtype), self._weight, self._bias)
-        return y if self._activate is None else self._activate(y)
+        return y if self._activation is None else self._activation.function(y)
 
 
 class _Packed:
@@ -53,7 +51,7 @@ class _Packed:
     `F.linear` rearranges the weight in each call, which takes as long as a product with some 64 rows.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, activation: str) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None, activation: Activation | None) -> None:
         self._few = _Plain(weight, bias, activation)
         self._few_inputs = FEW // len(weight)
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.to(torch.bfloat16), None)
@@ -85,8 +83,10 @@ def padded_size(n_rows: int) -> int:
     return -(-n_rows // step) * step
 
 
-def _pointwise(x: Tensor, packed: Tensor, bias: Tensor | None, activation: str) -> Tensor:
-    output: Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, activation, [], "none")
+def _pointwise(x: Tensor, packed: Tensor, bias: Tensor | None, activation: Activation | None) -> Tensor:
+    output: Tensor = torch.ops.mkldnn._linear_pointwise(
+        x, packed, bias, "none" if activation is None else activation.onednn, [], "none"
+    )
     return output
 
 
@@ -96,7 +96,7 @@ def packs() -> bool:
     weight, x = torch.eye(64), torch.linspace(-1, 1, 2 * 64).view(2, 64)
     try:
         packed = torch.ops.mkldnn._reorder_linear_weight(weight.to(torch.bfloat16), None)
-        found = _pointwise(x.to(torch.bfloat16), packed, None, "relu")
+        found = _pointwise(x.to(torch.bfloat16), packed, None, ACTIVATIONS["relu"])
     except (AttributeError, RuntimeError):
         return False
     return torch.allclose(found.float(), x.relu(), atol=0.01)

@@ -10,9 +10,9 @@ E = D / H.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +32,26 @@ the square root of the width; above this width, a gain of 1 would let it dominat
 """
 
 
+class Activation(NamedTuple):
+    """An activation function, and what the libraries that compute the same model call it."""
+
+    function: Callable[[Tensor], Tensor]
+    onednn: str
+    """In `mkldnn._linear_pointwise`, PyTorch's operator for oneDNN."""
+    ctranslate2: str
+    """In `ctranslate2.specs.common_spec.Activation`."""
+    transformers: str
+    """In `transformers.activations.ACT2FN`."""
+
+
+ACTIVATIONS = {
+    "relu": Activation(F.relu, "relu", "RELU", "relu"),
+    "gelu": Activation(F.gelu, "gelu", "GELU", "gelu"),
+    "silu": Activation(F.silu, "swish", "SWISH", "silu"),
+}
+"""The values of `model.activation`: training, search and exports have no other list."""
+
+
 class FeedForward(nn.Module):
     """Position-wise: two linear layers with a non-linearity between (section 3.3)."""
 
@@ -39,7 +59,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(config.d_model, config.d_ff)
         self.outer = nn.Linear(config.d_ff, config.d_model)
-        self.activation = F.relu if config.activation == "relu" else F.gelu
+        self.activation = ACTIVATIONS[config.activation]
         self.dropout = Dropout(config.activation_dropout)
         for linear in (self.inner, self.outer):
             nn.init.xavier_uniform_(linear.weight)
@@ -47,8 +67,13 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply both layers: (..., D) -> (..., D)."""
-        output: Tensor = self.outer(self.dropout(self.activation(self.inner(x))))
+        output: Tensor = self.outer(self.dropout(self.activation.function(self.inner(x))))
         return output
+
+
+def make_norm(config: ModelConfig) -> nn.LayerNorm:
+    """Make the norm that all sub-layers and stacks have."""
+    return nn.LayerNorm(config.d_model)
 
 
 class SubLayer(nn.Module):
@@ -59,8 +84,8 @@ class SubLayer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.pre = config.norm == "pre"
-        self.norm = nn.LayerNorm(config.d_model)
+        self.pre = {"pre": True, "post": False}[config.norm]
+        self.norm = make_norm(config)
         self.dropout = Dropout(config.residual_dropout)
 
     def before(self, x: Tensor) -> Tensor:
@@ -143,7 +168,7 @@ def scale_residual_init(layers: Sequence[nn.Module]) -> None:
 
 
 def _last_norm(stack: Encoder | Decoder) -> nn.LayerNorm:
-    return stack.norm if isinstance(stack.norm, nn.LayerNorm) else stack.layers[-1].feed_forward_residual.norm
+    return stack.layers[-1].feed_forward_residual.norm if isinstance(stack.norm, nn.Identity) else stack.norm
 
 
 class Encoder(nn.Module):
@@ -154,7 +179,7 @@ class Encoder(nn.Module):
         self.embedding = embedding
         layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.layers = cast(Sequence[EncoderLayer], layers)
-        self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+        self.norm = make_norm(config) if config.norm == "pre" else nn.Identity()
         scale_residual_init(self.layers)
 
     @property
@@ -179,7 +204,7 @@ class Decoder(nn.Module):
         self.embedding = embedding
         layers = nn.ModuleList(DecoderLayer(config, cross_attention) for _ in range(config.decoder_layers))
         self.layers = cast(Sequence[DecoderLayer], layers)
-        self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+        self.norm = make_norm(config) if config.norm == "pre" else nn.Identity()
         scale_residual_init(self.layers)
 
     @property

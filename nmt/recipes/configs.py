@@ -9,11 +9,11 @@ from nmt.config import Config, DataConfig, Source
 from nmt.config.load import changed_config, check_config, load_config
 from nmt.config.source import is_url, joint_license
 from nmt.data.corpus import read_manifest
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.errors import ConfigError, DataError
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.sources import text_folder
 from nmt.recipes.directory import RecipeDir
-from nmt.runs.info import read_info
+from nmt.runs.info import check_is_run, read_info
 
 
 def run_config(run: Path) -> Config:
@@ -22,8 +22,7 @@ def run_config(run: Path) -> Config:
     The next training does not inherit training.init_from, freeze and both_directions. Raises CheckpointError if there
     is no run, ConfigError if it has learned something else.
     """
-    if not RunDir(run).config.is_file():
-        raise CheckpointError(f"{run}: not a run directory, it has no config.yaml; make one with nmt train")
+    check_is_run(run)
     config = load_config(RunDir(run).config)
     if config.training.objective != "translation":
         raise ConfigError([f"{run}: has learned training.objective: {config.training.objective}, not to translate"])

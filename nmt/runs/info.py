@@ -84,6 +84,12 @@ class Selected(Document):
     """The setting of `training` that ended the run."""
 
 
+def check_is_run(path: Path) -> None:
+    """Raise CheckpointError if there is no run directory."""
+    if not RunDir(path).config.is_file():
+        raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; make one with nmt train")
+
+
 def read_info(run: RunDir) -> RunInfo:
     """Read run.json. Raises CheckpointError if it is missing, damaged or of another format."""
     try:

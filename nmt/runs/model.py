@@ -18,7 +18,7 @@ from nmt.model.stacks import DecodingModel
 from nmt.model.transformer import Model, Transformer
 from nmt.runs.checkpoint import assign
 from nmt.runs.folder import is_folder, load_folder
-from nmt.runs.info import Weights, read_info, read_selected
+from nmt.runs.info import Weights, check_is_run, read_info, read_selected
 from nmt.runs.weights import ChosenWeights, choose_weights
 from nmt.text.tokenizer import SEPARATOR, Tokenizers
 
@@ -136,8 +136,7 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
             exported.float32_library,
         )  # fmt: skip
     run = RunDir(path)
-    if not run.config.is_file():
-        raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; make one with nmt train")
+    check_is_run(path)
     config, info = load_config(run.config), read_info(run)
     chosen = choose_weights(run, config.training, checkpoint, weights)
     note = None

@@ -30,7 +30,7 @@ from nmt.data.updates import Update
 from nmt.errors import NmtError
 from nmt.layout import RunDir
 from nmt.model.device import free_memory, out_of_memory
-from nmt.model.precision import autocast
+from nmt.model.precision import autocast, threads
 from nmt.process import Interrupted, stopping
 from nmt.training.limits import check_is_due, ended, fix_cooldown
 from nmt.training.memory import padded_tokens
@@ -71,7 +71,7 @@ def fit(
     StoppedError if a signal or the time limit stopped the run, which can then be resumed.
     """
     run, world = RunDir(run_dir), world or World()
-    with stopping(stop_after_minutes) as stop, locked(run, resume, world):
+    with stopping(stop_after_minutes) as stop, locked(run, resume, world.on_rank0):
         world.stop = stop
         try:
             session = start(config, data_dir, run_dir, resume, world, stop)
@@ -98,7 +98,8 @@ def train(session: Session, meter: Meter) -> None:
             session.world.on_all_ranks(session.load_window)
         meter.begin_window()
         for update in session.updates():
-            outcome = train_step(session, update)
+            with threads(session.threads):
+                outcome = train_step(session, update)
             on_rank0(partial(report_and_save, session, meter, outcome))
             if ended(session) is not None:
                 break

@@ -40,7 +40,7 @@ def pick_max_tokens(
     if n_small == n_large:  # a corpus of one batch
         return n_small
     try:
-        used = [_bytes(model, pairs, rows, settings, precision, device) for rows in (small, large)]
+        used = [pass_bytes(model, pairs, rows, settings, precision, device) for rows in (small, large)]
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
@@ -58,7 +58,7 @@ def pick_max_tokens(
     return int(max(longest, min(useful, free / per_token)))
 
 
-def _bytes(
+def pass_bytes(
     model: Model, pairs: Pairs, rows: Indices, settings: TrainingConfig, precision: str, device: torch.device
 ) -> float:
     """Measure the memory of a forward and backward pass (bytes).

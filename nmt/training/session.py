@@ -51,6 +51,8 @@ class Session:
     stop: Stop
     is_packed: bool = False
     """Whether micro-batches are packed."""
+    threads: int = field(default_factory=torch.get_num_threads)
+    """CPU threads of an update. Validations take all cores."""
     forward: Forward | None = None
     """The compiled model, if it is compiled."""
     halves: Halves | None = None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
 import torch
+
+from nmt.model.precision import threads
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -19,22 +21,13 @@ SMALL_STEP = 2**25
 """Multiplications: below, a decoding step takes a millisecond or so, of which several threads spare a tenth at best."""
 
 
-@contextmanager
-def threads_for(multiplications: int) -> Iterator[None]:
+def threads_for(multiplications: int) -> AbstractContextManager[None]:
     """Run decoding steps of so many multiplications on one of PyTorch's threads if they are small.
 
     Several threads wait for each other after each operation, and where another program has one of their cores that
     takes several times as long as the work.
     """
-    n_threads = torch.get_num_threads()
-    if n_threads == 1 or multiplications >= SMALL_STEP:
-        yield
-        return
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
+    return threads(1 if multiplications < SMALL_STEP else torch.get_num_threads())
 
 
 def run_all(work: Callable[[Job], Result], jobs: Sequence[Job], device: torch.device) -> Generator[Result]:

@@ -170,11 +170,11 @@ def test_a_directory_that_another_was_faster_to_make_a_run_of(data, whole, tmp_p
 
 def test_only_a_directory_that_never_was_a_run_is_removed(tmp_path):
     run = RunDir(tmp_path / "run")
-    with pytest.raises(ZeroDivisionError), locked(run, False, World()):
+    with pytest.raises(ZeroDivisionError), locked(run, False, World().on_rank0):
         run.checkpoints.mkdir()
         assert 1 / 0
     assert not run.path.exists()
-    with locked(run, False, World()):
+    with locked(run, False, World().on_rank0):
         run.step(3).path.mkdir(parents=True)
         run.info.touch()
         run.log.touch()

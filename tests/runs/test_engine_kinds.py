@@ -12,7 +12,7 @@ from export_run import LINES, both
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 
-KINDS = [
+KINDS: list[dict[str, object]] = [
     {"norm": norm, "activation": activation, "positions": positions, "tie_embeddings": tie, "joint": joint}
     for norm, activation, positions, (tie, joint) in product(
         ("pre", "post"),
@@ -20,7 +20,7 @@ KINDS = [
         ("sinusoidal", "learned"),
         (("all", True), ("target", True), ("none", True), ("target", False), ("none", False)),
     )
-]
+] + [{"activation": "silu"}]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))

@@ -22,6 +22,7 @@ from hub_client import use_hub
 from hub_server import Hub, serve
 from nmt.export.export import Request, export
 from nmt.export.tokenizer_json import tokenizer_config, tokenizer_json
+from nmt.export.transformers import save_transformers
 from nmt.model.masks import Padded
 from nmt.runs.model import Saved, open_saved
 from nmt.text.tokenizer import EOS, N_SPECIAL, Tokenizer, train_tokenizer
@@ -36,9 +37,11 @@ pytestmark = pytest.mark.usefixtures("no_coverage")
 
 KINDS = {
     "PegasusForConditionalGeneration": {"norm": "pre", "activation": "gelu"},
-    "BlenderbotForConditionalGeneration": {"norm": "pre", "positions": "learned", "max_positions": 300},
+    "BlenderbotForConditionalGeneration": {
+        "norm": "pre", "positions": "learned", "max_positions": 300, "activation": "silu",
+    },
     "MarianMTModel": {"norm": "post"},
-}
+}  # fmt: skip
 SPECIAL = [
     "</s>", "<s>", "<pad> <unk>", "a</s>b <reserved_3>", ">>fr<< mali", "<0x41>", "\u2581mali\u2581", "\u2585",
     "  mali   bo  ", "mali\tbo", "e\u0301\u0301", "\x85\x7f\x1fmali", "\U0010ffff\ufffd\U0001f469\u200d\U0001f4bb",
@@ -141,6 +144,13 @@ def test_a_trained_model_translates_as_in_nmt(whole: Path, data: Path, tmp_path:
     assert found.translated(lines) == native.translate(lines)
     wanted = native.translate(lines, beam=3)
     assert sum(map(str.__eq__, found.translated(lines, num_beams=3), wanted)) >= 0.9 * len(lines)
+
+
+def test_weights_without_a_place_are_refused(exported: Both, tmp_path: Path) -> None:
+    model = exported.saved.transformer()
+    model.encoder.layers[0].feed_forward.gate = torch.nn.Linear(4, 4)
+    with pytest.raises(AssertionError, match="no place"):
+        save_transformers(model, exported.saved.config, exported.saved.tokenizers["de"], 100, tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # of the hub's client itself

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass
+from functools import partial
 
+import numpy as np
 import torch
 
 from nmt.config import Config
 from nmt.console import say
 from nmt.data.batching import Pairs
 from nmt.model.device import device_name
-from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
+from nmt.model.precision import pick_float32_library, pick_precision, pick_threads, use_float32_library
 from nmt.runs.info import RunInfo
-from nmt.training.memory import PROBE_TOKENS, pick_max_tokens
+from nmt.training.memory import PROBE_TOKENS, pass_bytes, pick_max_tokens
 from nmt.training.parallel.world import World
 from nmt.training.setup.compiled import pick_compile, pick_layout
 from nmt.training.setup.inputs import Inputs
+
+SMALL_MODEL, FEW_TOKENS = 4_000_000, 1024
+"""Parameters and padded tokens that are timed to choose the threads; larger models have enough work for all."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World)
         device=device.type,
         device_name=name,
         torch=torch.__version__,
-        threads=torch.get_num_threads(),
+        threads=_pick_threads(config, kept, inputs, world, precision, max_tokens),
         processes=world.size,
         float32_library=library,
         layout=layout,
@@ -75,6 +81,26 @@ def choose(config: Config, before: RunInfo | None, inputs: Inputs, world: World)
     if before is not None:
         _report_changes(before, choices)
     return choices
+
+
+def _pick_threads(
+    config: Config, kept: RunInfo | None, inputs: Inputs, world: World, precision: str, max_tokens: int
+) -> int:
+    """Return the CPU threads of this process: as the user has set them, as before, or as a micro-batch is fastest."""
+    n_threads, model = torch.get_num_threads(), inputs.model
+    if (
+        n_threads == 1
+        or world.size > 1
+        or inputs.device.type != "cpu"
+        or {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & {*os.environ}
+    ):
+        return n_threads
+    if kept is not None or sum(parameter.numel() for parameter in model.parameters()) > SMALL_MODEL:
+        return min(n_threads, (kept and kept.threads) or n_threads)
+    pairs, n_tokens = _sample(config, inputs), min(max_tokens, config.training.update_tokens, FEW_TOKENS)
+    rows = next(pairs.lengths.split(np.arange(len(pairs)), n_tokens))
+    work = partial(pass_bytes, model, pairs, rows, config.training, precision, inputs.device)
+    return pick_threads(lambda: (work(), model.zero_grad()), n_threads)
 
 
 def _sample(config: Config, inputs: Inputs) -> Pairs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -10,11 +10,10 @@ from nmt.errors import CheckpointError
 from nmt.files.read import refuse_links, remove_tree
 from nmt.files.write import Lock, lock_holder, locked_error
 from nmt.layout import RunDir
-from nmt.training.parallel.world import World
 
 
 @contextmanager
-def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
+def locked(run: RunDir, resume: bool, on_rank0: Callable[[Callable[[], None]], None]) -> Iterator[None]:
     """Hold the lock of an existing run directory (`resume`) or of a new one, so that no other process trains there.
 
     Raises CheckpointError if there is no run to resume, if a new directory is not empty, or if it is locked. A new
@@ -35,14 +34,14 @@ def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
         if not resume:
             if lock_holder(run.lock) is not None:
                 raise locked_error(run.lock, "trains")
-            _check_vacant(run)
+            check_vacant(run)
             run.path.mkdir(parents=True, exist_ok=True)
         lock = Lock(run.lock, "trains")
         if not resume:  # another process may have been faster
-            _check_vacant(run)
+            check_vacant(run)
 
     try:
-        world.on_rank0(take)
+        on_rank0(take)
         yield
     finally:
         if lock is not None:
@@ -51,7 +50,7 @@ def locked(run: RunDir, resume: bool, world: World) -> Iterator[None]:
             lock.release()
 
 
-def _check_vacant(run: RunDir) -> None:
+def check_vacant(run: RunDir) -> None:
     """Refuse a directory that is not empty, except for leftovers of a process that died before it wrote run.json."""
     if run.path.resolve() == Path.cwd():
         raise CheckpointError(

@@ -74,6 +74,7 @@ def start(
         world=world,
         stop=stop or Stop(),
         is_packed=choices.layout == "packed",
+        threads=choices.threads,
         forward=compiled(runs, cuts=config.training.consistency == "simcut") if choices.compiled else None,
         halves=halves,
         copy=inputs.copy,

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from nmt.model import products
 from nmt.model.products import packs, padded_size, product
+from nmt.model.transformer import ACTIVATIONS, Activation
 
 PRECISIONS = ["float32", "bf16", "fp16"]
 TOLERANCE = {"float32": 1e-6, "bf16": 2e-2, "fp16": 2e-3}
@@ -22,24 +23,36 @@ def packing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("packing")
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("activation", ["none", "relu", "gelu"])
+@pytest.mark.parametrize("activation", ["none", *ACTIVATIONS])
 @torch.inference_mode()
 def test_they_are_those_of_a_linear_layer(precision: str, activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "FEW", 2 * 48 * 32)  # two rows are few
     torch.manual_seed(1)
     weight, bias = torch.randn(48, 32) / 6, torch.randn(48)
     for used_bias in (bias, None):
-        prepared = product(weight, used_bias, precision, activation)
+        prepared = product(weight, used_bias, precision, ACTIVATIONS.get(activation))
         for shape in ((1, 32), (2, 1, 32), (3, 32), (16, 32), (4, 5, 32), (257, 32)):
             x = torch.randn(shape)
-            expected = F.linear(x, weight, used_bias)
-            expected = {"none": expected, "relu": expected.relu(), "gelu": F.gelu(expected)}[activation]
+            linear = F.linear(x, weight, used_bias)
+            expected = {
+                "none": linear, "relu": linear.relu(), "gelu": F.gelu(linear), "silu": linear * linear.sigmoid()
+            }[activation]  # fmt: skip
             for given in (x, x.to(products.DTYPES[precision])):
                 found = prepared(given)
                 assert found.shape == (*shape[:-1], 48)
                 torch.testing.assert_close(
                     found.float(), expected, atol=3 * TOLERANCE[precision], rtol=TOLERANCE[precision]
                 )
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS.values())
+def test_onednn_computes_the_function_of_each_row(activation: Activation) -> None:
+    """In float32, which every CPU has, unlike the bf16 that packed products are for."""
+    if not torch.backends.mkldnn.is_available():
+        pytest.skip("this PyTorch has no oneDNN")
+    x = torch.linspace(-6, 6, 4 * 64).view(4, 64)
+    found = products._pointwise(x, torch.eye(64), None, activation)
+    torch.testing.assert_close(found, activation.function(x), atol=2e-6, rtol=1e-5)
 
 
 @torch.inference_mode()

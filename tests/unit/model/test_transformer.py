@@ -1,16 +1,19 @@
 """What must be true of the Transformer, whatever its weights."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
 
 from models import VOCAB, model_config, packed, pad, sentences, tiny_model
+from nmt.config import ModelConfig
 from nmt.errors import DataError
+from nmt.model import products, transformer
 from nmt.model.embedding import Embedding, LearnedPositions, SinusoidalPositions, sinusoidal_table
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded, padding_mask
-from nmt.model.transformer import Decoder, Encoder, Transformer
+from nmt.model.transformer import ACTIVATIONS, Activation, Decoder, Encoder, Transformer
 
 VARIANTS = [
     {"norm": norm, "positions": positions, "tie_embeddings": tie, "activation": activation}
@@ -18,7 +21,7 @@ VARIANTS = [
         ("pre", "sinusoidal", "all", "relu"),
         ("post", "learned", "target", "gelu"),
         ("pre", "learned", "none", "gelu"),
-        ("post", "sinusoidal", "all", "relu"),
+        ("post", "sinusoidal", "all", "silu"),
     ]
 ]
 SRC_LENGTHS, TGT_LENGTHS = [7, 4, 1], [5, 6, 2]
@@ -68,17 +71,50 @@ def test_no_position_sees_the_future(variant):
     assert all(not torch.equal(before[i], after[i]) for i in range(3, 7))
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_step_by_step_equals_teacher_forcing(variant):
-    model = tiny_model(**variant).eval()
+def check_steps(model: Transformer, precision: str = "float32") -> None:
+    """Search computes what the training's forward pass does."""
     src, tgt = sentences(SRC_LENGTHS), sentences([6, 6, 6], seed=2)
     mask = padding_mask(torch.tensor(SRC_LENGTHS))
     expected = torch.stack(forward(model, src, tgt))
-    prepared = InferenceModel(model, "float32")
+    prepared = InferenceModel(model, precision)
     with torch.no_grad():
         state = prepared.start(pad(src), mask)
         steps = [prepared.step(torch.stack(tgt)[:, i : i + 1], state) for i in range(6)]
-    torch.testing.assert_close(torch.cat(steps, dim=1), expected, atol=1e-5, rtol=1e-5)
+    tolerance = {"float32": 1e-5, "bf16": 0.05}[precision]
+    torch.testing.assert_close(torch.cat(steps, dim=1), expected, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_step_by_step_equals_teacher_forcing(variant):
+    check_steps(tiny_model(**variant).eval())
+
+
+def test_an_activation_of_the_settings_without_a_row_is_refused():
+    assert set(get_args(ModelConfig.model_fields["activation"].annotation)) == set(ACTIVATIONS)
+    with pytest.raises(KeyError, match="made up"):
+        Transformer(model_config().model_copy(update={"activation": "made up"}), VOCAB, VOCAB)
+    with pytest.raises(KeyError, match="made up"):
+        Transformer(model_config().model_copy(update={"norm": "made up"}), VOCAB, VOCAB)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_search_computes_a_made_up_activation(precision, monkeypatch):
+    monkeypatch.setitem(ACTIVATIONS, "made up", Activation(lambda x: x.square() - x, "square", "none", "none"))
+    monkeypatch.setattr(products, "packs", lambda: False)  # oneDNN has no such function
+    model = Transformer(model_config().model_copy(update={"activation": "made up"}), VOCAB, VOCAB).eval()
+    check_steps(model, precision)
+
+
+def test_search_computes_a_made_up_norm(monkeypatch):
+    monkeypatch.setattr(transformer, "make_norm", lambda config: torch.nn.RMSNorm(config.d_model))
+    check_steps(tiny_model().eval())
+
+
+def test_search_refuses_a_layer_that_it_would_leave_out():
+    model = tiny_model()
+    model.decoder.layers[1].feed_forward.gate = torch.nn.Linear(16, 32)
+    with pytest.raises(NotImplementedError, match=r"decoder\.layers\.1\.feed_forward\.gate\.weight"):
+        InferenceModel(model, "float32")
 
 
 @torch.no_grad()
