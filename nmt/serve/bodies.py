@@ -107,7 +107,7 @@ def _kind(content_type: str) -> tuple[str, str]:
 
 def _form(body: bytes) -> Fields:
     try:
-        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
     except ValueError:
         raise Refusal(400, "Invalid form") from None
     return _merged(pairs)

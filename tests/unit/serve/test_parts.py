@@ -262,6 +262,18 @@ def test_a_field_several_times_is_a_list() -> None:
     assert parse_fields("", b"q=a") == {"q": "a"}
 
 
+@pytest.mark.parametrize("text", ["Der Hund schläft.", "Der%20Hund+schl%C3%A4ft."])
+def test_form_with_utf8_bytes_is_decoded(text: str) -> None:
+    assert parse_fields("application/x-www-form-urlencoded", f"q={text}".encode()) == {"q": "Der Hund schläft."}
+
+
+@pytest.mark.parametrize("body", [b"q=schl\xe4ft", b"q=schl%E4ft"])
+def test_form_that_is_not_utf8_is_refused(body: bytes) -> None:
+    with pytest.raises(Refusal) as refused:
+        parse_fields("application/x-www-form-urlencoded", body)
+    assert refused.value.status == 400
+
+
 @given(
     st.binary(max_size=200), st.sampled_from([FORM, "application/json", "", "multipart/form-data; boundary=", "a/b"])
 )
