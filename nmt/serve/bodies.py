@@ -18,7 +18,7 @@ from nmt.serve.refusal import CLIENT_LEFT, Refusal
 
 MAX_FIELDS = 1100
 """Of a form: as many texts as `Limits.items`, and what goes with them."""
-MAX_PARTS = 100
+MAX_PARTS = 32
 """Fields and files of a multipart form, whose heads take longer to parse."""
 TEXT_FIELD_BYTES = 64 << 10
 """The largest field beside the file in a form with one."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from documents import bare_docx
+from nmt.documents import Document
+from nmt.errors import DataError
 from nmt.serve import documents, gate, libretranslate
 from nmt.serve.bodies import Fields
 from nmt.serve.limits import Keys, Limits, Rate, new_key
@@ -189,6 +192,27 @@ def test_the_text_of_a_compressed_file_counts_too(made_up: MadeUp, monkeypatch: 
         waiting.ask(3, "/translate_file", 3, raw=form, content_type=FORM)
         refused = client.ask("/translate_file", raw=form, content_type=FORM)
         assert refused.status == 503 and "Too much" in refused.json["error"]
+
+
+def test_parser_is_stopped_when_its_client_leaves(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, stopped = threading.Event(), threading.Event()
+
+    def parse(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:  # noqa: ARG001
+        begun.set()
+        until(should_stop, 30)
+        stopped.set()
+        raise DataError("nobody waits")
+
+    monkeypatch.setattr(documents, "open_document", parse)
+    with serving(Service(Models([made_up]))) as client:
+        body = file_form("a.docx", b"PK")
+        with client.connect() as connection:
+            lines = (f"Content-Type: {FORM}", f"Content-Length: {len(body)}")
+            connection.sendall(
+                "\r\n".join(["POST /translate_file HTTP/1.1", "Host: localhost", *lines, "", ""]).encode() + body
+            )
+            assert begun.wait(30)
+        assert stopped.wait(30)
 
 
 def test_the_lines_of_a_compressed_file_are_limited(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
