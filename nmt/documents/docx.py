@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import Literal, NamedTuple
@@ -39,14 +39,17 @@ _HINTS = frozenset(["proofErr", "lastRenderedPageBreak", "softHyphen"])
 _NOT_FORMAT = frozenset(["lang", "noProof"])
 """Properties by which Word divides text of one format into runs."""
 
+_MAX_FORMAT = 2000
+"""Characters of the properties of a run, which are copied to each part of it."""
 
-def open_docx(name: str, content: bytes) -> Document:
-    """Take a Word document apart. Raises DataError."""
+
+def open_docx(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:
+    """Take a Word document apart; see `open_office`. Raises DataError."""
     package = Package(name, content)
     members = [member for member in package if _PARTS.fullmatch(member)]
     if not any("document" in member for member in members):
         raise DataError(f"{name}: no word/document.xml in it; is it another kind of document?")
-    return open_office(package, members, partial(_paragraphs, name))
+    return open_office(package, members, partial(_paragraphs, name), should_stop)
 
 
 def _paragraphs(name: str, root: etree._Element) -> Iterator[Paragraph]:
@@ -152,7 +155,11 @@ def _formatted(
     tokens: Sequence[_Run | Mark[Markup]], namespace: str
 ) -> tuple[list[Token[Markup]], etree._Element | None]:
     """Make a span of each stretch of text whose format is not that of most, and return a run of that, too."""
-    formats = {id(token): _format(token.element, namespace) for token in tokens if isinstance(token, _Run)}
+    by_run: dict[etree._Element, bytes] = {}  # a run has many texts
+    for token in tokens:
+        if isinstance(token, _Run) and token.element not in by_run:
+            by_run[token.element] = _format(token.element, namespace)
+    formats = {id(token): by_run[token.element] for token in tokens if isinstance(token, _Run)}
     lengths = Counter[bytes]()
     for token in tokens:
         if isinstance(token, _Run):
@@ -176,6 +183,11 @@ def _format(run: etree._Element, namespace: str) -> bytes:
     properties = run.find(f"{namespace}rPr")
     if properties is None:
         return b""
+    if (
+        sum(1 + len(str(each.text or "")) + sum(map(len, each.attrib.values())) for each in properties.iter())
+        > _MAX_FORMAT
+    ):
+        raise DataError(f"a run has more than {_MAX_FORMAT:,} characters of properties; save the document again")
     kept = (child for child in properties if str(child.tag).removeprefix(namespace) not in _NOT_FORMAT)
     return b"".join(etree.tostring(child, with_tail=False) for child in kept)
 

@@ -13,12 +13,15 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from nmt.documents.types import Translated, spaced
+from nmt.errors import DataError
 from nmt.text.protect import protected
 
 M = TypeVar("M")
 
 _MAX_DEPTH = 100
 """Spans inside each other. Deeper ones are not understood as such, but remain."""
+_MAX_STRICT_DEPTH = 32
+"""The same where a format nests them by itself, as XML does: each level takes time for all that is inside it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +144,8 @@ def _nested(tokens: Iterable[Token[M]]) -> list[Node[M]]:
     spans: list[tuple[Mark[M], list[Node[M]]]] = []
     for token in tokens:
         inside = spans[-1][1] if spans else root
+        if isinstance(token, Mark) and token.is_strict and len(spans) >= _MAX_STRICT_DEPTH:
+            raise DataError(f"more than {_MAX_STRICT_DEPTH} formats inside each other; simplify the document")
         if isinstance(token, Mark) and token.kind == "open" and (token.is_strict or len(spans) < _MAX_DEPTH):
             spans.append((token, []))
         elif isinstance(token, Mark) and token.kind == "close" and (depth := _opened(spans, token)) is not None:

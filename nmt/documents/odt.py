@@ -6,7 +6,7 @@ https://docs.oasis-open.org/office/OpenDocument/v1.3/ describes the format, in p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from lxml import etree
@@ -30,20 +30,23 @@ _UNTOUCHED = frozenset([f"{_OFFICE}annotation", f"{_TEXT}tracked-changes"])
 """Comments, and what was deleted."""
 
 
-def open_odt(name: str, content: bytes) -> Document:
-    """Take an OpenDocument text apart. Raises DataError."""
+def open_odt(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:
+    """Take an OpenDocument text apart; see `open_office`. Raises DataError."""
     package = Package(name, content)
     members = [member for member in package if member in ("content.xml", "styles.xml")]
     if "content.xml" not in members:
         raise DataError(f"{name}: no content.xml in it; is it another kind of document?")
     if b"encryption-data" in package.content(_MANIFEST):
         raise DataError(f"{name}: encrypted; save it without a password")
-    return open_office(package, members, _paragraphs)
+    return open_office(package, members, _paragraphs, should_stop)
 
 
 def _paragraphs(root: etree._Element) -> Iterator[Paragraph]:
-    for element in root.iter(f"{_TEXT}p", f"{_TEXT}h"):
-        if not any(outer.tag in _UNTOUCHED for outer in element.iterancestors()):
+    walk = etree.iterwalk(root, events=("start",), tag=(f"{_TEXT}p", f"{_TEXT}h", *_UNTOUCHED))
+    for _, element in walk:
+        if element.tag in _UNTOUCHED:
+            walk.skip_subtree()
+        else:
             yield Paragraph(Passage(_tokens(element)), partial(_rewrite, element))
 
 
@@ -94,7 +97,8 @@ def _clear(element: etree._Element) -> None:
 
 
 def _append_text(parent: etree._Element, text: str) -> None:
-    if len(parent):
-        parent[-1].tail = (parent[-1].tail or "") + text
+    last = next(parent.iterchildren(reversed=True), None)  # len(parent) takes linear time
+    if last is not None:
+        last.tail = (last.tail or "") + text
     else:
         parent.text = (parent.text or "") + text

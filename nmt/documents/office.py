@@ -11,6 +11,9 @@ from nmt.documents.inline import Passage, Token
 from nmt.documents.package import Package, serialised
 from nmt.documents.placing import place
 from nmt.documents.types import Document, Translated
+from nmt.errors import DataError
+
+STOPPED = "nobody waits for the document any more"
 
 
 class Markup(NamedTuple):
@@ -31,12 +34,25 @@ class Paragraph(NamedTuple):
 
 
 def open_office(
-    package: Package, members: Sequence[str], paragraphs: Callable[[etree._Element], Iterator[Paragraph]]
+    package: Package,
+    members: Sequence[str],
+    paragraphs: Callable[[etree._Element], Iterator[Paragraph]],
+    should_stop: Callable[[], bool],
 ) -> Document:
-    """Take the paragraphs of these members apart, which are in the order of the package. Raises DataError."""
+    """Take the paragraphs of these members apart, which are in the order of the package.
+
+    should_stop: asked between paragraphs, also when the translations are put in. Raises DataError, and if it says so.
+    """
     package.check_size(members)
+
+    def going(root: etree._Element) -> Iterator[Paragraph]:
+        for paragraph in paragraphs(root):
+            if should_stop():
+                raise DataError(STOPPED)
+            yield paragraph
+
     texts = [
-        text for member in members for paragraph in paragraphs(package.xml(member)) for text in paragraph.passage.texts
+        text for member in members for paragraph in going(package.xml(member)) for text in paragraph.passage.texts
     ]  # the trees, which take ten times as much memory, are not kept
 
     def write(results: Sequence[Translated]) -> bytes:
@@ -45,7 +61,9 @@ def open_office(
         def new(member: str) -> bytes | None:
             root = package.xml(member)
             is_changed = False
-            for paragraph in list(paragraphs(root)):
+            for paragraph in list(going(root)):
+                if should_stop():
+                    raise DataError(STOPPED)
                 is_other, tokens = paragraph.passage.translated(queue, place)
                 if is_other:
                     paragraph.rewrite(tokens)

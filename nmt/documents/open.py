@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from nmt.console import printable
@@ -23,10 +24,11 @@ INSTALL = (
 )
 
 
-def open_document(name: str, content: bytes) -> Document:
+def open_document(name: str, content: bytes, should_stop: Callable[[], bool] = bool) -> Document:
     """Take a document apart.
 
-    name: its file name, of which the suffix says the format.
+    name: its file name, of which the suffix says the format; should_stop: asked while an office document is read and
+    written, which then ends with DataError.
 
     Raises DataError for another format, for content that is not in it, and for what is damaged, encrypted or not safe
     to read, such as an archive that decompresses to too much. Raises ConfigError where a package is missing.
@@ -42,7 +44,7 @@ def open_document(name: str, content: bytes) -> Document:
         case ".html" | ".htm":
             return open_html(name, content)
         case ".docx" | ".odt" as suffix:
-            return _open_office(name, suffix, content)
+            return _open_office(name, suffix, content, should_stop)
         case suffix:
             found = f"documents of the type {suffix} are" if suffix else "a document whose name has no suffix is"
             raise DataError(f"{name}: {found} not supported; save it as one of {' '.join(FORMATS)}")
@@ -65,10 +67,10 @@ def refuse_document(source: Path | str, start: bytes = b"") -> None:
         )
 
 
-def _open_office(name: str, suffix: str, content: bytes) -> Document:
+def _open_office(name: str, suffix: str, content: bytes, should_stop: Callable[[], bool]) -> Document:
     try:
         from nmt.documents.docx import open_docx
         from nmt.documents.odt import open_odt
     except ModuleNotFoundError:
         raise ConfigError([INSTALL]) from None
-    return open_docx(name, content) if suffix == ".docx" else open_odt(name, content)
+    return (open_docx if suffix == ".docx" else open_odt)(name, content, should_stop)

@@ -15,8 +15,10 @@ from nmt.errors import DataError, error_text
 
 MAX_BYTES = 1 << 28
 """Size of all members together, decompressed."""
-MAX_XML_BYTES = 1 << 25
-"""Size of the members that are parsed, together; parsed they take about ten times as much memory."""
+MAX_XML_BYTES = 1 << 24
+"""Size of the members that are parsed, together."""
+MAX_ELEMENTS = 300_000
+"""Elements of a member that is parsed: some seconds of work, and up to 1 KB of memory for each."""
 _BLOCK = 1 << 16
 _MAX_MEMBERS = 10_000
 _MAX_RATIO = 300
@@ -120,6 +122,8 @@ def parsed(name: str, content: bytes) -> etree._Element:
         raise DataError(f"{name}: not UTF-8; save the document again") from None
     if "<!DOCTYPE" in text:
         raise DataError(f"{name}: it has a DOCTYPE, which is refused as unsafe; save the document again")
+    if (n := content.count(b"<") - content.count(b"</")) > MAX_ELEMENTS:
+        raise DataError(f"{name}: has {n:,} elements, more than {MAX_ELEMENTS:,}; divide the document")
     parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False)
     try:
         return etree.fromstring(content, parser)

@@ -23,21 +23,24 @@ Answer = TypeVar("Answer")
 def admit(service: Service, request: Request, fields: Fields | None = None) -> None:
     """Check the key of a request, and charge its client, unless its head was enough to do so. Raises Refusal.
 
-    The key is the bearer token, the header X-API-Key, or the field `api_key`.
+    The key is the bearer token, the header X-API-Key, or the field `api_key`. A request without a key in its head was
+    charged to its address before its body was read.
     """
     if hasattr(request.state, "client"):
         return
     client = address_of(request)
     if service.keys is not None:
-        field = (fields or {}).get("api_key")
-        key = key_in_head(request) or (field if isinstance(field, str) else "")
+        in_head, field = key_in_head(request), (fields or {}).get("api_key")
+        key = in_head or (field if isinstance(field, str) else "")
         found = service.keys.find(key) if key else None
         if found is None:
-            request.state.is_charged = True
-            service.rate.charge(client)
+            if in_head:
+                service.rate.charge(client)
             if not key:
                 raise Refusal(400, "Please contact the server operator to get an API key")
             raise Refusal(403, "Invalid API key")
+        if not in_head:
+            service.rate.refund(client)
         client = found
     service.rate.charge(client)
     request.state.client = client

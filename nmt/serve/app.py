@@ -37,7 +37,7 @@ MEDIA_TYPES = {
 def make_app(service: Service, origins: Sequence[str] = ()) -> Starlette:
     """Return the application. origins: of pages elsewhere that may use it (CORS), as https://example.org."""
     gate = Gate(service)
-    routes = [*_libretranslate(service, gate), *_own(service, gate), *_pages(service), *_operation(service)]
+    routes = [*_libretranslate(service, gate), *_own(service, gate), *_pages(service), *_operation(service, gate)]
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -103,7 +103,7 @@ def _own(service: Service, gate: Gate) -> list[Route]:
     return [Route("/v1/translate", gate(api.translate), methods=["POST"]), Route("/v1/info", api.info)]
 
 
-def _operation(service: Service) -> list[Route]:
+def _operation(service: Service, gate: Gate) -> list[Route]:
     async def health(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
@@ -117,7 +117,8 @@ def _operation(service: Service) -> list[Route]:
             admit(service, request)
         return PlainTextResponse(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
-    return [Route("/health", health), Route("/ready", ready), Route("/metrics", metrics)]
+    guarded = metrics if service.keys is None else gate(metrics)
+    return [Route("/health", health), Route("/ready", ready), Route("/metrics", guarded)]
 
 
 def _pages(service: Service) -> list[Route]:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.message import Message
-from email.parser import HeaderParser
 from urllib.parse import parse_qsl
 
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import Field, File, FormParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from nmt.serve.refusal import CLIENT_LEFT, Refusal
 
 MAX_FIELDS = 1100
 """Of a form: as many texts as `Limits.items`, and what goes with them."""
+MAX_PARTS = 32
+"""Fields and files of a multipart form, whose heads take longer to parse."""
 TEXT_FIELD_BYTES = 64 << 10
 """The largest field beside the file in a form with one."""
 
@@ -32,8 +36,11 @@ Fields = Mapping[str, object]
 """Of a JSON object or a form. A field that a form has several times is a list; a file is an `Upload`."""
 
 
-HEADER_CHARACTERS = 2048
-"""Of a header with parameters; parsing them takes quadratic time."""
+HEADER_CHARACTERS = 1024
+"""Of the content type of a request, and of each header of a part of a form."""
+HEADERS = 8
+"""Of a part of a form."""
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote what clients send
 
 
 def announced_bytes(request: Request) -> int:
@@ -96,13 +103,11 @@ def is_json(content_type: str) -> bool:
     return _kind(content_type)[0] == "application/json"
 
 
-def _kind(content_type: str) -> tuple[str, str]:
+def _kind(content_type: str) -> tuple[str, bytes]:
     if len(content_type) > HEADER_CHARACTERS:
         raise Refusal(400, "Invalid content type: too long")
-    header = Message()
-    header["Content-Type"] = content_type
-    boundary = header.get_param("boundary", "")
-    return header.get_content_type(), boundary if isinstance(boundary, str) else ""
+    kind, parameters = parse_options_header(content_type)
+    return kind.decode("latin-1"), parameters.get(b"boundary", b"")
 
 
 def _form(body: bytes) -> Fields:
@@ -120,33 +125,35 @@ def _merged(pairs: list[tuple[str, object]] | list[tuple[str, str]]) -> Fields:
     return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
 
 
-def _multipart(body: bytes, boundary: str) -> Fields:
-    """Parse what RFC 7578 describes. Raises Refusal."""
-    if not 1 <= len(boundary) <= 70 or not boundary.isascii():
-        raise Refusal(400, "Invalid form: no boundary")
-    delimiter = b"\r\n--" + boundary.encode()
-    # before the first boundary and after the last one there is nothing
-    _, *parts = (b"\r\n" + body).split(delimiter, MAX_FIELDS)
-    if not parts or not parts.pop().startswith(b"--"):
-        raise Refusal(400, "Invalid form: it has no end")
-    return _merged([_part(part) for part in parts])
+def _multipart(body: bytes, boundary: bytes) -> Fields:
+    """Parse a form as RFC 7578 describes it, in memory. Raises Refusal."""
+    pairs: list[tuple[str, object]] = []
+    is_complete = False
 
+    def add(name: bytes | None, value: object) -> None:
+        pairs.append(((name or b"").decode(), value))
+        if len(pairs) > MAX_PARTS:
+            raise Refusal(400, f"Invalid form: more than {MAX_PARTS} fields; send JSON")
 
-def _part(part: bytes) -> tuple[str, object]:
-    head, separator, content = part.partition(b"\r\n\r\n")
-    if len(head) > HEADER_CHARACTERS:
-        raise Refusal(400, "Invalid form: the head of a part is too long")
+    def add_field(field: Field) -> None:
+        value = field.value or b""
+        if len(value) > TEXT_FIELD_BYTES:
+            raise Refusal(413, f"A field of the form is too large: at most {TEXT_FIELD_BYTES} bytes")
+        add(field.field_name, value.decode())
+
+    def add_file(file: File) -> None:
+        file.file_object.seek(0)
+        add(file.field_name, Upload((file.file_name or b"").decode(), file.file_object.read()))
+
+    def end() -> None:
+        nonlocal is_complete
+        is_complete = True
+
+    limits = {"MAX_HEADER_COUNT": HEADERS, "MAX_HEADER_SIZE": HEADER_CHARACTERS, "MAX_MEMORY_FILE_SIZE": math.inf}
     try:
-        headers = HeaderParser().parsestr(head.decode().lstrip())
-        name = headers.get_param("name", header="content-disposition")
-        if not separator or not isinstance(name, str):
-            raise ValueError(name)
-        file_name = headers.get_filename()
-        if file_name is not None:
-            file_name.encode()  # half of a surrogate pair is no name
-            return name, Upload(file_name, content)
-        if len(content) > TEXT_FIELD_BYTES:
-            raise Refusal(413, f"The field {name[:50]!r} is too large: at most {TEXT_FIELD_BYTES} bytes")
-        return name, content.decode()
-    except ValueError:
+        FormParser("multipart/form-data", add_field, add_file, end, boundary or None, config=limits).write(body)
+    except (FormParserError, ValueError):
         raise Refusal(400, "Invalid form") from None
+    if not is_complete:
+        raise Refusal(400, "Invalid form: it has no end")
+    return _merged(pairs)

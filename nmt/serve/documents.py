@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import PurePath
@@ -44,7 +45,17 @@ async def translated_file(
 ) -> bytes:
     """Return a translated document, in its own format. `source` may be auto. Raises Refusal."""
     _check_lines(max(content.count(b"\n"), content.count(b"\r"), content.count(b"<") // 2))
-    document = await _parsed(service.parsing, open_document, name, content)
+    over = threading.Event()
+    try:
+        return await _translated(service, name, content, source, target, seconds, over.is_set)
+    finally:
+        over.set()  # the client may have left, or it is late: what is still being parsed ends
+
+
+async def _translated(
+    service: Service, name: str, content: bytes, source: str, target: str, seconds: float, is_over: Callable[[], bool]
+) -> bytes:
+    document = await _parsed(service.parsing, open_document, name, content, is_over)
     _check_lines(len(document.texts))  # of a compressed one
     n, most = sum(map(len, document.texts)), service.limits.file_bytes
     if n > most:

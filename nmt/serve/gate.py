@@ -76,10 +76,6 @@ class Gate:
             _held.set(held)
             try:
                 return await handler(Request(request.scope, receive))
-            except Refusal:
-                if not (hasattr(request.state, "client") or hasattr(request.state, "is_charged")):
-                    self._service.rate.charge(address_of(request))  # refused before its key was read
-                raise
             finally:
                 held.release()
 
@@ -93,6 +89,7 @@ class Gate:
         if self._service.keys is None or key_in_head(request):
             admit(self._service, request)
             return None
+        self._service.rate.charge(address_of(request))
         most = self._service.limits.bytes
         if announced_bytes(request) > most:
             raise _too_large(most)

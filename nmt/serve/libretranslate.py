@@ -101,9 +101,7 @@ class LibreTranslate:
     async def translate_file(self, request: Request) -> Response:
         """POST /translate_file: a form with a `file`; gives the address of the translated one."""
         service = self._service
-        body = await read_body(request, service.limits.file_bytes + FORM_BYTES, service.limits.body_seconds)
-        fields = parse_fields(request.headers.get("content-type", ""), body)
-        admit(service, request, fields)
+        fields = await self._fields(request, service.limits.file_bytes + FORM_BYTES)
         file = fields.get("file")
         if not isinstance(file, Upload):
             raise missing("file")
@@ -129,11 +127,12 @@ class LibreTranslate:
         """POST /suggest: not offered."""
         raise Refusal(403, SUGGESTIONS)
 
-    async def _fields(self, request: Request) -> Fields:
-        limits = self._service.limits
-        body = await read_body(request, limits.bytes, limits.body_seconds)
-        fields = parse_fields(request.headers.get("content-type", ""), body)
-        admit(self._service, request, fields)
+    async def _fields(self, request: Request, most: int | None = None) -> Fields:
+        service = self._service
+        body = await read_body(request, most or service.limits.bytes, service.limits.body_seconds)
+        content_type = request.headers.get("content-type", "")
+        fields = await service.aside.run(len(body), parse_fields, content_type, body)
+        admit(service, request, fields)
         return fields
 
 

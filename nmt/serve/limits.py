@@ -170,6 +170,12 @@ class Rate:
                 429, f"Slowdown: {self._per_minute} per 1 minute", {"Retry-After": str(max(1, round(seconds + 0.5)))}
             )
 
+    def refund(self, client: str) -> None:
+        """Take back a charge."""
+        if client in self._buckets:
+            tokens, since = self._buckets[client]
+            self._buckets[client] = tokens + 1, since
+
 
 def client_of(host: str | None) -> str:
     """Return what stands for a client by its address: of IPv6 the network of 64 bits, which one client has whole."""

@@ -71,7 +71,8 @@ def start(settings: Settings, echo: Callable[[str], None]) -> None:
 
 def check_installed() -> None:
     """Raise ConfigError without the packages of the extra `serve`."""
-    absent = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
+    needed = {"starlette": "starlette", "uvicorn": "uvicorn", "python_multipart": "python-multipart"}
+    absent = [name for module, name in needed.items() if importlib.util.find_spec(module) is None]
     if absent:
         both = " and ".join(absent)
         raise ConfigError([f"{both} must be installed to serve: pip install {' '.join(absent)}, or nmt's extra serve"])

@@ -5,14 +5,18 @@ from __future__ import annotations
 import io
 import re
 import sys
+import threading
+import timeit
 import tracemalloc
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 
 import docx
 import pytest
 from docx.shared import RGBColor
+from lxml import etree
 from odf import teletype
 from odf.opendocument import OpenDocumentText, load
 from odf.style import Style, TextProperties
@@ -21,7 +25,7 @@ from odf.text import A, H, LineBreak, List, ListItem, Note, NoteBody, NoteCitati
 
 from documents import bare_docx, bare_odt, members, reversed_upper, same, zipped
 from fuzzed import no_hang
-from nmt.documents import Document, open_document, package
+from nmt.documents import Document, odt, open_document, package
 from nmt.documents.package import MAX_BYTES
 from nmt.errors import ConfigError, DataError
 
@@ -191,6 +195,38 @@ def test_what_is_parsed_is_limited_together(word: bytes, monkeypatch: pytest.Mon
     monkeypatch.setattr(package, "MAX_XML_BYTES", 4999)
     with pytest.raises(DataError, match="of XML; divide the document"):
         open_document("a.odt", large)
+
+
+def test_appending_text_takes_as_long_with_many_children_as_with_few() -> None:
+    trees = [etree.fromstring(f"<p>{'<s/>' * n}</p>") for n in (10, 50_000)]
+    few, many = (min(timeit.repeat(partial(odt._append_text, tree, ""), number=200, repeat=5)) for tree in trees)
+    assert many < 20 * few
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        bare_docx(f"<w:p>{'<w:r/>' * 300}</w:p>"),  # elements
+        bare_odt(f"<text:p>x{'<text:s/>' * 300}</text:p>"),
+        bare_odt(f"<text:p>x{'<text:span>' * 40}x{'</text:span>' * 40}</text:p>"),  # depth
+        bare_docx(f'<w:p><w:r><w:rPr><w:lang w:val="{"x" * 3000}"/></w:rPr><w:t>x</w:t></w:r></w:p>'),  # format
+    ],
+)
+def test_xml_that_takes_long_is_refused(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package, "MAX_ELEMENTS", 300)
+    name = "a.docx" if b"word/" in content else "a.odt"
+    with pytest.raises(DataError):
+        open_document(name, content)
+
+
+def test_reading_and_writing_stop_when_nobody_waits(word: bytes) -> None:
+    over = threading.Event()
+    document = open_document("a.docx", word, over.is_set)
+    over.set()
+    with pytest.raises(DataError):
+        same(document)
+    with pytest.raises(DataError):
+        open_document("a.docx", word, over.is_set)
 
 
 def test_a_damaged_picture_is_an_error_before_anything_is_translated() -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from documents import bare_docx
-from nmt.serve import documents, gate
+from nmt.documents import Document
+from nmt.errors import DataError
+from nmt.serve import documents, gate, libretranslate
+from nmt.serve.bodies import Fields
 from nmt.serve.limits import Keys, Limits, Rate, new_key
 from nmt.serve.models import Models
 from nmt.serve.service import Service
@@ -61,6 +65,36 @@ def test_keys_are_checked_before_the_body_arrives(tmp_path: Path) -> None:
             assert status == 413 and b"send the API key in a header" in answer
         assert answer_to(client, head(known, "Content-Length: 2001"))[0] == 413
         assert answer_to(client, head(known, "Content-Length: 10"))[0] == 429
+
+
+def test_rate_of_an_address_without_a_key_in_the_head_is_checked_before_the_body(tmp_path: Path) -> None:
+    key = new_key(tmp_path / "keys", "Anna")
+    service = Service(Models([MadeUp("de", "en")]), keys=Keys.read(tmp_path / "keys"), rate=Rate(2))
+    with serving(service) as client:
+        fields = {"q": "a", **LANGUAGES, "api_key": key}
+        assert client.ask("/translate", fields).status == 200  # charged to the key only
+        for _ in range(2):
+            assert client.ask("/translate", {**fields, "api_key": "wrong"}).status == 403
+        assert answer_to(client, head("Content-Length: 10"))[0] == 429
+
+
+def test_parsing_of_a_form_does_not_hold_up_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, parse = threading.Event(), libretranslate.parse_fields
+
+    def slow(content_type: str, body: bytes) -> Fields:
+        assert gate.wait(30)
+        return parse(content_type, body)
+
+    monkeypatch.setattr(libretranslate, "parse_fields", slow)
+    answers: list[Answer] = []
+    with serving(Service(Models([MadeUp("de", "en")]))) as client:
+        form = {"q": "a" * 2000, **LANGUAGES}
+        thread = threading.Thread(target=lambda: answers.append(client.ask("/translate", form=form)))
+        thread.start()
+        assert client.ask("/health").status == 200
+        gate.set()
+        thread.join()
+    assert answers[0].status == 200
 
 
 def test_rates_are_checked_before_the_body_arrives() -> None:
@@ -158,6 +192,27 @@ def test_the_text_of_a_compressed_file_counts_too(made_up: MadeUp, monkeypatch: 
         waiting.ask(3, "/translate_file", 3, raw=form, content_type=FORM)
         refused = client.ask("/translate_file", raw=form, content_type=FORM)
         assert refused.status == 503 and "Too much" in refused.json["error"]
+
+
+def test_parser_is_stopped_when_its_client_leaves(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, stopped = threading.Event(), threading.Event()
+
+    def parse(name: str, content: bytes, should_stop: Callable[[], bool]) -> Document:  # noqa: ARG001
+        begun.set()
+        until(should_stop, 30)
+        stopped.set()
+        raise DataError("nobody waits")
+
+    monkeypatch.setattr(documents, "open_document", parse)
+    with serving(Service(Models([made_up]))) as client:
+        body = file_form("a.docx", b"PK")
+        with client.connect() as connection:
+            lines = (f"Content-Type: {FORM}", f"Content-Length: {len(body)}")
+            connection.sendall(
+                "\r\n".join(["POST /translate_file HTTP/1.1", "Host: localhost", *lines, "", ""]).encode() + body
+            )
+            assert begun.wait(30)
+        assert stopped.wait(30)
 
 
 def test_the_lines_of_a_compressed_file_are_limited(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
