@@ -1,4 +1,4 @@
-"""Suggestions for options and arguments that a command does not take."""
+"""Suggestions for commands, options, arguments and values that do not exist."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ import shlex
 import textwrap
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from types import NoneType
+from typing import Literal, get_args, get_origin
 
 from nmt.config.fields import field_paths
-from nmt.config.foreign import BESIDES, advice_on, equivalent_settings, listed, matching_words, misspelt, plain
+from nmt.config.foreign import (
+    BESIDES,
+    advice_on,
+    did_you_mean,
+    equivalent_settings,
+    listed,
+    matching_words,
+    misspelt,
+    nearest_value,
+    plain,
+)
 from nmt.config.messages import shown
 from nmt.console import show
 from nmt.errors import ConfigError
@@ -53,7 +65,7 @@ OTHER_OPTIONS = {
 OTHER_COMMANDS = {
     "prepare": "preprocess preprocessing prep build_vocab binarize tokenize",
     "data": "download fetch get corpora corpus dataset datasets opus",
-    "train": "fit learn finetune fine_tune run",
+    "train": "fit learn run",
     "translate": "infer inference predict interactive decode",
     "evaluate": "eval test valid validate bleu sacrebleu",
     "compare": "diff significance compare_mt paired_bs paired_ar",
@@ -71,6 +83,16 @@ OTHER_COMMANDS = {
 }
 """For each command, its names in other toolkits."""
 
+INSTEAD_OF_COMMANDS = {
+    "resume continue restart": "train --resume --run RUN",
+    "finetune fine_tune adapt": "train --config FILE --init-from RUN",
+    "pretrain pretraining": "train --set training.objective=denoising, masked or causal, then nmt train --init-from RUN",
+    "quantize quantise quantization int8": "export --format ctranslate2 --quantization int8 --output DIR",
+    "help man usage": "--help, or nmt COMMAND --help",
+    "version": "--version",
+}
+"""For names of what an option of a command does, how that is written."""
+
 SEARCHING = ("translate", "evaluate", "compare", "robustness", "score", "rerank")
 """Commands whose --set takes only settings of the search."""
 
@@ -79,15 +101,35 @@ NOT_HERE = {
     ("translate", "device gpu cpu cuda use_gpu no_cuda"): "a GPU is used if there is one",
     ("train", "max_tokens"): "as in fairseq, where it is the batch size of an update: write --set "
     "training.update_tokens=VALUE (target tokens); training.max_tokens is the limit of memory",
+    ("sweep", "config c cfg conf config_file"): "name the config without an option, nmt sweep CONFIG --grid KEY=A,B",
+    ("plot", "run runs model model_path"): "name the runs without an option, nmt plot RUN RUN",
+    ("push", "run model model_path"): "name the run without an option, nmt push RUN OWNER/NAME",
+    ("runs", "run dir directory output_dir"): "name the directory without an option, nmt runs DIR",
     ("compare", "run runs model model_path"): "name the runs without an option, nmt compare RUN RUN",
     ("compare", "paired_ar paired_bs metrics"): "both tests are made, by all metrics",
 }
 """What to use instead of an option that a command does not have."""
 
 
-def command_meant(given: str) -> str | None:
-    """Return the command of nmt for `given`, a command of another toolkit, if there is one."""
-    return next((name for name, others in OTHER_COMMANDS.items() if plain(given) in others.split()), None)
+def no_such_command(given: str, commands: Collection[str]) -> str:
+    """Return the error message for `given`, which is not among the `commands`, with what to write instead."""
+    name = plain(given)
+    meant = [command for command, others in OTHER_COMMANDS.items() if name in others.split()]
+    meant += [instead for names, instead in INSTEAD_OF_COMMANDS.items() if name in names.split()]
+    meant = meant or misspelt(name, commands, cutoff=0.6)
+    return f"No such command '{given}'; " + (f"it is nmt {meant[0]}" if meant else "nmt --help lists the commands")
+
+
+def invalid_value(name: str, hint: object, value: str) -> str:
+    """Return the error message for a value that an option or argument does not take; `hint` is its annotation."""
+    kind, option = get_args(hint)
+    while (inner := [each for each in get_args(kind) if each is not NoneType]) and get_origin(kind) is not Literal:
+        kind = inner[0]  # of `int | None` and `list[int]`
+    choices = [str(each) for each in inner]
+    needed = {int: "a whole number", float: "a number"}.get(kind) or (listed(choices) if choices else "valid")
+    limits = {"at least": option.min, "at most": option.max}
+    needed += "".join(f", {word} {limit:g}" for word, limit in limits.items() if limit is not None)
+    return f"{name}: must be {needed}, found {value or repr(value)}{did_you_mean(nearest_value(value, choices))}"
 
 
 def no_such_option(command: str, options: Collection[str], given: str) -> str:
