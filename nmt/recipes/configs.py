@@ -10,7 +10,7 @@ from nmt.config.load import changed_config, check_config, load_config
 from nmt.config.source import is_url, joint_license
 from nmt.data.corpus import read_manifest
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.layout import DataDir, RunDir
+from nmt.layout import DataDir, RunDir, hub_note
 from nmt.prepare.sources import text_folder
 from nmt.recipes.directory import RecipeDir
 from nmt.runs.info import read_info
@@ -23,7 +23,7 @@ def run_config(run: Path) -> Config:
     is no run, ConfigError if it has learned something else.
     """
     if not RunDir(run).config.is_file():
-        raise CheckpointError(f"{run}: not a run directory, it has no config.yaml; make one with nmt train")
+        raise CheckpointError(f"{run}: not a run directory, it has no config.yaml; make one with nmt train{hub_note(run)}")
     config = load_config(RunDir(run).config)
     if config.training.objective != "translation":
         raise ConfigError([f"{run}: has learned training.objective: {config.training.objective}, not to translate"])

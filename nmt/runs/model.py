@@ -10,7 +10,7 @@ import torch
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.errors import CheckpointError, ConfigError
-from nmt.layout import RunDir
+from nmt.layout import RunDir, hub_note
 from nmt.model.device import device_name
 from nmt.model.make import make_model
 from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
@@ -137,7 +137,7 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
         )  # fmt: skip
     run = RunDir(path)
     if not run.config.is_file():
-        raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; make one with nmt train")
+        raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; make one with nmt train{hub_note(path)}")
     config, info = load_config(run.config), read_info(run)
     chosen = choose_weights(run, config.training, checkpoint, weights)
     note = None
