@@ -61,7 +61,9 @@ def read_published(path: Path) -> tuple[list[Contrast], int]:
         where, *key = problem["loc"] or ("",)
         place = f"entry {where + 1}" if isinstance(where, int) else "the document"
         what = ", ".join([place, *([".".join(map(str, key))] if key else [])])
-        raise DataError(f"{path}: {what}: {requirement([problem])}; it must be the JSON of LingEval97 or ContraPro") from None
+        raise DataError(
+            f"{path}: {what}: {requirement([problem])}; it must be the JSON of LingEval97 or ContraPro"
+        ) from None
     return [
         contrast
         for number, entry in enumerate(entries, start=1)

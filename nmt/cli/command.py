@@ -74,13 +74,12 @@ class Command(TyperCommand):
     def _invalid(self, param: Any, given: Mapping[str, Any]) -> str:
         """Return the error message for a parameter that is missing or has an invalid value."""
         value = given.get(param.name)
-        if (param.required and not isinstance(value, (str, list, tuple))) or value == ():
-            first = self.params.index(param)
-            missing = [each for each in self.params[first:] if each.required and not given.get(each.name or "")]
-            return f"{self.name} needs {' and '.join(map(_usage, missing or [param]))}"
+        if not (isinstance(value, (str, list, tuple)) and value):
+            others = self.params[self.params.index(param) + 1 :]
+            missing = [param, *(each for each in others if each.required and not given.get(each.name or ""))]
+            return f"{self.name} needs {' and '.join(map(_usage, missing))}"
         hint = get_type_hints(inspect.unwrap(self.callback), include_extras=True)[param.name]
-        last = value if isinstance(value, str) else str((value or [""])[-1])
-        return invalid_value(_usage(param).partition(" ")[0], hint, last)
+        return invalid_value(_usage(param).split()[0], hint, value if isinstance(value, str) else value[-1])
 
     def _refuse_values(self, args: list[str], extra: list[str]) -> None:
         """Raise Misuse if the extra words are further values of an option."""
@@ -107,11 +106,9 @@ class Command(TyperCommand):
             if name is None:
                 raise
             if not hasattr(error, "possibilities"):  # an option of this command, without its value or with one
-                option = next(option for option in self.params if name in option.opts)
-                is_flag = getattr(option, "is_flag", False)
-                raise Misuse(
-                    f"{name} takes no value" if is_flag else f"{name} has no value: write {_usage(option)}"
-                ) from None
+                option: Any = next(each for each in self.params if name in each.opts)
+                problem = "takes no value" if option.is_flag else f"has no value: write {_usage(option)}"
+                raise Misuse(f"{name} {problem}") from None
             if not name.startswith("--"):  # -src is read as -s
                 name = next((arg for arg in args if arg.startswith(name)), name).partition("=")[0]
             options = [name for option in self.params for name in option.opts if option.param_type_name == "option"]

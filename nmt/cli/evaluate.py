@@ -232,12 +232,12 @@ def _outputs(output: Path | None, splits: Sequence[str], language: str) -> dict[
 def _show_history(run: Path | None, splits: Sequence[str], json: bool) -> None:
     from nmt.cli.defaults import run_or_newest
     from nmt.evaluate.table import History
-    from nmt.layout import RunDir, hub_note
+    from nmt.layout import RunDir
     from nmt.runs.scores import read_scores
 
     directory = RunDir(run_or_newest(run))
     if not directory.config.is_file():
-        raise CheckpointError(f"{directory.path}: not a run directory, it has no config.yaml; make one with nmt train{hub_note(directory.path)}")
+        raise CheckpointError(f"{directory.path}: not a run directory, it has no config.yaml; make one with nmt train")
     records = [record for record in read_scores(directory) if not splits or record.split in splits]
     if not records:
         of = f" of {', '.join(splits)}" if splits else ""

@@ -84,14 +84,14 @@ OTHER_COMMANDS = {
 """For each command, its names in other toolkits."""
 
 INSTEAD_OF_COMMANDS = {
-    "resume continue restart": "train --resume --run RUN",
-    "finetune fine_tune adapt": "train --config FILE --init-from RUN",
-    "pretrain pretraining": "train --set training.objective=denoising, masked or causal, then nmt train --init-from RUN",
-    "quantize quantise quantization int8": "export --format ctranslate2 --quantization int8 --output DIR",
-    "help man usage": "--help, or nmt COMMAND --help",
-    "version": "--version",
+    "train --resume --run RUN": "resume continue restart",
+    "train --config FILE --init-from RUN": "finetune fine_tune adapt",
+    "train --set training.objective=denoising (or masked, causal), then nmt train --init-from RUN": "pretrain",
+    "export --format ctranslate2 --quantization int8 --output DIR": "quantize quantise quantization int8",
+    "--help, or nmt COMMAND --help": "help man usage",
+    "--version": "version",
 }
-"""For names of what an option of a command does, how that is written."""
+"""For what an option does, names of commands for it."""
 
 SEARCHING = ("translate", "evaluate", "compare", "robustness", "score", "rerank")
 """Commands whose --set takes only settings of the search."""
@@ -110,13 +110,27 @@ NOT_HERE = {
 }
 """What to use instead of an option that a command does not have."""
 
+INSTEAD_OF_WORDS = {
+    ("translate", ""): "echo {quoted} | nmt translate, or nmt translate --input FILE",
+    ("translate", "file"): "nmt translate --input {first}",
+    ("evaluate", "file"): "nmt evaluate --hyp {first} --ref FILE",
+    ("score", ""): "nmt score --src FILE --ref FILE",
+    ("filter", ""): "nmt filter --run RUN --reverse RUN --src FILE --tgt FILE",
+    ("rerank", ""): "nmt rerank --reverse RUN --src FILE",
+    ("rerank", "file"): "nmt rerank --reverse RUN --src {first}",
+    **{(command, ""): "nmt {command} --run {first}" for command in ("evaluate", "export", "challenge", "robustness")},
+    ("train", "folder"): "nmt train --data {first}",
+    ("distil", ""): "nmt distil --teacher {first}",
+    ("back-translate", ""): "nmt back-translate --mono {first}",
+    ("back-translate", "folder"): "nmt back-translate --reverse {first}",
+}
+"""What to write instead of an extra word of a command: a file, a folder, or whatever it is."""
+
 
 def no_such_command(given: str, commands: Collection[str]) -> str:
     """Return the error message for `given`, which is not among the `commands`, with what to write instead."""
-    name = plain(given)
-    meant = [command for command, others in OTHER_COMMANDS.items() if name in others.split()]
-    meant += [instead for names, instead in INSTEAD_OF_COMMANDS.items() if name in names.split()]
-    meant = meant or misspelt(name, commands, cutoff=0.6)
+    others = (OTHER_COMMANDS | INSTEAD_OF_COMMANDS).items()
+    meant = [command for command, names in others if plain(given) in names.split()] or misspelt(given, commands, 0.6)
     return f"No such command '{given}'; " + (f"it is nmt {meant[0]}" if meant else "nmt --help lists the commands")
 
 
@@ -126,9 +140,9 @@ def invalid_value(name: str, hint: object, value: str) -> str:
     while (inner := [each for each in get_args(kind) if each is not NoneType]) and get_origin(kind) is not Literal:
         kind = inner[0]  # of `int | None` and `list[int]`
     choices = [str(each) for each in inner]
-    needed = {int: "a whole number", float: "a number"}.get(kind) or (listed(choices) if choices else "valid")
-    limits = {"at least": option.min, "at most": option.max}
-    needed += "".join(f", {word} {limit:g}" for word, limit in limits.items() if limit is not None)
+    limits = {", at least ": option.min, ", at most ": option.max}
+    needed = {int: "a whole number", float: "a number"}.get(kind) or listed(choices or ["valid"])
+    needed += "".join(f"{word}{limit:g}" for word, limit in limits.items() if limit is not None)
     return f"{name}: must be {needed}, found {value or repr(value)}{did_you_mean(nearest_value(value, choices))}"
 
 
@@ -247,28 +261,10 @@ def refuse_corpus(paths: Sequence[str]) -> None:
 
 
 def _instead(command: str, words: Sequence[str], shown: str) -> str:
-    first, is_file = shlex.quote(words[0]), Path(words[0]).is_file()
-    match command:
-        case "translate" if not is_file:
-            quoted = shlex.quote(shown) if set(shown) & {*'"$`\\!'} else f'"{shown}"'
-            return f"echo {quoted} | nmt translate, or nmt translate --input FILE"
-        case "translate":
-            return f"nmt translate --input {first}"
-        case "evaluate" if is_file:
-            return f"nmt evaluate --hyp {first} --ref FILE"
-        case "score":
-            return "nmt score --src FILE --ref FILE"
-        case "filter":
-            return "nmt filter --run RUN --reverse RUN --src FILE --tgt FILE"
-        case "rerank":
-            return f"nmt rerank --reverse RUN --src {first if is_file else 'FILE'}"
-        case "evaluate" | "export" | "challenge" | "robustness":
-            return f"nmt {command} --run {first}"
-        case "train" if Path(words[0]).is_dir():
-            return f"nmt train --data {first}"
-        case "distil":
-            return f"nmt distil --teacher {first}"
-        case "back-translate":
-            return f"nmt back-translate --{'reverse' if Path(words[0]).is_dir() else 'mono'} {first}"
-        case _:
-            return f"nmt {command} --config {first}"
+    path = Path(words[0])
+    kind = "file" if path.is_file() else "folder" if path.is_dir() else ""
+    quoted = shlex.quote(shown) if set(shown) & {*'"$`\\!'} else f'"{shown}"'
+    meant = INSTEAD_OF_WORDS.get((command, kind)) or INSTEAD_OF_WORDS.get(
+        (command, ""), "nmt {command} --config {first}"
+    )
+    return meant.format(command=command, first=shlex.quote(words[0]), quoted=quoted)

@@ -95,7 +95,12 @@ class DataConfig(Section):
         problems = []
         match = DIRECTION.match(self.direction)
         if match is None:
-            problems.append(f"direction: {self.direction!r} is not of the form de-en{_direction_note(self.direction)}")
+            regional = (
+                "; a region is written with an underscore, as in pt_BR-en" if self.direction.count("-") > 1 else ""
+            )
+            several = ": a model has one source and one target language; train a run for each pair"
+            note = several if re.search(r"[,;+&\s]", self.direction) else regional
+            problems.append(f"direction: {self.direction!r} is not of the form de-en{note}")
         elif match[1] == match[2]:
             problems.append(f"direction: {self.direction!r} names one language twice")
         else:
@@ -198,16 +203,6 @@ class DataConfig(Section):
     def directory(self) -> Path:
         """`dir` with `{direction}` filled in."""
         return Path(self.dir.replace("{direction}", "-".join(self.languages)))
-
-
-def _direction_note(direction: str) -> str:
-    """Return what to write in place of directions that look like others that are common."""
-    if re.search(r"[,;+&\s]", direction):
-        return ": a model has one source and one target language; train a run for each pair"
-    if direction.count("-") > 1:
-        return "; a region is written with an underscore, as in pt_BR-en"
-    languages = re.findall("[A-Za-z]{2,3}", direction)
-    return f"; did you mean {'-'.join(languages)}?" if len(languages) == 2 else ""
 
 
 def _classifier_problems(data: DataConfig) -> Iterator[str]:

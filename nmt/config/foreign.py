@@ -181,9 +181,8 @@ def misspelt(name: str, candidates: Iterable[str], cutoff: float = 0.75) -> list
 
 def nearest_value(value: object, choices: Sequence[str]) -> list[str]:
     """Return the one of `choices` that `value` may stand for, if any, by its name elsewhere or its spelling."""
-    name = plain(str(value))
-    others = [choice for choice in choices if name in OTHER_VALUES.get(choice, "").split()]
-    return others or misspelt(name, choices)
+    others = [choice for choice in choices if plain(str(value)) in OTHER_VALUES.get(choice, "").split()]
+    return others or misspelt(str(value), choices)
 
 
 def matching_words(name: str, candidates: Iterable[str]) -> list[str]:

@@ -23,7 +23,9 @@ def run_config(run: Path) -> Config:
     is no run, ConfigError if it has learned something else.
     """
     if not RunDir(run).config.is_file():
-        raise CheckpointError(f"{run}: not a run directory, it has no config.yaml; make one with nmt train{hub_note(run)}")
+        raise CheckpointError(
+            f"{run}: not a run directory, it has no config.yaml; make one with nmt train{hub_note(run)}"
+        )
     config = load_config(RunDir(run).config)
     if config.training.objective != "translation":
         raise ConfigError([f"{run}: has learned training.objective: {config.training.objective}, not to translate"])

@@ -137,7 +137,9 @@ def open_saved(path: Path, checkpoint: str = "best", weights: str = "auto") -> S
         )  # fmt: skip
     run = RunDir(path)
     if not run.config.is_file():
-        raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; make one with nmt train{hub_note(path)}")
+        raise CheckpointError(
+            f"{path}: not a run directory, it has no config.yaml; make one with nmt train{hub_note(path)}"
+        )
     config, info = load_config(run.config), read_info(run)
     chosen = choose_weights(run, config.training, checkpoint, weights)
     note = None

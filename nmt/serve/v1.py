@@ -105,8 +105,8 @@ def _validated(fields: dict[str, object]) -> TranslateRequest:
         problems = error.errors(include_input=False, include_url=False)
         where = problems[0]["loc"][:1]
         name = where[0] if where and where[0] in TranslateRequest.model_fields else "request"
-        needed = requirement([problem for problem in problems if problem["loc"][:1] == where])
-        raise Refusal(400, f"Invalid request: {name}: {needed}") from None
+        same = [problem for problem in problems if problem["loc"][:1] == where]
+        raise Refusal(400, f"Invalid request: {name}: {requirement(same)}") from None
 
 
 def _answer(facts: Mapping[str, object], by_text: list[list[Rendered]], is_aligned: bool) -> JSONResponse:

@@ -127,5 +127,7 @@ def _has_labels_of(saved: Saved, corpus: Corpus) -> bool:
 
 def _opened(path: Path) -> Saved:
     if not path.is_dir():
-        raise CheckpointError(f"{path}: no such directory; training.init_from takes a run or an exported folder{hub_note(path)}")
+        raise CheckpointError(
+            f"{path}: no such directory; training.init_from takes a run or an exported folder{hub_note(path)}"
+        )
     return open_saved(path)
