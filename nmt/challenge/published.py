@@ -8,7 +8,6 @@ from pathlib import Path
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 
 from nmt.challenge.contrasts import Contrast
-from nmt.config.messages import requirement
 from nmt.errors import DataError
 from nmt.files.read import read_regular, reading
 from nmt.text.lines import bounded_list, read_aligned
@@ -61,9 +60,8 @@ def read_published(path: Path) -> tuple[list[Contrast], int]:
         where, *key = problem["loc"] or ("",)
         place = f"entry {where + 1}" if isinstance(where, int) else "the document"
         what = ", ".join([place, *([".".join(map(str, key))] if key else [])])
-        raise DataError(
-            f"{path}: {what}: {requirement([problem])}; it must be the JSON of LingEval97 or ContraPro"
-        ) from None
+        message = problem["msg"].lower()
+        raise DataError(f"{path}: {what}: {message}; it must be the JSON of LingEval97 or ContraPro") from None
     return [
         contrast
         for number, entry in enumerate(entries, start=1)

@@ -179,10 +179,10 @@ def misspelt(name: str, candidates: Iterable[str], cutoff: float = 0.75) -> list
     return [known[match] for match in difflib.get_close_matches(plain(name), known, n=1, cutoff=cutoff)]
 
 
-def nearest_value(value: object, choices: Sequence[str]) -> list[str]:
+def nearest_value(value: str, choices: Sequence[str]) -> list[str]:
     """Return the one of `choices` that `value` may stand for, if any, by its name elsewhere or its spelling."""
-    others = [choice for choice in choices if plain(str(value)) in OTHER_VALUES.get(choice, "").split()]
-    return others or misspelt(str(value), choices)
+    others = [choice for choice in choices if plain(value) in OTHER_VALUES.get(choice, "").split()]
+    return others or misspelt(value, choices)
 
 
 def matching_words(name: str, candidates: Iterable[str]) -> list[str]:

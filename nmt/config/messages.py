@@ -28,7 +28,6 @@ from nmt.config.foreign import (
 _EXPECTED = {
     "missing": "be given",
     "extra_forbidden": "have no fields but those that are documented",
-    "json_invalid": "be JSON",
     "int_type": "be a whole number",
     "int_from_float": "be a whole number",
     "float_type": "be a number",
@@ -50,13 +49,16 @@ def problems_in(error: ValidationError) -> list[str]:
     for details in error.errors():
         by_key.setdefault(_key(details), []).append(details)
     # the alternatives of a union fail together; one of them that fails further inside is the one that was meant
-    inner = [f"{key}." for key, found in by_key.items() if any(_LABEL.fullmatch(str(part)) for part in found[0]["loc"])]
-    meant = [key for key in by_key if not any(other != f"{key}." and other.startswith(f"{key}.") for other in inner)]
-    return [line for key in meant for line in _describe(key, by_key[key])]
+    inner = {key.rpartition(".")[0] for key, found in by_key.items() if any(map(_is_label, found[0]["loc"]))}
+    return [line for key, found in by_key.items() if key not in inner for line in _describe(key, found)]
+
+
+def _is_label(part: object) -> bool:
+    return _LABEL.fullmatch(str(part)) is not None
 
 
 def _key(details: ErrorDetails) -> str:
-    parts = [str(part) for part in details["loc"] if not _LABEL.fullmatch(str(part))]
+    parts = [str(part) for part in details["loc"] if not _is_label(part)]
     return ".".join(parts[:-1] if details["loc"][-1:] == ("str",) else parts)
 
 
@@ -82,7 +84,8 @@ def _describe(key: str, found: Sequence[ErrorDetails]) -> Iterator[str]:
         case kind:
             value = details["input"]
             choices = re.findall("'([^']*)'", details["ctx"]["expected"]) if kind == "literal_error" else []
-            yield f"{key}: {requirement(found)}, found {shown(value)}{did_you_mean(nearest_value(value, choices))}"
+            meant = nearest_value(value, choices) if isinstance(value, str) else []  # others may be huge
+            yield f"{key}: {requirement(found)}, found {shown(value)}{did_you_mean(meant)}"
 
 
 def shown(value: object) -> str:

@@ -104,7 +104,9 @@ def _warnings(session: Session) -> Iterator[str]:
     """Yield what the validations of the whole run say against its weights."""
     selected_by, records = session.config.training.selected_by, [*filter(is_validation, read_log(session.run.log))]
     sign = -1 if selected_by == "loss" else 1
-    found = [(each["step"], sign * score) for each in records if (score := number(each, selected_by)) is not None]
+    found = [
+        (number(each, "step"), sign * score) for each in records if (score := number(each, selected_by)) is not None
+    ]
     start = max((score for step, score in found if step == 0), default=-math.inf)
     if start > max((score for step, score in found if step), default=math.inf):
         yield (
