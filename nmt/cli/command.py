@@ -78,7 +78,7 @@ class Command(TyperCommand):
             others = self.params[self.params.index(param) + 1 :]
             missing = [param, *(each for each in others if each.required and not given.get(each.name or ""))]
             return f"{self.name} needs {' and '.join(map(_usage, missing))}"
-        hint = get_type_hints(inspect.unwrap(self.callback), include_extras=True)[param.name]
+        hint = get_type_hints(inspect.unwrap(self.callback), include_extras=True)[param.name]  # type: ignore[arg-type]
         return invalid_value(_usage(param).split()[0], hint, value if isinstance(value, str) else value[-1])
 
     def _refuse_values(self, args: list[str], extra: list[str]) -> None:
@@ -106,8 +106,8 @@ class Command(TyperCommand):
             if name is None:
                 raise
             if not hasattr(error, "possibilities"):  # an option of this command, without its value or with one
-                option: Any = next(each for each in self.params if name in each.opts)
-                problem = "takes no value" if option.is_flag else f"has no value: write {_usage(option)}"
+                own: Any = next(each for each in self.params if name in each.opts)
+                problem = "takes no value" if own.is_flag else f"has no value: write {_usage(own)}"
                 raise Misuse(f"{name} {problem}") from None
             if not name.startswith("--"):  # -src is read as -s
                 name = next((arg for arg in args if arg.startswith(name)), name).partition("=")[0]
@@ -134,7 +134,7 @@ class Command(TyperCommand):
             if key in changed and option.name in given:
                 value = given[option.name][0]
                 raise Misuse(f"{name} {value} and --set {key}={changed[key]} change the same setting: give one of them")
-        return given  # type: ignore[no-any-return]
+        return given
 
 
 def _repeat_options(args: Sequence[str], options: Collection[str]) -> list[str]:

@@ -179,7 +179,8 @@ def test_all_problems_come_at_once() -> None:
         (
             "data.direction=pt-BR-en",
             [
-                "data.direction: 'pt-BR-en' is not of the form de-en; a region is written with an underscore, as in pt_BR-en"
+                "data.direction: 'pt-BR-en' is not of the form de-en; a region is written with an underscore, as in "
+                "pt_BR-en"
             ],
         ),
         ("data.direction=de-de", ["data.direction: 'de-de' names one language twice"]),
