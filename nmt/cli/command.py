@@ -75,9 +75,9 @@ class Command(TyperCommand):
         """Return the error message for a parameter that is missing or has an invalid value."""
         value = given.get(param.name)
         if not (isinstance(value, (str, list, tuple)) and value):
-            others = self.params[self.params.index(param) + 1 :]
-            missing = [param, *(each for each in others if each.required and not given.get(each.name or ""))]
-            return f"{self.name} needs {' and '.join(map(_usage, missing))}"
+            after = self.params[self.params.index(param) + 1 :]
+            missing = (_usage(each) for each in after if each.required and not given.get(each.name or ""))
+            return f"{self.name} needs {' and '.join([_usage(param), *missing])}"
         hint = get_type_hints(inspect.unwrap(self.callback), include_extras=True)[param.name]  # type: ignore[arg-type]
         return invalid_value(_usage(param).split()[0], hint, value if isinstance(value, str) else value[-1])
 
@@ -107,8 +107,9 @@ class Command(TyperCommand):
                 raise
             if not hasattr(error, "possibilities"):  # an option of this command, without its value or with one
                 own: Any = next(each for each in self.params if name in each.opts)
-                problem = "takes no value" if own.is_flag else f"has no value: write {_usage(own)}"
-                raise Misuse(f"{name} {problem}") from None
+                raise Misuse(
+                    f"{name} {'takes no value' if own.is_flag else f'has no value: write {_usage(own)}'}"
+                ) from None
             if not name.startswith("--"):  # -src is read as -s
                 name = next((arg for arg in args if arg.startswith(name)), name).partition("=")[0]
             options = [name for option in self.params for name in option.opts if option.param_type_name == "option"]
@@ -160,8 +161,7 @@ def _repeat_options(args: Sequence[str], options: Collection[str]) -> list[str]:
 
 def _usage(param: Any) -> str:
     """Return an option with the placeholder of its value, or the name of an argument."""
-    metavar = param.metavar or "VALUE"
-    return f"{param.opts[0]} {metavar}" if param.param_type_name == "option" else metavar
+    return " ".join([*param.opts[: param.param_type_name == "option"], param.metavar or "VALUE"])
 
 
 def _takes_one_value(option: Any) -> bool:

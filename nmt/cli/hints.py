@@ -261,8 +261,7 @@ def refuse_corpus(paths: Sequence[str]) -> None:
 
 
 def _instead(command: str, words: Sequence[str], shown: str) -> str:
-    path = Path(words[0])
-    kind = "file" if path.is_file() else "folder" if path.is_dir() else ""
+    kind = "file" if Path(words[0]).is_file() else "folder" if Path(words[0]).is_dir() else ""
     quoted = shlex.quote(shown) if set(shown) & {*'"$`\\!'} else f'"{shown}"'
     meant = INSTEAD_OF_WORDS.get((command, kind)) or INSTEAD_OF_WORDS.get(
         (command, ""), "nmt {command} --config {first}"

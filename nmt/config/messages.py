@@ -49,16 +49,16 @@ def problems_in(error: ValidationError) -> list[str]:
     for details in error.errors():
         by_key.setdefault(_key(details), []).append(details)
     # the alternatives of a union fail together; one of them that fails further inside is the one that was meant
-    inner = {key.rpartition(".")[0] for key, found in by_key.items() if any(map(_is_label, found[0]["loc"]))}
+    inner = {
+        key.rpartition(".")[0]
+        for key, found in by_key.items()
+        if any(_LABEL.fullmatch(str(part)) for part in found[0]["loc"])
+    }
     return [line for key, found in by_key.items() if key not in inner for line in _describe(key, found)]
 
 
-def _is_label(part: object) -> bool:
-    return _LABEL.fullmatch(str(part)) is not None
-
-
 def _key(details: ErrorDetails) -> str:
-    parts = [str(part) for part in details["loc"] if not _is_label(part)]
+    parts = [str(part) for part in details["loc"] if not _LABEL.fullmatch(str(part))]
     return ".".join(parts[:-1] if details["loc"][-1:] == ("str",) else parts)
 
 
@@ -82,10 +82,10 @@ def _describe(key: str, found: Sequence[ErrorDetails]) -> Iterator[str]:
             for problem in str(details["ctx"]["error"]).split("\n"):
                 yield f"{key}{'.' if key and ':' in problem.split(' ')[0] else ': ' if key else ''}{problem}"
         case kind:
-            value = details["input"]
             choices = re.findall("'([^']*)'", details["ctx"]["expected"]) if kind == "literal_error" else []
-            meant = nearest_value(value, choices) if isinstance(value, str) else []  # others may be huge
-            yield f"{key}: {requirement(found)}, found {shown(value)}{did_you_mean(meant)}"
+            # another value than text may be huge
+            meant = nearest_value(details["input"], choices) if isinstance(details["input"], str) else []
+            yield f"{key}: {requirement(found)}, found {shown(details['input'])}{did_you_mean(meant)}"
 
 
 def shown(value: object) -> str:

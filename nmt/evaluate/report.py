@@ -92,8 +92,7 @@ def evaluate(
         notes.append("lowercased: not comparable with cased scores")
     if tokenize is not None:
         notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
-    if note := no_match_note(scores[METRICS.index("bleu")].value):
-        notes.append(note)
+    notes += filter(None, [no_match_note(scores[METRICS.index("bleu")].value)])
     hyps_tokenized, refs_tokenized = looks_tokenized(hyps), looks_tokenized([*_flat(refs)])
     if hyps_tokenized != refs_tokenized:
         which, other = ("hypotheses", "references") if hyps_tokenized else ("references", "hypotheses")

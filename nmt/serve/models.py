@@ -195,8 +195,7 @@ class Models:
 
         Codes that stand for another script than the usual one, such as zh-Hant, find only models of their own.
         """
-        plain = _REGIONAL.sub("", normalized(code))
-        return self._codes.get(normalized(code)) or self._codes.get(plain)
+        return self._codes.get(normalized(code)) or self._codes.get(_REGIONAL.sub("", normalized(code)))
 
     def route(self, source: str, target: str) -> list[Direction] | None:
         """Return the one direction, or else the two by way of a third language, to translate with; None without any."""

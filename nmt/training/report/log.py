@@ -77,13 +77,12 @@ class TrainingLog:
         if self._bar is None:
             return
         fields = [f"{clock(left)} left", f"nll {nll:.2f}", f"{tokens_per_second / 1000:.3g}k tok/s", f"loss {loss:.2f}"]
+        # all of it, or on a narrow terminal what says most
         whole = f"{fields[0]}, {fields[3]}, {fields[1]}, lr {lr:.1e}, {tokens_per_second:,.0f} tok/s"
-        # a narrow terminal has what says most
-        forms = [whole, *(", ".join(fields[:n]) for n in (4, 3, 2))]
+        forms = (whole, *(", ".join(fields[:n]) for n in (4, 3, 2, 1)))
         with _screen():
             room = (self._bar.format_dict["ncols"] or 80) - len(f"100% {step}/{self._bar.total}, ")
-            shown = next((form for form in forms if len(form) < room), fields[0])
-            self._bar.set_postfix_str(shown, refresh=False)
+            self._bar.set_postfix_str(next((form for form in forms if len(form) < room), fields[0]), refresh=False)
             self._bar.update(step - self._bar.n)
 
     def log(self, record: Record) -> None:

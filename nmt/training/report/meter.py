@@ -202,9 +202,8 @@ class Meter:
             "n_out_of_memory": state.n_out_of_memory,
         }
         self.log.log(record)
-        if is_last:
-            return
-        alarm = loss_alarm(state, nll, int(tally["n_updates"]))  # nll: it does not jump where a second pass begins
+        # nll: it does not jump where a second pass begins
+        alarm = None if is_last else loss_alarm(state, nll, int(tally["n_updates"]))
         if alarm is not None:
             self.log.warn(state, alarm)
 

@@ -103,9 +103,10 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
 def _warnings(session: Session) -> Iterator[str]:
     """Yield what the validations of the whole run say against its weights."""
     selected_by, records = session.config.training.selected_by, [*filter(is_validation, read_log(session.run.log))]
-    sign = -1 if selected_by == "loss" else 1
     found = [
-        (number(each, "step"), sign * score) for each in records if (score := number(each, selected_by)) is not None
+        (number(each, "step"), -score if selected_by == "loss" else score)
+        for each in records
+        if (score := number(each, selected_by)) is not None
     ]
     start = max((score for step, score in found if step == 0), default=-math.inf)
     if start > max((score for step, score in found if step), default=math.inf):
@@ -114,8 +115,7 @@ def _warnings(session: Session) -> Iterator[str]:
             "another run with a lower training.peak_lr or more text"
         )
     bleu = [score for each in records if (score := number(each, "bleu")) is not None]
-    if bleu and (note := no_match_note(max(bleu))):
-        yield note
+    yield from filter(None, [no_match_note(max(bleu, default=math.inf))])
 
 
 def _best(session: Session) -> Selected:
