@@ -139,10 +139,10 @@ def invalid_value(name: str, hint: object, value: str) -> str:
     kind, option = get_args(hint)
     while (inner := [each for each in get_args(kind) if each is not NoneType]) and get_origin(kind) is not Literal:
         kind = inner[0]  # of `int | None` and `list[int]`
-    choices = [str(each) for each in inner]
-    limits = {", at least ": option.min, ", at most ": option.max}
+    choices = [*map(str, inner)]
     needed = {int: "a whole number", float: "a number"}.get(kind) or listed(choices or ["valid"])
-    needed += "".join(f"{word}{limit:g}" for word, limit in limits.items() if limit is not None)
+    limits = ("at least", option.min), ("at most", option.max)
+    needed += "".join(f", {word} {limit:g}" for word, limit in limits if limit is not None)
     return f"{name}: must be {needed}, found {value or repr(value)}{did_you_mean(nearest_value(value, choices))}"
 
 

@@ -181,8 +181,9 @@ def misspelt(name: str, candidates: Iterable[str], cutoff: float = 0.75) -> list
 
 def nearest_value(value: str, choices: Sequence[str]) -> list[str]:
     """Return the one of `choices` that `value` may stand for, if any, by its name elsewhere or its spelling."""
-    others = [choice for choice in choices if plain(value) in OTHER_VALUES.get(choice, "").split()]
-    return others or misspelt(value, choices, cutoff=0.6)
+    return [choice for choice in choices if plain(value) in OTHER_VALUES.get(choice, "").split()] or misspelt(
+        value, choices, cutoff=0.6
+    )
 
 
 def matching_words(name: str, candidates: Iterable[str]) -> list[str]:
