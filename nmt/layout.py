@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -222,3 +223,10 @@ class ExportDir:
     @property
     def card(self) -> Path:
         return self.path / "README.md"
+
+
+def hub_note(path: Path) -> str:
+    """Return what to add to an error message if `path`, which is no model here, may name a model of the Hub."""
+    if path.parent.exists() or not re.fullmatch(r"(hf:/)?[A-Za-z0-9][\w.-]*/[\w.-]+", str(path)):
+        return ""
+    return "; models of the Hub cannot be imported yet, except those that nmt push wrote, for --model hf://OWNER/NAME"

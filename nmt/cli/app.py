@@ -13,7 +13,7 @@ from nmt import __version__
 from nmt.cli.command import Command, Misuse
 from nmt.cli.complete import SHELLS, shell
 from nmt.cli.exits import user_errors
-from nmt.cli.hints import command_meant
+from nmt.cli.hints import no_such_command
 from nmt.cli.version import commit
 
 ORDER = (
@@ -42,9 +42,8 @@ class _Commands(TyperGroup):
             return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        meant = command_meant(args[0])
-        if meant is not None and not ctx.resilient_parsing:
-            raise Misuse(f"No such command '{args[0]}'; it is nmt {meant}")
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            raise Misuse(no_such_command(args[0], self.commands))
         return super().resolve_command(ctx, args)
 
     # Here rather than around the whole program, because Typer handles interrupts and closed pipes itself.

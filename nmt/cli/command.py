@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 import shlex
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
 from nmt.cli.hints import (
     SEARCHING,
+    invalid_value,
     no_such_option,
     refuse_corpus,
     setting_without_equals,
@@ -61,8 +63,23 @@ class Command(TyperCommand):
         if {*ctx.help_option_names} & {*itertools.takewhile("--".__ne__, args)}:  # --help takes precedence
             return super().parse_args(ctx, ctx.help_option_names[:1])
         args = _repeat_options(args, SEVERAL_VALUES.get(self.name or "", ()))
-        self._check(ctx, args)
-        return super().parse_args(ctx, args)
+        given = self._check(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:  # in words that differ between versions of Typer
+            if isinstance(error, Misuse) or error.param is None:
+                raise
+            raise Misuse(self._invalid(error.param, given)) from None
+
+    def _invalid(self, param: Any, given: Mapping[str, Any]) -> str:
+        """Return the error message for a parameter that is missing or has an invalid value."""
+        value = given.get(param.name)
+        if not (isinstance(value, (str, list, tuple)) and value):
+            after = self.params[self.params.index(param) + 1 :]
+            missing = (_usage(each) for each in after if each.required and not given.get(each.name or ""))
+            return f"{self.name} needs {' and '.join([_usage(param), *missing])}"
+        hint = get_type_hints(inspect.unwrap(self.callback), include_extras=True)[param.name]  # type: ignore[arg-type]
+        return invalid_value(_usage(param).split()[0], hint, value if isinstance(value, str) else value[-1])
 
     def _refuse_values(self, args: list[str], extra: list[str]) -> None:
         """Raise Misuse if the extra words are further values of an option."""
@@ -76,7 +93,8 @@ class Command(TyperCommand):
             instead = single[option].format(all=shlex.join(values))
             raise Misuse(f"{option} takes one value, found {' and '.join(values)}: {instead}")
 
-    def _check(self, ctx: Any, args: list[str]) -> None:
+    def _check(self, ctx: Any, args: list[str]) -> Mapping[str, Any]:
+        """Return what is given for each parameter, of options with one value as a list. Raises Misuse."""
         parser = self.make_parser(ctx)
         singles: list[Any] = [option for option in self.params if _takes_one_value(option)]
         for option in singles:
@@ -84,9 +102,14 @@ class Command(TyperCommand):
         try:
             given, extra, _ = parser.parse_args([*args])
         except Exception as error:  # Typer's own, whose class differs between its versions
-            name = getattr(error, "option_name", None) if hasattr(error, "possibilities") else None
+            name = getattr(error, "option_name", None)
             if name is None:
                 raise
+            if not hasattr(error, "possibilities"):  # an option of this command, without its value or with one
+                own: Any = next(each for each in self.params if name in each.opts)
+                raise Misuse(
+                    f"{name} {'takes no value' if own.is_flag else f'has no value: write {_usage(own)}'}"
+                ) from None
             if not name.startswith("--"):  # -src is read as -s
                 name = next((arg for arg in args if arg.startswith(name)), name).partition("=")[0]
             options = [name for option in self.params for name in option.opts if option.param_type_name == "option"]
@@ -116,6 +139,7 @@ class Command(TyperCommand):
             from nmt.cli.defaults import check_runs
 
             check_runs(given.get("run") or (), changed)
+        return given
 
 
 def _repeat_options(args: Sequence[str], options: Collection[str]) -> list[str]:
@@ -137,6 +161,11 @@ def _repeat_options(args: Sequence[str], options: Collection[str]) -> list[str]:
             has_value = True
         repeated.append(arg)
     return repeated
+
+
+def _usage(param: Any) -> str:
+    """Return an option with the placeholder of its value, or the name of an argument."""
+    return " ".join([*param.opts[: param.param_type_name == "option"], param.metavar or "VALUE"])
 
 
 def _takes_one_value(option: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Suggestions for options and arguments that a command does not take."""
+"""Suggestions for commands, options, arguments and values that do not exist."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ import shlex
 import textwrap
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from types import NoneType
+from typing import Literal, get_args, get_origin
 
 from nmt.config.fields import field_paths
-from nmt.config.foreign import BESIDES, advice_on, equivalent_settings, listed, matching_words, misspelt, plain
+from nmt.config.foreign import (
+    BESIDES,
+    advice_on,
+    did_you_mean,
+    equivalent_settings,
+    listed,
+    matching_words,
+    misspelt,
+    nearest_value,
+    plain,
+)
 from nmt.config.messages import shown
 from nmt.console import show
 from nmt.errors import ConfigError
@@ -53,7 +65,7 @@ OTHER_OPTIONS = {
 OTHER_COMMANDS = {
     "prepare": "preprocess preprocessing prep build_vocab binarize tokenize",
     "data": "download fetch get corpora corpus dataset datasets opus",
-    "train": "fit learn finetune fine_tune run",
+    "train": "fit learn run",
     "translate": "infer inference predict interactive decode",
     "evaluate": "eval test valid validate bleu sacrebleu",
     "compare": "diff significance compare_mt paired_bs paired_ar",
@@ -71,6 +83,16 @@ OTHER_COMMANDS = {
 }
 """For each command, its names in other toolkits."""
 
+INSTEAD_OF_COMMANDS = {
+    "train --resume --run RUN": "resume continue restart",
+    "train --config FILE --init-from RUN": "finetune fine_tune adapt",
+    "train --set training.objective=denoising (or masked, causal), then nmt train --init-from RUN": "pretrain",
+    "export --format ctranslate2 --quantization int8 --output DIR": "quantize quantise quantization int8",
+    "--help, or nmt COMMAND --help": "help man usage",
+    "--version": "version",
+}
+"""For what an option does, names of commands for it."""
+
 SEARCHING = ("translate", "evaluate", "compare", "robustness", "score", "rerank")
 """Commands whose --set takes only settings of the search."""
 
@@ -79,15 +101,49 @@ NOT_HERE = {
     ("translate", "device gpu cpu cuda use_gpu no_cuda"): "a GPU is used if there is one",
     ("train", "max_tokens"): "as in fairseq, where it is the batch size of an update: write --set "
     "training.update_tokens=VALUE (target tokens); training.max_tokens is the limit of memory",
+    ("sweep", "config c cfg conf config_file"): "name the config without an option, nmt sweep CONFIG --grid KEY=A,B",
+    ("plot", "run runs model model_path"): "name the runs without an option, nmt plot RUN RUN",
+    ("push", "run model model_path"): "name the run without an option, nmt push RUN OWNER/NAME",
+    ("runs", "run dir directory output_dir"): "name the directory without an option, nmt runs DIR",
     ("compare", "run runs model model_path"): "name the runs without an option, nmt compare RUN RUN",
     ("compare", "paired_ar paired_bs metrics"): "both tests are made, by all metrics",
 }
 """What to use instead of an option that a command does not have."""
 
+INSTEAD_OF_WORDS = {
+    ("translate", ""): "echo {quoted} | nmt translate, or nmt translate --input FILE",
+    ("translate", "file"): "nmt translate --input {first}",
+    ("evaluate", "file"): "nmt evaluate --hyp {first} --ref FILE",
+    ("score", ""): "nmt score --src FILE --ref FILE",
+    ("filter", ""): "nmt filter --run RUN --reverse RUN --src FILE --tgt FILE",
+    ("rerank", ""): "nmt rerank --reverse RUN --src FILE",
+    ("rerank", "file"): "nmt rerank --reverse RUN --src {first}",
+    **{(command, ""): "nmt {command} --run {first}" for command in ("evaluate", "export", "challenge", "robustness")},
+    ("train", "folder"): "nmt train --data {first}",
+    ("distil", ""): "nmt distil --teacher {first}",
+    ("back-translate", ""): "nmt back-translate --mono {first}",
+    ("back-translate", "folder"): "nmt back-translate --reverse {first}",
+}
+"""What to write instead of an extra word of a command: a file, a folder, or whatever it is."""
 
-def command_meant(given: str) -> str | None:
-    """Return the command of nmt for `given`, a command of another toolkit, if there is one."""
-    return next((name for name, others in OTHER_COMMANDS.items() if plain(given) in others.split()), None)
+
+def no_such_command(given: str, commands: Collection[str]) -> str:
+    """Return the error message for `given`, which is not among the `commands`, with what to write instead."""
+    others = (OTHER_COMMANDS | INSTEAD_OF_COMMANDS).items()
+    meant = [command for command, names in others if plain(given) in names.split()] or misspelt(given, commands, 0.6)
+    return f"No such command '{given}'; " + (f"it is nmt {meant[0]}" if meant else "nmt --help lists the commands")
+
+
+def invalid_value(name: str, hint: object, value: str) -> str:
+    """Return the error message for a value that an option or argument does not take; `hint` is its annotation."""
+    kind, option = get_args(hint)
+    while (inner := [each for each in get_args(kind) if each is not NoneType]) and get_origin(kind) is not Literal:
+        kind = inner[0]  # of `int | None` and `list[int]`
+    choices = [*map(str, inner)]
+    needed = {int: "a whole number", float: "a number"}.get(kind) or listed(choices or ["valid"])
+    limits = ("at least", option.min), ("at most", option.max)
+    needed += "".join(f", {word} {limit:g}" for word, limit in limits if limit is not None)
+    return f"{name}: must be {needed}, found {value or repr(value)}{did_you_mean(nearest_value(value, choices))}"
 
 
 def no_such_option(command: str, options: Collection[str], given: str) -> str:
@@ -205,28 +261,9 @@ def refuse_corpus(paths: Sequence[str]) -> None:
 
 
 def _instead(command: str, words: Sequence[str], shown: str) -> str:
-    first, is_file = shlex.quote(words[0]), Path(words[0]).is_file()
-    match command:
-        case "translate" if not is_file:
-            quoted = shlex.quote(shown) if set(shown) & {*'"$`\\!'} else f'"{shown}"'
-            return f"echo {quoted} | nmt translate, or nmt translate --input FILE"
-        case "translate":
-            return f"nmt translate --input {first}"
-        case "evaluate" if is_file:
-            return f"nmt evaluate --hyp {first} --ref FILE"
-        case "score":
-            return "nmt score --src FILE --ref FILE"
-        case "filter":
-            return "nmt filter --run RUN --reverse RUN --src FILE --tgt FILE"
-        case "rerank":
-            return f"nmt rerank --reverse RUN --src {first if is_file else 'FILE'}"
-        case "evaluate" | "export" | "challenge" | "robustness":
-            return f"nmt {command} --run {first}"
-        case "train" if Path(words[0]).is_dir():
-            return f"nmt train --data {first}"
-        case "distil":
-            return f"nmt distil --teacher {first}"
-        case "back-translate":
-            return f"nmt back-translate --{'reverse' if Path(words[0]).is_dir() else 'mono'} {first}"
-        case _:
-            return f"nmt {command} --config {first}"
+    kind = "file" if Path(words[0]).is_file() else "folder" if Path(words[0]).is_dir() else ""
+    quoted = shlex.quote(shown) if set(shown) & {*'"$`\\!'} else f'"{shown}"'
+    meant = INSTEAD_OF_WORDS.get((command, kind)) or INSTEAD_OF_WORDS.get(
+        (command, ""), "nmt {command} --config {first}"
+    )
+    return meant.format(command=command, first=shlex.quote(words[0]), quoted=quoted)

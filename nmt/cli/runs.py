@@ -29,7 +29,7 @@ def runs(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print a list of JSON objects.")] = False,
 ) -> None:
-    """List the runs in a directory, newest first.
+    """List the runs in a directory and in the sweeps there, newest first.
 
     Columns: state, last step of training.max_steps, best BLEU on the development set (of a run that does not
     translate: accuracy or perplexity), the test set that nmt evaluate measured last with its BLEU or accuracy (an

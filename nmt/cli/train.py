@@ -56,7 +56,8 @@ def train(
     --init-from fine-tunes: a new run starts from the weights that `translate` would use of RUN, a run or exported
     directory. The tokenizer must be that of RUN (nmt prepare --tokenizer-from RUN), and of the model what both have;
     data, dropout and learning rate are the new run's own. encoder=RUN and decoder=RUN take a stack of one run each.
-    training.freeze names parts that are not trained.
+    training.freeze names parts that are not trained. The development set is scored with the weights of RUN first
+    (step 0).
 
     SIGTERM, SIGINT (Ctrl-C) and --stop-after finish the update, save, and exit with status 75; --resume continues as if
     the run had never stopped. A second Ctrl-C exits at once. Several processes train one model under torchrun:

@@ -95,7 +95,12 @@ class DataConfig(Section):
         problems = []
         match = DIRECTION.match(self.direction)
         if match is None:
-            problems.append(f"direction: {self.direction!r} is not of the form de-en")
+            note = (
+                ": a model has one source and one target language; train a run for each pair"
+                if re.search(r"[,;+&\s]", self.direction)
+                else "; a region is written with an underscore, as in pt_BR-en" * (self.direction.count("-") > 1)
+            )
+            problems.append(f"direction: {self.direction!r} is not of the form de-en{note}")
         elif match[1] == match[2]:
             problems.append(f"direction: {self.direction!r} names one language twice")
         else:

@@ -122,6 +122,28 @@ NO_SETTING = {
 }  # fmt: skip
 """Settings of other toolkits without a counterpart, and what to use instead."""
 
+OTHER_VALUES = {
+    "transformers": "hf huggingface hugging_face",
+    "ctranslate2": "ct2 faster",
+    "argos": "argosmodel libretranslate",
+    "float32": "fp32 full single",
+    "fp16": "float16 half amp",
+    "float16": "fp16 half",
+    "bf16": "bfloat16",
+    "int8": "int4 q8 quantized",
+    "ema": "moving_average",
+    "cuda": "gpu cuda:0",
+    "relu": "rectified",
+    "gelu": "gelu_new gelu_fast",
+    "inverse_sqrt": "isqrt rsqrt invsqrt inverse_square_root",
+    "schedule_free": "schedulefree",
+    "softmax": "single_label",
+    "sigmoid": "multi_label",
+    "noam": "transformer",
+    "bleu": "sacrebleu",
+}
+"""For each value of a setting or an option, its names elsewhere."""
+
 _MEANT: dict[str, list[str]] = {}
 for _key, _names in OTHER_NAMES.items():
     for _name in _names.split():
@@ -155,6 +177,13 @@ def misspelt(name: str, candidates: Iterable[str], cutoff: float = 0.75) -> list
     """Return the candidate spelt most like `name`, if any; `cutoff` as in difflib: `baem` and `beam` have 0.75."""
     known = {plain(candidate): candidate for candidate in candidates}
     return [known[match] for match in difflib.get_close_matches(plain(name), known, n=1, cutoff=cutoff)]
+
+
+def nearest_value(value: str, choices: Sequence[str]) -> list[str]:
+    """Return the one of `choices` that `value` may stand for, if any, by its name elsewhere or its spelling."""
+    return [choice for choice in choices if plain(value) in OTHER_VALUES.get(choice, "").split()] or misspelt(
+        value, choices, cutoff=0.6
+    )
 
 
 def matching_words(name: str, candidates: Iterable[str]) -> list[str]:

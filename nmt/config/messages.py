@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import reprlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -13,10 +14,20 @@ from pydantic_core import ErrorDetails
 from nmt.config import Config
 from nmt.config.data import LINES, SHARE, SOURCE
 from nmt.config.fields import field_paths
-from nmt.config.foreign import advice_on, did_you_mean, equivalent_settings, matching_words, misspelt, plain
+from nmt.config.foreign import (
+    advice_on,
+    did_you_mean,
+    equivalent_settings,
+    matching_words,
+    misspelt,
+    nearest_value,
+    plain,
+)
 
-# pydantic's error types whose messages speak of Python instead of YAML
+# by pydantic's error types, for those whose messages speak of Python
 _EXPECTED = {
+    "missing": "be given",
+    "extra_forbidden": "have no fields but those that are documented",
     "int_type": "be a whole number",
     "int_from_float": "be a whole number",
     "float_type": "be a number",
@@ -27,20 +38,39 @@ _EXPECTED = {
     "model_type": "be a mapping",
     "too_short": "have at least one entry",
 }
+# what pydantic adds to the location of an error within a union or of a mapping's key
+_LABEL = re.compile(rf"{SOURCE}|{LINES}|{SHARE}|constrained-\w+|(literal|dict|list)\[.*\]|\[key\]")
 _MAX_SHOWN = 60  # characters
 
 
 def problems_in(error: ValidationError) -> list[str]:
     """Return one line per problem, each beginning with its dotted key."""
-    return [line for details in error.errors() for line in _describe(details)]
+    by_key: dict[str, list[ErrorDetails]] = {}
+    for details in error.errors():
+        by_key.setdefault(_key(details), []).append(details)
+    # the alternatives of a union fail together; one of them that fails further inside is the one that was meant
+    inner = {
+        key.rpartition(".")[0]
+        for key, found in by_key.items()
+        if any(_LABEL.fullmatch(str(part)) for part in found[0]["loc"])
+    }
+    return [line for key, found in by_key.items() if key not in inner for line in _describe(key, found)]
 
 
-def _describe(details: ErrorDetails) -> Iterator[str]:
-    parts = [str(part) for part in details["loc"] if part not in (SOURCE, LINES, SHARE)]
-    if parts[-1:] == ["literal['auto']"]:  # the other half of "a number or auto", which covers both
-        return
-    is_or_auto = parts[-1:] == ["constrained-int"]
-    key = ".".join(parts[:-1] if is_or_auto else parts)
+def _key(details: ErrorDetails) -> str:
+    parts = [str(part) for part in details["loc"] if not _LABEL.fullmatch(str(part))]
+    return ".".join(parts[:-1] if details["loc"][-1:] == ("str",) else parts)
+
+
+def requirement(found: Sequence[ErrorDetails]) -> str:
+    """Return what a value must be, `must be text or a list`, by its errors: one for each alternative of its type."""
+    expected = [_EXPECTED.get(each["type"], each["msg"].removeprefix("Input should ")) for each in found]
+    text = f"must {' or '.join(dict.fromkeys(expected))}".replace(" or be ", " or ").replace("'", "")
+    return text.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
+
+
+def _describe(key: str, found: Sequence[ErrorDetails]) -> Iterator[str]:
+    details = found[0]
     match details["type"]:
         case "extra_forbidden" if "." in str(details["loc"][-1]):
             yield f"{key}: a dotted key is for --set; in a file, nest it by indentation"
@@ -52,8 +82,10 @@ def _describe(details: ErrorDetails) -> Iterator[str]:
             for problem in str(details["ctx"]["error"]).split("\n"):
                 yield f"{key}{'.' if key and ':' in problem.split(' ')[0] else ': ' if key else ''}{problem}"
         case kind:
-            message = _EXPECTED.get(kind) or details["msg"].removeprefix("Input should ")
-            yield f"{key}: must {message}{' or auto' if is_or_auto else ''}, found {shown(details['input'])}"
+            choices = re.findall("'([^']*)'", details["ctx"]["expected"]) if kind == "literal_error" else []
+            # another value than text may be huge
+            meant = nearest_value(details["input"], choices) if isinstance(details["input"], str) else []
+            yield f"{key}: {requirement(found)}, found {shown(details['input'])}{did_you_mean(meant)}"
 
 
 def shown(value: object) -> str:

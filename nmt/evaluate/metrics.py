@@ -53,6 +53,12 @@ def check_tokenizer(tokenize: str | None) -> None:
         raise DataError(f"tokenize: {tokenize!r} is none of {', '.join(TOKENIZERS)}")
 
 
+def no_match_note(bleu: float) -> str | None:
+    """Return a note on a BLEU that is printed as 0.00, None for others."""
+    reasons = "too few updates, text in another language (data.direction), or lines that do not belong together"
+    return f"BLEU 0.00: nothing matches the reference; usual reasons: {reasons}" if bleu < 0.005 else None
+
+
 def looks_tokenized(lines: Sequence[str]) -> bool:
     """Whether at least a tenth of the lines end in a full stop after a space, as in tokenised text."""
     return 10 * sum(line.endswith(" .") for line in lines) >= len(lines) > 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nmt.console import printable
 from nmt.errors import DataError
-from nmt.evaluate.metrics import METRICS, Reference, Score, corpus_score, looks_tokenized
+from nmt.evaluate.metrics import METRICS, Reference, Score, corpus_score, looks_tokenized, no_match_note
 from nmt.evaluate.neural import NeuralMetrics
 from nmt.text.lines import bounded_list, read_lines
 
@@ -92,6 +92,7 @@ def evaluate(
         notes.append("lowercased: not comparable with cased scores")
     if tokenize is not None:
         notes.append(f"BLEU with tokenize={tokenize}: not comparable with BLEU of another tokenization")
+    notes += filter(None, [no_match_note(scores[METRICS.index("bleu")].value)])
     hyps_tokenized, refs_tokenized = looks_tokenized(hyps), looks_tokenized([*_flat(refs)])
     if hyps_tokenized != refs_tokenized:
         which, other = ("hypotheses", "references") if hyps_tokenized else ("references", "hypotheses")

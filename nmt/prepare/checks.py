@@ -14,7 +14,7 @@ from nmt.data.corpus import ADVICE, Corpus, read_manifest
 from nmt.data.manifest import Manifest
 from nmt.errors import DataError
 from nmt.files.read import checksum, read_text
-from nmt.layout import DataDir, RunDir
+from nmt.layout import DataDir, RunDir, hub_note
 from nmt.prepare.inputs import fingerprints
 from nmt.prepare.recipe import Recipe, changes, is_reused, recipe
 from nmt.prepare.sources import text_folder, wanted_checksums
@@ -116,7 +116,7 @@ def reused_tokenizers(path: Path, config: Config) -> Tokenizers:
     """
     run, data = RunDir(path), DataDir(path)
     if not run.tokenizer.path.is_dir():
-        raise DataError(f"{path}: neither a run nor a data directory: it has no tokenizer/")
+        raise DataError(f"{path}: neither a run nor a data directory: it has no tokenizer/{hub_note(path)}")
     wanted = config.data.languages
     if data.manifest.is_file():
         languages = read_manifest(data).languages

@@ -11,7 +11,7 @@ from pydantic import Field
 from nmt.errors import CheckpointError
 from nmt.files.document import Document, document_text, read_document
 from nmt.files.write import replace_file
-from nmt.layout import OLD_RUN_FORMAT, RUN_FORMAT, RunDir
+from nmt.layout import OLD_RUN_FORMAT, RUN_FORMAT, RunDir, hub_note
 
 Weights = Literal["raw", "ema", "average"]
 """The weights as trained, their exponential moving average (EMA), or the mean of the last checkpoints."""
@@ -87,7 +87,8 @@ class Selected(Document):
 def check_is_run(path: Path) -> None:
     """Raise CheckpointError if there is no run directory."""
     if not RunDir(path).config.is_file():
-        raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; make one with nmt train")
+        note = hub_note(path)
+        raise CheckpointError(f"{path}: not a run directory, it has no config.yaml; make one with nmt train{note}")
 
 
 def read_info(run: RunDir) -> RunInfo:

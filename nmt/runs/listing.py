@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -74,10 +74,13 @@ def is_run(path: Path) -> bool:
 
 
 def summarise_all(root: Path) -> list[Summary]:
-    """Summarise the runs in a directory, the last written first. Raises CheckpointError if there is none."""
+    """Summarise the runs in a directory and in sweeps there, the last written first. Raises CheckpointError if there is
+    none."""
     if not root.is_dir():
         raise CheckpointError(f"{root}: no such directory; nmt train makes run directories, by default in runs/")
-    runs = [summarise(RunDir(path)) for path in root.iterdir() if is_run(path)]
+    sweeps = [path.parent for path in root.glob("*/configs") if path.is_dir() and not is_run(path.parent)]
+    found = [path for folder in (root, *sweeps) for path in folder.iterdir() if is_run(path)]
+    runs = [replace(summarise(RunDir(path)), name=str(path.relative_to(root))) for path in found]
     if not runs and is_run(root):
         raise CheckpointError(f"{root}: a run directory itself; name the directory that holds it")
     if not runs:

@@ -70,7 +70,8 @@ def best_scores(run: RunDir, metric: Metric) -> dict[Weights, float]:
     best: dict[Weights, float] = {}
     for record in read_log(run.log, having=f'"{metric}"'.encode()):
         score = number(record, metric)
-        if is_validation(record) and score is not None:
+        # at step 0 it was of the weights that the run has started with, which are not its own
+        if is_validation(record) and score is not None and number(record, "step") != 0:
             kind = KINDS[record["kind"]]
             best[kind] = min(best.get(kind, score), score, key=partial(rank, metric))
     return best

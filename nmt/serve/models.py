@@ -30,6 +30,7 @@ Span = tuple[int, int]
 Alignment = tuple[tuple[Span, Span], ...]
 """Words of the source with words of the translation: start and end of each, in code points."""
 
+_REGIONAL = re.compile(r"(_hans)?(_(?!tw|hk|mo)([a-z]{2}|[0-9]{3}))?$")
 _WORD = re.compile(r"\S+")
 PLACEHOLDERS, PLACEHOLDER_CHARACTERS = 10, 60
 """Most placeholders of a line that are protected by default, and their characters: search takes longer for each."""
@@ -207,8 +208,11 @@ class Models:
         self._codes = {normalized(language): language for language in self.languages}
 
     def language(self, code: str) -> str | None:
-        """Return a language as the models name it, None if there is none: `pt-BR` finds pt_BR."""
-        return self._codes.get(normalized(code))
+        """Return a language as the models name it, None if there is none: `pt-BR` finds pt_BR, or else pt.
+
+        Codes that stand for another script than the usual one, such as zh-Hant, find only models of their own.
+        """
+        return self._codes.get(normalized(code)) or self._codes.get(_REGIONAL.sub("", normalized(code)))
 
     def route(self, source: str, target: str) -> list[Direction] | None:
         """Return the one direction, or else the two by way of a third language, to translate with; None without any."""

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from nmt.config.messages import requirement
 from nmt.serve import documents
 from nmt.serve.access import admit, before_leaving
 from nmt.serve.bodies import is_json, parse_json, read_body
@@ -101,10 +102,11 @@ def _validated(fields: dict[str, object]) -> TranslateRequest:
         return TranslateRequest.model_validate(fields)
     except ValidationError as error:
         # neither values nor unknown names: both are the client's text
-        problem = error.errors(include_input=False, include_url=False)[0]
-        known = [str(part) for part in problem["loc"][:1] if part in TranslateRequest.model_fields]
-        name = known[0] if known else "request"
-        raise Refusal(400, f"Invalid request: {name}: {problem['msg']}") from None
+        problems = error.errors(include_input=False, include_url=False)
+        where = problems[0]["loc"][:1]
+        name = where[0] if where and where[0] in TranslateRequest.model_fields else "request"
+        same = [problem for problem in problems if problem["loc"][:1] == where]
+        raise Refusal(400, f"Invalid request: {name}: {requirement(same)}") from None
 
 
 def _answer(facts: Mapping[str, object], by_text: list[list[Rendered]], is_aligned: bool) -> JSONResponse:

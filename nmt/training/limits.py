@@ -23,8 +23,9 @@ class End:
 
 def check_is_due(session: Session) -> bool:
     """Whether a validation is due at this step and has not been done yet."""
-    state = session.state
-    return state.step % session.config.training.validate_every_steps == 0 and state.last_check != state.step
+    state, settings = session.state, session.config.training
+    is_due = state.step % settings.validate_every_steps == 0 and state.last_check != state.step
+    return is_due if state.step else isinstance(settings.init_from, str)  # the weights that it starts with
 
 
 def ended(session: Session) -> End | None:

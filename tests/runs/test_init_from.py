@@ -19,7 +19,8 @@ from nmt.layout import RunDir
 from nmt.model.transformer import Transformer
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_optimizer, load_weights
-from nmt.runs.info import Selected, write_selected
+from nmt.runs.info import Selected, read_selected, write_selected
+from nmt.runs.log import read_log
 from nmt.runs.weights import choose_weights
 from nmt.training.loop import fit
 from nmt.training.parallel.world import World
@@ -198,6 +199,36 @@ def die(config: Config, data: Path, run: Path, step: int) -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Died):
         die_before(step, patch)
         fit(config, data, run)
+
+
+def records(run: Path, kind: str) -> list[dict[str, Any]]:
+    return [record for record in read_log(RunDir(run).log) if record["kind"] == kind]
+
+
+def test_starting_weights_are_validated_first(base, tuned):
+    first, *later = records(tuned, "valid")
+    assert first["step"] == 0 and 0 not in [record["step"] for record in later]
+    [expected] = [record for record in records(base, "valid") if record["step"] == 3]
+    assert first["nll"] == pytest.approx(expected["nll"])
+    assert read_selected(RunDir(tuned)).best_step != 0 and records(base, "valid")[0]["step"] == 3
+
+
+def test_better_starting_weights_are_reported_at_the_end(tiny_data, base, tmp_path, capsys):
+    worse = {"max_steps": 3, "peak_lr": 30.0, "schedule": "constant", "warmup_steps": 1, "select_by": "loss"}
+    fit(settings(tiny_data, base, training={**worse, "log_every_steps": 2}), tiny_data, tmp_path / "run")
+    assert "the weights that the run started with scored better, loss 4.5" in capsys.readouterr().err
+    assert [record["step"] for record in records(tmp_path / "run", "train")] == [2, 3], (
+        "the last updates are logged, too"
+    )
+
+
+def test_continued_run_replaces_the_record_of_its_last_updates(tiny_data, tmp_path):
+    config = settings(tiny_data, training={"max_steps": 3, "log_every_steps": 2})
+    fit(config, tiny_data, tmp_path / "run")
+    assert [record["step"] for record in records(tmp_path / "run", "train")] == [2, 3]
+    further = settings(tiny_data, training={"max_steps": 4, "log_every_steps": 2})
+    fit(further, tiny_data, tmp_path / "run", resume=True)
+    assert [record["step"] for record in records(tmp_path / "run", "train")] == [2, 4]
 
 
 @pytest.mark.parametrize("step", [2, 5])

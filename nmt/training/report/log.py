@@ -76,10 +76,13 @@ class TrainingLog:
         """Update the progress bar; `loss` is with label smoothing, `nll` without, `left` is in seconds."""
         if self._bar is None:
             return
-        numbers = f"loss {loss:.2f}, nll {nll:.2f}, lr {lr:.1e}, {tokens_per_second:,.0f} tok/s"
+        fields = [f"{clock(left)} left", f"nll {nll:.2f}", f"{tokens_per_second / 1000:.3g}k tok/s", f"loss {loss:.2f}"]
+        # all of it, or on a narrow terminal what says most
+        whole = f"{fields[0]}, {fields[3]}, {fields[1]}, lr {lr:.1e}, {tokens_per_second:,.0f} tok/s"
+        forms = (whole, *(", ".join(fields[:n]) for n in (4, 3, 2, 1)))
         with _screen():
-            # the time left first: a narrow terminal cuts off the rest
-            self._bar.set_postfix_str(f"{clock(left)} left, {numbers}", refresh=False)
+            room = (self._bar.format_dict["ncols"] or 80) - len(f"100% {step}/{self._bar.total}, ")
+            self._bar.set_postfix_str(next((form for form in forms if len(form) < room), fields[0]), refresh=False)
             self._bar.update(step - self._bar.n)
 
     def log(self, record: Record) -> None:

@@ -170,14 +170,18 @@ class Meter:
         """Count time as training again; the time since `pause` counts towards max_minutes but not towards speed."""
         self._tick(training=False)
 
-    def record(self) -> None:
-        """Log the updates since the last record, if there are any, and reset the sums."""
+    def record(self, is_last: bool = False) -> None:
+        """Log the updates since the last record, if there are any, and reset the sums.
+
+        At the end of the run they stay: if it is continued, this record is overwritten by one of more updates.
+        """
         self.settle()
         tally, state = dict(self._tally), self._session.state
         if "n_updates" not in tally:
             return
         speed = self._learned_tokens / max(tally["seconds"], 1e-9)
-        self._tally.clear()
+        if not is_last:
+            self._tally.clear()
         loss, nll = (tally[name] / tally["n_tokens"] for name in ("loss", "nll"))
         record: dict[str, Any] = {
             "kind": "train",
@@ -198,7 +202,8 @@ class Meter:
             "n_out_of_memory": state.n_out_of_memory,
         }
         self.log.log(record)
-        alarm = loss_alarm(state, nll, int(tally["n_updates"]))  # nll: it does not jump where a second pass begins
+        # nll: it does not jump where a second pass begins
+        alarm = None if is_last else loss_alarm(state, nll, int(tally["n_updates"]))
         if alarm is not None:
             self.log.warn(state, alarm)
 
@@ -268,7 +273,7 @@ class NullMeter(Meter):
     def resume(self) -> None:
         """Do nothing."""
 
-    def record(self) -> None:
+    def record(self, is_last: bool = False) -> None:
         """Do nothing."""
 
     def show(self, at_once: bool = False) -> None:

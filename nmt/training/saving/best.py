@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from nmt.errors import CheckpointError, UnsafeFileError
+from nmt.evaluate.metrics import no_match_note
 from nmt.files.write import replace_file
 from nmt.runs.checkpoint import assign, save_checkpoint
 from nmt.runs.info import Selected, Weights, write_selected
+from nmt.runs.log import is_validation, number, read_log
 from nmt.runs.state import update_state
 from nmt.runs.weights import average, steps_to_average
 from nmt.training.report.alarms import collapse_alarm
@@ -24,7 +27,7 @@ def check(session: Session, log: TrainingLog) -> None:
     Raises Interrupted if the run is stopped meanwhile; the state is then unchanged.
     """
     state, settings = session.state, session.config.training
-    kinds: tuple[Weights, ...] = ("raw",) if session.ema is None else ("raw", "ema")
+    kinds: tuple[Weights, ...] = ("raw",) if session.ema is None or state.step == 0 else ("raw", "ema")
     validations: dict[Weights, Validation] = {}
     for kind in reversed(kinds):  # raw last: its model is the one shown below
         model = session.to_validate(kind)
@@ -34,7 +37,7 @@ def check(session: Session, log: TrainingLog) -> None:
         score = validations[kind].score(settings.selected_by)
         if math.isfinite(score) and (state.best_score is None or score > state.best_score):
             is_better = True
-            if session.saver.saved_step == state.step:
+            if session.saver.saved_step == state.step > 0:
                 state.best_score, state.best_step, state.best_weights = score, state.step, kind
     if is_better:
         state.checks_since_best = 0
@@ -93,6 +96,26 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
     update_state(run.step(state.step), state)
     write_selected(run, selected.model_copy(update={"finished_step": state.step, "finished_by": limit}))
     log.say(f"selected: {selected.reason} ({clock(state.seconds)} in all)")
+    for line in _warnings(session):
+        log.say(f"warning: {line}")
+
+
+def _warnings(session: Session) -> Iterator[str]:
+    """Yield what the validations of the whole run say against its weights."""
+    selected_by, records = session.config.training.selected_by, [*filter(is_validation, read_log(session.run.log))]
+    found = [
+        (number(each, "step"), -score if selected_by == "loss" else score)
+        for each in records
+        if (score := number(each, selected_by)) is not None
+    ]
+    start = max((score for step, score in found if step == 0), default=-math.inf)
+    if start > max((score for step, score in found if step), default=math.inf):
+        yield (
+            f"the weights that the run started with scored better, {selected_by} {abs(start):.4g}: use these, or start "
+            "another run with a lower training.peak_lr or more text"
+        )
+    bleu = [score for each in records if (score := number(each, "bleu")) is not None]
+    yield from filter(None, [no_match_note(max(bleu, default=math.inf))])
 
 
 def _best(session: Session) -> Selected:

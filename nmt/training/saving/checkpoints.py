@@ -66,7 +66,7 @@ def save_state(session: Session, meter: Meter) -> None:
     """Update the state of this step's checkpoint, which is already saved, after its validation."""
     settle(session, meter)
     state = session.state
-    if session.saver.saved_step != state.step:
+    if session.saver.saved_step != state.step or state.step == 0:  # there is no checkpoint of the start
         return
     try:
         state.log_bytes, state.log_waiting = meter.log.sync(), meter.log.waiting

@@ -53,6 +53,7 @@ def _conclude(session: Session, meter: Meter, end: End) -> None:
             f"space, then nmt train --resume --run {run.path} completes it"
         )
     tidy(session, meter)
+    meter.record(is_last=True)
     select_at_end(session, meter, limit)
 
 

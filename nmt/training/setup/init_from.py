@@ -15,7 +15,7 @@ from nmt.config import Config
 from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.errors import CheckpointError, ConfigError, NmtError
-from nmt.layout import RunDir
+from nmt.layout import RunDir, hub_note
 from nmt.model.transformer import Model
 from nmt.runs.checkpoint import Tensors, saved_steps
 from nmt.runs.folder import fingerprint
@@ -127,5 +127,7 @@ def _has_labels_of(saved: Saved, corpus: Corpus) -> bool:
 
 def _opened(path: Path) -> Saved:
     if not path.is_dir():
-        raise CheckpointError(f"{path}: no such directory; training.init_from takes a run or an exported folder")
+        raise CheckpointError(
+            f"{path}: no such directory; training.init_from takes a run or an exported folder{hub_note(path)}"
+        )
     return open_saved(path)

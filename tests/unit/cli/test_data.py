@@ -130,7 +130,7 @@ def test_the_catalogue_is_written_and_counted(nmt: Command, tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("list", "Missing argument '[NAME] PAIR'; see --help"),
+        ("list", "data needs [NAME] PAIR; see --help"),
         ("list Talks de-en", "data list takes a language pair: nmt data list de-en, found Talks de-en"),
         ("show de-en", "data show takes a name and a language pair: nmt data show Europarl de-en, found de-en"),
         ("list de", "de: not a pair of languages; write it as de-en"),

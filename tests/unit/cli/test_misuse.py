@@ -216,6 +216,14 @@ def test_where_nothing_is_near_nothing_is_said(line: str, nmt: Command) -> None:
         (("runs", "a", "b"), "runs takes one DIR, found b too"),
         (("--lr", "3", "train"), "No such option: --lr; options of a command go after it: nmt COMMAND --lr"),
         (("preprocess",), "No such command 'preprocess'; it is nmt prepare"),
+        (("resume",), "it is nmt train --resume --run RUN"),
+        (("help", "train"), "it is nmt --help, or nmt COMMAND --help"),
+        (("pretrain",), "then nmt train --init-from RUN"),
+        (("quantize",), "it is nmt export --format ctranslate2 --quantization int8 --output DIR"),
+        (("trian",), "it is nmt train"),
+        (("frobnicate",), "nmt --help lists the commands"),
+        (("plot", "--run", "a"), "nmt plot RUN RUN"),
+        (("sweep", "--config", "a.yaml"), "nmt sweep CONFIG --grid KEY=A,B"),
     ],
 )
 def test_stray_words(
@@ -243,6 +251,38 @@ def test_one_run_is_no_ensemble(nmt: Command, tmp_path: Path) -> None:
     for command in ("evaluate", "translate"):
         told = message(nmt, command, "--run", str(tmp_path / "a"), "--run", str(tmp_path / "b"))
         assert told == f"--run {tmp_path}/a and --run {tmp_path}/b are the same run, not an ensemble: name it once\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("translate --beam x", "--beam: must be a whole number, at least 1, found x"),
+        ("translate --beam=", "--beam: must be a whole number, at least 1, found ''"),
+        ("serve --port 99999", "--port: must be a whole number, at least 0, at most 65535, found 99999"),
+        ("train --stop-after -1", "--stop-after: must be a number, at least 0, found -1"),
+        ("train --stop-after", "--stop-after has no value: write --stop-after MINUTES"),
+        ("train --profile=3", "--profile takes no value"),
+        (
+            "export --format hf",
+            "--format: must be folder, ctranslate2, transformers or argos, found hf; did you mean transformers?",
+        ),
+        ("evaluate --weights rwa", "--weights: must be auto, raw, ema or average, found rwa; did you mean raw?"),
+        ("data got de-en", "ACTION: must be list, show or get, found got; did you mean get?"),
+        ("filter", "filter needs --src F and --tgt F"),
+        ("plot", "plot needs RUN"),
+        ("push x", "push needs OWNER/NAME"),
+    ],
+)
+def test_missing_and_invalid_values(line: str, expected: str, nmt: Command) -> None:
+    assert message(nmt, *line.split()) == expected
+
+
+@pytest.mark.parametrize("option", ["translate --run", "distil --output x --teacher"])
+def test_model_of_the_hub_where_a_run_is_needed(option: str, nmt: Command, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    note = "models of the Hub cannot be imported yet"
+    assert note in nmt(*option.split(), "Helsinki-NLP/opus-mt-de-en").err
+    assert note not in nmt(*option.split(), tmp_path / "runs" / "x").err
 
 
 def test_the_tables_name_what_there_is() -> None:

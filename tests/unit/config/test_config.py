@@ -62,15 +62,21 @@ def problems(text: str | bytes, *overrides: str) -> list[str]:
         ("training: {max_tokens: much}", "training.max_tokens: must be a whole number or auto, found 'much'"),
         (
             "training: {max_tokens: 1}",
-            "training.max_tokens: must be greater than or equal to 2 or auto, found 1",
+            "training.max_tokens: must be at least 2 or auto, found 1",
         ),
         ("tokenizer: {joint: yes}", "tokenizer.joint: must be true or false, found 'yes'"),
+        (
+            "training: {precision: float16}",
+            "training.precision: must be auto, float32, bf16 or fp16, found 'float16'; did you mean fp16?",
+        ),
+        ("training: {max_steps: 3, init_from: 1.5}", "training.init_from: must be text or a mapping, found 1.5"),
+        ("training: {init_from: {a: b}}", "training.init_from.a: must be encoder or decoder, found 'a'"),
         ("tokenizer: 3", "tokenizer: must be a mapping, found 3"),
         ("tokenizer:", "tokenizer: must be a mapping, found nothing"),
-        ("training: {warmup_steps: 0}", "training.warmup_steps: must be greater than or equal to 1, found 0"),
+        ("training: {warmup_steps: 0}", "training.warmup_steps: must be at least 1, found 0"),
         ("training: {label_smoothing: 1.0}", "training.label_smoothing: must be less than 1, found 1.0"),
         ("training: {max_minutes: -1}", "training.max_minutes: must be greater than 0, found -1"),
-        ("model: {norm: middle}", "model.norm: must be 'pre' or 'post', found 'middle'"),
+        ("model: {norm: middle}", "model.norm: must be pre or post, found 'middle'"),
         (f"training: {{run_dir: [{'x' * 99}]}}", f"training.run_dir: must be text, found ['{'x' * 55}..."),
         # checks of several fields together
         ("model: {d_model: 100, n_heads: 3}", "model.n_heads: 3 does not divide d_model = 100"),
@@ -152,9 +158,9 @@ def test_all_problems_come_at_once() -> None:
     assert sorted(problems(text, "search.beam=0", "search.baem=1", "nonsense")) == [
         "--set nonsense: write it as section.key=value",
         "--set search.baem: no such setting; did you mean search.beam?",
-        "--set search.beam: must be greater than or equal to 1, found 0",
+        "--set search.beam: must be at least 1, found 0",
         "c.yaml: model.n_heads: 3 does not divide d_model = 100",
-        "c.yaml: training.clip_norm: must be greater than or equal to 0, found -1",
+        "c.yaml: training.clip_norm: must be at least 0, found -1",
         "c.yaml: training.warmup_step: no such setting; did you mean training.warmup_steps?",
     ]
 
@@ -163,6 +169,20 @@ def test_all_problems_come_at_once() -> None:
     ("override", "expected"),
     [
         ("data.direction=deen", ["data.direction: 'deen' is not of the form de-en"]),
+        (
+            "data.direction=de,fr-en",
+            [
+                "data.direction: 'de,fr-en' is not of the form de-en: a model has one source and one target language; "
+                "train a run for each pair"
+            ],
+        ),
+        (
+            "data.direction=pt-BR-en",
+            [
+                "data.direction: 'pt-BR-en' is not of the form de-en; a region is written with an underscore, as in "
+                "pt_BR-en"
+            ],
+        ),
         ("data.direction=de-de", ["data.direction: 'de-de' names one language twice"]),
         ("data.valid={}", ["data.valid: give one of files, path, opus and hub"]),
         (

@@ -39,7 +39,7 @@ def test_sound_mixtures() -> None:
         ({"weights": (1.0, None)}, "data.train.1.weight: must be given, since other corpora have one"),
         ({"weights": (1.0, 2.0), "temperature": 2.0}, "data.temperature: has no effect beside the weights"),
         ({"weights": (0.0, 2.0)}, "data.train.0.weight: must be greater than 0"),
-        ({"temperature": 0.5}, "data.temperature: must be greater than or equal to 1"),
+        ({"temperature": 0.5}, "data.temperature: must be at least 1"),
         ({"valid": {**FILES, "weight": 1.0}}, "data.valid.weight: only training corpora have a weight"),
         ({"stages": ({"weights": {"a": 1}, "temperature": 2.0, "steps": 1}, {})}, "give weights or temperature"),
         ({"stages": ({"steps": 1, "share": 0.5}, {})}, "give one end, found steps and share"),

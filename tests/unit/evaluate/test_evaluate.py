@@ -124,3 +124,10 @@ def test_files_without_text_are_refused(tmp_path: Path) -> None:
         evaluate_files(tmp_path / "none", text)
     with pytest.raises(DataError, match=r"latin: not UTF-8 at line 2, byte 4 of the line \(0xE9\)"):
         evaluate_files(write(tmp_path / "latin", b"a\ncaf\xe9\n"), write(tmp_path / "two", b"a\nb\n"))
+
+
+def test_bleu_of_nothing_in_common_is_noted() -> None:
+    assert [note.split(":")[0] for note in evaluate(["eins zwei drei vier"], ["one two three four"], RUN).notes] == [
+        "BLEU 0.00"
+    ]
+    assert evaluate(["one two three four"], ["one two three four"], RUN).notes == ()

@@ -145,7 +145,7 @@ def test_local_files_are_pinned_too(tmp_path: Path) -> None:
         ({"opus": "Talks", "hub": "a/b", "paths": ["a.jsonl"]}, "give one of files, path, opus and hub"),
         ({"opus": "Talks", "column": "translation"}, "column and columns belong to path and hub"),
         ({"path": "a.tmx", "stream": True}, "paths and stream belong to hub"),
-        ({"path": "a.tmx", "pairs": 0}, "pairs: must be greater than or equal to 1"),
+        ({"path": "a.tmx", "pairs": 0}, "pairs: must be at least 1"),
     ],
 )
 def test_settings_that_make_no_sense(source: dict[str, object], problem: str, tmp_path: Path) -> None:

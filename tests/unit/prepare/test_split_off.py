@@ -147,9 +147,9 @@ def test_several_corpora_give_in_proportion(place: Folder) -> None:
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("data.valid=0", "data.valid: must be greater than or equal to 1, found 0"),
+        ("data.valid=0", "data.valid: must be at least 1, found 0"),
         ("data.valid=1.5", "data.valid: a number of lines is whole, such as 300; a share is below 1; found 1.5"),
-        ("data.valid=200000", "data.valid: must be less than or equal to 100000, found 200000"),
+        ("data.valid=200000", "data.valid: must be at most 100000, found 200000"),
         (
             "data.valid=dev.de",
             "data.valid: must be a source with files, path, opus or hub, or what to split off the training text: a "

@@ -91,8 +91,8 @@ def test_what_stops_the_first_training_stops_the_command(nmt: Command, monkeypat
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "Missing option"),
-        (["--both", "900"], "Missing option"),
+        ([], "bidirectional needs --"),
+        (["--both", "900"], "bidirectional needs --"),
         (["--both", "3h", "--one", "900"], "--both 3h: write it as 6000 for steps or 30m for minutes"),
         (["--both", "900", "--one", "2m3"], "--one 2m3: write"),
         (["--both", "900", "--one", ""], "--one : write"),

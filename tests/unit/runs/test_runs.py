@@ -48,6 +48,20 @@ def table(text: str) -> dict[str, list[str]]:
 # --- what is shown ------------------------------------------------------------------------------
 
 
+def test_runs_of_a_sweep_are_listed_by_its_name(nmt: Command, runs: Path) -> None:
+    make_run(runs / "alone", [train(100), valid(100, 12.0)], steps=[100])
+    make_run(runs / "sweep-a" / "seed=1", [train(100), valid(100, 13.0)], steps=[100])
+    (runs / "sweep-a" / "configs").mkdir()
+    (runs / "empty").mkdir()
+    rows = table(nmt("runs").out)
+    assert {name: cells[2] for name, cells in rows.items()} == {"alone": "12.0", "sweep-a/seed=1": "13.0"}
+
+
+def test_score_of_the_starting_weights_is_not_a_score_of_the_run(runs: Path) -> None:
+    run = make_run(runs / "tuned", [valid(0, 40.0), train(100), valid(100, 13.0)], steps=[100])
+    assert summarise(run).best_bleu == 13.0
+
+
 def test_the_table_of_a_directory(nmt: Command, runs: Path) -> None:
     records = [train(100), valid(100, 12.34), train(200), valid(200, 31.26), train(400), valid(400, 30.0)]
     done = make_run(runs / "done", [*records, valid(400, 33.3, kind="average")], steps=[200, 400], finished=400)

@@ -66,6 +66,13 @@ def ask(direction: Direction) -> Iterator[Ask]:
     service.close()
 
 
+def test_locale_codes_find_the_language_of_a_model() -> None:
+    models = Models([])
+    models._codes = {code.lower(): code for code in ("de", "pt", "pt_BR", "zh")}
+    asked = ["de-DE", "de_AT", "pt-BR", "pt-PT", "zh-Hans", "zh-Hans-CN", "zh-Hant", "zh-TW", "en-US"]
+    assert [models.language(code) for code in asked] == ["de", "de", "pt_BR", "pt", "zh", "zh", None, None, None]
+
+
 def test_the_text_is_that_of_nmt_translate_with_the_same_engine(run: Path, ask: Ask) -> None:
     translator = engine_for([run])
     expected = translator.translate(LINES, beam=3, max_length_ratio=1.0, n_best=2)

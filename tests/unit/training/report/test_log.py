@@ -63,15 +63,23 @@ def test_the_progress_bar_fits_the_terminal(run, monkeypatch, columns):
     assert ("|" in shown) == (columns == 160)
 
 
-def test_of_a_narrow_terminal_the_time_left_is_seen(run, monkeypatch):
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (64, "1:02:05 left, nll 2.34, 12.3k tok/s, loss 2.51"),
+        (60, "1:02:05 left, nll 2.34, 12.3k tok/s"),
+        (40, "1:02:05 left, nll 2.34"),
+        (30, "1:02:05 left"),
+    ],
+)
+def test_progress_on_a_narrow_terminal_shows_whole_fields(run, monkeypatch, columns, shown):
     screen = Terminal()
     screen.fileno = lambda: 2
     monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((40, 24)))
+    monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((columns, 24)))
     with TrainingLog(run, 0, 0, True, 6000) as log:
         log.progress(1740, 2.51, 2.34, 7e-4, 12345.6, 3725)
-    shown = screen.getvalue().split("\r")
-    assert any("1:02:05 left" in line for line in shown) and all(len(line) <= 40 for line in shown)
+    assert [line.strip() for line in screen.getvalue().split("\r")][-1] == f"29% 1740/6000, {shown}"
 
 
 def test_without_a_terminal_every_record_is_a_line(run, capsys):
