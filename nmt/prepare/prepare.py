@@ -7,7 +7,7 @@ done is not done again when a preparation that was stopped is repeated. The dire
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nmt.config import Config, Source
@@ -44,6 +44,7 @@ from nmt.prepare.reporting.write import write_report
 from nmt.prepare.sources import open_source, text_folder
 from nmt.tasks.in_process import InProcess
 from nmt.tasks.task import Engine
+from nmt.text.profile import Profiles
 from nmt.text.tokenizer import Tokenizers
 
 
@@ -140,6 +141,7 @@ class _Build:
             held_out = {"valid": text.split_off, **held_out}
         mono = clean_mono(self.work, data, self.mono_sources, [pair for split in held_out.values() for pair in split])
         tokenizers = make_vocabulary(self.work, self.config, text, self.reused, mono)
+        tokenizers = replace(tokenizers, profiles=None if data.has_labels else self._profiles())
         tokenizers.save(directory.tokenizer)
         encoded = encode_text(self.work, data, text)
         encoded.put_into(directory)
@@ -221,6 +223,12 @@ class _Build:
         self.warnings += text.warnings + corpus_warnings(
             reports, self.samples | others, self.config.data.languages, names
         )
+
+    def _profiles(self) -> Profiles:
+        """Return the profiles of the languages of the training text."""
+        pairs = [pair for sample in self.samples.values() for pair in sample.pairs]
+        languages = self.config.data.languages
+        return Profiles.of({language: (pair[side] for pair in pairs) for side, language in enumerate(languages)})
 
     def _report(self, encoded: EncodedText, wanted: Recipe, tokenizers: Tokenizers) -> Report:
         reports = dict(zip(self.train_keys, encoded.reports, strict=True))

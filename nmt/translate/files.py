@@ -18,6 +18,7 @@ from nmt.search.forced import with_cross_attention
 from nmt.text.constraints import constraint_spans
 from nmt.text.glossary import Applied, Glossary
 from nmt.text.lines import read_lines, sentences_problem
+from nmt.text.profile import LanguageCheck
 from nmt.text.stream import windows
 from nmt.translate.align import alignments, attention_of, pharaoh
 from nmt.translate.sentences import MAX_PIECES_FACTOR
@@ -73,7 +74,7 @@ def translate_file(
 
         check_picture(files.attention)
     attention = AttentionOutput(translator, search) if files.alignments or files.attention else None
-    warnings = Warnings()
+    warnings, language = Warnings(), LanguageCheck(translator.tokenizers.profiles, translator.config.data.src)
     applied = Applied(glossary) if glossary is not None else None
     n_lines = 0
     with ExitStack() as opened:
@@ -82,6 +83,7 @@ def translate_file(
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         progress = opened.enter_context(progress_between("translating", source, target))
         for window in input_windows(source, translator.config.data.src):
+            language.warn(window)
             lines = constraints.next_lines(window)
             by_line = translator.translate_window(lines, search, n_best, n_lines, progress)
             best: list[Translation] = []
