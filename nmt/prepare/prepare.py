@@ -42,9 +42,9 @@ from nmt.prepare.reporting.table import table
 from nmt.prepare.reporting.warnings import corpus_warnings
 from nmt.prepare.reporting.write import write_report
 from nmt.prepare.sources import open_source, text_folder
+from nmt.prepare.suspicions import profiles_of
 from nmt.tasks.in_process import InProcess
 from nmt.tasks.task import Engine
-from nmt.text.profile import Profiles
 from nmt.text.tokenizer import Tokenizers
 
 
@@ -141,7 +141,9 @@ class _Build:
             held_out = {"valid": text.split_off, **held_out}
         mono = clean_mono(self.work, data, self.mono_sources, [pair for split in held_out.values() for pair in split])
         tokenizers = make_vocabulary(self.work, self.config, text, self.reused, mono)
-        tokenizers = replace(tokenizers, profiles=None if data.has_labels else self._profiles())
+        tokenizers = replace(
+            tokenizers, profiles=None if data.has_labels else profiles_of(self.samples, data.languages)
+        )
         tokenizers.save(directory.tokenizer)
         encoded = encode_text(self.work, data, text)
         encoded.put_into(directory)
@@ -223,12 +225,6 @@ class _Build:
         self.warnings += text.warnings + corpus_warnings(
             reports, self.samples | others, self.config.data.languages, names
         )
-
-    def _profiles(self) -> Profiles:
-        """Return the profiles of the languages of the training text."""
-        pairs = [pair for sample in self.samples.values() for pair in sample.pairs]
-        languages = self.config.data.languages
-        return Profiles.of({language: (pair[side] for pair in pairs) for side, language in enumerate(languages)})
 
     def _report(self, encoded: EncodedText, wanted: Recipe, tokenizers: Tokenizers) -> Report:
         reports = dict(zip(self.train_keys, encoded.reports, strict=True))

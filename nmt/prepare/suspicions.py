@@ -30,7 +30,8 @@ _IDENTIFIED = 250  # lines of a side
 _MOST_OTHER, _MOST_UNLIKE = 0.1, 0.06  # of the lines of a side, by py3langid and by profiles
 _LEAST_TRIGRAMS = 25  # of a line that is judged by profiles
 _STRETCH, _MOST_STRETCHES = 100, 8  # pairs of a stretch, at least
-_ALIKE = 0.62  # share of the pairs that are more alike than with another line: 0.78 or more of good text, 0.5 by chance
+_ALIKE, _UNALIKE = 0.6, 0.55  # share of pairs more alike than with another line: 0.78 or more if good, 0.5 by chance;
+# that of a stretch, which varies more, must be lower than that of all
 _WORDS = re.compile(r"\d+|[^\W\d_]+")
 
 
@@ -44,12 +45,7 @@ def suspicions(
         held_out: of the development and test sets, by key.
         names: of all corpora, by key.
     """
-    texts = {
-        language: [pair[side] for sample in held_out.values() for pair in sample.pairs]
-        for side, language in enumerate(languages)
-        if language != LABEL
-    }
-    profiles = Profiles.of(texts)
+    profiles = profiles_of(held_out, languages)
     for key, sample in {**samples, **held_out}.items():
         where = f"data.{key} ({names[key]})"
         for side, language in enumerate(languages):
@@ -59,6 +55,12 @@ def suspicions(
                 yield from _in_other_language(f"{where}, {language}", lines, language, profiles)
         if LABEL not in languages:
             yield from _not_parallel(where, sample, languages[1])
+
+
+def profiles_of(samples: Mapping[str, Sample], languages: tuple[str, str]) -> Profiles:
+    """Return the profiles of both languages, by samples of text in them."""
+    pairs = [pair for sample in samples.values() for pair in sample.pairs]
+    return Profiles.of({language: trigrams(pair[side] for pair in pairs) for side, language in enumerate(languages)})
 
 
 def _shown(line: int, text: str) -> str:
@@ -102,22 +104,23 @@ def _in_other_language(where: str, lines: Mapping[int, str], language: str, prof
 
 def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
     """Yield a warning if pairs are less alike than with the second side of a line beside or far from them."""
-    n, alike = len(sample.pairs), _likeness(sample.pairs)
+    n, alike = len(sample.pairs), _likeness(sample)
     n_stretches = min(_MOST_STRETCHES, n // _STRETCH)
     bounds = [i * n // n_stretches for i in range(n_stretches + 1)] if n_stretches else []
+    values: dict[str, list[float]] = {"own": [], "after": [], "before": [], "random": []}
+    for row, ((src, own), (_, before, after)) in enumerate(zip(sample.pairs, sample.places, strict=True)):
+        for kind, text in zip(values, (own, after, before, sample.pairs[(row + n // 2) % n][1]), strict=True):
+            values[kind].append(alike(src, text) if text else math.nan)
+    most = _UNALIKE if _wins(values["own"], values["random"]) > _ALIKE else 1.0
     found: dict[str, list[int]] = {}
     for first, last in itertools.pairwise(bounds):
-        values: dict[str, list[float]] = {"own": [], "after": [], "before": [], "random": []}
-        for row in range(first, last):
-            (src, own), (_, before, after) = sample.pairs[row], sample.places[row]
-            for kind, text in zip(values, (own, after, before, sample.pairs[(row + n // 2) % n][1]), strict=True):
-                values[kind].append(alike(src, text) if text else math.nan)
+        part = {kind: of_all[first:last] for kind, of_all in values.items()}
         shifted = [
             kind
-            for kind in ("after", "before")
-            if _wins(values[kind], values["random"]) > _ALIKE and _wins(values[kind], values["own"]) > _ALIKE
+            for kind, other in (("after", "before"), ("before", "after"))
+            if min(_wins(part[kind], part[other]), _wins(part[kind], part["own"])) > _ALIKE
         ]
-        if shifted or _wins(values["own"], values["random"]) < _ALIKE:
+        if shifted or _wins(part["own"], part["random"]) < most:
             found.setdefault("".join(shifted[:1]), []).extend(range(first, last))
     for kind, rows in found.items():
         first, last = sample.places[rows[0]].line, sample.places[rows[-1]].line
@@ -132,14 +135,15 @@ def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
         yield f"{where}: {lines} {what}{drops}"
 
 
-def _likeness(pairs: Sequence[tuple[str, str]]) -> Callable[[str, str], float]:
+def _likeness(sample: Sample) -> Callable[[str, str], float]:
     """Return a function that tells how alike two texts are: in length, and in words, of which rare ones such as numbers
-    and names count most. It learns from pairs what is usual."""
-    counts = Counter(word for src, tgt in pairs for word in _words(src) | _words(tgt))
-    usual = median([_log_ratio(src, tgt) for src, tgt in pairs] or [0.0])
+    and names count most. The words of all texts that are compared must be in the sample."""
+    texts = itertools.chain(*sample.pairs, *(place[1:] for place in sample.places))
+    counts = Counter(word for text in texts for word in _words(text))
+    usual = median([_log_ratio(src, tgt) for src, tgt in sample.pairs] or [0.0])
 
     def alike(src: str, tgt: str) -> float:
-        shared = sum(1 / max(1, counts[word]) for word in _words(src) & _words(tgt))
+        shared = sum(2 / counts[word] for word in _words(src) & _words(tgt))
         return round(3 * min(1.0, shared) - abs(_log_ratio(src, tgt) - usual), 9)
 
     return alike

@@ -6,10 +6,10 @@ beside German, is not reliably found.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import BaseModel, Field
@@ -39,69 +39,63 @@ def trigrams(lines: Iterable[str]) -> Counter[str]:
     return counts
 
 
-class Profile(BaseModel, frozen=True):
+class Profile(BaseModel):
     """What a language looks like."""
 
-    trigrams: frozenset[str]
-    share: float = Field(gt=0.0, le=1.0)
+    trigrams: tuple[str, ...]
+    share: float = Field(gt=0.0)
     """How much of the text that it was made of these trigrams make up."""
 
     def likeness(self, counts: Counter[str]) -> float:
         """Return how much these trigrams make up of a text, relative to `share`."""
-        return sum(n for gram, n in counts.items() if gram in self.trigrams) / max(1, counts.total()) / self.share
+        return sum(counts[gram] for gram in self.trigrams) / counts.total() / self.share
 
 
-class _File(Document):
+class Profiles(Document):
+    """The profiles of both languages of a model."""
+
     profiles: dict[str, Profile]
-
-
-class Profiles:
-    """The profiles of both languages of a model, by code."""
-
-    def __init__(self, profiles: Mapping[str, Profile]) -> None:
-        self._profiles = profiles
+    """By language."""
 
     @classmethod
-    def of(cls, sides: Mapping[str, Iterable[str]]) -> Profiles:
-        """Return the profiles of texts, by language. Those without a letter have none."""
-        profiles = {}
-        for language, lines in sides.items():
-            counts = trigrams(lines)
-            most = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:_MOST]
-            if most:
-                share = round(sum(n for _, n in most) / counts.total(), 4)
-                profiles[language] = Profile(trigrams=frozenset(gram for gram, _ in most), share=share)
-        return cls(profiles)
+    def of(cls, counts: Mapping[str, Counter[str]]) -> Profiles:
+        """Return the profiles of texts with these trigrams, by language."""
+        most = {language: sorted(own, key=lambda gram: (-own[gram], gram))[:_MOST] for language, own in counts.items()}
+        return cls(
+            profiles={
+                language: Profile(
+                    trigrams=tuple(grams),
+                    share=sum(counts[language][gram] for gram in grams) / counts[language].total(),
+                )
+                for language, grams in most.items()
+                if grams
+            }
+        )
 
     def other(self, counts: Counter[str], language: str) -> str | None:
         """Return how a text is unlike a language: `looks like English, not German`; None if it is not clearly unlike.
 
         counts: the trigrams of the text; with few of them a judgement is not reliable, see `LEAST`.
         """
-        if language not in self._profiles or len(self._profiles) < 2 or not counts:
+        if language not in self.profiles or len(self.profiles) < 2 or not counts:
             return None
-        like = {code: profile.likeness(counts) for code, profile in self._profiles.items()}
+        like = {code: profile.likeness(counts) for code, profile in self.profiles.items()}
         own = like.pop(language)
-        code = max(like, key=lambda each: like[each])
-        if like[code] - own > _LIKE_OTHER:
+        [(code, others)] = like.items()
+        if others - own > _LIKE_OTHER:
             return f"looks like {language_name(code)}, not {language_name(language)}"
-        return f"does not look like {language_name(language)}" if 2 * own - like[code] < _UNLIKE else None
+        return f"does not look like {language_name(language)}" if 2 * own - others < _UNLIKE else None
 
     def save(self, path: Path) -> None:
         """Write the profiles as JSON. Raises OSError."""
-        profiles = {
-            code: {"share": profile.share, "trigrams": sorted(profile.trigrams)}
-            for code, profile in sorted(self._profiles.items())
-        }
-        write_file(path, (json.dumps({"profiles": profiles}, ensure_ascii=False) + "\n").encode())
+        write_file(path, f"{self.model_dump_json()}\n".encode())
 
     @classmethod
     def load(cls, path: Path) -> Profiles | None:
         """Read what `save` wrote; None if there is no such file. Raises DataError if it is damaged."""
-        try:
-            return cls(read_document(path, _File, DataError).profiles)
-        except FileNotFoundError:
-            return None
+        with suppress(FileNotFoundError):
+            return read_document(path, cls, DataError)
+        return None
 
 
 class LanguageCheck:

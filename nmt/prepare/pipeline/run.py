@@ -57,8 +57,8 @@ class TrainingText:
         samples: dict[str, Sample] = {}
         for part, done in zip(self.parts, self.settled, strict=True):
             sample = samples.setdefault(part.key, Sample())
-            for pair, place in zip(*json.loads((done.folder / "samples.json").read_bytes()), strict=True):
-                sample.add(*pair, Place(*place))
+            for (src, tgt), place in zip(*json.loads((done.folder / "samples.json").read_bytes()), strict=True):
+                sample.add(src, tgt, Place(*place))
         return samples
 
 
