@@ -66,8 +66,8 @@ MONO = "mono"
 
 @dataclass(frozen=True)
 class TokenizerDir:
-    """One SentencePiece model for both languages, `joint.model`, or one per language, `LANG.model`; and the labels, if
-    the target is a label, `labels.json`."""
+    """One SentencePiece model for both languages, `joint.model`, or one per language, `LANG.model`; the labels, if the
+    target is a label, `labels.json`; and a profile of each language, `profiles.json`."""
 
     path: Path
 
@@ -81,6 +81,10 @@ class TokenizerDir:
     @property
     def labels(self) -> Path:
         return self.path / "labels.json"
+
+    @property
+    def profiles(self) -> Path:
+        return self.path / "profiles.json"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from nmt.errors import DataError
 from nmt.files.write import replace_file
 from nmt.prepare.cleaning.classified import classifier_fingerprints
 from nmt.prepare.held_out import read_held_out
-from nmt.prepare.languages import Sample
+from nmt.prepare.languages import Place, Sample, with_places
 from nmt.prepare.pairs import OpenSource
 from nmt.prepare.pipeline.read import Part, write_part
 from nmt.prepare.pipeline.run import TrainingText, settle_read, settle_text
@@ -75,6 +75,7 @@ class _Trial:
         self._train = {key: source for key, source in sources.items() if key.startswith("train.")}
         self._warnings: list[str] = []
         self._held_out = read_held_out(sources, self._warnings)
+        self._places: dict[str, dict[int, Place]] = {}  # of the pairs of a sample, by corpus
 
     def settle(self, work: Work, sample: int | None) -> TrainingText:
         """Clean the text, or at most `sample` pairs of each corpus."""
@@ -84,14 +85,15 @@ class _Trial:
         parts, skipped, lines = [], [], []
         for key, source in self._train.items():
             with Progress(f"reading {key}", None, "pairs") as progress:
-                chosen = spread(enumerate(progress.track(source.pairs()), start=1), sample)
+                chosen = spread(with_places(progress.track(source.pairs())), sample)
+            self._places[key] = {number: place for number, (_, place) in enumerate(chosen, start=1)}
             folder = work.folder / "sample" / key
-            write_part(folder, [pair for _, pair in chosen])
+            write_part(folder, [pair for pair, _ in chosen])
             parts.append(
                 Part(key=key, corpus=source.record.corpus, first=0, n=len(chosen), lines=str(folder), version="")
             )
             skipped.append(dict(source.units.skipped))
-            lines.append([line for line, _ in chosen])
+            lines.append([place.line for _, place in chosen])
         # nothing is split off: it would be most of the sample
         data = self._config.data.model_copy(update={"valid": self._config.data.train[0]})
         text = settle_read(work, data, parts, skipped, pairs)
@@ -107,6 +109,9 @@ class _Trial:
             records[key] = records[key].model_copy(update={"skipped": skipped})
         names = {key: record.corpus for key, record in records.items()}
         samples = text.samples()
+        for key, places in self._places.items():
+            if key in samples:
+                samples[key].places = [places[place.line] for place in samples[key].places]
         others = {key: Sample.of(pair[:2] for pair in pairs) for key, pairs in self._held_out.items()}
         reports = dict(zip(self._train, text.reports, strict=True))
         held_out = self._held_out if text.split_off is None else {"valid": text.split_off, **self._held_out}

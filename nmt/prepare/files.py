@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nmt.data.manifest import FileRecord
 from nmt.files.read import checksum
+from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import CleanReport, total
 
 
@@ -39,6 +40,8 @@ def file_facts(directory: Path) -> dict[str, FileRecord]:
 
 
 def content_fingerprint(files: Mapping[str, FileRecord]) -> str:
-    """Return a hash of sixteen hexadecimal digits of the names and checksums of all files."""
-    text = "".join(f"{name} {files[name].sha256}\n" for name in sorted(files))
+    """Return a hash of sixteen hexadecimal digits of the names and checksums of all files but the profiles of the
+    languages, on which no training depends and which older directories lack."""
+    content = sorted(files.keys() - {DataDir(Path()).tokenizer.profiles.as_posix()})
+    text = "".join(f"{name} {files[name].sha256}\n" for name in content)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

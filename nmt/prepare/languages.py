@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any, NamedTuple, TypeVar
 
 from nmt.config.data import LABEL
 from nmt.prepare.cleaning.script import script_of, scripts_of
@@ -28,6 +29,16 @@ _MOST = 0.7  # of the letters of a side, the share that must be in one script
 
 
 _Pairs = Sequence[tuple[str, str]]
+_Pair = TypeVar("_Pair", bound=tuple[Any, ...])
+
+
+class Place(NamedTuple):
+    """Where a pair stands in its corpus."""
+
+    line: int
+    before: str
+    """The second side of the line before it; empty if that is not known."""
+    after: str
 
 
 class Sample:
@@ -36,25 +47,42 @@ class Sample:
     def __init__(self, n: int = N_PAIRS) -> None:
         """`n`: maximum size."""
         self.pairs: list[tuple[str, str]] = []
+        self.places: list[Place] = []
+        """That of each pair."""
         self._n, self._stride, self._added = n, 1, 0
 
-    def add(self, src: str, tgt: str) -> None:
+    def add(self, src: str, tgt: str, place: Place) -> None:
         """Add a pair, which the sample may skip."""
         if self._added % self._stride == 0:
             if len(self.pairs) == self._n:
-                self.pairs = self.pairs[::2]
+                self.pairs, self.places = self.pairs[::2], self.places[::2]
                 self._stride *= 2
             if self._added % self._stride == 0:
+                line, before, after = place
                 self.pairs.append((src[:_MOST_CHARS], tgt[:_MOST_CHARS]))
+                self.places.append(Place(line, before[:_MOST_CHARS], after[:_MOST_CHARS]))
         self._added += 1
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Sample:
         """Return the sample of these pairs."""
         sample = cls()
-        for src, tgt in pairs:
-            sample.add(src, tgt)
+        for (src, tgt), place in with_places(pairs):
+            sample.add(src, tgt, place)
         return sample
+
+
+def with_places(pairs: Iterable[_Pair]) -> Iterator[tuple[_Pair, Place]]:
+    """Yield each pair of a corpus with its place."""
+    last: _Pair | None = None
+    before, number = "", 0
+    for number, pair in enumerate(pairs):
+        if last is not None:
+            yield last, Place(number, before, pair[1])
+            before = last[1]
+        last = pair
+    if last is not None:
+        yield last, Place(number + 1, before, "")
 
 
 def language_warnings(samples: Mapping[str, Sample], languages: tuple[str, str], names: Mapping[str, str]) -> list[str]:

@@ -30,6 +30,7 @@ from nmt.files.read import DOCUMENT_BYTES, read_regular, refuse_links
 from nmt.files.write import write_file
 from nmt.layout import TokenizerDir
 from nmt.text.labels import Labels
+from nmt.text.profile import Profiles
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 FIRST_RESERVED, N_RESERVED = 4, 16
@@ -165,6 +166,8 @@ class Tokenizers:
     joint: bool
     labels: Labels | None = None
     """What the target is, if that is no language but a label."""
+    profiles: Profiles | None = None
+    """What both languages look like; not part of the fingerprint. None in older directories."""
 
     def __getitem__(self, language: str) -> Tokenizer:
         return self.by_language[language]
@@ -193,17 +196,18 @@ class Tokenizers:
     def load(cls, directory: TokenizerDir, languages: Sequence[str]) -> Tokenizers:
         """Load the tokenizers of `languages`. Raises DataError if there are none, or for other languages."""
         labels = Labels.load(directory.labels) if LABEL in languages else None
+        profiles = Profiles.load(directory.profiles)
         languages = sorted(language for language in languages if language != LABEL)
         if directory.joint.exists():
             joint = Tokenizer.load(directory.joint)
-            return cls(dict.fromkeys(languages, joint), True, labels)
+            return cls(dict.fromkeys(languages, joint), True, labels, profiles)
         if not directory.path.is_dir() or not any(directory.path.glob("*.model")):
             raise DataError(f"{directory.path}: no tokenizer here")
         names = sorted(path.stem for path in directory.path.glob("*.model"))
         if names != languages:
             wanted = " and ".join(languages)
             raise DataError(f"{directory.path}: vocabularies for {' and '.join(names)}, expected {wanted}")
-        return cls({name: Tokenizer.load(directory.language(name)) for name in names}, False, labels)
+        return cls({name: Tokenizer.load(directory.language(name)) for name in names}, False, labels, profiles)
 
     def save(self, directory: TokenizerDir) -> None:
         """Write the model files, creating the directory. Raises UnsafeFileError if it is a link, and OSError."""
@@ -211,6 +215,8 @@ class Tokenizers:
         directory.path.mkdir(parents=True, exist_ok=True)
         if self.labels is not None:
             self.labels.save(directory.labels)
+        if self.profiles is not None:
+            self.profiles.save(directory.profiles)
         if self.joint:
             next(iter(self.by_language.values())).save(directory.joint)
         else:

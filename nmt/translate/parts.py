@@ -21,11 +21,13 @@ from nmt.console import Progress, say
 from nmt.errors import ConfigError, DataError
 from nmt.files.read import remove_tree
 from nmt.files.write import Lock, open_output, refuse_overwriting
+from nmt.layout import RunDir
 from nmt.model.device import pick_device
 from nmt.model.precision import float32_library, use_float32_library
 from nmt.runs.folder import fingerprint
 from nmt.runs.model import Saved, choose_precision
 from nmt.tasks.task import Done, Engine, Json, Task, run_all
+from nmt.text.profile import LanguageCheck, Profiles
 from nmt.translate.files import Warnings, input_windows, output_row
 from nmt.translate.translator import Translator, open_ensemble
 from nmt.translate.types import Line, check_search
@@ -100,7 +102,7 @@ def translate_in_parts(
     check_search(search, n_best)
     refuse_overwriting((target,), (source,))
     with _locked(target) as work:
-        parts = _write_parts(work, source, models.language)
+        parts = _write_parts(work, source, models)
         of_models: Json = {"models": models.model_dump(mode="json")}
         [choice] = run_all(engine, work, [Task("arithmetic", choose_arithmetic, of_models)])
         arithmetic = Arithmetic.model_validate(choice.summary)
@@ -151,12 +153,15 @@ class _Part:
     digest: str
 
 
-def _write_parts(work: Path, source: Path, language: str) -> list[_Part]:
+def _write_parts(work: Path, source: Path, models: Models) -> list[_Part]:
     """Divide the text into files of `WINDOW` lines. Raises DataError, also for any line that is not UTF-8."""
     folder, parts, first = work / "source", list[_Part](), 0
+    # runs and exported directories alike have their tokenizer there
+    language = LanguageCheck(Profiles.load(RunDir(Path(models.paths[0])).tokenizer.profiles), models.language)
     try:
         folder.mkdir(exist_ok=True)
-        for index, window in enumerate(input_windows(source, language)):
+        for index, window in enumerate(input_windows(source, models.language)):
+            language.warn(window)
             content = "".join(f"{line}\n" for line in window).encode()
             path = folder / f"{index:06d}"
             if not (path.is_file() and path.read_bytes() == content):

@@ -13,7 +13,7 @@ from nmt.errors import DataError
 from nmt.layout import DataDir, TokenizerDir
 from nmt.prepare.cleaning.counts import CleanReport, refuse_empty, total
 from nmt.prepare.cleaning.lengths import Lengths
-from nmt.prepare.languages import Sample
+from nmt.prepare.languages import Place, Sample
 from nmt.prepare.pairs import OpenSource, SentencePair
 from nmt.prepare.pipeline.clean import clean_parts, write_held_out_lines
 from nmt.prepare.pipeline.encode import EncodeSummary, encode_parts
@@ -57,8 +57,8 @@ class TrainingText:
         samples: dict[str, Sample] = {}
         for part, done in zip(self.parts, self.settled, strict=True):
             sample = samples.setdefault(part.key, Sample())
-            for src, tgt in json.loads((done.folder / "sample.json").read_bytes()):
-                sample.add(src, tgt)
+            for (src, tgt), place in zip(*json.loads((done.folder / "samples.json").read_bytes()), strict=True):
+                sample.add(src, tgt, Place(*place))
         return samples
 
 

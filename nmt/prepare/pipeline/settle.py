@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, StrictInt
 
 from nmt.prepare.cleaning.counts import CleanReport
-from nmt.prepare.languages import Sample
+from nmt.prepare.languages import N_PAIRS, Place, Sample
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.pipeline.files import SIDES, Drops, part_folder, read_side, write_side
 from nmt.prepare.pipeline.work import Work
@@ -60,7 +60,7 @@ def settle_parts(
                 "split_off": chosen, "version": version,
                 **({} if label_side is None else {"label_side": label_side}),
             },
-            version,
+            f"{version} places",  # the files differ from those of older versions, which another run may have left
         )
         for number, done in enumerate(cleaned)
     ]  # fmt: skip
@@ -119,9 +119,13 @@ def settle_part(folder: Path, arguments: Json) -> Json:
     reason_of = dict[int, str]()
     for reason, rows in task.drops.by_reason(task.part).items():
         reason_of |= dict.fromkeys(rows.tolist(), reason)
-    sample = Sample()
-    for row in _left(len(lines), reason_of):
-        sample.add(sides[0][row], sides[1][row])
+    sample, left = Sample(), _left(len(lines), reason_of)
+    for row in left[:: 1 << (-(-len(left) // N_PAIRS) - 1).bit_length()]:  # those that the sample would take
+        before, after = (
+            sides[1][other] if 0 <= other < len(lines) and lines[other] - lines[row] == other - row else ""
+            for other in (row - 1, row + 1)
+        )
+        sample.add(sides[0][row], sides[1][row], Place(int(lines[row]), before, after))
     if task.split_off is not None:
         pairs, *own = _chosen(Path(task.split_off), task.version)
         if task.label_side is not None:
@@ -139,7 +143,7 @@ def settle_part(folder: Path, arguments: Json) -> Json:
     report.keep(lines[left], kept[0], kept[1])
     np.save(folder / "lines.npy", lines[left])
     np.save(folder / "hashes.npy", hashes[left])
-    (folder / "sample.json").write_text(json.dumps(sample.pairs), encoding="utf-8")
+    (folder / "samples.json").write_text(json.dumps([sample.pairs, sample.places]), encoding="utf-8")
     return report.to_json()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from nmt.prepare.cleaning.counts import CleanReport, drop_summary
 from nmt.prepare.languages import Sample, language_warnings
+from nmt.prepare.suspicions import suspicions
 
 
 def corpus_warnings(
@@ -14,7 +15,7 @@ def corpus_warnings(
     languages: tuple[str, str],
     names: Mapping[str, str],
 ) -> list[str]:
-    """Return a warning for each training corpus of which no pair is kept, and for sides in another language.
+    """Return a warning for each training corpus of which no pair is kept, and for what looks wrong with one.
 
     Args:
         reports: those of the training corpora, by key.
@@ -27,4 +28,7 @@ def corpus_warnings(
         for key, report in reports.items()
         if report.kept == 0
     ]
-    return empty + language_warnings(samples, languages, names)
+    corpora = {key: sample for key, sample in samples.items() if key in reports}
+    held_out = {key: sample for key, sample in samples.items() if key not in reports}
+    found = language_warnings(samples, languages, names)
+    return [*empty, *found, *suspicions(corpora, held_out, languages, names)]

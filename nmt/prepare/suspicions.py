@@ -1,0 +1,163 @@
+"""Check a sample of each corpus for what is wrong with it as a whole: text read with the wrong encoding, a side in
+another language, lines that do not belong together.
+
+A corpus is judged, never a line: each finds nothing in good text of any kind, and nothing is dropped for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import median
+
+from nmt.config.data import LABEL
+from nmt.console import printable_sentence
+from nmt.errors import DataError
+from nmt.prepare.cleaning.language import in_other_language
+from nmt.prepare.languages import Sample
+from nmt.text.language_names import language_name
+from nmt.text.profile import Profiles, trigrams
+
+_LEAST = 5  # lines that an accusation needs
+# UTF-8 read in an 8-bit encoding: the first byte of a character, and those that follow it
+_FOLLOWING = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
+_MISREAD = re.compile(f"[ÂÃÄÅÎÏÐÑØÙ]{_FOLLOWING}|[à-è]{_FOLLOWING}{{2}}")
+_MOST_MISREAD = 0.05  # of the lines beyond ASCII
+_IDENTIFIED = 250  # lines of a side
+_MOST_OTHER, _MOST_UNLIKE = 0.1, 0.06  # of the lines of a side, by py3langid and by profiles
+_LEAST_TRIGRAMS = 25  # of a line that is judged by profiles
+_STRETCH, _MOST_STRETCHES = 100, 8  # pairs of a stretch, at least
+_ALIKE, _UNALIKE = 0.6, 0.55  # share of pairs more alike than with another line: 0.78 or more if good, 0.5 by chance;
+# that of a stretch, which varies more, must be lower than that of all
+_WORDS = re.compile(r"\d+|[^\W\d_]+")
+
+
+def suspicions(
+    samples: Mapping[str, Sample], held_out: Mapping[str, Sample], languages: tuple[str, str], names: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield a warning for each thing that looks wrong with a corpus.
+
+    Args:
+        samples: of training corpora, by key.
+        held_out: of the development and test sets, by key.
+        names: of all corpora, by key.
+    """
+    profiles = profiles_of(held_out, languages)
+    for key, sample in {**samples, **held_out}.items():
+        where = f"data.{key} ({names[key]})"
+        for side, language in enumerate(languages):
+            if language != LABEL:
+                lines = {place.line: pair[side] for pair, place in zip(sample.pairs, sample.places, strict=True)}
+                yield from _misread(f"{where}, {language}", lines)
+                yield from _in_other_language(f"{where}, {language}", lines, language, profiles)
+        if LABEL not in languages:
+            yield from _not_parallel(where, sample, languages[1])
+
+
+def profiles_of(samples: Mapping[str, Sample], languages: tuple[str, str]) -> Profiles:
+    """Return the profiles of both languages, by samples of text in them."""
+    pairs = [pair for sample in samples.values() for pair in sample.pairs]
+    return Profiles.of({language: trigrams(pair[side] for pair in pairs) for side, language in enumerate(languages)})
+
+
+def _shown(line: int, text: str) -> str:
+    return f"such as line {line:,}: {printable_sentence(text[:60])!r}"
+
+
+def _misread(where: str, lines: Mapping[int, str]) -> Iterator[str]:
+    others = {line: text for line, text in lines.items() if not text.isascii()}
+    found = [line for line, text in others.items() if _MISREAD.search(text)]
+    if len(found) >= max(_LEAST, _MOST_MISREAD * len(others)):
+        yield (
+            f"{where}: {len(found) / len(others):.0%} of the lines beyond ASCII look decoded with the wrong encoding, "
+            f"{_shown(found[0], lines[found[0]])}; data.clean.repair_encoding=true restores such text"
+        )
+
+
+def _in_other_language(where: str, lines: Mapping[int, str], language: str, profiles: Profiles) -> Iterator[str]:
+    most, counts = _MOST_OTHER, dict[str, int]()
+    try:
+        is_other: Callable[[str], object] = in_other_language(language, counts)
+    except DataError:  # py3langid is missing, or does not know the language
+        most = _MOST_UNLIKE
+
+        def is_other(text: str) -> bool:
+            grams = trigrams([text])
+            return grams.total() >= _LEAST_TRIGRAMS and profiles.other(grams, language) is not None
+
+    chosen = list(lines.items())[:: -(-len(lines) // _IDENTIFIED) or 1]
+    found = [line for line, text in chosen if is_other(text)]
+    if len(found) >= max(_LEAST, most * len(chosen)):
+        named = [(n, code) for code, n in counts.items() if code not in (language, "unclear")]
+        mostly = f", mostly {language_name(max(named)[1])}" if named else ""
+        yield (
+            f"{where}: {len(found) / len(chosen):.0%} of the lines do not look like {language_name(language)}{mostly}, "
+            f"{_shown(found[0], lines[found[0]])}; check its files; data.clean.language=true drops such pairs"
+        )
+
+
+# --- likeness of pairs ------------------------------------------------------------------------------
+
+
+def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
+    """Yield a warning if pairs are less alike than with the second side of a line beside or far from them."""
+    n, alike = len(sample.pairs), _likeness(sample)
+    n_stretches = min(_MOST_STRETCHES, n // _STRETCH)
+    bounds = [i * n // n_stretches for i in range(n_stretches + 1)] if n_stretches else []
+    values: dict[str, list[float]] = {"own": [], "after": [], "before": [], "random": []}
+    for row, ((src, own), (_, before, after)) in enumerate(zip(sample.pairs, sample.places, strict=True)):
+        for kind, text in zip(values, (own, after, before, sample.pairs[(row + n // 2) % n][1]), strict=True):
+            values[kind].append(alike(src, text) if text else math.nan)
+    most = _UNALIKE if _wins(values["own"], values["random"]) > _ALIKE else 1.0
+    found: dict[str, list[int]] = {}
+    for first, last in itertools.pairwise(bounds):
+        part = {kind: of_all[first:last] for kind, of_all in values.items()}
+        shifted = [
+            kind
+            for kind, other in (("after", "before"), ("before", "after"))
+            if min(_wins(part[kind], part[other]), _wins(part[kind], part["own"])) > _ALIKE
+        ]
+        if shifted or _wins(part["own"], part["random"]) < most:
+            found.setdefault("".join(shifted[:1]), []).extend(range(first, last))
+    for kind, rows in found.items():
+        first, last = sample.places[rows[0]].line, sample.places[rows[-1]].line
+        lines = "the lines" if len(rows) == n else f"about lines {first:,} to {last:,}"
+        drops = "" if len(rows) == n else "; data.clean.misaligned=0.03 drops such pairs"
+        if kind:
+            what = f"look shifted: the {language} line {kind} it fits most lines better than their own"
+            what += ", check both files for a missing or an extra line"
+        else:
+            what = "are no more alike than lines paired at random, by lengths, names and numbers"
+            what += ", check that the files belong together"
+        yield f"{where}: {lines} {what}{drops}"
+
+
+def _likeness(sample: Sample) -> Callable[[str, str], float]:
+    """Return a function that tells how alike two texts are: in length, and in words, of which rare ones such as numbers
+    and names count most. The words of all texts that are compared must be in the sample."""
+    texts = itertools.chain(*sample.pairs, *(place[1:] for place in sample.places))
+    counts = Counter(word for text in texts for word in _words(text))
+    usual = median([_log_ratio(src, tgt) for src, tgt in sample.pairs] or [0.0])
+
+    def alike(src: str, tgt: str) -> float:
+        shared = sum(2 / counts[word] for word in _words(src) & _words(tgt))
+        return round(3 * min(1.0, shared) - abs(_log_ratio(src, tgt) - usual), 9)
+
+    return alike
+
+
+def _wins(values: Sequence[float], others: Sequence[float]) -> float:
+    """Return the share of values that are greater than others, half of equal ones; 0.5 if fewer than half are known."""
+    known = [(a > b) + (a == b) / 2 for a, b in zip(values, others, strict=True) if not math.isnan(a + b)]
+    return sum(known) / len(known) if 2 * len(known) >= len(values) > 0 else 0.5
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORDS.findall(text.lower()))
+
+
+def _log_ratio(src: str, tgt: str) -> float:
+    return math.log((len(src) + 5) / (len(tgt) + 5))
