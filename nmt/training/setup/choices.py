@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -99,8 +98,12 @@ def _pick_threads(
         return min(n_threads, (kept and kept.threads) or n_threads)
     pairs, n_tokens = _sample(config, inputs), min(max_tokens, config.training.update_tokens, FEW_TOKENS)
     rows = next(pairs.lengths.split(np.arange(len(pairs)), n_tokens))
-    work = partial(pass_bytes, model, pairs, rows, config.training, precision, inputs.device)
-    return pick_threads(lambda: (work(), model.zero_grad()), n_threads)
+
+    def work() -> None:
+        pass_bytes(model, pairs, rows, config.training, precision, inputs.device)
+        model.zero_grad()
+
+    return pick_threads(work, n_threads)
 
 
 def _sample(config: Config, inputs: Inputs) -> Pairs:
