@@ -1,7 +1,7 @@
 """nmt: train machine-translation Transformers from raw parallel text, translate with them and evaluate them.
 
 from nmt import Translator, api
-Translator.load("runs/demo").translate(["Der Hund schläft."])
+Translator.load("runs/demo").translate(["Gestern hat Maria den Hund gefüttert."])
 
 `nmt.api` has the other stages: `api.prepare`, `api.train`, `api.evaluate`.
 """

@@ -6,7 +6,7 @@ api.prepare("mine.yaml")
 run = api.train("mine.yaml", {"training.max_steps": 2000})
 for score in api.evaluate(run).report.scores:
     print(score.metric, score.value)
-Translator.load(run).translate(["Guten Morgen."])
+Translator.load(run).translate(["Gestern hat Maria den Hund gefüttert."])
 
 A configuration is a name or path, as for --config, or a `Config`; settings override it by their dotted names. The
 functions print what the commands print. Errors are `nmt.errors.NmtError`s with the messages of the commands.

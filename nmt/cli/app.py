@@ -107,6 +107,6 @@ def nmt(
     Example, with the German-English corpus that is installed with nmt:
       nmt prepare --config sample.yaml
       nmt train --config sample.yaml
-      echo "Der Hund schläft." | nmt translate
+      echo "Gestern hat Maria den Hund gefüttert." | nmt translate
       nmt evaluate
     """

@@ -71,6 +71,16 @@ class Command(TyperCommand):
                 raise
             raise Misuse(self._invalid(error.param, given)) from None
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, once its runs and its settings of search are known to be valid."""
+        runs = ctx.params.get("run") if self.name != "train" else None  # whose --run is written
+        if runs:
+            from nmt.cli.defaults import check_runs
+
+            overrides = dict(each.partition("=")[::2] for each in ctx.params.get("overrides") or ())
+            check_runs(runs if isinstance(runs, list) else [runs], overrides)
+        return super().invoke(ctx)
+
     def _invalid(self, param: Any, given: Mapping[str, Any]) -> str:
         """Return the error message for a parameter that is missing or has an invalid value."""
         value = given.get(param.name)
@@ -135,10 +145,6 @@ class Command(TyperCommand):
             if key in changed and option.name in given:
                 value = given[option.name][0]
                 raise Misuse(f"{name} {value} and --set {key}={changed[key]} change the same setting: give one of them")
-        if self.name != "train":  # whose --run is written
-            from nmt.cli.defaults import check_runs
-
-            check_runs(given.get("run") or (), changed)
         return given
 
 

@@ -226,9 +226,10 @@ def _may_be_value(option: str, word: str) -> bool:
 def corpus_config(paths: Sequence[str]) -> list[str] | None:
     """Return the lines of a config that names the corpus in `paths`: one file of both languages, or one of each; None
     if the first is no file with a name that such files have."""
+    from nmt.files.compressed import compression_of
     from nmt.prepare.inputs import FORMATS
 
-    suffixes = [Path(path).suffix.lower() for path in paths]
+    suffixes = [(Path(path).with_suffix("") if compression_of(path) else Path(path)).suffix.lower() for path in paths]
     if not Path(paths[0]).is_file() or not (suffixes[0] in FORMATS or re.fullmatch(r"\.(txt|[a-z]{2,3})", suffixes[0])):
         return None
     names = [shown(path) if {*path} & {*":#{}[],&*!|>'\"%@` "} else path for path in paths]

@@ -124,7 +124,7 @@ def translate(
 
     \b
     Examples:
-      echo "Der Hund schläft." | nmt translate
+      echo "Gestern hat Maria den Hund gefüttert." | nmt translate
       nmt translate --run runs/multi30k-de-en --input news.de --output news.en
       nmt translate --scores --input news.de | sort -g -k2,2 | head
       nmt translate --beam 10 --n-best 10 --input news.de

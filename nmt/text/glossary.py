@@ -80,12 +80,13 @@ class Glossary:
         numbers: dict[str, int] = {}
         lines = enumerate(read_lines(path), start=1)
         rows = _csv_rows(path) if is_csv else ((number, line.split("\t")) for number, line in lines)
-        order = 1
-        for row, (number, cells) in enumerate(rows):
-            columns = [cell.strip() for cell in cells][::order]
+        order = 0  # of the columns, known after the first row
+        for number, cells in rows:
+            columns = [cell.strip() for cell in cells][:: order or 1]
             if not any(columns) or columns == ["#"] or cells[0].startswith("# "):
                 continue
-            if row == 0 and (names := _header(columns)):
+            names, is_first, order = _header(columns), order == 0, order or 1
+            if is_first and names:
                 order = -1 if names[0] == target else 1
                 continue
             where = f"{path}, line {number}"

@@ -2,6 +2,7 @@
 
     python -m scripts.checks.golden losses     # tests/golden/losses.json: the first losses of the sample run
     python -m scripts.checks.golden translations   # tests/golden/translations.json: by the kept run
+    python -m scripts.checks.golden examples RUN   # tests/golden/examples.json: the examples of the documentation
     python -m scripts.checks.golden run        # tests/golden/run: a tiny trained run, and what it translates
 
 Keep the run for as long as its format is supported: a newer nmt must still translate with it.
@@ -69,6 +70,14 @@ def translations(lines: list[str]) -> None:
     (GOLDEN / "translations.json").write_text(json.dumps(translated, indent=1) + "\n", encoding="utf-8")
 
 
+def examples(run: Path) -> None:
+    """Translate the examples of the documentation with the run of `make demo`."""
+    path = GOLDEN / "examples.json"
+    sources = list(json.loads(path.read_text(encoding="utf-8")))
+    translated = dict(zip(sources, Translator.load(run).translate(sources), strict=True))
+    path.write_text(json.dumps(translated, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
     GOLDEN.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
@@ -77,6 +86,8 @@ if __name__ == "__main__":
             (GOLDEN / "losses.json").write_text(text + "\n", encoding="utf-8")
         elif sys.argv[1:] == ["translations"]:
             translations(json.loads((GOLDEN / "translations.json").read_text(encoding="utf-8"))["source"])
+        elif sys.argv[1:2] == ["examples"] and len(sys.argv) == 3:
+            examples(Path(sys.argv[2]))
         elif sys.argv[1:] == ["run"]:
             run(Path(temporary))
         else:

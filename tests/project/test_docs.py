@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
-import shlex
 import subprocess
+import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +14,11 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from documented import CODE, commands_in
 from nmt.cli import app
 from nmt.config import Config, Source
 from nmt.config.load import load_config
-from places import ROOT
+from places import GOLDEN, ROOT
 from scripts.docs.generate import pages
 from scripts.docs.picture import PICTURE, picture
 
@@ -35,7 +37,6 @@ PAGES = [
     Path("scripts/README.md"),
     *(path.relative_to(ROOT) for path in sorted(ROOT.glob("docs/*.md"))),
 ]
-CODE = re.compile(r"^```[a-z]*\n(.*?)^```", re.M | re.S)
 
 
 def read(page: Path) -> str:
@@ -154,28 +155,38 @@ def test_the_readme_is_short_and_every_page_is_reached() -> None:
         assert page.name == "index.md" or f"docs/{page.name}" in links(Path("README.md")), page.name
 
 
+def test_index_has_the_table_of_the_readme() -> None:
+    rows = [row.replace("](docs/", "](").replace("](CHANGELOG", "](../CHANGELOG") for row in _table(Path("README.md"))]
+    assert rows == _table(Path("docs/index.md")) and len(rows) > 15
+
+
+def _table(page: Path) -> list[str]:
+    [table] = re.findall(r"^\| to \| read \|\n((?:\|.*\n)+)", read(page), re.M)
+    return table.splitlines()
+
+
+def test_extras_that_are_installed_exist() -> None:
+    extras = tomllib.loads(read(Path("pyproject.toml")))["project"]["optional-dependencies"]
+    found = [re.findall(r"pip install [^\n`]*?(\S*)\[([\w,-]+)\]", read(page)) for page in PAGES]
+    for package, names in (each for page in found for each in page):
+        assert package.strip("'\"") in (".", "/src") and {*names.split(",")} <= {*extras}, (package, names)
+
+
+EXAMPLES = json.loads((GOLDEN / "examples.json").read_text(encoding="utf-8"))
+"""Sentences and their translations by the model of `make demo`: python -m scripts.checks.golden examples RUN."""
+
+
+def test_examples_are_sentences_that_the_demo_translates_right() -> None:
+    assert EXAMPLES == {"Gestern hat Maria den Hund gefüttert.": "Yesterday, Maria fed the dog."}
+    texts = [read(page) for page in (*PAGES, *(path.relative_to(ROOT) for path in ROOT.glob("nmt/**/*.py")))]
+    given = r"""(?:echo "([^"]+)" \| nmt translate|translate\(\["([^"]+)"\]|-d q="([^"]+)"|"(?:q|text)": "([^"]+)", "source")"""
+    found = {next(filter(None, groups)) for text in texts for groups in re.findall(given, text)} - {
+        "A sentence in {src}."
+    }
+    assert found == {*EXAMPLES}
+
+
 # --- commands -----------------------------------------------------------------------------------
-
-
-def commands_in(text: str) -> list[list[str]]:
-    """The arguments of every `nmt` command in lines of shell."""
-    found = []
-    for line in text.replace("\\\n", " ").splitlines():
-        if "nmt" not in line or re.search(r"\[--|\[OPTIONS|…|->", line.partition("#")[0]):  # a synopsis is no command
-            continue
-        lexer = shlex.shlex(line.strip().removeprefix("$ "), posix=True, punctuation_chars=True)
-        lexer.whitespace_split = True
-        words: list[str] = []
-        for word in [*lexer, ";"]:
-            if set(word) <= set("();<>|&"):
-                if words[:1] == ["torchrun"] and "--" in words:
-                    words = words[words.index("--") + 1 :]
-                if words[:1] == ["nmt"]:
-                    found.append(words[1:])
-                words = []
-            else:
-                words.append(word)
-    return found
 
 
 def check_command(arguments: list[str]) -> None:

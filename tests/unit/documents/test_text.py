@@ -244,7 +244,7 @@ def test_what_cannot_be_opened_says_why_in_one_line(name: str, content: bytes, w
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("a.srt", b""), ("a.po.gz", gzip.compress(b"", mtime=0)), ("a", PO.encode()), ("A.HTM", b"x"), ("letter.odt", b"x"),
+    [("a.srt", b""), ("a.po.gz", gzip.compress(b"", mtime=0)), ("a", PO.encode()), ("A.HTM", b"x"), ("b.odt", b"x"),
      ("a.txt", b"<?xml version='1.0'?>\n<xliff version='1.2'>"), ("a.de", SRT.encode("utf-16")),
      ("a.de", b"%PDF-1.4\n")],
 )  # fmt: skip

@@ -55,7 +55,7 @@ def test_a_file_of_terms(tmp_path: Path) -> None:
         ("g.csv", 'source,target\nHund,"hound, dog"\n"a ""b""",c\n'),
         ("g.csv", '\ufeffGerman;English\r\nHund;"hound, dog"\r\n\r\n"a ""b""";c\r\n'),
         ("g.CSV", 'en-GB;de_AT\n"hound, dog";Hund\nc;"a ""b"""\n'),
-        ("g.tsv", 'en\tde\nhound, dog\tHund\nc\ta "b"\n'),
+        ("g.tsv", '# mine\n\nen\tde\nhound, dog\tHund\nc\ta "b"\n'),
         ("g.tsv", 'Hund\thound, dog\na "b"\tc\n'),
     ],
 )

@@ -1,0 +1,158 @@
+"""The commands of the documentation are run, word for word, in a folder that has the files and runs they name."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from command import Command
+from documented import CODE, commands_in
+from kept_run import quicken
+from nmt.config.yaml12 import dump_yaml
+from places import ROOT
+from tiny_corpus import SETTINGS, tiny_text
+
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+GENERATED = {"commands.md", "settings.md"}
+NOT_RUN = {
+    "bidirectional": "trains three models (tests/processes/test_recipes.py)",
+    "distil": "trains a student (tests/processes/test_recipes.py)",
+    "back-translate": "trains a model (tests/processes/test_recipes.py)",
+    "sweep": "trains several models (tests/processes/test_sweep.py)",
+    "push": "needs a hub (tests/runs/test_push.py)",
+    "data": "needs OPUS (tests/unit/cli/test_data.py)",
+    "serve": "does not end (tests/unit/serve, tests/processes/test_serve.py)",
+    "--comet": "needs COMET in an environment of its own (tests/processes/test_comet.py)",
+    "hf://": "needs a hub (tests/runs/test_push.py)",
+    "ray": "needs a Ray cluster (tests/processes/test_ray.py)",
+    "ctranslate2": "tests/runs/test_export.py",
+    "argos": "tests/runs/test_argos.py",
+    "--profile": "writes a trace of 20 MB (tests/runs/test_profile.py)",
+    "imdb": "needs labels (tests/runs/test_classification.py)",
+    "lingeval97.json": "needs that test set (tests/unit/challenge)",
+    "challenge": "needs real text (tests/runs/test_challenge.py)",
+    "seed=*": "compares runs of a sweep (tests/processes/test_sweep.py)",
+    "plain-*": "compares groups of runs (tests/unit/cli/test_compare.py)",
+    "max_steps=40000": "trains for hours (tests/runs/test_resume.py)",
+    "--stop-after": "trains for hours (tests/runs/test_steering.py)",
+    "max_steps=2000": "trains for minutes (tests/runs/test_denoising.py)",
+    "max_steps=5000": "trains for minutes (tests/runs/test_masked.py)",
+    "decoder_layers=12": "trains for minutes (tests/runs/test_decoder_translation.py)",
+    "weights.json": "needs tuned weights (tests/unit/cli/test_rerank.py)",
+    "--workers": "starts processes (tests/processes/test_translate_parts.py)",
+    "transformers": "tests/runs/test_transformers.py",
+    "glossary.tsv --set search.inline_terms": "needs a model trained with terms (tests/runs/test_modifiers.py)",
+}
+"""Why a command that has such a word is not run here."""
+
+
+def shape(arguments: list[str]) -> tuple[str, ...]:
+    """Alike for commands that differ in values only, which are run once."""
+    options = (re.sub(r"=.*", "", word) for word in arguments[1:] if word.startswith("-") or "=" in word)
+    return (arguments[0], *sorted({*options}), *(["words"] if "words.txt" in arguments else []))
+
+
+def reason_not_to_run(arguments: list[str]) -> str | None:
+    line = " ".join(arguments)
+    return next((why for word, why in NOT_RUN.items() if word in (arguments[0], *arguments) or word in line), None)
+
+
+COMMANDS = {
+    shape(arguments): arguments
+    for page in PAGES
+    if page.name not in GENERATED
+    for block in CODE.findall(page.read_text(encoding="utf-8"))
+    for arguments in commands_in(block)
+    if reason_not_to_run(arguments) is None
+}
+
+CONFIG = {
+    "data": {
+        "direction": "de-en",
+        "dir": "data/prepared/mine",
+        "train": [{"files": {"de": "train.de", "en": "train.en"}}],
+        "valid": {"files": {"de": "dev.de", "en": "dev.en"}},
+        "test": {name: {"files": {"de": "test.de", "en": "test.en"}} for name in ("test_2016_flickr",)},
+        "max_pieces": 100,
+    },
+    "tokenizer": SETTINGS["tokenizer"],
+    "model": SETTINGS["model"],
+    "training": {
+        **SETTINGS["training"], "run_dir": "runs/{name}-{direction}", "max_tokens": 1000, "max_steps": 2,
+        "warmup_steps": 1, "validate_every_steps": 2, "save_every_steps": 2,
+    },
+    "search": SETTINGS["search"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, nmt: Command) -> Path:
+    """Files and runs with the names in the documentation."""
+    path = tmp_path_factory.mktemp("documented")
+    with pytest.MonkeyPatch.context() as patch:
+        quicken(patch)
+        patch.chdir(path)
+        tiny_text(path)
+        for file in path.glob("*.aa"):
+            file.rename(file.with_suffix(".de"))
+        for file in path.glob("*.bb"):
+            file.rename(file.with_suffix(".en"))
+        for name in ("mine", "multi30k", "sample"):
+            Path(f"{name}.yaml").write_text(dump_yaml(CONFIG).replace("{name}", name), encoding="utf-8")
+        for names in ("letters web crawl news src dev", "hyp ours theirs first a b beam-5 beam-1 beam-10 wrong"):
+            for name in names.split():
+                for code in ("de", "en"):
+                    if not Path(f"{name}.{code}").exists():
+                        shutil.copy(f"test.{code}", f"{name}.{code}")
+        for name in ("letters.reference.en", "reference.en", "ref.en", "second.en"):
+            shutil.copy("test.en", name)
+        Path("glossary.tsv").write_text("a\tb\n", encoding="utf-8")
+        Path("terms.txt").write_text("\n" * 10, encoding="utf-8")
+        for name in ("a", "b"):
+            Path(f"{name}.metricx").write_text("1.5\n" * 10, encoding="utf-8")
+        ok(nmt("prepare", "--config", "mine.yaml"))
+        Path("data/prepared/sample").symlink_to("mine")
+        train = ("train", "--config", "mine.yaml", "--run")
+        ok(nmt(*train, "runs/mine-de-en"))
+        ok(nmt(*train, "runs/mine-en-de", "--set", "data.direction=en-de"))
+        ok(nmt(*train, "runs/lm-en", "--set", "model.kind=decoder", "--set", "training.objective=causal"))
+        ok(nmt(*train, "runs/decoder", "--set", "model.kind=decoder"))
+        ok(nmt(*train, "runs/denoising", "--set", "training.objective=denoising"))
+        masked = ("--set", "model.kind=encoder", "--set", "training.objective=masked")
+        ok(nmt(*train, "runs/masked", *masked))
+        ok(nmt(*train, "runs/pairs", *masked, "--set", "training.pair_task=true"))
+        copies = "multi30k-de-en sample-de-en a b plain simcut general-de-en de-en clean-de-en"
+        for name in copies.split():
+            shutil.copytree("runs/mine-de-en", f"runs/{name}")
+        for name in ("en-de", "clean-en-de"):
+            shutil.copytree("runs/mine-en-de", f"runs/{name}")
+        ok(nmt("export", "--run", "runs/mine-de-en", "--output", "mine-de-en"))
+        ok(nmt("evaluate", "--run", "runs/multi30k-de-en", "--split", "test_2016_flickr"))
+    return path
+
+
+def ok(result: object) -> None:
+    assert getattr(result, "status") in (0, None), result  # noqa: B009
+
+
+@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=" ".join)
+def test_documented_command_succeeds(
+    nmt: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    quicken(monkeypatch)
+    copied = shutil.copytree(folder, tmp_path / "folder", symlinks=True)
+    monkeypatch.chdir(copied)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((copied / "test.de").read_bytes())))
+    if arguments[0] == "train" and "--resume" not in arguments:
+        run = arguments[arguments.index("--run") + 1] if "--run" in arguments else "runs/mine-de-en"
+        shutil.rmtree(copied / run, ignore_errors=True)
+    if arguments[0] in ("export", "distil"):
+        shutil.rmtree(copied / "mine-de-en")
+    ok(nmt(*arguments))
