@@ -36,5 +36,5 @@ def test_another_c_library_is_left_alone(monkeypatch, error):
 
 def test_what_the_user_has_set_stays(monkeypatch):
     monkeypatch.setattr(os, "environ", {"GOMP_SPINCOUNT": "7"})
-    process.set_up()
+    process.set_environment()
     assert os.environ == process.ENVIRONMENT | {"GOMP_SPINCOUNT": "7"}

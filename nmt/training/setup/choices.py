@@ -87,12 +87,8 @@ def _pick_threads(
 ) -> int:
     """Return the CPU threads of this process: as the user has set them, as before, or as a micro-batch is fastest."""
     n_threads, model = torch.get_num_threads(), inputs.model
-    if (
-        n_threads == 1
-        or world.size > 1
-        or inputs.device.type != "cpu"
-        or {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & {*os.environ}
-    ):
+    is_chosen = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & {*os.environ}
+    if n_threads == 1 or is_chosen or world.size > 1 or inputs.device.type != "cpu":
         return n_threads
     if kept is not None or sum(parameter.numel() for parameter in model.parameters()) > SMALL_MODEL:
         return min(n_threads, (kept and kept.threads) or n_threads)

@@ -12,7 +12,7 @@ from nmt.cli import app
 from nmt.cli.hints import OTHER_COMMANDS, OTHER_OPTIONS
 from nmt.config.fields import field_paths
 from nmt.config.foreign import NO_SETTING, OTHER_NAMES
-from nmt.config.load import load_config
+from nmt.config.load import dump_config, load_config
 from nmt.config.yaml12 import parse_yaml
 
 COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
@@ -247,6 +247,7 @@ def test_a_command_may_stand_behind_the_end_of_the_options(nmt: Command) -> None
 
 def test_one_run_is_no_ensemble(nmt: Command, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "config.yaml").write_text(dump_config(load_config("sample.yaml")))
     (tmp_path / "b").symlink_to("a")
     for command in ("evaluate", "translate"):
         told = message(nmt, command, "--run", str(tmp_path / "a"), "--run", str(tmp_path / "b"))
