@@ -110,8 +110,7 @@ class _Trial:
         names = {key: record.corpus for key, record in records.items()}
         samples = text.samples()
         for key, places in self._places.items():
-            if key in samples:
-                samples[key].places = [places[place.line] for place in samples[key].places]
+            samples[key].places = [places[place.line] for place in samples[key].places]
         others = {key: Sample.of(pair[:2] for pair in pairs) for key, pairs in self._held_out.items()}
         reports = dict(zip(self._train, text.reports, strict=True))
         held_out = self._held_out if text.split_off is None else {"valid": text.split_off, **self._held_out}

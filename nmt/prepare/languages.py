@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice, tee
 from typing import Any, NamedTuple, TypeVar
 
 from nmt.config.data import LABEL
@@ -58,9 +58,8 @@ class Sample:
                 self.pairs, self.places = self.pairs[::2], self.places[::2]
                 self._stride *= 2
             if self._added % self._stride == 0:
-                line, before, after = place
                 self.pairs.append((src[:_MOST_CHARS], tgt[:_MOST_CHARS]))
-                self.places.append(Place(line, before[:_MOST_CHARS], after[:_MOST_CHARS]))
+                self.places.append(Place(place.line, place.before[:_MOST_CHARS], place.after[:_MOST_CHARS]))
         self._added += 1
 
     @classmethod
@@ -74,15 +73,11 @@ class Sample:
 
 def with_places(pairs: Iterable[_Pair]) -> Iterator[tuple[_Pair, Place]]:
     """Yield each pair of a corpus with its place."""
-    last: _Pair | None = None
-    before, number = "", 0
-    for number, pair in enumerate(pairs):
-        if last is not None:
-            yield last, Place(number, before, pair[1])
-            before = last[1]
-        last = pair
-    if last is not None:
-        yield last, Place(number + 1, before, "")
+    own, before, after = tee(pairs, 3)
+    befores = chain([""], (pair[1] for pair in before))
+    afters = chain((pair[1] for pair in islice(after, 1, None)), [""])
+    for line, (pair, *sides) in enumerate(zip(own, befores, afters, strict=False), start=1):
+        yield pair, Place(line, *sides)
 
 
 def language_warnings(samples: Mapping[str, Sample], languages: tuple[str, str], names: Mapping[str, str]) -> list[str]:

@@ -42,9 +42,9 @@ from nmt.prepare.reporting.table import table
 from nmt.prepare.reporting.warnings import corpus_warnings
 from nmt.prepare.reporting.write import write_report
 from nmt.prepare.sources import open_source, text_folder
-from nmt.prepare.suspicions import profiles_of
 from nmt.tasks.in_process import InProcess
 from nmt.tasks.task import Engine
+from nmt.text.profile import Profiles
 from nmt.text.tokenizer import Tokenizers
 
 
@@ -141,9 +141,9 @@ class _Build:
             held_out = {"valid": text.split_off, **held_out}
         mono = clean_mono(self.work, data, self.mono_sources, [pair for split in held_out.values() for pair in split])
         tokenizers = make_vocabulary(self.work, self.config, text, self.reused, mono)
-        tokenizers = replace(
-            tokenizers, profiles=None if data.has_labels else profiles_of(self.samples, data.languages)
-        )
+        if not data.has_labels:
+            sampled = [pair for sample in self.samples.values() for pair in sample.pairs]
+            tokenizers = replace(tokenizers, profiles=Profiles.of(data.languages, sampled))
         tokenizers.save(directory.tokenizer)
         encoded = encode_text(self.work, data, text)
         encoded.put_into(directory)

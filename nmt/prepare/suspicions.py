@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from statistics import median
 
 from nmt.config.data import LABEL
@@ -36,17 +36,16 @@ _WORDS = re.compile(r"\d+|[^\W\d_]+")
 
 
 def suspicions(
-    samples: Mapping[str, Sample], held_out: Mapping[str, Sample], languages: tuple[str, str], names: Mapping[str, str]
+    samples: Mapping[str, Sample], held_out: Collection[str], languages: tuple[str, str], names: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield a warning for each thing that looks wrong with a corpus.
 
     Args:
-        samples: of training corpora, by key.
-        held_out: of the development and test sets, by key.
-        names: of all corpora, by key.
+        samples, names: those of each corpus, by key.
+        held_out: the keys of the development and test sets.
     """
-    profiles = profiles_of(held_out, languages)
-    for key, sample in {**samples, **held_out}.items():
+    profiles = Profiles.of(languages, [pair for key in held_out for pair in samples[key].pairs])
+    for key, sample in samples.items():
         where = f"data.{key} ({names[key]})"
         for side, language in enumerate(languages):
             if language != LABEL:
@@ -55,12 +54,6 @@ def suspicions(
                 yield from _in_other_language(f"{where}, {language}", lines, language, profiles)
         if LABEL not in languages:
             yield from _not_parallel(where, sample, languages[1])
-
-
-def profiles_of(samples: Mapping[str, Sample], languages: tuple[str, str]) -> Profiles:
-    """Return the profiles of both languages, by samples of text in them."""
-    pairs = [pair for sample in samples.values() for pair in sample.pairs]
-    return Profiles.of({language: trigrams(pair[side] for pair in pairs) for side, language in enumerate(languages)})
 
 
 def _shown(line: int, text: str) -> str:
@@ -106,7 +99,7 @@ def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
     """Yield a warning if pairs are less alike than with the second side of a line beside or far from them."""
     n, alike = len(sample.pairs), _likeness(sample)
     n_stretches = min(_MOST_STRETCHES, n // _STRETCH)
-    bounds = [i * n // n_stretches for i in range(n_stretches + 1)] if n_stretches else []
+    bounds = [i * n // max(1, n_stretches) for i in range(n_stretches + 1)]
     values: dict[str, list[float]] = {"own": [], "after": [], "before": [], "random": []}
     for row, ((src, own), (_, before, after)) in enumerate(zip(sample.pairs, sample.places, strict=True)):
         for kind, text in zip(values, (own, after, before, sample.pairs[(row + n // 2) % n][1]), strict=True):
@@ -123,16 +116,14 @@ def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
         if shifted or _wins(part["own"], part["random"]) < most:
             found.setdefault("".join(shifted[:1]), []).extend(range(first, last))
     for kind, rows in found.items():
-        first, last = sample.places[rows[0]].line, sample.places[rows[-1]].line
-        lines = "the lines" if len(rows) == n else f"about lines {first:,} to {last:,}"
-        drops = "" if len(rows) == n else "; data.clean.misaligned=0.03 drops such pairs"
+        lines = f"about lines {sample.places[rows[0]].line:,} to {sample.places[rows[-1]].line:,}"
+        what = "are no more alike than lines paired at random, by lengths, names and numbers"
         if kind:
-            what = f"look shifted: the {language} line {kind} it fits most lines better than their own"
-            what += ", check both files for a missing or an extra line"
-        else:
-            what = "are no more alike than lines paired at random, by lengths, names and numbers"
-            what += ", check that the files belong together"
-        yield f"{where}: {lines} {what}{drops}"
+            what = f"look shifted: the {language} line {kind} its own fits most lines better"
+        yield (
+            f"{where}: {'the lines' if len(rows) == n else lines} {what}; check both files for a missing or an extra "
+            f"line{'' if len(rows) == n else ', or set data.clean.misaligned=0.03, which drops such pairs'}"
+        )
 
 
 def _likeness(sample: Sample) -> Callable[[str, str], float]:

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-
-from pydantic import BaseModel, Field
 
 from nmt.console import say
 from nmt.errors import DataError
@@ -23,7 +20,6 @@ from nmt.text.language_names import language_name
 LEAST = 500
 """Trigrams that a judgement of a text needs."""
 _MOST = 250  # trigrams of a profile: more would describe the subject rather than the language
-_MOST_CHARS = 1000  # of a line
 _UNLIKE, _LIKE_OTHER = 0.5, 0.05  # measured by scripts/measure/damage.py: see docs/data.md
 # Chinese and the like have words without spaces and many characters: single characters in place of trigrams
 _WORDS = re.compile("[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\\W\\d_]+")
@@ -39,36 +35,23 @@ def trigrams(lines: Iterable[str]) -> Counter[str]:
     return counts
 
 
-class Profile(BaseModel):
-    """What a language looks like."""
-
-    trigrams: tuple[str, ...]
-    share: float = Field(gt=0.0)
-    """How much of the text that it was made of these trigrams make up."""
-
-    def likeness(self, counts: Counter[str]) -> float:
-        """Return how much these trigrams make up of a text, relative to `share`."""
-        return sum(counts[gram] for gram in self.trigrams) / counts.total() / self.share
-
-
 class Profiles(Document):
     """The profiles of both languages of a model."""
 
-    profiles: dict[str, Profile]
-    """By language."""
+    profiles: dict[str, dict[str, float]]
+    """By language, its most frequent trigrams and how much of the text each makes up."""
 
     @classmethod
-    def of(cls, counts: Mapping[str, Counter[str]]) -> Profiles:
-        """Return the profiles of texts with these trigrams, by language."""
-        most = {language: sorted(own, key=lambda gram: (-own[gram], gram))[:_MOST] for language, own in counts.items()}
+    def of(cls, languages: Sequence[str], pairs: Sequence[Sequence[str]]) -> Profiles:
+        """Return the profiles of the languages of pairs, by a sample of them."""
+        counts = {code: trigrams(pair[side] for pair in pairs) for side, code in enumerate(languages)}
         return cls(
             profiles={
-                language: Profile(
-                    trigrams=tuple(grams),
-                    share=sum(counts[language][gram] for gram in grams) / counts[language].total(),
-                )
-                for language, grams in most.items()
-                if grams
+                code: {
+                    gram: round(n / own.total(), 5)
+                    for gram, n in sorted(own.items(), key=lambda each: (-each[1], each[0]))[:_MOST]
+                }
+                for code, own in counts.items()
             }
         )
 
@@ -77,9 +60,13 @@ class Profiles(Document):
 
         counts: the trigrams of the text; with few of them a judgement is not reliable, see `LEAST`.
         """
-        if language not in self.profiles or len(self.profiles) < 2 or not counts:
+        like = {  # the share of the trigrams in this text, relative to that in the text they were learned from
+            code: sum(counts[gram] for gram in own) / max(1, counts.total()) / sum(own.values())
+            for code, own in self.profiles.items()
+            if sum(own.values()) > 0
+        }
+        if language not in like or len(like) != 2 or not counts:
             return None
-        like = {code: profile.likeness(counts) for code, profile in self.profiles.items()}
         own = like.pop(language)
         [(code, others)] = like.items()
         if others - own > _LIKE_OTHER:
@@ -93,25 +80,21 @@ class Profiles(Document):
     @classmethod
     def load(cls, path: Path) -> Profiles | None:
         """Read what `save` wrote; None if there is no such file. Raises DataError if it is damaged."""
-        with suppress(FileNotFoundError):
-            return read_document(path, cls, DataError)
-        return None
+        return read_document(path, cls, DataError) if path.exists() else None
 
 
-class LanguageCheck:
-    """Judges the language of a text by its beginning, which may come in pieces."""
+def checked(windows: Iterable[list[str]], profiles: Profiles | None, language: str) -> Iterator[list[str]]:
+    """Yield the lines of a text as they come; warn once if its beginning is not in the language.
 
-    def __init__(self, profiles: Profiles | None, language: str) -> None:
-        """`profiles`: None if there are none; nothing is found then."""
-        self._profiles, self._language, self._counts = profiles, language, Counter[str]()
-
-    def warn(self, lines: Sequence[str]) -> None:
-        """Add lines; warn if the text is unlike the language, once, as soon as that can be judged."""
-        for line in lines:
-            if self._profiles is None:
-                return
-            self._counts += trigrams([line[:_MOST_CHARS]])
-            if self._counts.total() >= LEAST:
-                if found := self._profiles.other(self._counts, self._language):
+    profiles: those of the model; None: nothing is checked.
+    """
+    counts = Counter[str]()
+    for window in windows:
+        for line in window if profiles is not None else ():
+            counts += trigrams([line[:1000]])
+            if profiles is not None and counts.total() >= LEAST:
+                if found := profiles.other(counts, language):
                     say(f"warning: the text {found}; it is translated all the same")
-                self._profiles = None
+                profiles = None
+                break
+        yield window

@@ -20,7 +20,7 @@ from nmt.text.constraints import constraint_spans
 from nmt.text.formats import lines_problem
 from nmt.text.glossary import Applied, Glossary
 from nmt.text.lines import beginning, read_lines
-from nmt.text.profile import LanguageCheck
+from nmt.text.profile import checked
 from nmt.text.stream import windows
 from nmt.translate.align import alignments, attention_of, pharaoh
 from nmt.translate.score import scored_line
@@ -80,15 +80,15 @@ def translate_file(
         check_picture(files.attention)
     attention = AttentionOutput(translator, search) if files.alignments or files.attention else None
     warnings, n_lines = Warnings(), 0
-    language = LanguageCheck(translator.tokenizers.profiles, translator.config.data.src)
+    language = translator.config.data.src
     applied = Applied(glossary) if glossary is not None else None
     with ExitStack() as opened:
         constraints = _ConstraintFiles(files, glossary)
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         progress = opened.enter_context(progress_between("translating", source, target))
-        for window in input_windows(source, translator.config.data.src, None if as_text else refuse_document):
-            language.warn(window)
+        text = input_windows(source, language, None if as_text else refuse_document)
+        for window in checked(text, translator.tokenizers.profiles, language):
             lines = constraints.next_lines(window)
             by_line = translator.translate_window(lines, search, n_best, n_lines, progress)
             best: list[Translation] = []

@@ -27,7 +27,7 @@ from nmt.model.precision import float32_library, use_float32_library
 from nmt.runs.folder import fingerprint
 from nmt.runs.model import Saved, choose_precision
 from nmt.tasks.task import Done, Engine, Json, Task, run_all
-from nmt.text.profile import LanguageCheck, Profiles
+from nmt.text.profile import Profiles, checked
 from nmt.translate.files import Warnings, input_windows, output_row
 from nmt.translate.translator import Translator, open_ensemble
 from nmt.translate.types import Line, check_search
@@ -157,11 +157,13 @@ def _write_parts(work: Path, source: Path, models: Models) -> list[_Part]:
     """Divide the text into files of `WINDOW` lines. Raises DataError, also for any line that is not UTF-8."""
     folder, parts, first = work / "source", list[_Part](), 0
     # runs and exported directories alike have their tokenizer there
-    language = LanguageCheck(Profiles.load(RunDir(Path(models.paths[0])).tokenizer.profiles), models.language)
+    profiles, text = (
+        Profiles.load(RunDir(Path(models.paths[0])).tokenizer.profiles),
+        input_windows(source, models.language),
+    )
     try:
         folder.mkdir(exist_ok=True)
-        for index, window in enumerate(input_windows(source, models.language)):
-            language.warn(window)
+        for index, window in enumerate(checked(text, profiles, models.language)):
             content = "".join(f"{line}\n" for line in window).encode()
             path = folder / f"{index:06d}"
             if not (path.is_file() and path.read_bytes() == content):

@@ -28,7 +28,7 @@ def corpus_warnings(
         for key, report in reports.items()
         if report.kept == 0
     ]
-    corpora = {key: sample for key, sample in samples.items() if key in reports}
-    held_out = {key: sample for key, sample in samples.items() if key not in reports}
     found = language_warnings(samples, languages, names)
-    return [*empty, *found, *suspicions(corpora, held_out, languages, names)]
+    told = {key for key in samples if any(warning.startswith(f"data.{key} ") for warning in found)}
+    others = {key: sample for key, sample in samples.items() if key not in told}  # which are not swapped
+    return [*empty, *found, *suspicions(others, others.keys() - reports.keys(), languages, names)]
