@@ -62,17 +62,16 @@ def translate_file(
 
     Line n is the translation of line n. With `scores`, or `n_best` above 1, every translation has a line of four
     tab-separated columns: number of the source line (from 1), score, log-probability, translation; best first. Standard
-    output gets each line as soon as it is ready; lines that come slowly are answered one by one. A file is written as
-    F.part and renamed at the end. Warnings are counted and printed to standard error at the end.
+    output gets each line as soon as it is ready. A file is written as F.part and renamed. Warnings are counted and
+    printed to standard error at the end.
     Raises ConfigError for settings that are not supported, DataError if the input is missing, not UTF-8 or a document
     (on standard input without `as_text`), if `prefixes` or `terms` has another number of lines, and for the output.
     """
     search, files = search or translator.config.search, files or Files()
     has_terms = files.terms is not None or (files.glossary is not None and not search.inline_terms)
     translator.check(search, n_best, has_terms=has_terms)
-    refuse_overwriting(
-        (target, files.alignments, files.attention), (source, files.prefixes, files.terms, files.glossary)
-    )
+    inputs = source, files.prefixes, files.terms, files.glossary
+    refuse_overwriting((target, files.alignments, files.attention), inputs)
     glossary = Glossary.read(files.glossary, translator.config.data.tgt) if files.glossary is not None else None
     if files.attention is not None:
         from nmt.plots.attention import check_picture  # importing matplotlib takes 0.3 s
@@ -80,15 +79,14 @@ def translate_file(
         check_picture(files.attention)
     attention = AttentionOutput(translator, search) if files.alignments or files.attention else None
     warnings, n_lines = Warnings(), 0
-    language = translator.config.data.src
     applied = Applied(glossary) if glossary is not None else None
     with ExitStack() as opened:
         constraints = _ConstraintFiles(files, glossary)
         out = opened.enter_context(open_output(target))
         aligned = opened.enter_context(open_output(files.alignments)) if files.alignments else None
         progress = opened.enter_context(progress_between("translating", source, target))
-        text = input_windows(source, language, None if as_text else refuse_document)
-        for window in checked(text, translator.tokenizers.profiles, language):
+        text = input_windows(source, translator.config.data.src, None if as_text else refuse_document)
+        for window in checked(text, translator.tokenizers.profiles, translator.config.data.src):
             lines = constraints.next_lines(window)
             by_line = translator.translate_window(lines, search, n_best, n_lines, progress)
             best: list[Translation] = []
@@ -108,7 +106,7 @@ def translate_file(
         constraints.check_ended()
     if attention is not None and files.attention is not None:
         attention.draw(files.attention)
-    for message in [*(applied.lines() if applied is not None else ()), *warnings.lines()]:
+    for message in (*(applied.lines() if applied is not None else ()), *warnings.lines()):
         say(message)
 
 
