@@ -15,6 +15,7 @@ import torch.distributed as dist
 from nmt.cli.defaults import resolve_training
 from nmt.config import Config
 from nmt.config.load import load_config
+from nmt.errors import CheckpointError
 from nmt.layout import RunDir
 from nmt.runs.checkpoint import saved_steps
 from nmt.runs.info import launch
@@ -151,8 +152,11 @@ def config(several: Path) -> Config:
 def test_who_has_begun_a_run(several, config, tmp_path, monkeypatch):
     def goes_on(file: str | None, run: str = "run") -> bool:
         monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", file or "")
-        found = resolve_training(str(several / "config.yaml"), several / "data", tmp_path / run, (), resume=False)
-        return found[3]
+        try:
+            return resolve_training(str(several / "config.yaml"), several / "data", tmp_path / run, (), resume=False)[3]
+        except CheckpointError as error:
+            assert "exists already" in str(error)
+            return False
 
     one, later, other = (
         f"logs/none_{name}/0/error.json" for name in ("aaa/attempt_0", "aaa/attempt_1", "bbb/attempt_1")

@@ -410,7 +410,7 @@ def test_without_a_test_set(nmt: Command) -> None:
 
 @pytest.mark.parametrize(
     ("value", "problem"),
-    [("nan", "must be a finite number, found nan"), ("1000", "must be less than or equal to 10, found 1000.0")],
+    [("nan", "must be a finite number, found nan"), ("1000", "must be at most 10, found 1000.0")],
 )
 def test_a_length_penalty_that_will_not_do(value: str, problem: str, nmt: Command) -> None:
     result = nmt("translate", "--run", RUN, "--length-penalty", value, "--output", "out")

@@ -131,5 +131,5 @@ def test_an_open_server_without_keys_warns(run: Path, tmp_path: Path, monkeypatc
 
 def test_missing_packages_are_named(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "uvicorn" else name)
-    done = nmt("serve", "--run", "anything")
+    done = nmt("serve", "--model", "anything")
     assert done.status == 2 and "uvicorn must be installed to serve: pip install uvicorn" in done.err
