@@ -252,6 +252,8 @@ def test_document_is_refused_where_lines_are_translated(
     name: str, content: bytes, tmp_path: Path, nmt: Command
 ) -> None:
     (tmp_path / name).write_bytes(content)
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "config.yaml").write_text("{}\n", encoding="utf-8")
     found = nmt("translate", "--run", tmp_path / "none", "--input", tmp_path / name, "--workers", "2")
     assert (found.status, found.err.count("\n")) == (2, 1)
     assert f"nmt: {tmp_path / name}: " in found.err and "nmt serve" in found.err and "--as-text" in found.err
