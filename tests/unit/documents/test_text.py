@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import re
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -86,6 +87,7 @@ msgstr "x"
 #~ msgid "gone"
 #~ msgstr ""
 """
+from places import ROOT
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
@@ -253,7 +255,7 @@ def test_document_is_refused_where_lines_are_translated(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     (tmp_path / "none").mkdir()
-    (tmp_path / "none" / "config.yaml").write_text("{}\n", encoding="utf-8")
+    shutil.copy(ROOT / "configs" / "sample.yaml", tmp_path / "none" / "config.yaml")
     found = nmt("translate", "--run", tmp_path / "none", "--input", tmp_path / name, "--workers", "2")
     assert (found.status, found.err.count("\n")) == (2, 1)
     assert f"nmt: {tmp_path / name}: " in found.err and "nmt serve" in found.err and "--as-text" in found.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ SOURCES = (
     'data.test={news: {hub: some/news, paths: [x.parquet], license: "for research\\a"}, more: {path: m.tmx}}',
     "data.mono={de: [{files: {de: mono.de}, license: CC0}]}",
 )
+from places import ROOT
 
 
 def changed(run: Path, *changes: str) -> Path:
@@ -96,6 +98,8 @@ def test_no_directory_of_this_machine_is_exported(kind: Kind, tmp_path: Path) ->
 def test_what_is_no_licence_of_the_hub_is_refused_at_once(name: str, tmp_path: Path, nmt: Command) -> None:
     with pytest.raises(ConfigError, match="must be an identifier of the hub"):
         Request(tmp_path, license=name)
+    (tmp_path / "none").mkdir()
+    shutil.copy(ROOT / "configs" / "sample.yaml", tmp_path / "none" / "config.yaml")
     done = nmt("export", "--run", tmp_path / "none", "--license", name, "--output", tmp_path / "out")
     assert (done.status, done.err.count("\n"), "--license" in done.err) == (2, 1, True)
 
