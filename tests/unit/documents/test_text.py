@@ -18,6 +18,7 @@ from command import Command
 from documents import reversed_upper, same
 from nmt.documents import Translated, open_document, refuse_document
 from nmt.errors import DataError
+from places import ROOT
 
 LINES = "  First line.\r\n\r\nSecond\tline \n--- 12 ---\rthird"
 SRT = """1
@@ -87,7 +88,6 @@ msgstr "x"
 #~ msgid "gone"
 #~ msgstr ""
 """
-from places import ROOT
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

@@ -22,6 +22,7 @@ from nmt.runs.cost import TrainingCost, training_cost
 from nmt.runs.folder import Kind
 from nmt.runs.scores import add_scores
 from nmt.runs.state import TrainState, update_state
+from places import ROOT
 from scored_run import record
 
 SOURCES = (
@@ -29,7 +30,6 @@ SOURCES = (
     'data.test={news: {hub: some/news, paths: [x.parquet], license: "for research\\a"}, more: {path: m.tmx}}',
     "data.mono={de: [{files: {de: mono.de}, license: CC0}]}",
 )
-from places import ROOT
 
 
 def changed(run: Path, *changes: str) -> Path:
