@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import re
+import shlex
 import shutil
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +18,10 @@ from command import Command
 from documented import CODE, commands_in
 from kept_run import quicken
 from nmt.config.yaml12 import dump_yaml
+from nmt.serve.models import Models, load_direction
+from nmt.serve.service import Service
 from places import ROOT
+from served import Client, serving
 from tiny_corpus import SETTINGS, tiny_text
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
@@ -157,3 +164,50 @@ def test_documented_command_succeeds(
     if arguments[0] in ("export", "distil"):
         shutil.rmtree(copied / "mine-de-en")
     ok(nmt(*arguments))
+
+
+def test_every_reason_not_to_run_a_command_is_used() -> None:
+    blocks = [block for page in PAGES for block in CODE.findall(page.read_text(encoding="utf-8"))]
+    lines = [" ".join(arguments) for block in blocks for arguments in commands_in(block)]
+    for word in NOT_RUN:
+        assert any(word in line for line in lines), word
+
+
+# --- requests -----------------------------------------------------------------------------------
+
+
+def requests_in(text: str) -> list[str]:
+    """The `curl` commands in a block; the quotation marks of one may close on a later line."""
+    return re.findall(r"^curl (?:[^'\n]|'[^']*')*$", text, re.M)
+
+
+REQUESTS = [
+    request
+    for page in PAGES
+    for block in CODE.findall(page.read_text(encoding="utf-8"))
+    for request in requests_in(block)
+]
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[Client]:
+    """A server of a run of de-en."""
+    direction = load_direction(folder / "runs" / "mine-de-en", "native", False, ["search.beam=3"])
+    with serving(Service(Models([direction]))) as client:
+        yield client
+
+
+def test_requests_are_found() -> None:
+    assert requests_in("x\ncurl a -d 'b\nc'\ncurl d\ny") == ["curl a -d 'b\nc'", "curl d"]
+    assert any("/v1/translate" in request for request in REQUESTS)
+    assert any(" -d q=" in request and not request.isascii() for request in REQUESTS)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_documented_request_is_answered(request_: str, client: Client) -> None:
+    assert "http://127.0.0.1:5000/" in request_
+    command = shlex.split(request_.replace("127.0.0.1:5000", f"127.0.0.1:{client.port}"))
+    done = subprocess.run([*command, "--silent", "--fail-with-body"], capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert json.loads(done.stdout).keys() & {"translatedText", "translations"}
