@@ -71,16 +71,6 @@ class Command(TyperCommand):
                 raise
             raise Misuse(self._invalid(error.param, given)) from None
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command, once its runs and its settings of search are known to be valid."""
-        runs = ctx.params.get("run") if self.name != "train" else None  # whose --run is written
-        if runs:
-            from nmt.cli.defaults import check_runs
-
-            overrides = dict(each.partition("=")[::2] for each in ctx.params.get("overrides") or ())
-            check_runs(runs if isinstance(runs, list) else [runs], overrides)
-        return super().invoke(ctx)
-
     def _invalid(self, param: Any, given: Mapping[str, Any]) -> str:
         """Return the error message for a parameter that is missing or has an invalid value."""
         value = given.get(param.name)
@@ -90,6 +80,14 @@ class Command(TyperCommand):
             return f"{self.name} needs {' and '.join([_usage(param), *missing])}"
         hint = get_type_hints(inspect.unwrap(self.callback), include_extras=True)[param.name]  # type: ignore[arg-type]
         return invalid_value(_usage(param).split()[0], hint, value if isinstance(value, str) else value[-1])
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Raises what `check_runs` raises."""
+        if self.name not in ("train", "push"):  # whose run is written, or may be for another library
+            from nmt.cli.defaults import check_runs
+
+            check_runs(ctx.params.get("run"), ctx.params.get("overrides"))
+        return super().invoke(ctx)
 
     def _refuse_values(self, args: list[str], extra: list[str]) -> None:
         """Raise Misuse if the extra words are further values of an option."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.config import Config, SearchConfig
@@ -28,13 +28,13 @@ def run_or_newest(run: Path | None) -> Path:
     return run
 
 
-def check_runs(runs: Sequence[str], changed: Mapping[str, str]) -> None:
+def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | None) -> None:
     """Check --run and --set of a command that reads runs, before it imports PyTorch, which takes seconds.
 
     Raises CheckpointError if there is no run, ConfigError if its configuration or a setting of search is invalid.
     """
-    searching = [f"{key}={value}" for key, value in changed.items() if key.startswith("search.")]
-    for run in map(Path, runs):
+    searching = [override for override in overrides or () if override.startswith("search.")]
+    for run in [runs] if isinstance(runs, Path) else runs or ():
         check_is_run(run)
         changed_config(load_config(RunDir(run).config), searching)
 

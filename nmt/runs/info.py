@@ -49,7 +49,7 @@ class RunInfo(Document):
     torch: str | None = None
     """The version of PyTorch."""
     threads: int | None = None
-    """CPU threads of each process."""
+    """CPU threads of each process, with which updates are computed."""
     processes: int | None = None
     float32_library: str | None = None
     """The library that computes float32 matrix products on the CPU."""

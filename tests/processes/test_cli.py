@@ -83,15 +83,25 @@ def test_the_manual_of_a_command(command: str, nmt: Command) -> None:
     assert "\\" not in page.out
 
 
-def test_help_comes_without_torch() -> None:
+def test_help_and_errors_of_the_configuration_come_without_torch() -> None:
+    Path("run").mkdir()
+    Path("run", "config.yaml").write_text(CONFIG)
     code = """
 import sys
 from nmt.cli import main
-for arguments in (["--help"], ["train", "--help"], ["config"]):
-    try:
-        main(arguments)
-    except SystemExit as end:
-        assert end.code == 0, end.code
+lines = {
+    0: ("--help", "train --help", "config"),
+    2: (
+        "train --config none.yaml", "train --config c.yaml --set model.d_modle=3", "train --config c.yaml --run .",
+        "translate --run none", "evaluate --run .", "translate --run run --set search.baem=3",
+    ),
+}
+for status, commands in lines.items():
+    for line in commands:
+        try:
+            main(line.split())
+        except SystemExit as end:
+            assert end.code == status, (line, end.code)
 heavy = {"torch", "numpy", "datasets", "sacrebleu", "sentencepiece", "matplotlib"} & set(sys.modules)
 print("heavy:", sorted(heavy))
 """
@@ -412,6 +422,27 @@ main(["prepare", "--config", "c.yaml"])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "nmt: interrupted\n")
     assert not Path("prepared").exists()
+
+
+@pytest.mark.parametrize("module", ["nmt.cli.app", "nmt.prepare.prepare"])
+def test_ctrl_c_during_an_import_is_one_line(module: str) -> None:
+    """While commands are imported, and where an import turns it into an error of its own."""
+    code = f"""
+import os, signal, sys
+class Finder:
+    def find_spec(name, *_):
+        if name == "{module}":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                raise ImportError
+sys.meta_path.insert(0, Finder)
+sys.argv = ["nmt", "prepare", "--config", "c.yaml"]
+from nmt.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "nmt: interrupted\n")
 
 
 def test_no_file_gets_the_number_of_a_closed_screen(tmp_path: Path) -> None:

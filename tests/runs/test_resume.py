@@ -15,11 +15,13 @@ from nmt.config import Config
 from nmt.data.updates import Update
 from nmt.errors import CheckpointError, DataError, StoppedError
 from nmt.layout import DataDir, RunDir
+from nmt.model.precision import threads
 from nmt.runs.checkpoint import saved_steps
 from nmt.runs.state import load_state
 from nmt.runs.weights import choose_weights
 from nmt.training import loop
 from nmt.training.loop import fit, train_step
+from nmt.training.setup import choices
 from nmt.training.setup import resume as restore
 from nmt.training.setup.start import Session, start
 from tiny_corpus import tiny_settings
@@ -198,6 +200,35 @@ def test_on_another_processor_a_probe_chooses_again(tiny_data, text, tmp_path, m
     monkeypatch.setattr("nmt.training.setup.choices.device_name", lambda _: "another")
     assert start(config, tiny_data, tmp_path / "run", resume=True).precision == "bf16"
     assert "precision bf16 instead of float32, device_name another instead of" in capsys.readouterr().err
+
+
+@pytest.fixture
+def two_threads(monkeypatch):
+    """A machine with two cores and a user who has not said how many to take."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    with threads(2):
+        yield
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_resumed_run_keeps_the_threads_that_a_probe_chose(tiny_data, text, tmp_path, monkeypatch, capsys):
+    seen = []
+    monkeypatch.setattr(choices, "pick_threads", lambda work, _: (work(), 1)[1])
+    monkeypatch.setattr(loop, "train_step", lambda *args: (seen.append(torch.get_num_threads()), train_step(*args))[1])
+    fit(tiny_settings(text, training={"max_steps": 3}), tiny_data, tmp_path / "run")
+    assert json.loads(RunDir(tmp_path / "run").info.read_text())["threads"] == 1
+    monkeypatch.setattr(choices, "pick_threads", lambda *_: pytest.fail("it was chosen before"))
+    fit(tiny_settings(text, training={"max_steps": 6}), tiny_data, tmp_path / "run", resume=True)
+    assert (seen, torch.get_num_threads()) == ([1] * 6, 2)
+    assert "instead of" not in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_the_users_number_of_threads_is_kept(tiny_data, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(choices, "pick_threads", lambda *_: pytest.fail("the user has chosen"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert start(tiny_settings(text), tiny_data, tmp_path / "run", resume=False).threads == 2
 
 
 @pytest.mark.parametrize(("split", "kind"), [("train", "ids"), ("train", "ends"), ("valid", "ids"), ("valid", "text")])

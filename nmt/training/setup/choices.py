@@ -90,8 +90,9 @@ def _pick_threads(
     is_chosen = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & {*os.environ}
     if n_threads == 1 or is_chosen or world.size > 1 or inputs.device.type != "cpu":
         return n_threads
-    if kept is not None or sum(parameter.numel() for parameter in model.parameters()) > SMALL_MODEL:
-        return min(n_threads, (kept and kept.threads) or n_threads)
+    before = kept.threads if kept is not None and kept.processes in (None, world.size) else None
+    if before or sum(parameter.numel() for parameter in model.parameters()) > SMALL_MODEL:
+        return min(n_threads, before or n_threads)
     pairs, n_tokens = _sample(config, inputs), min(max_tokens, config.training.update_tokens, FEW_TOKENS)
     rows = next(pairs.lengths.split(np.arange(len(pairs)), n_tokens))
 

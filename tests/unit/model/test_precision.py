@@ -1,6 +1,7 @@
 """Device and number format are chosen by what is there and what is fast."""
 
 import itertools
+import time
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch
 from nmt.errors import ConfigError
 from nmt.model import precision
 from nmt.model.device import pick_device
-from nmt.model.precision import autocast, pick_precision
+from nmt.model.precision import autocast, pick_precision, pick_threads
 
 CPU = torch.device("cpu")
 
@@ -91,6 +92,13 @@ def test_the_probe_of_libraries_runs_and_leaves_products_exact():
         for shape in ((3, 17, 33), (300, 64, 50), (64, 1000, 8)):
             a, b = torch.randn(shape[:2]), torch.randn(shape[1:])
             torch.testing.assert_close(a @ b, (a.double() @ b.double()).float(), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("fastest", [1, 2])
+def test_as_many_threads_as_are_fastest(fastest: int) -> None:
+    before = torch.get_num_threads()
+    found = pick_threads(lambda: time.sleep(0.001 if torch.get_num_threads() == fastest else 0.01), 2)
+    assert (found, torch.get_num_threads()) == (fastest, before)
 
 
 def test_there_is_nothing_to_choose_in_bf16():
