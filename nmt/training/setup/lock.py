@@ -52,6 +52,7 @@ def locked(run: RunDir, resume: bool, on_rank0: Callable[[Callable[[], None]], N
 
 def check_vacant(run: RunDir) -> None:
     """Refuse a directory that is not empty, except for leftovers of a process that died before it wrote run.json."""
+    refuse_links(_written_in_place(run))
     if run.path.resolve() == Path.cwd():
         raise CheckpointError(
             f"{run.path}: is the working directory; give the run a directory of its own with --run DIR"

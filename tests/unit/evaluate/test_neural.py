@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from command import Command
+from nmt.config.load import dump_config, load_config
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.comet import model_name, signature
 from nmt.evaluate.neural import NeuralMetrics, NeuralOptions, find_metrics
@@ -148,6 +149,8 @@ def test_a_report_shows_them_with_four_digits() -> None:
     ],
 )
 def test_the_command_line_says_what_is_missing(nmt: Command, arguments: str, message: str) -> None:
+    Path("x").mkdir()
+    Path("x", "config.yaml").write_text(dump_config(load_config("sample.yaml")))
     ended = nmt("evaluate", *arguments.split())
     assert (ended.status, ended.out) == (2, "")
     assert ended.err.startswith(f"nmt: {message}")
