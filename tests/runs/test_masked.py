@@ -263,7 +263,10 @@ def test_two_scorers_agree_by_rank() -> None:
     ("options", "problem"),
     [
         ([], "nothing to score by: give --reverse RUN, beside --run, or --classifier RUN, or both"),
-        (["--run", "x", "--classifier", "y"], "--run needs --reverse RUN, a run of the opposite direction"),
+        (
+            ["--run", f"{Path(__file__).parents[1] / 'golden' / 'run'}", "--classifier", "y"],
+            "--run needs --reverse RUN, a run of the opposite direction",
+        ),
     ],
 )
 def test_a_filter_needs_runs(options: list[str], problem: str, nmt: Command) -> None:
