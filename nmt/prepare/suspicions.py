@@ -30,8 +30,8 @@ _IDENTIFIED = 250  # lines of a side
 _MOST_OTHER, _MOST_UNLIKE = 0.1, 0.06  # of the lines of a side, by py3langid and by profiles
 _LEAST_TRIGRAMS = 25  # of a line that is judged by profiles
 _STRETCH, _MOST_STRETCHES = 100, 8  # pairs of a stretch, at least
-_ALIKE, _UNALIKE = 0.6, 0.55  # share of pairs more alike than with another line: 0.78 or more if good, 0.5 by chance;
-# that of a stretch, which varies more, must be lower than that of all
+# share of pairs that are more alike than with another line: 0.78 or more of good text, 0.5 by chance
+_ALIKE, _UNALIKE = 0.6, 0.54
 _WORDS = re.compile(r"\d+|[^\W\d_]+")
 
 
@@ -103,15 +103,15 @@ def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
     values: dict[str, list[float]] = {"own": [], "after": [], "before": [], "random": []}
     for row, ((src, own), (_, before, after)) in enumerate(zip(sample.pairs, sample.places, strict=True)):
         for kind, text in zip(values, (own, after, before, sample.pairs[(row + n // 2) % n][1]), strict=True):
-            values[kind].append(alike(src, text) if text else math.nan)
-    most = _UNALIKE if _wins(values["own"], values["random"]) > _ALIKE else 1.0
+            values[kind].append(alike(src, text) if text and (text != own or kind == "own") else math.nan)
+    most = 1.0 if _wins(values["own"], values["random"]) < _UNALIKE else 0.5  # stretches vary
     found: dict[str, list[int]] = {}
     for first, last in itertools.pairwise(bounds):
         part = {kind: of_all[first:last] for kind, of_all in values.items()}
         shifted = [
             kind
             for kind, other in (("after", "before"), ("before", "after"))
-            if min(_wins(part[kind], part[other]), _wins(part[kind], part["own"])) > _ALIKE
+            if _wins(part[kind], part[other]) > _ALIKE < _wins(part[kind], part["own"])
         ]
         if shifted or _wins(part["own"], part["random"]) < most:
             found.setdefault("".join(shifted[:1]), []).extend(range(first, last))
@@ -141,9 +141,9 @@ def _likeness(sample: Sample) -> Callable[[str, str], float]:
 
 
 def _wins(values: Sequence[float], others: Sequence[float]) -> float:
-    """Return the share of values that are greater than others, half of equal ones; 0.5 if fewer than half are known."""
+    """Return the share of values that are greater than others, half of equal ones; NaN if fewer than half are known."""
     known = [(a > b) + (a == b) / 2 for a, b in zip(values, others, strict=True) if not math.isnan(a + b)]
-    return sum(known) / len(known) if 2 * len(known) >= len(values) > 0 else 0.5
+    return sum(known) / len(known) if 2 * len(known) >= len(values) > 0 else math.nan
 
 
 def _words(text: str) -> set[str]:
