@@ -30,8 +30,8 @@ _IDENTIFIED = 250  # lines of a side
 _MOST_OTHER, _MOST_UNLIKE = 0.1, 0.06  # of the lines of a side, by py3langid and by profiles
 _LEAST_TRIGRAMS = 25  # of a line that is judged by profiles
 _STRETCH, _MOST_STRETCHES = 100, 8  # pairs of a stretch, at least
-_ALIKE, _UNALIKE = 0.6, 0.55  # share of pairs more alike than with another line: 0.78 or more if good, 0.5 by chance;
-# that of a stretch, which varies more, must be lower than that of all
+# share of pairs that are more alike than with another line: 0.78 or more of good text, 0.5 by chance
+_ALIKE, _UNALIKE = 0.6, 0.56
 _WORDS = re.compile(r"\d+|[^\W\d_]+")
 
 
@@ -97,58 +97,59 @@ def _in_other_language(where: str, lines: Mapping[int, str], language: str, prof
 
 def _not_parallel(where: str, sample: Sample, language: str) -> Iterator[str]:
     """Yield a warning if pairs are less alike than with the second side of a line beside or far from them."""
-    n, alike = len(sample.pairs), _likeness(sample)
-    n_stretches = min(_MOST_STRETCHES, n // _STRETCH)
-    bounds = [i * n // max(1, n_stretches) for i in range(n_stretches + 1)]
-    values: dict[str, list[float]] = {"own": [], "after": [], "before": [], "random": []}
-    for row, ((src, own), (_, before, after)) in enumerate(zip(sample.pairs, sample.places, strict=True)):
-        for kind, text in zip(values, (own, after, before, sample.pairs[(row + n // 2) % n][1]), strict=True):
-            values[kind].append(alike(src, text) if text else math.nan)
-    most = _UNALIKE if _wins(values["own"], values["random"]) > _ALIKE else 1.0
-    found: dict[str, list[int]] = {}
-    for first, last in itertools.pairwise(bounds):
+    n, own = len(sample.pairs), [pair[1] for pair in sample.pairs]
+    texts = {
+        "own": own,
+        "after": [place.after for place in sample.places],
+        "before": [place.before for place in sample.places],
+        "random": own[n // 2 :] + own[: n // 2],
+    }
+    counts = Counter(word for line in itertools.chain(*sample.pairs, *texts.values()) for word in _words(line))
+    for kind in ("after", "before", "random"):
+        texts[kind] = ["" if line == tgt else line for line, tgt in zip(texts[kind], own, strict=True)]
+    values = {kind: _likenesses(sample.pairs, lines, counts) for kind, lines in texts.items()}
+    most = 1.0 if _wins(values["own"], values["random"]) < _UNALIKE else 0.5  # stretches vary
+    n_stretches, found = min(_MOST_STRETCHES, n // _STRETCH), dict[str, list[int]]()
+    for first, last in itertools.pairwise(i * n // max(1, n_stretches) for i in range(n_stretches + 1)):
         part = {kind: of_all[first:last] for kind, of_all in values.items()}
         shifted = [
             kind
             for kind, other in (("after", "before"), ("before", "after"))
-            if min(_wins(part[kind], part[other]), _wins(part[kind], part["own"])) > _ALIKE
+            if _wins(part[kind], part[other]) > _ALIKE < _wins(part[kind], part["own"])
         ]
         if shifted or _wins(part["own"], part["random"]) < most:
-            found.setdefault("".join(shifted[:1]), []).extend(range(first, last))
+            found.setdefault("".join(shifted), []).extend(range(first, last))
     for kind, rows in found.items():
         lines = f"about lines {sample.places[rows[0]].line:,} to {sample.places[rows[-1]].line:,}"
-        what = "are no more alike than lines paired at random, by lengths, names and numbers"
-        if kind:
-            what = f"look shifted: the {language} line {kind} its own fits most lines better"
+        what = (
+            f"look shifted: the {language} line {kind} its own fits most lines better"
+            if kind
+            else "are no more alike than lines paired at random, by lengths, names and numbers"
+        )
         yield (
             f"{where}: {'the lines' if len(rows) == n else lines} {what}; check both files for a missing or an extra "
             f"line{'' if len(rows) == n else ', or set data.clean.misaligned=0.03, which drops such pairs'}"
         )
 
 
-def _likeness(sample: Sample) -> Callable[[str, str], float]:
-    """Return a function that tells how alike two texts are: in length, and in words, of which rare ones such as numbers
-    and names count most. The words of all texts that are compared must be in the sample."""
-    texts = itertools.chain(*sample.pairs, *(place[1:] for place in sample.places))
-    counts = Counter(word for text in texts for word in _words(text))
-    usual = median([_log_ratio(src, tgt) for src, tgt in sample.pairs] or [0.0])
+def _likenesses(pairs: Sequence[tuple[str, str]], others: Sequence[str], counts: Mapping[str, int]) -> list[float]:
+    """Return how alike the first side of each pair and another text are: in length, and in words, of which rare ones,
+    such as numbers and names, count most. NaN if the other text is empty.
 
-    def alike(src: str, tgt: str) -> float:
-        shared = sum(2 / counts[word] for word in _words(src) & _words(tgt))
-        return round(3 * min(1.0, shared) - abs(_log_ratio(src, tgt) - usual), 9)
-
-    return alike
+    counts: how many texts have a word.
+    """
+    both = [(src, other) for (src, _), other in zip(pairs, others, strict=True)]
+    ratios = [math.log((len(src) + 5) / (len(other) + 5)) if other else math.nan for src, other in both]
+    usual = median([ratio for ratio in ratios if not math.isnan(ratio)] or [0.0])
+    shared = [min(1.0, sum(3 / counts[word] for word in _words(src) & _words(other))) for src, other in both]
+    return [round(3 * words - abs(ratio - usual), 9) for words, ratio in zip(shared, ratios, strict=True)]
 
 
 def _wins(values: Sequence[float], others: Sequence[float]) -> float:
-    """Return the share of values that are greater than others, half of equal ones; 0.5 if fewer than half are known."""
+    """Return the share of values that are greater than others, half of equal ones; NaN if fewer than half are known."""
     known = [(a > b) + (a == b) / 2 for a, b in zip(values, others, strict=True) if not math.isnan(a + b)]
-    return sum(known) / len(known) if 2 * len(known) >= len(values) > 0 else 0.5
+    return sum(known) / len(known) if 2 * len(known) >= len(values) > 0 else math.nan
 
 
 def _words(text: str) -> set[str]:
     return set(_WORDS.findall(text.lower()))
-
-
-def _log_ratio(src: str, tgt: str) -> float:
-    return math.log((len(src) + 5) / (len(tgt) + 5))

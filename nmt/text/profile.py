@@ -20,6 +20,7 @@ from nmt.text.language_names import language_name
 LEAST = 500
 """Trigrams that a judgement of a text needs."""
 _MOST = 250  # trigrams of a profile: more would describe the subject rather than the language
+_LEAST_LETTERS = 0.9  # of the characters of a text that is judged: code and tables have fewer
 _UNLIKE, _LIKE_OTHER = 0.5, 0.05  # measured by scripts/measure/damage.py: see docs/data.md
 # Chinese and the like have words without spaces and many characters: single characters in place of trigrams
 _WORDS = re.compile("[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\\W\\d_]+")
@@ -88,12 +89,14 @@ def checked(windows: Iterable[list[str]], profiles: Profiles | None, language: s
 
     profiles: those of the model; None: nothing is checked.
     """
-    counts = Counter[str]()
+    counts, n_chars = Counter[str](), 0
     for window in windows:
         for line in window if profiles is not None else ():
             counts += trigrams([line[:1000]])
+            n_chars += len("".join(line[:1000].split()))
             if profiles is not None and counts.total() >= LEAST:
-                if found := profiles.other(counts, language):
+                found = profiles.other(counts, language)
+                if found and counts.total() > _LEAST_LETTERS * n_chars:
                     say(f"warning: the text {found}; it is translated all the same")
                 profiles = None
                 break

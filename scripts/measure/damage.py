@@ -1,17 +1,23 @@
 """Damage real parallel text in known ways, clean it, and print how much of each kind of damage is found, and by what.
 
     python -m scripts.measure.damage FOLDER... [--src de --tgt en] [--pairs 20000] [--rate 0.3] [--without STEP...]
+    python -m scripts.measure.damage FOLDER... --whole --foreign FILE... [--profiles]
 
 Of each folder `train.SRC` and `train.TGT` are read. A share of the pairs, the rate, is damaged, an equal part in each
 way; the rest are the good pairs, though real corpora have bad ones among them. A kind of damage is found if a pair is
 dropped or restored to what it was. Duplicates that are dropped are not counted as good pairs lost. About a millisecond
 a pair, most of it for identifying languages.
+
+With --whole a corpus is damaged as a whole instead, and what `nmt prepare` warns of is printed: the source in another
+language (the lines of each FILE), shifted, read with the wrong encoding. Every fortieth pair is the development set.
+With --profiles py3langid is hidden, so that languages are judged by the development set.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +28,9 @@ from nmt.config.clean import CleanConfig
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.corpus_filters import SAMPLE_PAIRS, corpus_filters
 from nmt.prepare.cleaning.grouping import groupings
+from nmt.prepare.languages import Sample
 from nmt.prepare.pairs import SentencePair
+from nmt.prepare.suspicions import suspicions
 
 NOISY = CleanConfig(
     repair_encoding=True,
@@ -219,6 +227,45 @@ def samples(made: Sequence[Made], results: Sequence[str], n: int) -> Iterator[st
             yield f"{kind}, {reason}: {src} ||| {tgt}"
 
 
+def damaged_as_a_whole(pairs: Sequence[Pair], foreign: dict[str, list[str]]) -> dict[str, list[Pair]]:
+    """Return a corpus as it is, and damaged in each way, by the name of the damage."""
+    src, tgt, rng = [pair[0] for pair in pairs], [pair[1] for pair in pairs], random.Random(1)
+    half = len(tgt) // 2
+
+    def some(others: Sequence[str], lines: Sequence[str], share: float) -> list[str]:
+        return [others[i % len(others)] if rng.random() < share else line for i, line in enumerate(lines)]
+
+    def joined(src: Sequence[str], tgt: Sequence[str]) -> list[Pair]:
+        return list(zip(src, tgt, strict=False))
+
+    misread_src, misread_tgt = ([_misread(line, "cp1252") for line in side] for side in (src, tgt))
+    kinds = {GOOD: list(pairs)}
+    for name, lines in foreign.items():
+        kinds[f"{name}, all"] = joined(some(lines, src, 1), tgt)
+        kinds[f"{name}, 30 %"] = joined(some(lines, src, 0.3), tgt)
+    return kinds | {
+        "shifted": joined(src, tgt[1:]),
+        "shifted from the middle": joined(src, tgt[:half] + tgt[half + 1 :]),
+        "mojibake, source": joined(misread_src, tgt),
+        "mojibake, target": joined(src, misread_tgt),
+        "mojibake, 20 %": joined(some(misread_src, src, 0.2), some(misread_tgt, tgt, 0.2)),
+    }
+
+
+def whole_table(pairs: Sequence[Pair], foreign: dict[str, list[str]], languages: tuple[str, str]) -> Iterator[str]:
+    """Yield for each kind of damage what is warned of."""
+    signs = {"shifted": "shift", "at random": "pairs", "encoding": "encoding", "do not look like": "language"}
+    config = DataConfig(direction="-".join(languages), train=[Source(files=dict.fromkeys(languages, "train"))])
+    held_out = Sample.of(pairs[::40])
+    for name, made in damaged_as_a_whole(pairs, foreign).items():
+        cleaner = Cleaner(config, "train.0", HeldOut.of([]))
+        cleaned = [cleaner.clean(SentencePair(*pair, "")) for pair in made]
+        samples = {"train.0": Sample.of((pair.src, pair.tgt) for pair in cleaned if pair), "valid": held_out}
+        found = suspicions(samples, ["valid"], languages, dict.fromkeys(samples, ""))
+        told = [sign for warning in found for text, sign in signs.items() if text in warning]
+        yield f"| {name} | {', '.join(told) or 'nothing'} |"
+
+
 def read(folder: Path, languages: tuple[str, str], most: int) -> list[Pair]:
     """Return the first pairs of a folder; 0: all of them."""
     sides = [(folder / f"train.{language}").read_text(encoding="utf-8").split("\n")[:-1] for language in languages]
@@ -235,12 +282,27 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0.3)
     parser.add_argument("--without", nargs="*", default=[], help="settings of data.clean to switch off")
     parser.add_argument("--samples", type=int, default=0, help="print so many pairs of each kind that went wrong")
+    parser.add_argument("--whole", action="store_true", help="damage corpora as a whole")
+    parser.add_argument("--foreign", type=Path, nargs="*", default=[], help="text in other languages than --src")
+    parser.add_argument("--profiles", action="store_true", help="do without py3langid")
     options = parser.parse_args()
+    if options.profiles:
+        sys.modules["py3langid"] = None  # type: ignore[assignment]  # importing it fails
     first, second = languages = (min(options.src, options.tgt), max(options.src, options.tgt))
     clean = NOISY.model_copy(update=dict.fromkeys(options.without))
     source = Source(files={first: "train", second: "train"})
     config = DataConfig(direction=f"{first}-{second}", train=[source], clean=clean)
+    foreign = {path.suffix[1:]: path.read_text(encoding="utf-8").split("\n")[:-1] for path in options.foreign}
     for folder in options.folder:
+        if options.whole:
+            pairs = read(folder, languages, options.pairs)
+            print(
+                f"\n{folder.name}, {len(pairs):,} pairs\n",
+                *whole_table(pairs, foreign, languages),
+                sep="\n",
+                flush=True,
+            )
+            continue
         made = damaged(read(folder, languages, options.pairs), options.rate)
         results = outcomes(made, config)
         print(f"\n{folder.name}, {len(made):,} pairs\n")

@@ -12,6 +12,18 @@ _DOES = "sieht|sees,kauft|buys,sucht|looks for,fürchtet|fears,zeichnet|draws,fi
 _WHAT = "den Zug|the train,die Straße|the street,das Pferd|the horse,einen Apfel|an apple,Öl|oil,nichts|nothing"
 _WHEN = "heute|today,am Abend|in the evening,im Winter|in winter,um 7:30 Uhr|at 7:30"
 
+CZECH = [
+    "Malý pes hledá v zahradě svou starou kost.", "Dívka s deštníkem čeká na zastávce autobusu.",
+    "Dědeček čte noviny a pije horký čaj.", "Kočka spí na střeše celé odpoledne.",
+    "Děti si hrají se sněhem před školou.", "Pekař otevřel obchod ještě před úsvitem.",
+    "Muž v modré košili opravuje rozbité kolo.", "Dvě ženy se procházejí podél řeky.",
+    "Vlak přijel s půlhodinovým zpožděním.", "Na náměstí dnes hraje veselá hudba.",
+    "Učitelka vysvětluje žákům těžký příklad.", "Kůň běží rychle přes širokou louku.",
+    "V zimě bývá v horách hodně sněhu.", "Kuchař připravuje polévku z čerstvé zeleniny.",
+    "Soused koupil nové auto a prodal staré.", "Lidé stojí ve frontě na lístky do divadla.",
+]  # fmt: skip
+"""Lines in a language that has the script of both, and is neither."""
+
 
 def sentence_pairs(n: int, seed: int = 1) -> list[tuple[str, str]]:
     """`n` (at most 720) different pairs, German first."""

@@ -119,13 +119,6 @@ def settle_part(folder: Path, arguments: Json) -> Json:
     reason_of = dict[int, str]()
     for reason, rows in task.drops.by_reason(task.part).items():
         reason_of |= dict.fromkeys(rows.tolist(), reason)
-    sample, left = Sample(), _left(len(lines), reason_of)
-    for row in left[:: 1 << (-(-len(left) // N_PAIRS) - 1).bit_length()]:  # those that the sample would take
-        before, after = (
-            sides[1][other] if 0 <= other < len(lines) and lines[other] - lines[row] == other - row else ""
-            for other in (row - 1, row + 1)
-        )
-        sample.add(sides[0][row], sides[1][row], Place(int(lines[row]), before, after))
     if task.split_off is not None:
         pairs, *own = _chosen(Path(task.split_off), task.version)
         if task.label_side is not None:
@@ -136,6 +129,13 @@ def settle_part(folder: Path, arguments: Json) -> Json:
         report.kept -= 1
         report.drop(reason_of[row], int(lines[row]), sides[0][row], sides[1][row])
     left = _left(len(lines), reason_of)
+    sample = Sample()
+    for row in left[:: 1 << (-(-len(left) // N_PAIRS) - 1).bit_length()]:  # those that the sample would take
+        before, after = (
+            sides[1][other] if 0 <= other < len(lines) and lines[other] - lines[row] == other - row else ""
+            for other in (row - 1, row + 1)
+        )
+        sample.add(sides[0][row], sides[1][row], Place(int(lines[row]), before, after))
     kept = [[texts[row] for row in left] for texts in sides] if reason_of else sides
     for side in SIDES:
         write_side(folder, side, kept[side])

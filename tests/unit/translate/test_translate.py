@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,14 @@ from nmt.model.inference import InferenceModel
 from nmt.model.masks import Padded
 from nmt.model.state import DecoderState
 from nmt.search.stopping import SearchStopped
+from nmt.text.profile import Profiles
 from nmt.text.tokenizer import EOS, N_SPECIAL, PAD, Tokenizer
 from nmt.translate.files import Warnings, translate_file
+from nmt.translate.parts import Models, _write_parts
 from nmt.translate.translator import Translator
 from nmt.translate.types import BLANK
 from nmt.translate.workers import THREAD_NAME
+from sentences import sentence_pairs
 from tiny_run import BEAM, GREEDY, PLAIN, STRANGE, make, texts, tiny_config, words
 
 
@@ -213,3 +217,26 @@ def test_the_source_that_is_read_ends_in_its_end_of_sentence(tokenizer: Tokenize
     texts(translator, PLAIN[:3])
     rows = {tuple(i for i in row.tolist() if i != PAD) for src in read for row in src}
     assert rows == {(*tokenizer.encode(line), EOS) for line in PLAIN[:3]}
+
+
+@pytest.mark.parametrize("workers", [False, True], ids=["one", "parts"])
+def test_source_in_the_target_language_is_warned_of_and_translated(
+    translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str], workers: bool
+) -> None:
+    profiles = Profiles.of(("de", "en"), sentence_pairs(300))
+    (tmp_path / "tokenizer").mkdir()
+    profiles.save(tmp_path / "tokenizer" / "profiles.json")
+    translator = Translator(translator.searcher, replace(translator.tokenizers, profiles=profiles), translator.config)
+    for side, n_warnings in ((0, 0), (1, 1)):
+        source, target = tmp_path / f"source.{side}", tmp_path / f"target.{side}"
+        source.write_text("".join(f"{pair[side]}\n" for pair in sentence_pairs(30, seed=2)), encoding="utf-8")
+        if workers:
+            (tmp_path / str(side)).mkdir()
+            models = Models(
+                paths=(str(tmp_path),), checkpoint="", weights="", precision="", fingerprints=(), language="de"
+            )
+            assert sum(part.n_lines for part in _write_parts(tmp_path / str(side), source, models)) == 30
+        else:
+            translate_file(translator, source, target, GREEDY)
+            assert target.read_text(encoding="utf-8").count("\n") == 30
+        assert capsys.readouterr().err.count("looks like English, not German") == n_warnings

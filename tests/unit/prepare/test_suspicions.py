@@ -1,0 +1,129 @@
+"""What is wrong with a corpus as a whole is found in a sample; nothing is found in good text."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from folders import Folder, files
+from nmt.prepare.dry_run import dry_run
+from nmt.prepare.languages import Sample
+from nmt.prepare.suspicions import suspicions
+from sentences import CZECH, sentence_pairs
+
+Pairs = list[tuple[str, str]]
+GOOD = [
+    (f"{de[:-1]} in der Straße {n * 37 % 911}{' und geht' * (n % 4)}.",
+     f"{en[:-1]} in street {n * 37 % 911}{' and walks' * (n % 4)}.")
+    for n, (de, en) in enumerate(sentence_pairs(600, seed=3))
+]  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+@pytest.fixture(params=["py3langid", "profiles"])
+def _identified(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Languages are identified by py3langid, and without it by what the development set looks like."""
+    if request.param == "profiles":
+        monkeypatch.setitem(sys.modules, "py3langid", None)
+
+
+def found(pairs: Sequence[tuple[str, str]], n_held_out: int = 100) -> list[str]:
+    """The warnings about a training corpus, with a good development set."""
+    samples = {"train.0": Sample.of(pairs), "valid": Sample.of(sentence_pairs(n_held_out, seed=9))}
+    return list(suspicions(samples, ["valid"], ("de", "en"), {"train.0": "x.de", "valid": "v.de"}))
+
+
+def lines_of(pairs: Pairs, german: Sequence[str]) -> Pairs:
+    return [(line, en) for line, (_, en) in zip(german, pairs, strict=True)]
+
+
+@pytest.mark.usefixtures("_identified")
+def test_good_text_is_not_suspected() -> None:
+    assert found(GOOD) == []
+    assert found([(de.lower(), en.lower()) for de, en in GOOD]) == []
+    assert found([("Öl", "Oil"), ("1", "1")] * 200) == []
+    assert found(sentence_pairs(600, seed=4)) == []
+    assert found(GOOD[:5]) == found([]) == []
+
+
+@pytest.mark.usefixtures("_identified")
+@pytest.mark.parametrize("share", [1, 3], ids=["all", "third"])
+def test_side_in_another_language_is_found(share: int) -> None:
+    foreign = [CZECH[n % len(CZECH)] if n % share == 0 else de for n, (de, _) in enumerate(GOOD)]
+    warning = next(each for each in found(lines_of(GOOD, foreign)) if "German" in each)
+    assert warning.startswith("data.train.0 (x.de), de: ") and "data.clean.language" in warning
+    assert (f"{CZECH[0]!r}" in warning) and "line 1:" in warning
+    if sys.modules.get("py3langid"):
+        assert "Czech" in warning
+
+
+@pytest.mark.parametrize("offset", [1, -1])
+def test_shifted_side_is_found_with_its_direction(offset: int) -> None:
+    english = [en for _, en in GOOD]
+    shifted = [(de, english[(n - offset) % len(GOOD)]) for n, (de, _) in enumerate(GOOD)]
+    (warning,) = found(shifted)
+    assert "the lines look shifted" in warning and f"line {'after' if offset == 1 else 'before'}" in warning
+
+
+def test_shift_from_the_middle_on_is_found_with_its_place() -> None:
+    english = [en for _, en in GOOD]
+    del english[300]
+    (warning,) = found([(de, en) for (de, _), en in zip(GOOD, english, strict=False)])
+    (first,) = re.findall(r"about lines (\d+) to 599 look shifted: the en line before", warning)
+    assert 240 <= int(first) <= 360
+    assert "data.clean.misaligned" in warning
+
+
+def test_sides_that_do_not_belong_together_are_found() -> None:
+    (warning,) = found([(de, en) for (de, _), (_, en) in zip(GOOD, GOOD[250:] + GOOD[:250], strict=True)])
+    assert "at random" in warning
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
+@pytest.mark.parametrize("share", [1, 5], ids=["all", "fifth"])
+def test_text_read_with_the_wrong_encoding_is_found(encoding: str, share: int) -> None:
+    umlauts = [f"Straße {n}: schön, größer und „gut“" for n in range(len(GOOD))]
+    misread = [line.encode().decode(encoding, "ignore") if n % share == 0 else line for n, line in enumerate(umlauts)]
+    (warning,) = [each for each in found(lines_of(GOOD, misread)) if "encoding" in each]
+    assert warning.startswith("data.train.0 (x.de), de: ") and "data.clean.repair_encoding" in warning
+    assert not [each for each in found(lines_of(GOOD, umlauts)) if "encoding" in each]
+
+
+@pytest.mark.parametrize("sample", [None, 300], ids=["dry", "sample"])
+def test_shift_is_in_the_report_of_a_dry_run(place: Folder, sample: int | None) -> None:
+    english = [en for _, en in GOOD]
+    place.write(more=[(de, english[n - 1]) for n, (de, _) in enumerate(GOOD)])
+    said: list[str] = []
+    path = place.folder.parent / "report.json"
+    dry_run(place.config(data__train=[files("more")]), sample, path, said.append)
+    (warning,) = json.loads(path.read_bytes())["warnings"]
+    assert warning.startswith("data.train.0 (more.de): the lines look shifted") and "line after" in warning
+    assert any(line.startswith("warning: data.train.0 (more.de): the lines look shifted") for line in said)
+
+
+def test_data_directory_gets_profiles_that_are_no_part_of_its_content(place: Folder) -> None:
+    place.prepare()
+    before, path = place.manifest()["fingerprint"], place.data / "tokenizer" / "profiles.json"
+    assert place.corpus().tokenizers.profiles is not None
+    content = {name: data for name, data in place.content().items() if name != "manifest.json"}
+    path.unlink()
+    assert "no such file" in place.prepare() and place.manifest()["fingerprint"] == before
+    assert {name: data for name, data in place.content().items() if name != "manifest.json"} == content
+
+
+def test_data_directory_of_an_older_version_is_up_to_date(place: Folder) -> None:
+    place.prepare()
+    (place.data / "tokenizer" / "profiles.json").unlink()
+    manifest = place.manifest()
+    del manifest["files"]["tokenizer/profiles.json"]
+    (place.data / "manifest.json").write_text(json.dumps(manifest))
+    assert "nothing to do" in place.prepare() and place.corpus().tokenizers.profiles is None

@@ -1,0 +1,77 @@
+"""Profiles of languages: which texts are unlike them, and which must not be called so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import DataError
+from nmt.text import profile
+from nmt.text.profile import LEAST, Profiles, checked, trigrams
+from sentences import CZECH, sentence_pairs
+
+PAIRS = sentence_pairs(300)
+GERMAN, ENGLISH = ([pair[side] for pair in sentence_pairs(60, seed=8)] for side in (0, 1))
+PROFILES = Profiles.of(("de", "en"), PAIRS)
+
+
+def said_of(monkeypatch: pytest.MonkeyPatch, lines: list[str], profiles: Profiles | None = PROFILES) -> list[str]:
+    """What is said of a text that should be German, whose lines come two at a time."""
+    said: list[str] = []
+    monkeypatch.setattr(profile, "say", said.append)
+    windows = [lines[i : i + 2] for i in range(0, len(lines), 2)]
+    assert list(checked(windows, profiles, "de")) == windows
+    return said
+
+
+def test_text_in_the_target_language_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    (warning,) = said_of(monkeypatch, ENGLISH)
+    assert "looks like English, not German" in warning
+
+
+def test_text_in_a_third_language_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    (warning,) = said_of(monkeypatch, CZECH * 2)
+    assert "does not look like German" in warning and "English" not in warning
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        GERMAN,
+        [],
+        ["", "  ", "\t"],
+        ENGLISH[:10],
+        ["The dog sleeps."],
+        [f"{n} 1.5 {n * 3:,} %" for n in range(2000)],
+        [f"for (x{n} = 0; x < {n}; x++) {{ y[{n}] += f(x, {n}); }}" for n in range(400)],
+    ],
+    ids=["own", "empty", "blank", "short", "sentence", "numbers", "code"],
+)
+def test_text_in_the_language_or_without_evidence_is_not_told(
+    lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert said_of(monkeypatch, lines) == []
+
+
+def test_run_without_profiles_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert said_of(monkeypatch, ENGLISH, None) == []
+    assert said_of(monkeypatch, ENGLISH, Profiles.of(("de", "en"), [("1", "2")])) == []
+
+
+def test_text_without_spaces_is_judged_by_characters() -> None:
+    chinese = [("the dog sees a train", "那只狗看见了一列火车"), ("the cat sleeps in the house", "猫在房子里睡觉")]
+    profiles = Profiles.of(("en", "zh"), chinese)
+    assert profiles.other(trigrams(["狗在火车里睡觉"]), "zh") is None
+    assert profiles.other(trigrams(["the dog sleeps"]), "zh") == "looks like English, not Chinese"
+
+
+def test_profiles_are_read_as_written_and_small(tmp_path: Path) -> None:
+    path = tmp_path / "profiles.json"
+    assert Profiles.load(path) is None
+    PROFILES.save(path)
+    assert Profiles.load(path) == PROFILES and path.stat().st_size < 10_000
+    assert sum(trigrams(ENGLISH).values()) > LEAST
+    path.write_text('{"profiles": {"de": []}}')
+    with pytest.raises(DataError):
+        Profiles.load(path)
