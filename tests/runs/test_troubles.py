@@ -336,7 +336,7 @@ def test_the_estimate_of_memory_is_near_what_is_kept(tiny_data, text, tmp_path):
     for consistency in ("none", "rdrop"):  # the second with a second pass
         settings = TrainingConfig(consistency=consistency)
         given = session.model, session.pairs, settings, "float32", session.device
-        one, two = (memory._bytes(given[0], given[1], longest[:n], *given[2:]) for n in (20, 40))
+        one, two = (memory.pass_bytes(given[0], given[1], longest[:n], *given[2:]) for n in (20, 40))
         assert 1.5 * one < two < 2.5 * one
         found.append(two)
     assert 1.6 * found[0] < found[1]
@@ -399,7 +399,7 @@ def test_out_of_memory_elsewhere_has_no_traceback(tiny_data, text, tmp_path, mon
         raise RuntimeError("CUDA error: out of memory")
 
     if where == "probe":
-        monkeypatch.setattr(memory, "_bytes", failing)
+        monkeypatch.setattr(memory, "pass_bytes", failing)
         config = tiny_settings(text, training={"max_tokens": "auto"})
         session = start(config, tiny_data, tmp_path / "run", resume=False)
         assert session.max_tokens == memory.padded_tokens(session.pairs.lengths, session.pairs.lengths.longest(1))
