@@ -20,7 +20,7 @@ class BatchSize:
     tokens: int
 
 
-AUTO = {"cpu": BatchSize(128, 4096), "cuda": BatchSize(512, 16_384)}
+AUTO = {"cpu": BatchSize(128, 1024), "cuda": BatchSize(512, 16_384)}
 CPU_HYPOTHESES = 320
 """On a CPU, more hypotheses in a batch gain nothing."""
 
@@ -72,7 +72,8 @@ class SearchConfig(Section):
     """Maximum length of a translation in pieces, end of sentence not counted; 0: only max_length_ratio and
     max_length_offset limit it."""
     max_length_ratio: float = Field(2.0, ge=0.0)
-    """A translation has at most max_length_ratio * source length + max_length_offset pieces."""
+    """A translation has at most max_length_ratio * source length + max_length_offset pieces. For a source whose pieces
+    occur 8 times each on average, a ratio above 1 counts as 1: models tend to translate repetitions without end."""
     max_length_offset: int = Field(10, ge=1)
     """See max_length_ratio (pieces)."""
     no_repeat_ngram: int = Field(0, ge=0)
@@ -99,7 +100,7 @@ class SearchConfig(Section):
     batch_sentences: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
     """Maximum number of sentences in a batch; auto: on a CPU 320 divided by the beam, at most 128; 512 on a GPU."""
     batch_tokens: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    """Maximum number of source tokens in a batch, rows x longest row; auto: 4,096 on a CPU, 16,384 on a GPU. Lower it
+    """Maximum number of source tokens in a batch, rows x longest row; auto: 1,024 on a CPU, 16,384 on a GPU. Lower it
     if memory runs out."""
 
     @property

@@ -68,7 +68,7 @@ class Direction:
     """The translator from one language to another: CTranslate2's, PyTorch's, or both.
 
     With both, CTranslate2 translates, PyTorch aligns, and translates what CTranslate2 cannot: lines with terms or
-    placeholders, or settings of search that it does not have. For use in one thread.
+    placeholders, or settings of search that it does not have. It may be used in several threads.
     """
 
     def __init__(self, name: str, engine: Translator | None, native: Callable[[], Translator] | None) -> None:
@@ -80,6 +80,7 @@ class Direction:
         self._native: Translator | None = None
         main = engine if native is None else engine or self._loaded(native)
         assert main is not None, f"{name} has no engine"
+        self._main = main
         self.name, self.config, self.search = name, main.config, main.config.search
         self.source, self.target = main.config.data.src, main.config.data.tgt
         self.engine = main.precision
@@ -113,6 +114,10 @@ class Direction:
             if self._native is None:
                 self._native = load()
             return self._native
+
+    def costs(self, lines: Sequence[Line], how: How) -> list[float]:
+        """Return for each line the largest cost that its search can have; see `Translator.costs`."""
+        return self._main.costs(lines, how.search, how.n_best)
 
     def translate(
         self, lines: Sequence[Line], how: How, first: int = 0, should_stop: ShouldStop | None = None
