@@ -117,7 +117,9 @@ class Direction:
 
     def costs(self, lines: Sequence[Line], how: How) -> list[float]:
         """Return for each line the largest cost that its search can have; see `Translator.costs`."""
-        return self._main.costs(lines, how.search, how.n_best)
+        hows = {True: how.search, False: _unprotected(how.search)}
+        searches = [hows[self._protects(line.text, how.search)] for line in lines]
+        return [self._main.costs([line], each, how.n_best)[0] for line, each in zip(lines, searches, strict=True)]
 
     def translate(
         self, lines: Sequence[Line], how: How, first: int = 0, should_stop: ShouldStop | None = None
