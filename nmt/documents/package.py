@@ -17,7 +17,7 @@ MAX_BYTES = 1 << 28
 """Size of all members together, decompressed."""
 MAX_XML_BYTES = 1 << 24
 """Size of the members that are parsed, together."""
-MAX_ELEMENTS = 300_000
+MAX_ELEMENTS = 150_000
 """Elements of a member that is parsed: some seconds of work, and up to 1 KB of memory for each."""
 _BLOCK = 1 << 16
 _MAX_MEMBERS = 10_000

@@ -16,7 +16,7 @@ from nmt.model.make import make_model
 from nmt.model.precision import pick_float32_library, pick_precision, use_float32_library
 from nmt.model.stacks import DecodingModel
 from nmt.model.transformer import Model, Transformer
-from nmt.runs.checkpoint import assign
+from nmt.runs.checkpoint import assign, check_fit
 from nmt.runs.folder import is_folder, load_folder
 from nmt.runs.info import Weights, check_is_run, read_info, read_selected
 from nmt.runs.weights import ChosenWeights, choose_weights
@@ -59,9 +59,21 @@ class Saved:
 
     def model(self) -> Model:
         """Build the model on the CPU, in evaluation mode. Raises CheckpointError if the weights do not fit it."""
+        self._check_size()
         model = make_model(self.config, self.tokenizers.sizes, SEPARATOR)
         assign(model, self.weights.tensors, str(self.path))
         return model.eval()
+
+    def _check_size(self) -> None:
+        """Raise CheckpointError, before memory is allocated, unless the weights fit the model of the configuration."""
+        tensors, model, where = self.weights.tensors, self.config.model, str(self.path)
+        if max(model.encoder_layers, model.decoder_layers) > len(tensors):
+            raise CheckpointError(f"{where}: the weights have fewer layers than config.yaml describes")
+        try:
+            with torch.device("meta"):
+                check_fit(make_model(self.config, self.tokenizers.sizes, SEPARATOR), tensors, where)
+        except (RuntimeError, OverflowError, TypeError):  # more elements than PyTorch can count
+            raise CheckpointError(f"{where}: the model of config.yaml is larger than its weights") from None
 
     def translation_model(self) -> DecodingModel:
         """Like `model`, for those that translate. Raises ConfigError for others."""

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from nmt.console import say
 from nmt.html.document import asset
 from nmt.serve.access import Turns, admit
-from nmt.serve.edge import Edge, refusal_answer
+from nmt.serve.edge import Edge, Sites, refusal_answer
 from nmt.serve.gate import Gate
 from nmt.serve.libretranslate import LibreTranslate
 from nmt.serve.openapi import docs_page, specification
@@ -34,8 +34,11 @@ MEDIA_TYPES = {
 """Of the files of the page; others are not sent."""
 
 
-def make_app(service: Service, origins: Sequence[str] = ()) -> Starlette:
-    """Return the application. origins: of pages elsewhere that may use it (CORS), as https://example.org."""
+def make_app(service: Service, origins: Sequence[str] = (), hosts: Sequence[str] | None = None) -> Starlette:
+    """Return the application.
+
+    origins: of pages elsewhere that may use it (CORS), as https://example.org; hosts: see `Sites`.
+    """
     gate = Gate(service)
     routes = [*_libretranslate(service, gate), *_own(service, gate), *_pages(service), *_operation(service, gate)]
 
@@ -48,6 +51,7 @@ def make_app(service: Service, origins: Sequence[str] = ()) -> Starlette:
         await asyncio.to_thread(service.close)
 
     middleware = [Middleware(Edge, metrics=service.metrics, paths=frozenset(route.path for route in routes))]
+    middleware.append(Middleware(Sites, origins=origins, hosts=hosts))
     if origins:
         allowed = ["Authorization", "Content-Type", "X-API-Key"]
         middleware.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
@@ -63,6 +64,46 @@ class Edge:
         if path in self._paths:
             return path
         return "/download_file" if path.startswith("/download_file/") else "other"
+
+
+class Sites:
+    """An ASGI middleware that refuses what pages of other sites make a browser send.
+
+    Those are POST requests with a foreign `Origin`, and, by DNS rebinding, requests with a foreign `Host`. Requests in
+    absolute form (`GET http://host/path`) are changed to the usual form.
+    """
+
+    def __init__(self, app: ASGIApp, origins: Collection[str], hosts: Collection[str] | None) -> None:
+        """origins: of sites that may use the server; hosts: names that it has, besides theirs; None: any."""
+        self._app, self._origins = app, origins
+        self._hosts = None if hosts is None else {*hosts, *map(host_of, origins)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        await (refusal_answer(refusal) if refusal else self._app)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Refusal | None:
+        headers = MutableHeaders(scope=scope)
+        if (absolute := scope["path"]).startswith(("http://", "https://")):
+            _, _, headers["host"], *path = absolute.split("/", 3)
+            scope["path"] = "/" + "".join(path)
+            scope["raw_path"] = quote(scope["path"]).encode()
+        host, origin = host_of(f"//{headers.get('host', '')}"), headers.get("origin", "")
+        if self._hosts is not None and host not in self._hosts:
+            return Refusal(421, "Misdirected request: not a name of this server; nmt serve --origin adds one")
+        is_site = origin.startswith(("http://", "https://", "null"))  # extensions of browsers have other origins
+        if scope["method"] == "POST" and is_site and origin not in self._origins and host_of(origin) != host:
+            return Refusal(403, "Pages of this site may not use the server; nmt serve --origin allows it")
+        return None
+
+
+def host_of(address: str) -> str:
+    """Return the host of an address, without its port; nothing for what is no address."""
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
 
 
 def refusal_answer(refusal: Refusal) -> JSONResponse:
