@@ -27,11 +27,26 @@ HEADERS = {
 
 
 class Edge:
-    """An ASGI middleware."""
+    """An ASGI middleware.
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, paths: Collection[str]) -> None:
-        """paths: what requests are counted by; all others are one."""
-        self._app, self._metrics, self._paths = app, metrics, paths
+    It refuses what pages of other sites make a browser send: POST requests with a foreign `Origin`, and, by DNS
+    rebinding, requests with a foreign `Host`.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        paths: Collection[str],
+        origins: Collection[str],
+        hosts: Collection[str] | None,
+    ) -> None:
+        """paths: what requests are counted by; all others are one.
+
+        origins: of sites that may use the server; hosts: its names, beside those of the sites; None: any.
+        """
+        self._app, self._metrics, self._paths, self._origins = app, metrics, paths, origins
+        self._hosts = None if hosts is None else {*hosts, *map(host_of, origins)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -50,7 +65,8 @@ class Edge:
             await send(message)
 
         try:
-            await self._app(scope, receive, protected)
+            refusal = self._refusal(scope)
+            await (refusal_answer(refusal) if refusal else self._app)(scope, receive, protected)
         except Exception as error:
             self._metrics.failures.add(exception=type(error).__name__)
             say(f"a request failed: {failure(error)}")
@@ -60,32 +76,9 @@ class Edge:
         self._metrics.requests.add(endpoint=endpoint, status=str(status))
         self._metrics.seconds.observe(time.monotonic() - began, endpoint=endpoint)
 
-    def _endpoint(self, path: str) -> str:
-        if path in self._paths:
-            return path
-        return "/download_file" if path.startswith("/download_file/") else "other"
-
-
-class Sites:
-    """An ASGI middleware that refuses what pages of other sites make a browser send.
-
-    Those are POST requests with a foreign `Origin`, and, by DNS rebinding, requests with a foreign `Host`. Requests in
-    absolute form (`GET http://host/path`) are changed to the usual form.
-    """
-
-    def __init__(self, app: ASGIApp, origins: Collection[str], hosts: Collection[str] | None) -> None:
-        """origins: of sites that may use the server; hosts: names that it has, besides theirs; None: any."""
-        self._app, self._origins = app, origins
-        self._hosts = None if hosts is None else {*hosts, *map(host_of, origins)}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
-        await (refusal_answer(refusal) if refusal else self._app)(scope, receive, send)
-
     def _refusal(self, scope: Scope) -> Refusal | None:
         headers = MutableHeaders(scope=scope)
-        if (absolute := scope["path"]).startswith(("http://", "https://")):
+        if (absolute := scope["path"]).startswith(("http://", "https://")):  # the form that proxies get
             _, _, headers["host"], *path = absolute.split("/", 3)
             scope["path"] = "/" + "".join(path)
             scope["raw_path"] = quote(scope["path"]).encode()
@@ -96,6 +89,11 @@ class Sites:
         if scope["method"] == "POST" and is_site and origin not in self._origins and host_of(origin) != host:
             return Refusal(403, "Pages of this site may not use the server; nmt serve --origin allows it")
         return None
+
+    def _endpoint(self, path: str) -> str:
+        if path in self._paths:
+            return path
+        return "/download_file" if path.startswith("/download_file/") else "other"
 
 
 def host_of(address: str) -> str:

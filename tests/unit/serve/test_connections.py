@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from nmt.errors import ConfigError
 from nmt.serve import server
-from nmt.serve.downloads import FileAnswer
+from nmt.serve.downloads import file_answer
 from nmt.serve.server import PatientProtocol, addresses_of, hosts_of, listen, make_server
 from served import Client, serving_app
 from waiting import until
@@ -185,7 +185,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
 @pytest.fixture(params=["at once", "in pieces"])
 def large(request: pytest.FixtureRequest) -> Iterator[Client]:
     content = bytes(LARGE)
-    answer = (lambda: Response(content)) if request.param == "at once" else (lambda: FileAnswer("a.txt", content))
+    answer = (lambda: Response(content)) if request.param == "at once" else (lambda: file_answer("a.txt", content))
     with serving_app(app_of(answer)) as client:
         client.in_pieces = request.param == "in pieces"  # type: ignore[attr-defined]
         yield client
