@@ -19,7 +19,7 @@ from starlette.routing import Route
 from nmt.console import say
 from nmt.html.document import asset
 from nmt.serve.access import Turns, admit
-from nmt.serve.edge import Edge, refusal_answer
+from nmt.serve.edge import Edge, error_answer
 from nmt.serve.gate import Gate, Handler
 from nmt.serve.libretranslate import LibreTranslate
 from nmt.serve.openapi import docs_page, specification
@@ -59,7 +59,7 @@ def make_app(service: Service, origins: Sequence[str] = (), hosts: Sequence[str]
         middleware.append(
             Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=allowed)
         )
-    handlers = {Refusal: _refused, HTTPException: _http_error}
+    handlers = {HTTPException: _http_error}
     app = Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
     app.state.turns = Turns(service.queue)
     return app
@@ -81,14 +81,9 @@ async def _warm_up(service: Service) -> None:
         say("ready")
 
 
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
-    return refusal_answer(error)
-
-
 async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    return error_answer(error)
 
 
 def _libretranslate(service: Service, gate: Gate) -> list[Route]:

@@ -59,9 +59,17 @@ def parse_fields(content_type: str, body: bytes) -> Fields:
     kind, boundary = _kind(content_type)
     if kind == "application/json":
         return parse_json(body)
-    if kind == "multipart/form-data":
-        return _multipart(body, boundary)
-    return _form(body)
+    fields: dict[str, list[object]] = {}
+    try:
+        if kind == "multipart/form-data":
+            pairs = _multipart(body, boundary)
+        else:
+            pairs = [*parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)]
+    except ValueError:
+        raise Refusal(400, "Invalid form") from None
+    for name, value in pairs:
+        fields.setdefault(name, []).append(value)
+    return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
 
 
 def parse_json(body: bytes) -> Fields:
@@ -90,36 +98,18 @@ def _kind(content_type: str) -> tuple[str, bytes]:
     return kind.decode("latin-1"), parameters.get(b"boundary", b"")
 
 
-def _form(body: bytes) -> Fields:
-    try:
-        pairs = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
-    except ValueError:
-        raise Refusal(400, "Invalid form") from None
-    return _merged(pairs)
-
-
-def _merged(pairs: list[tuple[str, object]] | list[tuple[str, str]]) -> Fields:
-    fields: dict[str, list[object]] = {}
-    for name, value in pairs:
-        fields.setdefault(name, []).append(value)
-    return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
-
-
-def _multipart(body: bytes, boundary: bytes) -> Fields:
-    """Parse a form as RFC 7578 describes it, in memory. Raises Refusal."""
+def _multipart(body: bytes, boundary: bytes) -> list[tuple[str, object]]:
+    """Parse a form as RFC 7578 describes it, in memory. Raises Refusal, or ValueError for what is none."""
     if body.count(b"--" + boundary) > MAX_PARTS + 1:
         raise Refusal(400, f"Invalid form: more than {MAX_PARTS} fields; send JSON")
     parts: list[Field | File] = []
     ends: list[None] = []
     limits = {"MAX_HEADER_COUNT": HEADERS, "MAX_HEADER_SIZE": HEADER_CHARACTERS, "MAX_MEMORY_FILE_SIZE": math.inf}
     add, end = parts.append, partial(ends.append, None)
-    try:
-        FormParser("multipart/form-data", add, add, end, boundary or None, config=limits).write(body)
-        if not ends:
-            raise ValueError("it has no end")
-        return _merged([_pair(part) for part in parts])
-    except ValueError:
-        raise Refusal(400, "Invalid form") from None
+    FormParser("multipart/form-data", add, add, end, boundary or None, config=limits).write(body)
+    if not ends:
+        raise ValueError("it has no end")
+    return [_pair(part) for part in parts]
 
 
 def _pair(part: Field | File) -> tuple[str, object]:

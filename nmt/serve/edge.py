@@ -7,6 +7,7 @@ from collections.abc import Collection
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -66,7 +67,7 @@ class Edge:
 
         try:
             refusal = self._refusal(scope)
-            await (refusal_answer(refusal) if refusal else self._app)(scope, receive, protected)
+            await (error_answer(refusal) if refusal else self._app)(scope, receive, protected)
         except Exception as error:
             self._metrics.failures.add(exception=type(error).__name__)
             say(f"a request failed: {failure(error)}")
@@ -104,6 +105,6 @@ def host_of(address: str) -> str:
         return ""
 
 
-def refusal_answer(refusal: Refusal) -> JSONResponse:
+def error_answer(error: HTTPException) -> JSONResponse:
     """Return the answer to a refused request, as LibreTranslate words it."""
-    return JSONResponse({"error": refusal.message}, refusal.status, refusal.headers)
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
