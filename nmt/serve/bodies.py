@@ -38,8 +38,6 @@ Fields = Mapping[str, object]
 
 HEADER_CHARACTERS = 1024
 """Of the content type of a request, and of each header of a part of a form."""
-HEADERS = 8
-"""Of a part of a form."""
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote what clients send
 
 
@@ -104,7 +102,7 @@ def _multipart(body: bytes, boundary: bytes) -> list[tuple[str, object]]:
         raise Refusal(400, f"Invalid form: more than {MAX_PARTS} fields; send JSON")
     parts: list[Field | File] = []
     ends: list[None] = []
-    limits = {"MAX_HEADER_COUNT": HEADERS, "MAX_HEADER_SIZE": HEADER_CHARACTERS, "MAX_MEMORY_FILE_SIZE": math.inf}
+    limits = {"MAX_HEADER_SIZE": HEADER_CHARACTERS, "MAX_MEMORY_FILE_SIZE": math.inf}
     add, end = parts.append, partial(ends.append, None)
     FormParser("multipart/form-data", add, add, end, boundary or None, config=limits).write(body)
     if not ends:
