@@ -215,18 +215,23 @@ def unread_answers(faults: Faults) -> Seen:
     return Seen(what, goes_on and grown < 10 + n * 0.2)
 
 
+def odt(n: int) -> bytes:
+    """Return an OpenDocument text with so many spaces, each an element."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as members:
+        names = " ".join(
+            f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("text", "office")
+        )
+        members.writestr("content.xml", f"<office:x {names}><text:p>ja {'<text:s/>' * n} ja</text:p></office:x>")
+    return archive.getvalue()
+
+
 def crafted_uploads(faults: Faults) -> Seen:
     """Small requests that are made to take long: heads of parts, 20 a second, then two compressed documents."""
     head = b'Content-Disposition: form-data; name="q"; '
     heads = b"".join(b"--x\r\n" + head + b";" * 900 + b"\r\n\r\nx\r\n" for _ in range(31)) + b"--x--\r\n"
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as odt:
-        names = " ".join(
-            f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("text", "office")
-        )
-        odt.writestr("content.xml", f"<office:x {names}><text:p>ja {'<text:s/>' * 29_000} ja</text:p></office:x>")
-    file, kind = file_form(faults.languages, archive.getvalue(), "a.odt")
-    small, _ = file_form(faults.languages, b"ja", "a.txt")
+    file, kind = file_form(faults.languages, odt(29_000), "a.odt")
+    small, _ = file_form(faults.languages, odt(1), "a.odt")
     attacks = [(request("/translate", heads, kind), 60, 0.05), (request("/translate_file", file, kind), 2, 0.0)]
     seen: list[str] = []
     is_good = True
